@@ -32,6 +32,7 @@ from dcpdump.spec.names import JSON
 from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.document_run import Close, DocumentRun, Step
 from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.last_message import last_message
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.messages import announce
 from dcpdump.streams.opcode_kinds import (
@@ -172,7 +173,7 @@ class RuleEngine:
                 self.streams += 1
                 self.partly += stream.doubtful
                 if stream.end_frame is None:
-                    self._done(stream.last_sight, connection, stream)
+                    self._done(last_message(stream), connection, stream)
         last = self._last.get(connection.number)
         if last is not None:
             self._look(last, connection, self._evidence_of(connection))
@@ -309,7 +310,7 @@ class RuleEngine:
         waiting = connection.exchanges.asked(frame)
         before = None if waiting is None or waiting.request is None else waiting.request.still_open
         if before is not None and before.end_frame is None:
-            self._done(before.last_sight, connection, before)
+            self._done(last_message(before), connection, before)
 
 
 def _events(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> tuple[int, ...]:

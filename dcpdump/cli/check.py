@@ -22,6 +22,7 @@ from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
+from dcpdump.plural import counted
 from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson, rule_totals
 from dcpdump.render.lines import Line, LineKind
@@ -113,8 +114,10 @@ class Checking(LedgerConsumer):
         self._keep(self._engine.feed_step(step))
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
-        """Return nothing: connections that are left have been judged."""
-        return ()
+        """Return how many keys were not compared; connections that are left have been judged."""
+        missed = self.ledger.keys.missed
+        if missed:
+            yield f"dcpdump: note: {counted(missed, 'key')} were not compared with later ones: so many are not kept"
 
     def _leave(self, connection: ConnectionState) -> None:
         self._keep(self._engine.leave(connection))

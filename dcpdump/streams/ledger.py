@@ -12,7 +12,8 @@ from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.joins import joins
-from dcpdump.streams.messages import KEYED, LEARN, learn_keys
+from dcpdump.streams.key_memory import KeyMemory
+from dcpdump.streams.messages import KEYED, LEARN, learn_keys, learn_keys_of_run
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     BUFFER_ACK,
@@ -55,6 +56,7 @@ class Ledger:
         self.producing: dict[tuple[str, int], Stream] = {}
         self.left = 0  #: connections that were forgotten
         self.left_lost_ns = 0  #: when bytes of one of those were lost last
+        self.keys = KeyMemory()
         self.frames = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -85,7 +87,7 @@ class Ledger:
         connection = self.connections.get(number)
         if connection is None:
             connection = self.connections[number] = ConnectionState(
-                number, closely=self._closely, names=self.names, producing=self.producing
+                number, closely=self._closely, names=self.names, producing=self.producing, key_memory=self.keys
             )
         return connection
 
@@ -238,7 +240,7 @@ class Ledger:
         if stream.snapshot is not None:
             stream.snapshot.items += run.frames
         if run.close is not None and connection.closely and stream.marker and not stream.marker.flags & DUPLICATES:
-            stream.keys.update(zip(run.close.keys, run.close.seqnos, strict=True))
+            learn_keys_of_run(stream, run.close)
         with_ids = run.frames if run.stream_id else 0
         connection.window.sends_burst(run.kinds, with_ids, run.first_ns, run.last_ns)
 
@@ -253,6 +255,9 @@ class Ledger:
         connection = self.connections.get(number)
         if connection is None:
             return
+        if reason != "fin" or all(connection.closed_by):
+            for stream in connection.streams:
+                stream.forget_keys()
         before = connection.ended_ns
         if reason == "fin":
             connection.closed_by = both(connection.closed_by, direction, value=True)

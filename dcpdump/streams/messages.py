@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 from dcpdump.spec.system_event import BEGIN, END, MODIFY
+from dcpdump.streams.document_run import Close
 from dcpdump.streams.facts import Prepare, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.key_memory import LONGEST
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     CACHED,
@@ -22,7 +24,7 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.request import ACTIVE, DISK
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import MANY, Stream
+from dcpdump.streams.stream import Stream
 
 _OSO_START = 1
 #: Open prepares are remembered up to so many, where no rule asks for them.
@@ -67,12 +69,13 @@ def _marker(stream: Stream, frame: FrameEvent) -> None:
 
 def _end(stream: Stream, frame: FrameEvent) -> None:
     stream.end_status, stream.end_frame, stream.ended_ns = frame.get("status"), frame.number, frame.ts_ns
+    stream.forget_keys()
     stream.in_order = False
 
 
 def _oso(stream: Stream, frame: FrameEvent) -> None:
     stream.oso = bool((frame.get("flags") or 0) & _OSO_START)
-    stream.oso_keys.clear()
+    stream.forget_keys()
     stream.in_order = stream.oso and stream.live
     if stream.oso:
         stream.oso_snapshots += 1
@@ -97,11 +100,15 @@ def _prepare(stream: Stream, frame: FrameEvent) -> None:
     snapshot = stream.snapshot
     if snapshot is not None and snapshot.flags & DISK and (frame.seqno or 0) <= (snapshot.high_completed or 0):
         return  # the marker says that it is decided
-    if frame.seqno is not None and len(stream.prepared) < (MANY if stream.connection.closely else _PREPARES):
-        place = kept(frame)
-        stream.prepared[frame.key] = Prepare(frame.seqno, place)
-        if stream.connection.closely and len(stream.unacked) < MANY:
-            stream.unacked[frame.seqno] = place
+    if frame.seqno is None:
+        return
+    if len(stream.prepared) >= _PREPARES:
+        stream.prepares_missed = True
+        return
+    place = kept(frame)
+    stream.prepared[frame.key] = Prepare(frame.seqno, place)
+    if stream.connection.closely and len(stream.unacked) < _PREPARES:
+        stream.unacked[frame.seqno] = place
 
 
 def _resolve(stream: Stream, frame: FrameEvent) -> None:
@@ -142,14 +149,23 @@ def _event(stream: Stream, frame: FrameEvent) -> None:
 
 def learn_keys(stream: Stream, frame: FrameEvent) -> None:
     """Remember the key of a document or a durable write, for the rules that ask whether it came before."""
-    key, seqno = frame.key, frame.seqno or 0
+    key, memory = frame.key, stream.connection.key_memory
     if stream.oso:
-        if frame.opcode in _DOCUMENTS and len(stream.oso_keys) < MANY:
+        if frame.opcode in _DOCUMENTS and key not in stream.oso_keys and len(key) <= LONGEST and memory.takes(1):
             stream.oso_keys.add(key)
         return
     keys = stream.pending_keys if frame.opcode in (PREPARE, ABORT) else stream.keys
-    if len(keys) < MANY:
-        keys.setdefault(key, seqno)
+    if key not in keys and len(key) <= LONGEST and memory.takes(1):
+        keys[key] = frame.seqno or 0
+
+
+def learn_keys_of_run(stream: Stream, close: Close) -> None:
+    """Remember the keys of documents that follow one another, of which none came before in their snapshot."""
+    keys, before = stream.keys, len(stream.keys)
+    memory = stream.connection.key_memory
+    if max(map(len, close.keys)) <= LONGEST and memory.takes(len(close.keys)):
+        keys.update(zip(close.keys, close.seqnos, strict=True))
+        memory.give_back(before + len(close.keys) - len(keys))
 
 
 _DOCUMENTS = frozenset({MUTATION, DELETION, EXPIRATION})

@@ -72,8 +72,8 @@ def _hide_waiting(waiting: UnansweredRequest, redactor: Redactor) -> None:
 
 def _forget_keys(stream: Stream) -> None:
     """Forget keys of documents, which are compared only while frames come."""
-    for keys in (stream.keys, stream.pending_keys, stream.oso_keys, stream.prepared):
-        keys.clear()
+    stream.forget_keys()
+    stream.prepared.clear()
 
 
 def hide_request(request: Request, redactor: Redactor) -> None:

@@ -12,6 +12,7 @@ from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, Noops, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
+from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.opcode_kinds import CONTROL
 from dcpdump.streams.request import (
     PRODUCER,
@@ -45,6 +46,7 @@ class ConnectionState:
     #: of all connections, by server, bucket and name: the one that was opened last
     producing: "dict[tuple[str, int], Stream]" = field(default_factory=dict)
     #: of all connections, by bucket and vbucket: the stream that was granted last
+    key_memory: KeyMemory = field(default_factory=KeyMemory)  #: of all connections
     syn: bool = False  #: the opening was captured
     place: tuple[str, str, str] | None = None  #: server, bucket and name, of a connection that was opened
     namesake: "ConnectionState | None" = None  #: the one that had its name before, on that server and bucket

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dcpdump.streams.facts import Complaint, Entry, Prepare, Snapshot, TakeoverState
-from dcpdump.streams.frame_event import NO_FRAME, FrameEvent, kept, place_of
+from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.request import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, HISTORY, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.window import FIRST, LAST
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
 
 _LOSSES = 8
-#: Keys remembered of one snapshot, and durable writes of one stream; beyond, their rules are silent.
-MANY = 1_000_000
+#: Acknowledgements that came before what they acknowledge, at most.
+_EARLY_ACKS = 4096
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +67,7 @@ class Stream:
     state_acks: int = 0
     acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
     prepared: dict[bytes, Prepare] = field(default_factory=dict)  #: open prepares by key
+    prepares_missed: bool = False  #: there were more than are kept
     collections: dict[int, bool] = field(default_factory=dict)  #: that its events created (True) or dropped, by id
     # how it ended
     end_status: int | None = None
@@ -224,20 +225,6 @@ class Stream:
         """The last state that a takeover set."""
         return self.states[-1].state if self.states else None
 
-    @property
-    def last_sight(self) -> FrameEvent:
-        """The place of its last message."""
-        connection = self.connection
-        return NO_FRAME._replace(
-            number=self.last_frame,
-            ts_ns=self.last_ns,
-            connection=connection.number,
-            word=max(self.vbucket, 0),
-            opaque=self.opaque or 0,
-            direction=connection.feeder or 0,
-            stream_id=self.stream_id,
-        )
-
     def lose(self, direction: int, *, joins: bool = False) -> None:
         """Take it that bytes were lost in its direction: what is known of it may not hold any more.
 
@@ -273,8 +260,7 @@ class Stream:
         self.marker_holes = self.connection.holes
         before, flags = self.marker, snapshot.flags
         if not (before and flags & HISTORY and (snapshot.start, snapshot.end) == (before.start, before.end)):
-            self.keys.clear()
-            self.pending_keys.clear()
+            self.forget_keys()
         self.snapshot = self.marker = snapshot
         self.ordered = True
         self.oso_ended = False
@@ -306,7 +292,7 @@ class Stream:
             self.snapshot.acked = True
         if self.acks_due:
             self.acks_due.popleft()
-        elif not frame.word and len(self.acks_early) < MANY:
+        elif not frame.word and len(self.acks_early) < _EARLY_ACKS:
             self.acks_early.append(kept(frame))
 
     def acknowledge(self, seqno: int) -> None:
@@ -321,9 +307,16 @@ class Stream:
 
     def forget(self) -> None:
         """Forget what a message of which bytes are missing may have changed."""
-        for known in (self.prepared, self.unacked, self.keys, self.pending_keys, self.acks_early):
+        for known in (self.prepared, self.unacked, self.acks_early):
             known.clear()
         self.acks_due = None
+        self.forget_keys()
+
+    def forget_keys(self) -> None:
+        """Forget the keys of the snapshot, which is over."""
+        for known in (self.keys, self.pending_keys, self.oso_keys):
+            self.connection.key_memory.give_back(len(known))
+            known.clear()
 
     def goes_on(self, opaque: int) -> bool:
         """Return whether documents are simply the next of a snapshot, in which they settle nothing."""

@@ -19,7 +19,7 @@ from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
 from dcpdump.streams.request import ACTIVE, DISK, DUPLICATES
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import MANY, Stream
+from dcpdump.streams.stream import Stream
 
 _SECOND = 1_000_000_000
 
@@ -28,7 +28,7 @@ def _all_once(run: DocumentRun, close: Close, connection: ConnectionState, strea
     marker, seen, keys = stream.marker, stream.keys, close.keys
     if marker is None or marker.flags & DUPLICATES:
         return True
-    return len(seen) + len(keys) <= MANY and len(set(keys)) == len(keys) and seen.keys().isdisjoint(keys)
+    return len(set(keys)) == len(keys) and seen.keys().isdisjoint(keys)
 
 
 @rule(

@@ -3,6 +3,7 @@
 from dcpdump.check.rule import CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.last_message import last_message
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM, STREAM_END
 from dcpdump.streams.request import CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST
 from dcpdump.streams.state import ConnectionState
@@ -93,7 +94,7 @@ def abandoned(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
             continue
         if latest_ns - each.ended_ns >= 60 * 10**9:
             reason = STREAM_END_STATUS.names[each.end_status]
-            at = each.last_sight._replace(number=each.end_frame or 0, ts_ns=each.ended_ns)
+            at = last_message(each)._replace(number=each.end_frame or 0, ts_ns=each.ended_ns)
             found.append(Remark(f"ended with {reason} and was not requested again here", frame=at))
     return found
 

@@ -209,6 +209,8 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     there = stream.prepared.get(frame.key)
     if there is not None and there.seqno == prepared:
         return None
+    if there is None and stream.prepares_missed:
+        return None
     text = f"{name(frame.opcode)} of prepared seqno {prepared}"
     if there is not None:
         return f"{text}: open is that of seqno {there.seqno} for this key"

@@ -1,0 +1,28 @@
+"""KeyMemory: how many keys may be remembered, of the snapshots of all streams together."""
+
+from dataclasses import dataclass
+
+#: Keys that are remembered at most: some 80 MB.
+_MOST = 400_000
+#: A server takes no longer keys than 250 bytes, with up to 5 of a collection; longer ones are not remembered.
+LONGEST = 255
+
+
+@dataclass(slots=True)
+class KeyMemory:
+    """Room for keys that are kept, which is given back when they are forgotten."""
+
+    left: int = _MOST  #: keys that may still be kept
+    missed: int = 0  #: keys that were not
+
+    def takes(self, keys: int) -> bool:
+        """Return whether so many keys may be kept, and take the room for them."""
+        if keys > self.left:
+            self.missed += keys
+            return False
+        self.left -= keys
+        return True
+
+    def give_back(self, keys: int) -> None:
+        """Give back the room for so many keys."""
+        self.left += keys

@@ -1,0 +1,78 @@
+"""Keys are remembered as long as their snapshot may repeat them, and no more of them than there is room for."""
+
+import pytest
+
+from dcpdump.batch.block import blocks
+from dcpdump.check.engine import RuleEngine
+from dcpdump.check.finding import Finding
+from dcpdump.streams import messages
+from dcpdump.streams.feed import Feed
+from dcpdump.streams.key_memory import KeyMemory
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.watching import Watching
+from tests.support.check_cases import DURABLE, PLAIN, STREAM
+from tests.support.conversation import codes, packets, said
+
+MARKER = "RX snapshot-marker{start=0, end=9, flags=0x5}\n"
+
+
+def keys(names: str) -> str:
+    return "".join(f"RX mutation{{seqno={at}, key={name}}}\n" for at, name in enumerate(names, 1))
+
+
+def judged(text: str, room: int, *, runs: bool) -> tuple[list[Finding], Ledger]:
+    """Return the findings on a conversation, and the ledger, with room for so many keys."""
+    dissection, ledger = Watching(), Ledger(closely=True)
+    ledger.keys = KeyMemory(room)
+    engine, feed = RuleEngine(ledger=ledger), Feed(dissection, ledger, closely=True)
+    found: list[Finding] = []
+    taken = [dissection.feed_block(block) for block in blocks(packets(said(text)))]
+    for lists in [*taken, dissection.close_blocks()]:
+        for parts in lists:
+            for step in feed.steps(parts) if runs else feed.frame_events(parts):
+                found += engine.feed_step(step)
+    feed.close()
+    return found, ledger
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])
+def test_a_key_that_there_was_no_room_for_is_not_compared_and_counted(runs: bool) -> None:
+    text = PLAIN + STREAM + MARKER + keys("abcd") + "RX mutation{seqno=5, key=d}\nRX mutation{seqno=6, key=a}\n"
+    plenty, ledger = judged(text, 100, runs=runs)
+    assert [each.rule.code for each in plenty] == ["DCP317", "DCP317"]
+    assert ledger.keys == KeyMemory(96)
+    few, ledger = judged(text, 2, runs=runs)
+    assert [each.message for each in few] == [plenty[1].message]
+    assert ledger.keys == KeyMemory(0, missed=3)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "RX snapshot-marker{start=10, end=12, flags=0x1}\n",
+        "RX stream-end{status=0}\n",
+        "RST RX\n",
+    ],
+)
+@pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])
+def test_what_ends_a_snapshot_gives_back_the_room_for_its_keys(then: str, runs: bool) -> None:
+    assert judged(PLAIN + STREAM + MARKER + keys("abc"), 100, runs=runs)[1].keys == KeyMemory(97)
+    assert judged(PLAIN + STREAM + MARKER + keys("abc") + then, 100, runs=runs)[1].keys == KeyMemory(100)
+
+
+def test_keys_that_no_server_takes_are_not_remembered() -> None:
+    text = PLAIN + STREAM + MARKER + f"RX mutation{{seqno=1, key={'k' * 256}}}\n"
+    assert judged(text, 100, runs=False)[1].keys == KeyMemory(100)
+    assert judged(text, 100, runs=True)[1].keys == KeyMemory(100)
+
+
+def test_a_commit_is_no_orphan_where_its_prepare_may_be_one_of_those_that_were_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = DURABLE + STREAM + MARKER + "RX prepare{seqno=1, key=a}\nRX prepare{seqno=2, key=b}\n"
+    orphan = text + "RX commit{prepared-seqno=2, commit-seqno=3, key=c}\n"
+    assert codes(text + "RX commit{prepared-seqno=2, commit-seqno=3, key=b}\n") == []
+    assert codes(orphan) == ["D3"]
+    monkeypatch.setattr(messages, "_PREPARES", 1)
+    assert codes(text + "RX commit{prepared-seqno=2, commit-seqno=3, key=b}\n") == []
+    assert codes(orphan) == []
