@@ -51,13 +51,14 @@ def silence_map(course: Course, group: Sequence[ConnectionState], times: TimeAxi
     total = used * step_s
     short = max(step_s, total / _SHORT)
     limits = [short * (total / short) ** (level / LEVELS) for level in range(LEVELS)]
-    silence = np.zeros((len(vbuckets), used), np.uint8)
-    came = np.zeros((len(vbuckets), used), np.uint32)
-    for row, vbucket in enumerate(vbuckets):
-        streams = by_vbucket[vbucket]
-        places = dict.fromkeys((stream.connection.number, vbucket, stream.stream_id) for stream in streams)
-        came[row] = course.came(list(places)).sum(axis=0)
-        silence[row] = _row(came[row], streams, times, used, np.array(limits) / step_s)
+    each = max(1, -(-len(vbuckets) // ROWS))  # of so many neighbours a row has the largest
+    silence = np.zeros((-(-len(vbuckets) // each), used), np.uint8)
+    came = np.zeros(silence.shape, np.uint32)
+    for at, vbucket in enumerate(vbuckets):
+        row, streams = at // each, by_vbucket[vbucket]
+        now = course.came({(stream.connection.number, vbucket, stream.stream_id) for stream in streams})
+        came[row] = np.maximum(came[row], now)
+        silence[row] = np.maximum(silence[row], _row(now, streams, times, used, np.array(limits) / step_s))
     most = int(came.max(initial=0))
     return Map(vbuckets, _shrunk(silence), _shrunk(_heat(came, most)), limits, most)
 
@@ -97,11 +98,8 @@ def _heat(came: Array, most: int) -> Array:
 
 
 def _shrunk(cells: Array) -> Array:
-    """Return cells with the largest of neighbours where there are too many."""
-    for axis, most in ((0, ROWS), (1, COLUMNS)):
-        count = cells.shape[axis]
-        if count > most:
-            each = -(-count // most)
-            starts = np.arange(0, count, each)
-            cells = np.maximum.reduceat(cells, starts, axis=axis)
+    """Return cells with the largest of neighbours where there are too many in a row."""
+    count = cells.shape[1]
+    if count > COLUMNS:
+        cells = np.maximum.reduceat(cells, np.arange(0, count, -(-count // COLUMNS)), axis=1)
     return cells

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump.batch import course as batch_course
 from dcpdump.batch.block import blocks
 from dcpdump.batch.course import STEPS, Axis, Course, Grid, Kind
 from dcpdump.batch.dissection import Dissection
@@ -41,8 +43,9 @@ def test_the_sum_of_a_lane_is_the_bytes_of_all_frames() -> None:
 
 def test_messages_and_seqnos_are_counted_by_stream() -> None:
     found, _ = course(TALK)
-    came = found.came([(0, 5, 0), (0, 7, 0), (0, 9, 0)])
-    assert came.sum(axis=1).tolist() == [3, 3, 0]
+    five, seven, nine = (0, 5, 0), (0, 7, 0), (0, 9, 0)
+    assert [int(found.came([each]).sum()) for each in (five, seven, nine)] == [3, 3, 0]
+    assert found.came([five, seven, nine]).tolist() == (found.came([five]) + found.came([seven])).tolist()
     assert [seqno for seqno in found.seqno((0, 5, 0)).tolist() if seqno] == [1, 2]
     assert [seqno for seqno in found.seqno((0, 7, 0)).tolist() if seqno] == [8, 9]
     assert not found.seqno((0, 9, 0)).any()
@@ -50,8 +53,22 @@ def test_messages_and_seqnos_are_counted_by_stream() -> None:
 
 def test_what_came_later_is_in_a_later_step() -> None:
     found, _ = course(TALK)
-    first, last = np.flatnonzero(found.came([(0, 7, 0)])[0])[[0, -1]].tolist()
+    first, last = np.flatnonzero(found.came([(0, 7, 0)]))[[0, -1]].tolist()
     assert 99 <= (last - first) * found.axis.step_ns / 1e9 <= 101
+
+
+def test_connections_beyond_those_with_a_row_of_their_own_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = "".join(f"CONNECT 10.0.0.1:5000{at} 10.0.0.2:11210\n{opening(name='n' * at)}" for at in range(1, 5))
+    plenty, _ = course(talk)
+    monkeypatch.setattr(batch_course, "CONNECTIONS", 2)
+    found, _ = course(talk)
+    assert [found.has_lane(number) for number in range(4)] == [True, True, False, False]
+    assert [plenty.has_lane(number) for number in range(5)] == [True] * 5
+    assert found.lane(0).tolist() == plenty.lane(0).tolist()
+    rest = plenty.lane(2) + plenty.lane(3)
+    assert found.added_up([2, 3]).tolist() == plenty.added_up([2, 3]).tolist() == rest.tolist()
+    assert found.added_up([1, 2, 3]).tolist() == (plenty.lane(1) + rest).tolist()
+    assert int(rest.sum()) > 0
 
 
 @settings(deadline=None)

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpdump.batch.course import Course
 from dcpdump.escape import safe
+from dcpdump.report import silence
 from dcpdump.report.axis import TimeAxis
 from dcpdump.report.consumers import consumers
 from dcpdump.report.draw import DrawnMark, area, marks
@@ -19,7 +21,8 @@ from dcpdump.report.html import element
 from dcpdump.report.levels import Levels
 from dcpdump.report.page import in_script
 from dcpdump.report.png import png
-from dcpdump.report.silence import COLOURS, ENDED, LEVELS
+from dcpdump.report.silence import COLOURS, ENDED, LEVELS, silence_map
+from tests.batch.test_course import parts
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger
 from tests.support.pages import parsed
@@ -124,6 +127,25 @@ def test_the_connections_of_one_client_with_their_own_vbuckets_are_one_consumer(
     assert [[each.number for each in group] for group in consumers(list(kept.connections.values()))] == [[0], [1]]
     kept = ledger(connection(1, "one", 1) + connection(2, "other", 2))
     assert len(consumers(list(kept.connections.values()))) == 2
+
+
+def test_of_more_vbuckets_than_a_picture_has_rows_each_row_has_the_largest_of_neighbours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    streams = "".join(f"STREAM vb={at}\n{LIVE}" + f"WAIT {at}\nRX mutation{{seqno:2}}\n" * (at % 2) for at in range(5))
+    kept, course = ledger(opening() + streams), Course()
+    for part in parts(opening() + streams):
+        course.feed(part)
+    group = list(kept.connections.values())
+    times = TimeAxis(course.axis.origin_ns or 0, kept.last_ns or 0)
+    whole = silence_map(course, group, times)
+    monkeypatch.setattr(silence, "ROWS", 3)
+    few = silence_map(course, group, times)
+    assert (len(whole.silence), len(few.silence)) == (5, 3)
+    assert (few.vbuckets, few.limits, few.most) == (whole.vbuckets, whole.limits, whole.most)
+    for all_rows, rows in ((whole.silence, few.silence), (whole.messages, few.messages)):
+        assert rows.tolist() == [all_rows[at : at + 2].max(axis=0).tolist() for at in (0, 2, 4)]
+        assert rows.any()
 
 
 # -- colours ------------------------------------------------------------------------------------------------------
