@@ -203,7 +203,7 @@ class LiveTables(LedgerConsumer):
         if ended:
             ledger.streams = [stream for stream in ledger.streams if stream.connection.number not in ended]
             for number in ended:
-                del ledger.connections[number]
+                ledger.forget(ledger.connections[number])
 
     def look(self, redactor: Redactor | None) -> TopView:
         """Return the current state; ``redactor``: names are not hidden yet and are hidden here."""

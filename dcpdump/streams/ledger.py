@@ -267,10 +267,14 @@ class Ledger:
                 self.last_ns = ts_ns
 
     def leave(self, connection: ConnectionState) -> None:
-        """Forget a connection without a stream that is over."""
-        del self.connections[connection.number]
+        """Forget a connection without a stream that is over, and remember that there was one."""
         self.left += 1
         self.left_lost_ns = max(self.left_lost_ns, connection.last_loss_ns)
+        self.forget(connection)
+
+    def forget(self, connection: ConnectionState) -> None:
+        """Forget a connection that is over, but for its streams."""
+        del self.connections[connection.number]
         if connection.place is not None and self.names.get(connection.place) is connection:
             del self.names[connection.place]
         connection.part()

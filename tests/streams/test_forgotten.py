@@ -1,0 +1,28 @@
+"""What is forgotten of a connection is forgotten by the others too: an interface may be watched for days."""
+
+from tests.support.conversation import opening
+from tests.support.ledgers import ledger
+
+SAME_NAME = "".join(f"CONNECT 10.0.0.1:5000{at} 10.0.0.2:11210\n{opening()}FIN TX\nFIN RX\n" for at in range(4))
+
+
+def test_of_connections_that_have_one_name_the_last_keeps_the_one_before_and_no_more() -> None:
+    kept = ledger(SAME_NAME)
+    first, second, third, last = kept.connections.values()
+    assert [each.namesake for each in (first, second, third, last)] == [None, first, second, third]
+    for each in (first, second, third):
+        kept.forget(each)
+    assert list(kept.connections.values()) == [last]
+    assert (last.namesake, third.namesake, second.namesake) == (third, None, None)
+    assert list(kept.names.values()) == [last]
+    kept.forget(last)
+    assert (kept.connections, kept.names) == ({}, {})
+
+
+def test_a_connection_that_is_left_is_counted_with_the_time_of_its_last_loss() -> None:
+    kept = ledger(SAME_NAME)
+    first, second, *_ = kept.connections.values()
+    first.lose(0, 10, 77)
+    kept.leave(first)
+    kept.leave(second)
+    assert (kept.left, kept.left_lost_ns) == (2, 77)
