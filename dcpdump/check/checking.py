@@ -30,10 +30,10 @@ class Judging:
         for step in self._feed.steps(parts):
             self._learn(step)
         engine = self._engine
-        for connection in self._feed.over(None if engine is None else engine.lose):
-            for finding in () if engine is None else engine.leave(connection):
+        for connection in self._feed.evictable(None if engine is None else engine.lose):
+            for finding in () if engine is None else engine.evict(connection):
                 self.fold.add(finding)
-            self.ledger.leave(connection)
+            self.ledger.evict(connection)
 
     def close(self, last_ns: int | None, *, alone: bool) -> None:
         """End the input, whose last packet is of that time. ``alone``: it is one capture."""

@@ -150,7 +150,7 @@ class RuleEngine:
         self._runner.release_all()
         return self._runner.taken()
 
-    def leave(self, connection: ConnectionState) -> list[Finding]:
+    def evict(self, connection: ConnectionState) -> list[Finding]:
         """End a connection, of which nothing more comes, and forget it; the ledger does not."""
         self._close(connection, alone=True)
         number = connection.number
@@ -178,7 +178,7 @@ class RuleEngine:
         if last is not None:
             self._look(last, connection, self._evidence_of(connection))
             self._ask(CLOSING, last, connection, connection.no_stream)
-        connection.part()
+        connection.unlink()
 
     def _evidence_of(self, connection: ConnectionState) -> PendingEvidence:
         evidence = self._evidence.get(connection.number)

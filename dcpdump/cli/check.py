@@ -114,14 +114,14 @@ class Checking(LedgerConsumer):
         self._keep(self._engine.feed_step(step))
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
-        """Return how many keys were not compared; connections that are left have been judged."""
+        """Return how many keys were not compared; evicted connections have been judged."""
         missed = self.ledger.keys.missed
         if missed:
             yield f"dcpdump: note: {counted(missed, 'key')} were not compared with later ones: so many are not kept"
 
-    def _leave(self, connection: ConnectionState) -> None:
-        self._keep(self._engine.leave(connection))
-        super()._leave(connection)
+    def _evict(self, connection: ConnectionState) -> None:
+        self._keep(self._engine.evict(connection))
+        super()._evict(connection)
 
     def _end(self) -> None:
         self._keep(self._engine.close(alone=self._alone))

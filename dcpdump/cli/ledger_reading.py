@@ -224,10 +224,10 @@ class LedgerConsumer(Consumer[Part]):
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return how many connections are not in what was found."""
-        left = self.ledger.left
-        if left:
-            text = f"{counted(left, 'connection')} without a stream, which had ended or were silent for longest"
-            yield f"dcpdump: note: to stay within --memory, {text}, {'is' if left == 1 else 'are'} not listed"
+        evicted = self.ledger.evicted
+        if evicted:
+            text = f"{counted(evicted, 'connection')} without a stream, which had ended or were silent for longest"
+            yield f"dcpdump: note: to stay within --memory, {text}, {'is' if evicted == 1 else 'are'} not listed"
 
     # -- as a consumer ----------------------------------------------------------------------------------
 
@@ -245,8 +245,8 @@ class LedgerConsumer(Consumer[Part]):
                 self._look(part)
         whole = self.runs and until is None
         self._learn_all(self._feed.steps(parts) if whole else self._feed.frame_events(parts))
-        for connection in self._feed.over(self._lose):
-            self._leave(connection)
+        for connection in self._feed.evictable(self._lose):
+            self._evict(connection)
         return False
 
     def finish(self) -> None:
@@ -282,9 +282,9 @@ class LedgerConsumer(Consumer[Part]):
         else:
             self.ledger.feed(step)
 
-    def _leave(self, connection: ConnectionState) -> None:
+    def _evict(self, connection: ConnectionState) -> None:
         """Forget a connection without a stream, of which nothing more comes."""
-        self.ledger.leave(connection)
+        self.ledger.evict(connection)
 
     #: Who learns of losses that no frame followed, if not the ledger.
     _lose: Lose | None = None

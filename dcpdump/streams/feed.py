@@ -34,7 +34,9 @@ class Feed:
         self._order = Order()
         self._latest = NO_TIME
         self.until_ns: int | None = None  #: what comes later does not count
-        self._crowded = dissection.most_connections  # so many connections are looked through for what may be left
+        self._crowded = (
+            dissection.most_connections
+        )  # so many connections are looked through for those that may be evicted
 
     def frame_events(self, parts: Sequence[Part]) -> list[FrameEvent]:
         """Take the next parts, and return the events that the ledger learns next."""
@@ -75,8 +77,8 @@ class Feed:
         """Return what still waits for others, once there are no more parts."""
         return self._order.close()
 
-    def over(self, lose: Lose | None = None) -> list[ConnectionState]:
-        """Return the connections that may be left, as the ledger has too many: without a stream, and over.
+    def evictable(self, lose: Lose | None = None) -> list[ConnectionState]:
+        """Return the connections that may be evicted, as the ledger has too many: without a stream, and over.
 
         To be asked once all steps are learnt; ``lose`` is as in ``close``.
         """

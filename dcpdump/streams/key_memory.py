@@ -10,13 +10,13 @@ LONGEST = 255
 
 @dataclass(slots=True)
 class KeyMemory:
-    """Room for keys that are kept, which is given back when they are forgotten."""
+    """A count of the keys that are remembered, which goes down when they are forgotten."""
 
-    left: int = _MOST  #: keys that may still be kept
+    left: int = _MOST  #: keys that may still be remembered
     missed: int = 0  #: keys that were not
 
     def takes(self, keys: int) -> bool:
-        """Return whether so many keys may be kept, and take the room for them."""
+        """Return whether so many more keys may be remembered, and count them."""
         if keys > self.left:
             self.missed += keys
             return False
@@ -24,5 +24,5 @@ class KeyMemory:
         return True
 
     def give_back(self, keys: int) -> None:
-        """Give back the room for so many keys."""
+        """Count so many keys as forgotten."""
         self.left += keys

@@ -30,7 +30,7 @@ from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES
 from dcpdump.streams.requests import asked, closing, doubt
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive
-from dcpdump.streams.state import ConnectionState, both
+from dcpdump.streams.state import ConnectionState, replaced
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
@@ -54,8 +54,8 @@ class Ledger:
         self.names: dict[tuple[str, str, str], ConnectionState] = {}
         #: by bucket and vbucket: the stream that was granted last
         self.producing: dict[tuple[str, int], Stream] = {}
-        self.left = 0  #: connections that were forgotten
-        self.left_lost_ns = 0  #: when bytes of one of those were lost last
+        self.evicted = 0  #: connections that were forgotten to bound memory
+        self.evicted_lost_ns = 0  #: when bytes of one of those were lost last
         self.keys = KeyMemory()
         self.frames = 0
         self.first_ns: int | None = None
@@ -260,16 +260,16 @@ class Ledger:
                 stream.forget_keys()
         before = connection.ended_ns
         if reason == "fin":
-            connection.closed_by = both(connection.closed_by, direction, value=True)
+            connection.closed_by = replaced(connection.closed_by, direction, value=True)
         if connection.ended_by is None or (before is not None and ts_ns is not None and ts_ns < before):
             connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):
                 self.last_ns = ts_ns
 
-    def leave(self, connection: ConnectionState) -> None:
+    def evict(self, connection: ConnectionState) -> None:
         """Forget a connection without a stream that is over, and remember that there was one."""
-        self.left += 1
-        self.left_lost_ns = max(self.left_lost_ns, connection.last_loss_ns)
+        self.evicted += 1
+        self.evicted_lost_ns = max(self.evicted_lost_ns, connection.last_loss_ns)
         self.forget(connection)
 
     def forget(self, connection: ConnectionState) -> None:
@@ -277,7 +277,7 @@ class Ledger:
         del self.connections[connection.number]
         if connection.place is not None and self.names.get(connection.place) is connection:
             del self.names[connection.place]
-        connection.part()
+        connection.unlink()
 
     def close(self, last_ns: int | None = None) -> list[Stream]:
         """End the input, and return all streams. ``last_ns``: when the capture ended, if after its last frame."""

@@ -32,9 +32,9 @@ def lost_since(connection: ConnectionState, ts_ns: int | None) -> Unknown | None
 class Losses:
     """What was lost of the connections of a ledger that is closed, by their consumers."""
 
-    def __init__(self, connections: Iterable[ConnectionState], left_ns: int = 0) -> None:
-        """``left_ns``: when bytes were lost last of a connection that is none of these any more."""
-        self._left_ns = left_ns
+    def __init__(self, connections: Iterable[ConnectionState], evicted_ns: int = 0) -> None:
+        """``evicted_ns``: when bytes were lost last of a connection that is none of these any more."""
+        self._evicted_ns = evicted_ns
         self._by_owner: dict[str, list[_Torn]] = {}
         every = list(connections)
         if not any(each.lossy for each in every):
@@ -54,7 +54,7 @@ class Losses:
         mate = next(self._mates(connection, ts_ns), None)
         if mate is None:
             text = "bytes of connections that were not kept in memory were lost or skipped"
-            return Unknown(Reason.BYTES_LOST, text) if self._left_ns >= ts_ns else None
+            return Unknown(Reason.BYTES_LOST, text) if self._evicted_ns >= ts_ns else None
         if mate.lost_after(ts_ns):
             text = f"{sum(mate.lost_bytes)} bytes of connection {mate.number} were lost or skipped"
             return Unknown(Reason.BYTES_LOST, text)

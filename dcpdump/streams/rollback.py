@@ -85,7 +85,7 @@ def rollbacks(ledger: Ledger) -> list[Rollback]:
             equal.append(attempt)
     if not found:
         return []
-    retries, losses = _Retries(ledger), Losses(ledger.connections.values(), ledger.left_lost_ns)
+    retries, losses = _Retries(ledger), Losses(ledger.connections.values(), ledger.evicted_lost_ns)
     out = []
     for attempts in found:
         attempts.sort(key=_asked)

@@ -29,7 +29,7 @@ T = TypeVar("T")
 ANY_TIME = 1 << 64
 
 
-def both(of: tuple[T, T], direction: int, value: T) -> tuple[T, T]:
+def replaced(of: tuple[T, T], direction: int, value: T) -> tuple[T, T]:
     """Return what is known of both directions, with another value for one of them."""
     return (of[0], value) if direction else (value, of[1])
 
@@ -114,9 +114,9 @@ class ConnectionState:
 
     def lose(self, direction: int, length: int, ts_ns: int | None, number: int = 0, *, skipped: bool = False) -> None:
         """Take it that bytes were lost before frame ``number``, or at the end. ``skipped``: they are not frames."""
-        self.losses = both(self.losses, direction, self.losses[direction] + 1)
-        self.lost_bytes = both(self.lost_bytes, direction, self.lost_bytes[direction] + max(0, length))
-        self.lost_ns = both(self.lost_ns, direction, ts_ns)
+        self.losses = replaced(self.losses, direction, self.losses[direction] + 1)
+        self.lost_bytes = replaced(self.lost_bytes, direction, self.lost_bytes[direction] + max(0, length))
+        self.lost_ns = replaced(self.lost_ns, direction, ts_ns)
         self.lost_frame = number
         self.window.lose(length if length > 0 else None, ts_ns, acks=direction != self.feeder)
         amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
@@ -124,7 +124,7 @@ class ConnectionState:
         self.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
         self.exchanges.lose()
 
-    def part(self) -> None:
+    def unlink(self) -> None:
         """Refer to no other connection and not to itself, so that its memory is free."""
         self.namesake = self._no_stream = None
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LOSSES = 8
 #: Acknowledgements that came before what they acknowledge, at most.
-_EARLY_ACKS = 4096
+_MOST_EARLY_ACKS = 1_000_000
 
 
 @dataclass(slots=True, eq=False)
@@ -292,7 +292,7 @@ class Stream:
             self.snapshot.acked = True
         if self.acks_due:
             self.acks_due.popleft()
-        elif not frame.word and len(self.acks_early) < _EARLY_ACKS:
+        elif not frame.word and len(self.acks_early) < _MOST_EARLY_ACKS:
             self.acks_early.append(kept(frame))
 
     def acknowledge(self, seqno: int) -> None:

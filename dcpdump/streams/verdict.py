@@ -53,7 +53,7 @@ class Judge:
     @cached_property
     def _losses(self) -> Losses:
         """Return what may hide that somebody asked: of no interest where nothing ended."""
-        return Losses(self.ledger.connections.values(), self.ledger.left_lost_ns)
+        return Losses(self.ledger.connections.values(), self.ledger.evicted_lost_ns)
 
     def verdict(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream, with what happened to its requests before it was granted."""

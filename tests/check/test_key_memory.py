@@ -1,4 +1,4 @@
-"""Keys are remembered as long as their snapshot may repeat them, and no more of them than there is room for."""
+"""Keys are remembered as long as their snapshot may repeat them, and no more of them than a bound."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.watching import Watching
 from tests.support.check_cases import DURABLE, PLAIN, STREAM
-from tests.support.conversation import codes, packets, said
+from tests.support.conversation import codes, findings, packets, said
 
 MARKER = "RX snapshot-marker{start=0, end=9, flags=0x5}\n"
 
@@ -20,10 +20,10 @@ def keys(names: str) -> str:
     return "".join(f"RX mutation{{seqno={at}, key={name}}}\n" for at, name in enumerate(names, 1))
 
 
-def judged(text: str, room: int, *, runs: bool) -> tuple[list[Finding], Ledger]:
-    """Return the findings on a conversation, and the ledger, with room for so many keys."""
+def judged(text: str, most: int, *, runs: bool) -> tuple[list[Finding], Ledger]:
+    """Return the findings on a conversation, and the ledger, which remembers so many keys."""
     dissection, ledger = Watching(), Ledger(closely=True)
-    ledger.keys = KeyMemory(room)
+    ledger.keys = KeyMemory(most)
     engine, feed = RuleEngine(ledger=ledger), Feed(dissection, ledger, closely=True)
     found: list[Finding] = []
     taken = [dissection.feed_block(block) for block in blocks(packets(said(text)))]
@@ -36,7 +36,7 @@ def judged(text: str, room: int, *, runs: bool) -> tuple[list[Finding], Ledger]:
 
 
 @pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])
-def test_a_key_that_there_was_no_room_for_is_not_compared_and_counted(runs: bool) -> None:
+def test_a_key_that_was_not_remembered_is_not_compared_and_is_counted(runs: bool) -> None:
     text = PLAIN + STREAM + MARKER + keys("abcd") + "RX mutation{seqno=5, key=d}\nRX mutation{seqno=6, key=a}\n"
     plenty, ledger = judged(text, 100, runs=runs)
     assert [each.rule.code for each in plenty] == ["DCP317", "DCP317"]
@@ -55,9 +55,18 @@ def test_a_key_that_there_was_no_room_for_is_not_compared_and_counted(runs: bool
     ],
 )
 @pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])
-def test_what_ends_a_snapshot_gives_back_the_room_for_its_keys(then: str, runs: bool) -> None:
+def test_what_ends_a_snapshot_forgets_its_keys(then: str, runs: bool) -> None:
     assert judged(PLAIN + STREAM + MARKER + keys("abc"), 100, runs=runs)[1].keys == KeyMemory(97)
     assert judged(PLAIN + STREAM + MARKER + keys("abc") + then, 100, runs=runs)[1].keys == KeyMemory(100)
+
+
+def test_a_stream_of_more_prepares_than_are_kept_ends_with_at_least_those(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        DURABLE + STREAM + MARKER + "RX prepare{seqno=1, key=a}\nRX prepare{seqno=2, key=b}\nRX stream-end{status=2}\n"
+    )
+    ending = "(seqno 1) when the stream ended"
+    monkeypatch.setattr(messages, "_PREPARES", 1)
+    assert [each.message for each in findings(text)] == [f"at least 1 open prepare {ending}"]
 
 
 def test_keys_that_no_server_takes_are_not_remembered() -> None:

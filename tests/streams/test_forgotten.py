@@ -19,10 +19,10 @@ def test_of_connections_that_have_one_name_the_last_keeps_the_one_before_and_no_
     assert (kept.connections, kept.names) == ({}, {})
 
 
-def test_a_connection_that_is_left_is_counted_with_the_time_of_its_last_loss() -> None:
+def test_a_connection_that_is_evicted_is_counted_with_the_time_of_its_last_loss() -> None:
     kept = ledger(SAME_NAME)
     first, second, *_ = kept.connections.values()
     first.lose(0, 10, 77)
-    kept.leave(first)
-    kept.leave(second)
-    assert (kept.left, kept.left_lost_ns) == (2, 77)
+    kept.evict(first)
+    kept.evict(second)
+    assert (kept.evicted, kept.evicted_lost_ns) == (2, 77)

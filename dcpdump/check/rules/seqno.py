@@ -237,7 +237,8 @@ def undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
         return None
     seqnos = sorted(seqno for seqno, _ in stream.prepared.values())
     shown = ", ".join(map(str, seqnos[:3])) + (" …" if len(seqnos) > 3 else "")
-    return f"{len(seqnos)} open prepare{'s' if len(seqnos) > 1 else ''} (seqno {shown}) when the stream ended"
+    least = "at least " * stream.prepares_missed
+    return f"{least}{len(seqnos)} open prepare{'s' if len(seqnos) > 1 else ''} (seqno {shown}) when the stream ended"
 
 
 @rule(
