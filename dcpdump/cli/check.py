@@ -89,6 +89,7 @@ class Checking(LedgerConsumer):
     """The rules over all frames, and what they find of the connections to show. ``alone``: there is one capture."""
 
     closely = True
+    evicted_are = "judged by the rules, but not listed"
 
     def __init__(
         self,
@@ -114,7 +115,8 @@ class Checking(LedgerConsumer):
         self._keep(self._engine.feed_step(step))
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
-        """Return how many keys were not compared; evicted connections have been judged."""
+        """Return also how many keys were not compared."""
+        yield from super().remarks(dissection)
         missed = self.ledger.keys.missed
         if missed:
             yield f"dcpdump: note: {counted(missed, 'key')} were not compared with later ones: so many are not kept"

@@ -145,6 +145,8 @@ class LedgerConsumer(Consumer[Part]):
     runs = True
     #: As ``Feed`` has it.
     closely = False
+    #: What became of connections that were evicted.
+    evicted_are = "not listed"
 
     def __init__(
         self, chosen: StreamChoice, shown: Display, given: InputOptions, look: Callable[[Part], None] | None = None
@@ -226,8 +228,9 @@ class LedgerConsumer(Consumer[Part]):
         """Return how many connections are not in what was found."""
         evicted = self.ledger.evicted
         if evicted:
-            text = f"{counted(evicted, 'connection')} without a stream, which had ended or were silent for longest"
-            yield f"dcpdump: note: to stay within --memory, {text}, {'is' if evicted == 1 else 'are'} not listed"
+            which = f"{counted(evicted, 'connection')} without a stream, which had ended or were silent for longest"
+            verb = "is" if evicted == 1 else "are"
+            yield f"dcpdump: note: to stay within --memory, {which}, {verb} {self.evicted_are}"
 
     # -- as a consumer ----------------------------------------------------------------------------------
 

@@ -34,9 +34,7 @@ class Feed:
         self._order = Order()
         self._latest = NO_TIME
         self.until_ns: int | None = None  #: what comes later does not count
-        self._crowded = (
-            dissection.most_connections
-        )  # so many connections are looked through for those that may be evicted
+        self._crowded = dissection.most_connections  # beyond so many connections some may be evicted
 
     def frame_events(self, parts: Sequence[Part]) -> list[FrameEvent]:
         """Take the next parts, and return the events that the ledger learns next."""

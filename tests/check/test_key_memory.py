@@ -61,9 +61,8 @@ def test_what_ends_a_snapshot_forgets_its_keys(then: str, runs: bool) -> None:
 
 
 def test_a_stream_of_more_prepares_than_are_kept_ends_with_at_least_those(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (
-        DURABLE + STREAM + MARKER + "RX prepare{seqno=1, key=a}\nRX prepare{seqno=2, key=b}\nRX stream-end{status=2}\n"
-    )
+    prepares = "RX prepare{seqno=1, key=a}\nRX prepare{seqno=2, key=b}\n"
+    text = DURABLE + STREAM + MARKER + prepares + "RX stream-end{status=2}\n"
     ending = "(seqno 1) when the stream ended"
     monkeypatch.setattr(messages, "_PREPARES", 1)
     assert [each.message for each in findings(text)] == [f"at least 1 open prepare {ending}"]

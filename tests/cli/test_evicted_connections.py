@@ -41,3 +41,11 @@ def test_what_is_said_of_streams_and_broken_rules_is_the_same(command: str, tmp_
     plenty, little = run(asked), run(f"{asked} {FEW}")
     assert (little.code, sorted(little.out.splitlines())) == (plenty.code, sorted(plenty.out.splitlines()))
     assert plenty.out or command == "rollbacks"
+
+
+@pytest.mark.parametrize("command", ["check", "diagnose"])
+def test_where_rules_are_asked_the_note_says_that_evicted_connections_were_judged(command: str, tmp_path: Path) -> None:
+    path = written(short_connections(1_200), tmp_path)
+    text = "176 connections without a stream, which had ended or were silent for longest, are judged by the rules"
+    lines = run(f"dcpdump {command} {path} {FEW}").err.splitlines()
+    assert f"dcpdump: note: to stay within --memory, {text}, but not listed" in lines
