@@ -6,6 +6,7 @@ sampled: each frame is in a sum, each seqno in a maximum.
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ _OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
 OTHERS = (-1, -1, -1)
 #: And that of the connections.
 OTHER_CONNECTIONS = -1
+
+K = TypeVar("K")
 
 #: Connection, vbucket, stream id.
 Place = tuple[int, int, int]
@@ -113,6 +116,14 @@ class Grid:
         self.cells[:, columns // 2 :] = 0
 
 
+def _own_row(rows: dict[K, int], of: K, most: int, others: K) -> int:
+    """Return the row that something has, or gets; beyond so many, that of all others."""
+    row = rows.get(of)
+    if row is None:
+        row = rows.setdefault(of if len(rows) < most else others, len(rows))
+    return row
+
+
 class Course:
     """Bytes and frames of connections, messages and seqnos of streams, over time."""
 
@@ -147,7 +158,7 @@ class Course:
 
     def _put_connections(self, numbers: Array, steps: Array, length: Array) -> None:
         known, which = np.unique(numbers, return_inverse=True)
-        mine = np.array([self._connection_row(number) for number in known.tolist()])
+        mine = np.array([_own_row(self.connections, each, CONNECTIONS, OTHER_CONNECTIONS) for each in known.tolist()])
         rows = mine[which]
         for grid, values in ((self.bytes, length), (self.frames, np.ones(len(rows), np.int64))):
             grid.reserve(len(self.connections))
@@ -163,7 +174,7 @@ class Course:
         keys = numbers[streamed] << 32 | header.word[mine].astype(np.int64) << 16 | ids
         known, which = np.unique(keys, return_inverse=True)
         places = [(key >> 32, key >> 16 & 0xFFFF, key & 0xFFFF) for key in known.tolist()]
-        at = np.array([self._row(place) for place in places])[which]
+        at = np.array([_own_row(self.streams, place, STREAMS, OTHERS) for place in places])[which]
         for grid in (self.messages, self.seqnos):
             grid.reserve(len(self.streams))
         self.messages.put(at, steps[streamed], np.ones(len(at), np.int64))
@@ -173,22 +184,6 @@ class Course:
             if own is not None:
                 seqnos[group.rows] = group.column(own)
         self.seqnos.put(at, steps[streamed], seqnos[mine])
-
-    def _row(self, place: Place) -> int:
-        row = self.streams.get(place)
-        if row is None:
-            if len(self.streams) >= STREAMS:
-                place = OTHERS
-            row = self.streams.setdefault(place, len(self.streams))
-        return row
-
-    def _connection_row(self, number: int) -> int:
-        row = self.connections.get(number)
-        if row is None:
-            if len(self.connections) >= CONNECTIONS:
-                number = OTHER_CONNECTIONS
-            row = self.connections.setdefault(number, len(self.connections))
-        return row
 
     def has_lane(self, number: int) -> bool:
         """Return whether a connection has a row of its own, if it has any bytes."""
