@@ -55,7 +55,6 @@ DOORS: dict[str, set[str]] = {
         "index",
         "report",
         "render/batch_text.py",
-        "render/batch_table.py",
         "streams",
         "rewrite",
         "spark",

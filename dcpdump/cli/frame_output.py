@@ -102,7 +102,7 @@ class FrameOutput(Selected):
             self._pending.append(len(rows))
             self._write(self._workers.put((part, rows)))
             return
-        most = len(rows) if self._bulk.in_columns else _SHOWN_ROWS
+        most = len(rows) if self._bulk.at_once else _SHOWN_ROWS
         pieces = [rows[at : at + most] for at in range(0, len(rows), most)]
         for piece in pieces:
             self._pending.append(len(piece))

@@ -92,8 +92,18 @@ def word(message: str, field: Field, number: int) -> str:
     """Return a field as ``name=value``; empty where the value is 0 and means no more than that."""
     if not number and not field.seqno and not isinstance(field.names, EnumValue):
         return ""
+    return f"{field_name(message, field)}={_number(field, number)}"
+
+
+def field_name(message: str, field: Field) -> str:
+    """Return what the dialogues call a field of a message."""
     name = _SHORTER.get(message, {}).get(field.name) or _WORDS.get(field.name, field.name)
-    return f"{name.replace('_', '-')}={_number(field, number)}"
+    return name.replace("_", "-")
+
+
+def is_decimal(field: Field) -> bool:
+    """Return whether all numbers of a field are written in decimal, without words."""
+    return field.names is None and not field.identity and field.name not in ("end_seqno", "flags")
 
 
 def _groups(record: Record) -> list[str]:

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 from dcpdump.escape import safe
 from dcpdump.record import Record, value_length
+from dcpdump.render.byte_span import span
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.value_note import state_of, value_note
 from dcpdump.spec.field import Blob, Field, Names
 from dcpdump.wire.frame import Fault, FieldValue, Section
 from dcpdump.wire.value import LEFT_OUT, Body
 
-_LABEL, _OFFSET = 12, 7  # least widths: "Extra length" and "(12-15)"
-_PAIR = 2  # a two-byte field of the header is "(2,3)", elsewhere "(52-53)"
+LABEL, OFFSET = 12, 7  # least widths: "Extra length" and "(12-15)"
 
 
 def lines(record: Record, value_bytes: int | None) -> list[Line]:
@@ -34,7 +34,12 @@ def title(record: Record) -> str:
     name = frame.message.name
     if name == "UNKNOWN":
         name = f"UNKNOWN 0x{frame.header.opcode:02x}"
-    return f"{name} {'response' if frame.magic.response else 'command'}"
+    return title_of(name, response=frame.magic.response)
+
+
+def title_of(name: str, *, response: bool) -> str:
+    """Return the title of a message with this name."""
+    return f"{name} {'response' if response else 'command'}"
 
 
 def place(record: Record, when: str, *, file: bool = False) -> Line:
@@ -92,8 +97,8 @@ def table_rows(record: Record, value_bytes: int | None) -> list[TableRow]:
 
 def row_texts(rows: Sequence[TableRow]) -> list[str]:
     """Return the head of the table, and its rows below one another."""
-    label = max([_LABEL, *(len(row.label) for row in rows)])
-    offset = max([_OFFSET, *(len(row.offsets) for row in rows)])
+    label = max([LABEL, *(len(row.label) for row in rows)])
+    offset = max([OFFSET, *(len(row.offsets) for row in rows)])
     out = [f"{'Field':<{label}} (offset) (value)"]
     for row in rows:
         there = row.offsets or row.text
@@ -103,14 +108,6 @@ def row_texts(rows: Sequence[TableRow]) -> list[str]:
 
 def _is_whole_value(field: FieldValue) -> bool:
     return isinstance(field.field, Blob) and field.group in ("", "secret") and field.field.label[0].isupper()
-
-
-def span(start: int, end: int, *, header: bool = False) -> str:
-    """Return the place of bytes ``start`` … ``end``-1: (8-11), (54); two bytes of the header are (2,3)."""
-    last = end - 1
-    if start == last:
-        return f"({last})"
-    return f"({start},{last})" if header and end - start == _PAIR else f"({start}-{last})"
 
 
 def _text(record: Record, field: FieldValue, value_bytes: int | None) -> str:

@@ -6,6 +6,7 @@ from dcpdump.spec.names import DATATYPE, JSON, SNAPPY, XATTR
 from dcpdump.wire.json_text import MARKED_JSON
 
 _TEXT = re.compile(rb"[\t\n\r -~]*\Z").match
+_CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]").search
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
 _NAMES = ["|".join(DATATYPE.describe(value & ~XATTR)) for value in range(256)]
 
@@ -37,6 +38,8 @@ def is_binary(head: bytes, *, cut: bool) -> bool:
     """Return whether the beginning of a value is no text in UTF-8, or has control characters."""
     if _TEXT(head):
         return False
+    if _CONTROL_BYTE(head):  # no part of a character that is cut off
+        return True
     try:
         text = head.decode()
     except UnicodeDecodeError as error:

@@ -3,7 +3,10 @@
 This is for the compiler: interpreted it takes longer than the parser, which is asked about whatever is in doubt here.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 DEEPEST: Final = 60  #: levels of a text that is seen to be JSON
 _VALUE: Final = 0  #: a value has to follow
@@ -39,13 +42,14 @@ def doubtful(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
     return [place for place in range(len(starts)) if not is_surely_json(data, starts[place], ends[place])]
 
 
-def is_surely_json(data: bytes, at: int, size: int) -> bool:
+def is_surely_json(data: bytes, at: "i64", size: "i64") -> bool:
     """Return whether the bytes ``at`` … ``size``-1 are JSON (RFC 8259), at most 60 levels deep. False says nothing."""
     begun = at
-    depth, objects = 0, 0  # a bit for each level: 1 for an object, 0 for an array
-    state = _VALUE
+    depth: i64 = 0
+    objects: i64 = 0  # a bit for each level: 1 for an object, 0 for an array
+    state: i64 = _VALUE
     while at < size:
-        byte = data[at]
+        byte: i64 = data[at]
         if byte <= _SPACE and byte in _SPACES:
             at += 1
         elif state == _NEXT:
@@ -109,10 +113,10 @@ def _is_text(piece: bytes) -> bool:
     return True
 
 
-def _string(data: bytes, at: int, size: int) -> int:
+def _string(data: bytes, at: "i64", size: "i64") -> "i64":
     """Return the place behind a string whose first character is at ``at``; -1 where it is none."""
     while at < size:
-        byte = data[at]
+        byte: i64 = data[at]
         at += 1
         if byte == _QUOTE:
             return at
@@ -121,7 +125,7 @@ def _string(data: bytes, at: int, size: int) -> int:
         if byte == _BACKSLASH:
             if at >= size:
                 return -1
-            escape = data[at]
+            escape: i64 = data[at]
             at += 1
             if escape == _U:
                 if at + 4 > size:
@@ -135,7 +139,7 @@ def _string(data: bytes, at: int, size: int) -> int:
     return -1
 
 
-def _number(data: bytes, at: int, size: int) -> int:
+def _number(data: bytes, at: "i64", size: "i64") -> "i64":
     """Return the place behind a number; -1 where it is none."""
     if data[at] == _MINUS:
         at += 1
@@ -159,7 +163,7 @@ def _number(data: bytes, at: int, size: int) -> int:
     return at
 
 
-def _digits(data: bytes, at: int, size: int) -> int:
+def _digits(data: bytes, at: "i64", size: "i64") -> "i64":
     while at < size and _ZERO <= data[at] <= _NINE:
         at += 1
     return at

@@ -24,24 +24,24 @@ def both(capture: Path, options: str) -> tuple[Printed, Printed]:
 
 @pytest.mark.parametrize("capture", SAMPLES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_file_in_columns_reads_as_frame_by_frame(capture: Path, form: str) -> None:
-    in_columns, one_by_one = both(capture, f"-f {form}")
-    assert in_columns == one_by_one
+def test_a_file_at_once_reads_as_frame_by_frame(capture: Path, form: str) -> None:
+    at_once, one_by_one = both(capture, f"-f {form}")
+    assert at_once == one_by_one
 
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("options", ["", "--value-bytes 0", "--problems --collection 8"])
 def test_values_that_are_not_what_they_claim_read_as_frame_by_frame(tmp_path: Path, form: str, options: str) -> None:
-    in_columns, one_by_one = both(made(tmp_path, "mislabelled", 1200, 64), f"-f {form} {options}")
-    assert in_columns == one_by_one
-    assert "the body is marked JSON but is not" in in_columns.out
+    at_once, one_by_one = both(made(tmp_path, "mislabelled", 1200, 64), f"-f {form} {options}")
+    assert at_once == one_by_one
+    assert "the body is marked JSON but is not" in at_once.out
 
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("size", ["0", "3", "all"])
 def test_values_are_cut_alike(form: str, size: str) -> None:
-    in_columns, one_by_one = both(Path("samples/replica.pcap"), f"-f {form} --value-bytes {size}")
-    assert in_columns == one_by_one
+    at_once, one_by_one = both(Path("samples/replica.pcap"), f"-f {form} --value-bytes {size}")
+    assert at_once == one_by_one
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_values_are_cut_alike(form: str, size: str) -> None:
     ],
 )
 def test_filters_choose_alike(options: str) -> None:
-    in_columns, one_by_one = both(Path("samples/replica.pcap"), f"-f line {options}")
-    assert in_columns == one_by_one
+    at_once, one_by_one = both(Path("samples/replica.pcap"), f"-f line {options}")
+    assert at_once == one_by_one
 
 
 def test_times_count_from_the_first_packet_that_has_one(tmp_path: Path) -> None:
@@ -77,15 +77,15 @@ def test_times_count_from_the_first_packet_that_has_one(tmp_path: Path) -> None:
     blocks += [write.packet(packet.ts_ns or 0, packet.data) for packet in packets[3:]]
     path = tmp_path / "a.pcapng"
     path.write_bytes(b"".join(blocks))
-    in_columns, one_by_one = both(path, "-f line --since +5ms")
-    assert in_columns == one_by_one
-    assert 0 < in_columns.out.count("\n") < both(path, "-f line")[0].out.count("\n")
+    at_once, one_by_one = both(path, "-f line --since +5ms")
+    assert at_once == one_by_one
+    assert 0 < at_once.out.count("\n") < both(path, "-f line")[0].out.count("\n")
 
 
 @pytest.mark.parametrize("options", ["--collection 8", "--stream-id 3", "--collection 0", "--key '*::1'"])
 def test_filters_choose_alike_with_collections(options: str) -> None:
-    in_columns, one_by_one = both(Path("samples/client-rollback.pcap"), f"-f line {options}")
-    assert in_columns == one_by_one
+    at_once, one_by_one = both(Path("samples/client-rollback.pcap"), f"-f line {options}")
+    assert at_once == one_by_one
 
 
 def test_a_count_stops_after_so_many_frames() -> None:

@@ -1,0 +1,108 @@
+"""Write plain frames as rows of CSV."""
+
+from dcpdump.record import columns
+from dcpdump.render import View
+from dcpdump.render.plain_layout import PlainField, PlainLayout
+from dcpdump.render.plain_rows import PlainRows
+from dcpdump.render.plain_text import shown_text
+from dcpdump.render.plain_writer import PlainWriter
+from dcpdump.spec.field import Bits, EnumValue
+from dcpdump.spec.names import DATATYPE
+
+#: The cells that any frame may have, besides those of its fields.
+_COMMON = """frame packet file time connection src dst offset length gap_before vbucket opaque cas datatype
+    datatype_names collection collection_inferred collection_name key key_hex value_length stream_id value problems"""
+
+
+class _Row:
+    """What the rows of one layout have in common: the text before each of its cells, and behind the last."""
+
+    def __init__(self, layout: PlainLayout) -> None:
+        self.slots = layout.slots
+        self.named = [slot for slot in layout.slots if isinstance(slot.field.names, (Bits, EnumValue))]
+        own = {slot.field.name for slot in self.slots} | {_second(slot) for slot in self.named}
+        fixed = {
+            "magic": str(layout.magic),
+            "kind": "request",
+            "opcode": str(layout.message.opcode),
+            "name": layout.message.name,
+            "layout": layout.plan.layout.version,
+        }
+        common = set(_COMMON.split())
+        self.cells: list[tuple[str, str]] = []
+        before = ""
+        for number, name in enumerate(columns()):
+            before += "," if number else ""
+            if name in own or name in common:
+                self.cells.append((before, name))
+                before = ""
+            else:
+                before += fixed.get(name, "")
+        self.end = before + "\r\n"
+
+
+class PlainCsv(PlainWriter):
+    """Writes rows, which have the same columns for all layouts."""
+
+    def __init__(self, view: View) -> None:
+        self._limit = -1 if view.value_bytes is None else view.value_bytes
+        self._rows: dict[PlainLayout, _Row] = {}
+
+    def write(self, frames: PlainRows, out: list[bytes]) -> None:
+        """Append the row of the frame that is loaded."""
+        row = self._rows.get(frames.layout)
+        if row is None:
+            row = self._rows[frames.layout] = _Row(frames.layout)
+        cells = self._cells(frames)
+        for slot in row.slots:
+            number = frames.field(slot)
+            cells[slot.field.name] = f"0x{number:0{2 * slot.field.width}x}" if slot.field.identity else str(number)
+        for slot in row.named:
+            names = slot.field.names
+            cells[_second(slot)] = "|".join(names.describe(frames.field(slot))) if names else ""
+        text = ""
+        for before, name in row.cells:
+            text += before + cells[name]
+        out.append(f"{text}{row.end}".encode())
+
+    def _cells(self, frames: PlainRows) -> dict[str, str]:
+        """Return what is in the cells that any frame may have."""
+        ends, layout = frames.places[frames.place], frames.layout
+        value = frames.value[: self._limit] if self._limit >= 0 else frames.value
+        return {
+            "frame": str(frames.number),
+            "packet": str(frames.packet),
+            "file": _cell(frames.file),
+            "time": frames.time_text(),
+            "connection": str(ends.connection),
+            "src": ends.src,
+            "dst": ends.dst,
+            "offset": str(frames.offset),
+            "length": str(frames.length),
+            "gap_before": str(frames.gap),
+            "vbucket": str(frames.vbucket),
+            "opaque": str(frames.opaque),
+            "cas": f"0x{frames.hex_text(16, 24)}",
+            "datatype": str(frames.datatype),
+            "datatype_names": "|".join(DATATYPE.describe(frames.datatype)),
+            "collection": str(frames.collection) if frames.collection >= 0 else "",
+            "collection_inferred": "true" if frames.collection >= 0 and frames.inferred else "",
+            "collection_name": _cell(frames.collection_name()),
+            "key": _cell(shown_text(frames.key)),
+            "key_hex": frames.wire_key.hex(),
+            "value_length": str(frames.value_length or ""),
+            "stream_id": str(frames.stream_id) if layout.framed else "",
+            "value": _cell(shown_text(value)) if layout.has_value else "",
+            "problems": _cell(frames.fault),
+        }
+
+
+def _second(slot: PlainField) -> str:
+    """Return the column that says what the numbers of a field are called."""
+    return f"{slot.field.name}_names" if isinstance(slot.field.names, Bits) else f"{slot.field.name}_name"
+
+
+def _cell(text: str) -> str:
+    if '"' in text or "," in text or "\n" in text or "\r" in text:
+        return '"' + text.replace('"', '""') + '"'
+    return text

@@ -1,0 +1,177 @@
+"""Write the specification's table of plain frames. What frames of one layout have in common is put together once."""
+
+from typing import TYPE_CHECKING, Final
+
+from dcpdump.escape import safe
+from dcpdump.render import View, table
+from dcpdump.render.byte_span import span
+from dcpdump.render.plain_layout import PlainField, PlainLayout
+from dcpdump.render.plain_rows import PlainRows
+from dcpdump.render.plain_text import shown
+from dcpdump.render.plain_writer import PlainWriter
+from dcpdump.render.value_note import state_of, value_note
+from dcpdump.spec.field import u8, u16
+from dcpdump.spec.header import MAGICS, header_fields
+from dcpdump.spec.names import JSON
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+_MOST_HEADS: Final = 4_096
+_VALID_JSON: Final = value_note(JSON, 1, 1, state_of(JSON, b"", "", cut=False, sure=True))
+_WIDEST: Final = 32  #: more than the places of the largest frame take
+
+
+class _Sheet:
+    """The rows of a layout up to the key.
+
+    Some fields are the same in all its frames; of those with names there are few variants; the others are ``open``:
+    their digits are put between the pieces of a variant's text.
+    """
+
+    def __init__(self, layout: PlainLayout) -> None:
+        self._title = table.title_of(layout.message.name, response=False)
+        self._rows: list[tuple[str, str, PlainField]] = []
+        at = 0
+        for field in header_fields(MAGICS[layout.magic]):
+            self._rows.append((field.label, span(at, at + field.width, header=True), PlainField(field, at)))
+            at += field.width
+        inner = list(layout.slots)
+        if layout.framed:
+            inner = [
+                PlainField(u8("frame_info", "DcpStreamId frame"), at),
+                PlainField(u16("stream_id", "stream id"), at + 1),
+                *inner,
+            ]
+        self._rows += [(f"  {slot.field.label}", span(slot.at, slot.end), slot) for slot in inner]
+        self._label = max(table.LABEL, *(len(label) for label, _, _ in self._rows))
+        self.narrow = max(table.OFFSET, *(len(where) for _, where, _ in self._rows))
+        self.named = [slot for _, _, slot in self._rows if slot.field.names is not None]
+        self.open = [slot for _, _, slot in self._rows if slot.field.names is None]
+        self.key = f"{'Key':<{self._label}} "
+        self.value = f"{'Value':<{self._label}} "
+        self._widths = [b"%d " % width for width in range(_WIDEST)]
+        self._variants: dict[bytes, list[bytes]] = {}
+
+    def pieces(self, frames: PlainRows, width: int) -> list[bytes]:
+        """Return what stands before, between, and behind the digits of open fields. ``width``: of the places."""
+        digits = frames.digits
+        variant = self._widths[width]
+        for slot in self.named:
+            variant += digits[slot.hex_at : slot.hex_end]
+        known = self._variants.get(variant)
+        if known is None:
+            if len(self._variants) >= _MOST_HEADS:
+                self._variants.clear()
+            known = self._variants[variant] = self._made(frames, width)
+        return known
+
+    def _made(self, frames: PlainRows, width: int) -> list[bytes]:
+        pieces = []
+        text = f"{self._title}\n{'Field':<{self._label}} (offset) (value)\n"
+        for label, where, slot in self._rows:
+            text += f"{label:<{self._label}} {where:<{width}}: "
+            if slot.field.names is None:
+                pieces.append(f"{text}0x".encode())
+                text = "\n"
+            else:
+                text += f"{table.number(slot.field, frames.field(slot))}\n"
+        return [*pieces, text.encode()]
+
+
+class PlainTable(PlainWriter):
+    """Writes tables, each below the line of its place and time, and with an empty line behind it."""
+
+    def __init__(self, view: View) -> None:
+        self._limit = -1 if view.value_bytes is None else view.value_bytes
+        self._names_file = view.file
+        self._sheets: dict[PlainLayout, _Sheet] = {}
+        self._ends: list[bytes] = []
+        self._owners: dict[int, bytes] = {}  # of collections whose names are not known
+
+    def begin(self, frames: PlainRows) -> None:
+        """Prepare for the frames of a part."""
+        self._ends = [
+            f"  {each.src} → {each.dst}  connection {each.connection}  packet ".encode() for each in frames.places
+        ]
+
+    def write(self, frames: PlainRows, out: list[bytes]) -> None:
+        """Append the table of the frame that is loaded."""
+        layout = frames.layout
+        sheet = self._sheets.get(layout)
+        if sheet is None:
+            sheet = self._sheets[layout] = _Sheet(layout)
+        key_at, key_end, end = frames.key_at, frames.key_end, frames.length
+        key_span = span(key_at, key_end) if key_end > key_at else ""
+        value_span = span(key_end, end) if layout.has_value and end > key_end else ""
+        width = max(sheet.narrow, len(key_span), len(value_span))
+        out.append(f"#{frames.number}  {frames.time_text()}".encode())
+        out.append(self._ends[frames.place])
+        out.append(f"{frames.packet}{self._remark(frames)}\n".encode())
+        digits = frames.digits
+        pieces = sheet.pieces(frames, width)
+        place: i64 = 0
+        for slot in sheet.open:
+            out.append(pieces[place])
+            out.append(digits[slot.hex_at : slot.hex_end])
+            place += 1
+        out.append(pieces[place])
+        if key_span:
+            out.append(f"{sheet.key}{key_span.ljust(width)}: ".encode())
+            key = shown(frames.key)
+            out.append(key + self._owner(frames) if frames.collection >= 0 else _stripped(key))
+            out.append(b"\n")
+        if value_span:
+            out.append(f"{sheet.value}{value_span.ljust(width)}: ".encode())
+            self._write_value(frames, out)
+            out.append(b"\n")
+        if frames.fault:
+            out.append(f"! {safe(frames.fault)}\n".encode())
+        out.append(b"\n")
+
+    def _remark(self, frames: PlainRows) -> str:
+        """Return the rest of the line of the place: the capture, where there are several, and what was lost before."""
+        file = f"  file {frames.file}" if self._names_file else ""
+        return f"{file}  after {frames.gap:,} bytes lost or skipped" if frames.gap else file
+
+    def _owner(self, frames: PlainRows) -> bytes:
+        """Return the collection of a key as text."""
+        name = frames.collection_name()
+        number = 2 * frames.collection + frames.inferred
+        known = b"" if name else self._owners.get(number, b"")
+        if not known:
+            guess = ", inferred" if frames.inferred else ""
+            known = f" (collection 0x{frames.collection:x}{f' {name}' if name else ''}{guess})".encode()
+            if not name and len(self._owners) < _MOST_HEADS:
+                self._owners[number] = known
+        return known
+
+    def _write_value(self, frames: PlainRows, out: list[bytes]) -> None:
+        """Append the value, how much of it is not shown, and what it is."""
+        value, limit = frames.value, self._limit
+        whole = len(value)
+        is_cut = 0 <= limit < whole
+        head = value[:limit] if is_cut else value
+        text = shown(head)
+        more = f"… +{whole - limit:,} B" if is_cut else ""
+        note = ""
+        if frames.layout.document:
+            if frames.datatype == JSON and not frames.fault:
+                note = _VALID_JSON
+            elif frames.datatype or text is not head:
+                state = state_of(frames.datatype, head, frames.fault, cut=is_cut, sure=whole > 0)
+                note = value_note(frames.datatype, whole, frames.value_length, state)
+        if note and (text or more):
+            more = f"{more} {note}"
+        elif note:
+            more = note
+        if more:
+            out.append(text)
+            out.append(more.encode())
+        else:
+            out.append(_stripped(text))
+
+
+def _stripped(text: bytes) -> bytes:
+    """Remove white space from the end; nearly all texts end in a letter or a digit."""
+    return text if text[-1:].isalnum() else text.decode().rstrip().encode()
