@@ -17,6 +17,7 @@ class PlainField:
 
     def __init__(self, field: Field, at: int) -> None:
         self.field = field
+        self.width: i64 = field.width
         self.at: i64 = at
         self.end: i64 = at + field.width
         self.hex_at: i64 = 2 * self.at

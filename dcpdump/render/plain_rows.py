@@ -219,7 +219,14 @@ class PlainRows:
 
     def field(self, slot: PlainField) -> int:
         """Return the value of a field."""
-        return int.from_bytes(self._data[self._start + slot.at : self._start + slot.end], "big")
+        data = self._data
+        at: i64 = self._start + slot.at
+        if slot.width == 4:
+            return be32(data, at)
+        if slot.width == 8:
+            high: int = be32(data, at)
+            return high << 32 | be32(data, at + 4)
+        return be16(data, at) if slot.width == 2 else data[at]
 
     @property
     def key(self) -> bytes:
