@@ -137,7 +137,7 @@ class PendingEvidence:
         missed_ns = self._noops_missed_ns()
         if missed_ns is not None and run.last_ns > missed_ns:
             return False
-        return not connection.sync_replication or not any(each.unacked for each in connection.current.values())
+        return not connection.sync_replication or not any(each.prepares.unacked for each in connection.current.values())
 
     @property
     def _frames(self) -> int:
@@ -218,11 +218,11 @@ class PendingEvidence:
     def _lags(self, now_ns: int) -> Iterator[Found]:
         for stream in self._connection.current.values():
             reported = self._lagging.get(stream, -1)
-            for seqno, prepare in stream.unacked.items():
+            for seqno, prepare in stream.prepares.unacked.items():
                 if seqno <= reported:
                     continue
                 if now_ns - (prepare.ts_ns or now_ns) >= _LAG:
-                    self._lagging[stream] = max(stream.unacked)
+                    self._lagging[stream] = max(stream.prepares.unacked)
                     yield LAGGING, Delayed(prepare, stream, now_ns - (prepare.ts_ns or now_ns), seqno)
                 break
 
@@ -254,7 +254,7 @@ class PendingEvidence:
             for due in stream.acks_due or ():
                 waited = (connection.now_ns or 0) - (due.ts_ns or 0)
                 yield UNACKNOWLEDGED, Delayed(due, stream, waited)
-            for extra in stream.acks_early:
+            for extra in stream.acks_early or ():
                 yield ACK_UNASKED, Delayed(extra, stream)
 
 

@@ -115,5 +115,5 @@ def _answer_to_message(
     if opcode == MARKER:
         stream.acknowledge_marker(frame)
     if frame.word and len(stream.complaints) < _COMPLAINTS:
-        stream.complaints.append(Complaint(opcode, frame.word, frame.number, frame.ts_ns))
+        stream.complaints += (Complaint(opcode, frame.word, frame.number, frame.ts_ns),)
     return stream

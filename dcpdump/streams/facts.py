@@ -88,10 +88,3 @@ class UnansweredRequest:
     request: "Request | None" = None
     doubtful: bool = False  #: bytes were lost since, and maybe its answer
     behind: bool = False  #: others with its opaque were sent before it, and the next answer may be to one of those
-
-
-class Prepare(NamedTuple):
-    """A durable write that is neither committed nor aborted."""
-
-    seqno: int
-    frame: FrameEvent  #: without its bytes

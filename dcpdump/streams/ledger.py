@@ -207,7 +207,7 @@ class Ledger:
             or (stream.oso and connection.closely)
             or stream.losses != connection.losses[direction]
             or connection.window.would_fill(run.size)
-            or (stream.marker is not None and stream.marker.flags & _SETTLED[bool(stream.prepared)])
+            or (stream.marker is not None and stream.marker.flags & _SETTLED[bool(stream.prepares.open)])
             or (connection.closely and run.close is None)
         ):
             for frame in run.each():

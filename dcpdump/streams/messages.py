@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from dcpdump.spec.system_event import BEGIN, END, MODIFY
 from dcpdump.streams.document_run import Close
-from dcpdump.streams.facts import Prepare, Snapshot, TakeoverState
+from dcpdump.streams.facts import Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.key_memory import LONGEST
 from dcpdump.streams.opcode_kinds import (
@@ -22,13 +22,12 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_END,
     SYSTEM_EVENT,
 )
+from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.request import ACTIVE, DISK
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _OSO_START = 1
-#: Open prepares are remembered up to so many, where no rule asks for them.
-_PREPARES = 65_536
 
 Learn = Callable[[Stream, FrameEvent], None]
 
@@ -63,8 +62,8 @@ def _marker(stream: Stream, frame: FrameEvent) -> None:
         stream.unclear = f"the snapshot marker of frame {frame.number} could not be read"
         return
     stream.begin(snapshot)
-    if stream.prepared and snapshot.high_completed:
-        stream.complete(snapshot.high_completed)
+    if snapshot.high_completed:
+        stream.prepares.complete(snapshot.high_completed)
 
 
 def _end(stream: Stream, frame: FrameEvent) -> None:
@@ -91,7 +90,7 @@ def _oso(stream: Stream, frame: FrameEvent) -> None:
 def _state(stream: Stream, frame: FrameEvent) -> None:
     state = frame.get("state")
     if state is not None:
-        stream.states.append(TakeoverState(state, frame.ts_ns, frame.number))
+        stream.states += (TakeoverState(state, frame.ts_ns, frame.number),)
         if state == ACTIVE:
             stream.in_order = False
 
@@ -102,23 +101,19 @@ def _prepare(stream: Stream, frame: FrameEvent) -> None:
         return  # the marker says that it is decided
     if frame.seqno is None:
         return
-    if len(stream.prepared) >= _PREPARES:
-        stream.prepares_missed = True
-        return
-    place = kept(frame)
-    stream.prepared[frame.key] = Prepare(frame.seqno, place)
-    if stream.connection.closely and len(stream.unacked) < _PREPARES:
-        stream.unacked[frame.seqno] = place
+    if stream.prepares is NO_PREPARES:
+        stream.prepares = Prepares()
+    stream.prepares.add(frame.key, frame.seqno, kept(frame), closely=stream.connection.closely)
 
 
 def _resolve(stream: Stream, frame: FrameEvent) -> None:
-    stream.prepared.pop(frame.key, None)
+    stream.prepares.open.pop(frame.key, None)
 
 
 def _document(stream: Stream, frame: FrameEvent) -> None:
     """Take a document of a disk snapshot for the commit of its key's prepare, which it stands for."""
-    if stream.prepared and stream.marker is not None and stream.marker.flags & DISK:
-        stream.prepared.pop(frame.key, None)
+    if stream.prepares.open and stream.marker is not None and stream.marker.flags & DISK:
+        stream.prepares.open.pop(frame.key, None)
 
 
 def _transfer(stream: Stream, frame: FrameEvent) -> None:
@@ -142,26 +137,29 @@ def _event(stream: Stream, frame: FrameEvent) -> None:
     if uid is not None:
         connection.manifest_uid = uid
     if event in (BEGIN, MODIFY) and collection is not None:
-        stream.collections[collection] = True
+        stream.exists(collection, now=True)
     elif event == END and collection is not None:
-        stream.collections[collection] = False
+        stream.exists(collection, now=False)
 
 
 def learn_keys(stream: Stream, frame: FrameEvent) -> None:
     """Remember the key of a document or a durable write, for the rules that ask whether it came before."""
     key, memory = frame.key, stream.connection.key_memory
     if stream.oso:
-        if frame.opcode in _DOCUMENTS and key not in stream.oso_keys and len(key) <= LONGEST and memory.takes(1):
-            stream.oso_keys.add(key)
+        known = stream.keys.out_of_order
+        if frame.opcode in _DOCUMENTS and key not in known and len(key) <= LONGEST and memory.takes(1):
+            stream.own_keys().out_of_order.add(key)
         return
-    keys = stream.pending_keys if frame.opcode in (PREPARE, ABORT) else stream.keys
+    own = stream.own_keys()
+    keys = own.prepares if frame.opcode in (PREPARE, ABORT) else own.documents
     if key not in keys and len(key) <= LONGEST and memory.takes(1):
         keys[key] = frame.seqno or 0
 
 
 def learn_keys_of_run(stream: Stream, close: Close) -> None:
     """Remember the keys of documents that follow one another, of which none came before in their snapshot."""
-    keys, before = stream.keys, len(stream.keys)
+    keys = stream.own_keys().documents
+    before = len(keys)
     memory = stream.connection.key_memory
     if max(map(len, close.keys)) <= LONGEST and memory.takes(len(close.keys)):
         keys.update(zip(close.keys, close.seqnos, strict=True))

@@ -10,6 +10,7 @@ from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, HELLO, SASL_AUTH, SELECT
 from dcpdump.streams.consumer import Identity
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.prepares import NO_PREPARES
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -73,7 +74,7 @@ def _hide_waiting(waiting: UnansweredRequest, redactor: Redactor) -> None:
 def _forget_keys(stream: Stream) -> None:
     """Forget keys of documents, which are compared only while frames come."""
     stream.forget_keys()
-    stream.prepared.clear()
+    stream.prepares = NO_PREPARES
 
 
 def hide_request(request: Request, redactor: Redactor) -> None:

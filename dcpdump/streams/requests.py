@@ -154,7 +154,8 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
         connection.shared.add(frame.opaque)
     connection.by_opaque[frame.opaque] = stream
     if connection.early_acks:
-        stream.acks_early.extend(each for each in connection.early_acks if each.opaque == frame.opaque)
+        early = [each for each in connection.early_acks if each.opaque == frame.opaque]
+        stream.acks_early = [*(stream.acks_early or ()), *early]
         connection.early_acks = [each for each in connection.early_acks if each.opaque != frame.opaque]
 
 

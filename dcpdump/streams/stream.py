@@ -4,10 +4,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dcpdump.streams.facts import Complaint, Entry, Prepare, Snapshot, TakeoverState
+from dcpdump.streams.facts import Complaint, Entry, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
+from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.request import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, HISTORY, ROLLBACK, SUCCESS, TAKEOVER, Request
+from dcpdump.streams.snapshot_keys import NO_KEYS, SnapshotKeys
 from dcpdump.streams.window import FIRST, LAST
 
 if TYPE_CHECKING:
@@ -63,12 +65,11 @@ class Stream:
     caching: bool = False  #: in the phase of cache transfer
     cached: int = 0  #: messages of the cache transfer
     cache_ended: bool = False
-    states: list[TakeoverState] = field(default_factory=list)  #: that a takeover set
+    states: tuple[TakeoverState, ...] = ()  #: that a takeover set
     state_acks: int = 0
     acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
-    prepared: dict[bytes, Prepare] = field(default_factory=dict)  #: open prepares by key
-    prepares_missed: bool = False  #: there were more than are kept
-    collections: dict[int, bool] = field(default_factory=dict)  #: that its events created (True) or dropped, by id
+    prepares: Prepares = NO_PREPARES
+    collections: dict[int, bool] | None = None  #: that its events created (True) or dropped, by id
     # how it ended
     end_status: int | None = None
     ended_ns: int | None = None
@@ -87,18 +88,14 @@ class Stream:
     holes: int = 0  #: frames of its connection that bytes were missing of, when it began
     marker_holes: int = 0  #: and when its latest snapshot began
     lost_bytes: int = 0  #: of its own, at most
-    lost_after: list[int | None] = field(default_factory=list)  #: its last seqno before such losses, the first few
+    lost_after: tuple[int | None, ...] = ()  #: its last seqno before such losses, the first few
     lost_before: int = 0  #: the direction's lost bytes that are not its own, or counted already
     replaced: bool = False  #: another was granted in its place while it was open
-    #: what the consumer answered with an error, the first few
-    complaints: list[Complaint] = field(default_factory=list)
+    complaints: tuple[Complaint, ...] = ()  #: what the consumer answered with an error, the first few
     # what rules ask for, where the connection is watched closely
-    keys: dict[bytes, int] = field(default_factory=dict)  #: of documents and commits of the snapshot, and their seqnos
-    pending_keys: dict[bytes, int] = field(default_factory=dict)  #: of its prepares and aborts
-    oso_keys: set[bytes] = field(default_factory=set)
+    keys: SnapshotKeys = NO_KEYS
     acks_due: deque[FrameEvent] | None = None  #: last items of snapshots that want an ack; None: there was none yet
-    acks_early: list[FrameEvent] = field(default_factory=list)  #: acknowledgements before what they acknowledge
-    unacked: dict[int, FrameEvent] = field(default_factory=dict)  #: prepares not yet acknowledged, by seqno
+    acks_early: list[FrameEvent] | None = None  #: acknowledgements before what they acknowledge; None as above
 
     @property
     def request(self) -> Request | None:
@@ -239,7 +236,7 @@ class Stream:
         self.epoch += 1
         self.lost_bytes += self.lost_before - before
         if len(self.lost_after) < _LOSSES:
-            self.lost_after.append(self.last_seqno)
+            self.lost_after += (self.last_seqno,)
         self.snapshot = None
         self.ordered = self.in_order = self.oso = self.caching = False
         self.unclear = ""
@@ -292,31 +289,37 @@ class Stream:
             self.snapshot.acked = True
         if self.acks_due:
             self.acks_due.popleft()
-        elif not frame.word and len(self.acks_early) < _MOST_EARLY_ACKS:
+        elif not frame.word and len(self.acks_early or ()) < _MOST_EARLY_ACKS:
+            self.acks_early = self.acks_early or []
             self.acks_early.append(kept(frame))
 
     def acknowledge(self, seqno: int) -> None:
         """Take a SEQNO_ACKNOWLEDGED."""
         self.acked_seqno = seqno
-        if self.unacked:
-            self.unacked = {at: prepare for at, prepare in self.unacked.items() if at > seqno}
+        self.prepares.acknowledge(seqno)
 
-    def complete(self, seqno: int) -> None:
-        """Take it that all prepares up to a seqno are decided."""
-        self.prepared = {key: open for key, open in self.prepared.items() if open.seqno > seqno}
+    def own_keys(self) -> SnapshotKeys:
+        """Return where keys of its snapshot are to be kept."""
+        if self.keys is NO_KEYS:
+            self.keys = SnapshotKeys()
+        return self.keys
+
+    def exists(self, collection: int, *, now: bool) -> None:
+        """Take an event that creates a collection, or drops it."""
+        self.collections = self.collections or {}
+        self.collections[collection] = now
 
     def forget(self) -> None:
         """Forget what a message of which bytes are missing may have changed."""
-        for known in (self.prepared, self.unacked, self.acks_early):
-            known.clear()
-        self.acks_due = None
+        self.prepares = Prepares(missed=True) if self.prepares.missed else NO_PREPARES
+        self.acks_due = self.acks_early = None
         self.forget_keys()
 
     def forget_keys(self) -> None:
         """Forget the keys of the snapshot, which is over."""
-        for known in (self.keys, self.pending_keys, self.oso_keys):
-            self.connection.key_memory.give_back(len(known))
-            known.clear()
+        if self.keys is not NO_KEYS:
+            self.connection.key_memory.give_back(len(self.keys))
+            self.keys = NO_KEYS
 
     def goes_on(self, opaque: int) -> bool:
         """Return whether documents are simply the next of a snapshot, in which they settle nothing."""
@@ -325,7 +328,7 @@ class Stream:
             self.in_order
             and self.opaque == opaque
             and not self.oso
-            and not self.prepared
+            and not self.prepares.open
             and marker is not None
             and not marker.flags & ACKNOWLEDGE
         )

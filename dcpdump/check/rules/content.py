@@ -25,7 +25,7 @@ _SECOND = 1_000_000_000
 
 
 def _all_once(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-    marker, seen, keys = stream.marker, stream.keys, close.keys
+    marker, seen, keys = stream.marker, stream.keys.documents, close.keys
     if marker is None or marker.flags & DUPLICATES:
         return True
     return len(set(keys)) == len(keys) and seen.keys().isdisjoint(keys)
@@ -55,7 +55,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     marker = stream.marker
     if marker is None or marker.flags & DUPLICATES:
         return None
-    keys = stream.pending_keys if frame.opcode in (PREPARE, ABORT) else stream.keys
+    keys = stream.keys.prepares if frame.opcode in (PREPARE, ABORT) else stream.keys.documents
     seqno = keys.get(frame.data[frame.key_at : frame.value_at])
     if seqno is None:
         return None
@@ -90,7 +90,7 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     if frame.opcode != OSO:
         if frame.opcode not in DOCUMENTS:
             return None
-        again = frame.key in stream.oso_keys
+        again = frame.key in stream.keys.out_of_order
         return f"the key of seqno {frame.seqno} came before in this out-of-order snapshot" if again else None
     request, begins = stream.request, bool((frame.get("flags") or 0) & 1)
     if begins is stream.oso:

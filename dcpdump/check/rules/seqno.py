@@ -206,10 +206,10 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
         return None
     if stream.marker is not None and stream.marker.flags & DISK:
         return None
-    there = stream.prepared.get(frame.key)
+    there = stream.prepares.open.get(frame.key)
     if there is not None and there.seqno == prepared:
         return None
-    if there is None and stream.prepares_missed:
+    if there is None and stream.prepares.missed:
         return None
     text = f"{name(frame.opcode)} of prepared seqno {prepared}"
     if there is not None:
@@ -233,11 +233,11 @@ def undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Usual causes: a hand-over in the middle of a durable write; a replica that does not answer.
     """
-    if not stream.prepared or stream.end_frame is None:
+    if not stream.prepares.open or stream.end_frame is None:
         return None
-    seqnos = sorted(seqno for seqno, _ in stream.prepared.values())
+    seqnos = sorted(seqno for seqno, _ in stream.prepares.open.values())
     shown = ", ".join(map(str, seqnos[:3])) + (" …" if len(seqnos) > 3 else "")
-    least = "at least " * stream.prepares_missed
+    least = "at least " * stream.prepares.missed
     return f"{least}{len(seqnos)} open prepare{'s' if len(seqnos) > 1 else ''} (seqno {shown}) when the stream ended"
 
 
@@ -258,7 +258,7 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
 
     Usual causes: a commit that was lost.
     """
-    there = stream.prepared.get(frame.key)
+    there = stream.prepares.open.get(frame.key)
     if there is None or (stream.marker is not None and stream.marker.flags & DISK):
         return None
     return f"PREPARE seqno {frame.seqno}, though that of seqno {there.seqno} is not decided"
