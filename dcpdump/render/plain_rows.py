@@ -224,8 +224,7 @@ class PlainRows:
         if slot.width == 4:
             return be32(data, at)
         if slot.width == 8:
-            high: int = be32(data, at)
-            return high << 32 | be32(data, at + 4)
+            return int.from_bytes(data[at : at + 8], "big")  # it may be more than a native number holds
         return be16(data, at) if slot.width == 2 else data[at]
 
     @property

@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.block import blocks
@@ -74,7 +74,11 @@ def mutations(draw: st.DrawFn) -> bytes:
     )  # fmt: skip
 
 
+HIGHEST = {"by_seqno": 2**64 - 1, "rev_seqno": 2**64 - 1, "expiration": 2**32 - 1, "flags": 2**32 - 1}
+
+
 @modest
+@example([encode("DCP_MUTATION", HIGHEST, layout="1", key=b"k")], None, None, False, False)
 @given(
     st.lists(mutations() | documents(), min_size=1, max_size=12),
     st.sampled_from([True, False, None]),
