@@ -33,6 +33,8 @@ def summarise(
         note(line)
     for line in mixed_lines(dissector):
         note(line)
+    for line in () if form == "none" else eviction_lines(dissector):
+        note(line)
     for line in () if form == "none" else tls_notes.lines(dissector):
         note(line)
     if form == "json":
@@ -70,6 +72,7 @@ def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> di
         "gaps": net.gaps,
         "lost_bytes": dict(net.hole_bytes),
         "conflicts": net.conflicts,
+        "evicted_connections": net.closed,
         "not_understood": dict(net.not_understood),
         "other_protocols": [
             {"protocol": name, "port": port, "connections": count} for (name, port), count in tally.foreign.items()
@@ -146,6 +149,17 @@ def mixed_lines(dissector: Dissector) -> Iterator[str]:
         yield (
             f"dcpdump: warning: these files are probably not of one network: {names} both have {src} → {dst} at one "
             "time, with other bytes; read them one by one"
+        )
+
+
+def eviction_lines(dissector: Dissector) -> Iterator[str]:
+    """Yield a line where connections that had not ended were given up."""
+    count = dissector.balance.closed
+    if count:
+        verb, what = ("was", "it goes") if count == 1 else ("were", "they go")
+        yield (
+            f"dcpdump: note: to stay within --memory, {counted(count, 'connection')} that had not ended, silent for "
+            f"longest, {verb} closed: where {what} on, frames are found again a little later"
         )
 
 

@@ -245,6 +245,7 @@ class Connections:
     def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
         if len(self._recent) >= self._limits.connections:
             self.counts.evictions += not self._over
+            self.counts.closed += not self._over
             self._part(next(iter((self._over or self._recent).values())), EVICTED, seen, out)
         answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
         flow = segment.flow

@@ -29,6 +29,7 @@ class Counters:
     resets: int = 0
     overflows: int = 0  #: holes given up because too much waited behind them
     evictions: int = 0  #: directions and connections that gave up memory
+    closed: int = 0  #: connections of them: what may go on, and is joined late then
     fragments: int = 0  #: IP fragments
     fragments_dropped: int = 0  #: IP fragments whose datagram was never completed
     not_understood: dict[str, int] = field(default_factory=dict)  #: packets without TCP that we can read, by reason

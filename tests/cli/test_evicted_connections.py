@@ -6,7 +6,7 @@ import pytest
 
 from dcpdump.net.packet import Packet
 from tests.support.console import run
-from tests.support.hostile import in_pcap, mixed_connections, short_connections
+from tests.support.hostile import in_pcap, mixed_connections, short_connections, silent_connections
 
 #: As few as are always kept: about 1,000.
 FEW = "--memory 16M"
@@ -49,3 +49,21 @@ def test_where_rules_are_asked_the_note_says_that_evicted_connections_were_judge
     text = "176 connections without a stream, which had ended or were silent for longest, are judged by the rules"
     lines = run(f"dcpdump {command} {path} {FEW}").err.splitlines()
     assert f"dcpdump: note: to stay within --memory, {text}, but not listed" in lines
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1_025, "1 connection that had not ended, silent for longest, was closed: where it goes on"),
+        (1_030, "6 connections that had not ended, silent for longest, were closed: where they go on"),
+    ],
+)
+@pytest.mark.parametrize("command", ["read", "streams"])
+def test_connections_that_are_closed_before_their_end_are_counted_in_a_note(
+    command: str, count: int, text: str, tmp_path: Path
+) -> None:
+    path = written(silent_connections(count), tmp_path)
+    note = f"dcpdump: note: to stay within --memory, {text}, frames are found again a little later"
+    assert note in run(f"dcpdump {command} {path} {FEW}").err.splitlines()
+    assert "had not ended" not in run(f"dcpdump {command} {path} {FEW} -q").err
+    assert "had not ended" not in run(f"dcpdump {command} {path}").err

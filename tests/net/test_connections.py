@@ -445,7 +445,7 @@ def test_the_least_recently_used_connection_goes_first() -> None:
     out, counts = run(some, Limits(connections=2))
     assert ends(out)[:2] == [(1, 0, "evicted"), (1, 1, "evicted")]
     assert texts(out) == {(0, 0): b"aA", (1, 0): b"b", (2, 0): b"c"}
-    assert (counts.connections, counts.evictions) == (3, 1)
+    assert (counts.connections, counts.evictions, counts.closed) == (3, 1, 1)
 
 
 def test_a_connection_that_has_ended_goes_before_one_that_is_silent() -> None:
@@ -457,7 +457,7 @@ def test_a_connection_that_has_ended_goes_before_one_that_is_silent() -> None:
     silent.packets.clear()
     out, counts = run([*some, *last.send(0, b"c").packets, *silent.send(0, b"A").packets], Limits(connections=3))
     assert texts(out) == {(0, 0): b"aA", (1, 0): b"b", (2, 0): b"b", (3, 0): b"c"}
-    assert (counts.connections, counts.evictions) == (4, 0)
+    assert (counts.connections, counts.evictions, counts.closed) == (4, 0, 0)
 
 
 def test_all_reassembly_together_stays_within_its_memory() -> None:

@@ -124,6 +124,16 @@ def short_connections(count: int) -> list[Packet]:
     return out
 
 
+def silent_connections(count: int) -> list[Packet]:
+    """Return connections that are opened, and not closed."""
+    out: list[Packet] = []
+    for number in range(count):
+        talk = _talk(port=20_000 + number, number=len(out) + 1, start=NOON + len(out) * _STEP)
+        talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:%d" % number, opaque=5))
+        out += talk.send(1, encode("DCP_OPEN", response=True, opaque=5)).packets
+    return out
+
+
 def mixed_connections(count: int) -> list[Packet]:
     """Return connections one after another: every tenth has a stream, every third an answer to nothing."""
     out: list[Packet] = []
