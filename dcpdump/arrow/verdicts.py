@@ -5,7 +5,7 @@ since where many machines read one capture none counts its frames.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -47,6 +47,8 @@ _REQUEST = pa.struct(
         pa.field("latency_us", _COUNT),
     ]
 )
+#: Streams in a batch, at most: as rows they take more memory than as streams.
+_AT_ONCE = 4_096
 _COUNTED = (
     "snapshots mutations deletions expirations prepares commits aborts system_events seqno_advanced cache_transfers"
 ).split()
@@ -112,10 +114,11 @@ def findings() -> pa.Schema:
     return _schema(FINDINGS, fields)
 
 
-def stream_rows(ledger: Ledger) -> pa.RecordBatch:
-    """Return the rows of ``streams``, of a ledger that is closed."""
+def stream_rows(ledger: Ledger) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of ``streams``, of a ledger that is closed: a batch without rows where it has none."""
     judge = Judge(ledger)
-    return batch_of([_stream(each, judge) for each in ledger.streams], streams())
+    for at in range(0, max(1, len(ledger.streams)), _AT_ONCE):
+        yield batch_of([_stream(each, judge) for each in ledger.streams[at : at + _AT_ONCE]], streams())
 
 
 def finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:

@@ -61,6 +61,7 @@ class OtherTables:
         if self._redactor is not None:
             self._judging.hide(self._redactor)
         if "streams" in self._names:
-            yield "streams", verdicts.stream_rows(self._judging.ledger)
+            for batch in verdicts.stream_rows(self._judging.ledger):
+                yield "streams", batch
         if "findings" in self._names:
             yield "findings", verdicts.finding_rows(self._judging.fold.findings())

@@ -77,7 +77,8 @@ class TaskOptions(NamedTuple):
         judging = replay.close(alone=self.alone)
         if self.choice.redactor is not None:
             judging.hide(self.choice.redactor)
-        parts.feed("streams", verdicts.stream_rows(judging.ledger))
+        for batch in verdicts.stream_rows(judging.ledger):
+            parts.feed("streams", batch)
         parts.feed("findings", verdicts.finding_rows(judging.fold.findings()))
         return parts.close()
 

@@ -108,5 +108,6 @@ class _Engine:
         judging.close(None if self._last_ns == NO_TIME else self._last_ns, alone=alone)
         if self._choice.redactor is not None:
             judging.hide(self._choice.redactor)
-        self._parts.feed("streams", verdicts.stream_rows(judging.ledger))
+        for batch in verdicts.stream_rows(judging.ledger):
+            self._parts.feed("streams", batch)
         self._parts.feed("findings", verdicts.finding_rows(judging.fold.findings()))

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import read_csv as csv_table
 
 from dcpdump.arrow import schema, verdicts
 from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
@@ -21,6 +22,7 @@ from tests.support.batch_rows import spelled
 from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
+from tests.support.hostile import in_pcap, requests_without_answers
 
 REPLICA = "samples/replica.pcap"
 DAMAGE = "samples/damage.pcap"
@@ -115,6 +117,16 @@ def test_streams_and_findings_are_those_of_the_commands(name: str, tmp_path: Pat
     assert [(row["code"], row["severity"], row["message"]) for row in findings] == [
         (told["code"], told["severity"], told["message"]) for told in printed("check", name)
     ]
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
+def test_streams_of_more_than_a_batch_are_all_there(form: str, tmp_path: Path) -> None:
+    path, count = tmp_path / "many.pcap", 5_000
+    path.write_bytes(in_pcap(requests_without_answers(count)))
+    run(f"dcpdump export {path} -o {tmp_path}/out -q --tables streams -f {form}")
+    file = tmp_path / f"out/streams.{form}"
+    opens = {"parquet": pq.read_table, "arrow": lambda file: pa.ipc.open_file(file).read_all(), "csv": csv_table}
+    assert opens[form](file)["opaque"].to_pylist() == [9, *range(1000, 1000 + count)]
 
 
 @pytest.mark.parametrize(("since", "roles"), [("", "seen"), ("late", "inferred")], ids=["whole", "late"])

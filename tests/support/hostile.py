@@ -215,6 +215,14 @@ def reconnects(count: int) -> list[Packet]:
     return out
 
 
+def requests_without_answers(count: int) -> list[Packet]:
+    """Return requests of streams, each with an opaque of its own, none answered."""
+    talk = _opened(_talk())
+    for number in range(count):
+        talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, vbucket=number, opaque=1000 + number))
+    return talk.packets
+
+
 def failover_logs(count: int) -> list[Packet]:
     """Return answers with failover logs of a hundred entries, none known before."""
     talk = _opened(_talk())
