@@ -104,10 +104,18 @@ class Consumers:
             return Again(here, here.first_ns, inferred=False)
         if after_ns is None:
             return None
-        mates = self._mates(stream, lambda line: line.after(after_ns))
-        later = [mate for mate in mates if not self._was_open(mate.connection, stream, after_ns)]
-        granted = min((mate for mate in later if mate.reopened), key=_granted, default=None)
-        found = granted or here or next(iter(later), None)
+        first: Stream | None = None
+        granted: Stream | None = None
+
+        def is_better(mate: "Stream") -> bool:
+            """Return whether a stream would change what is found."""
+            return first is None or (mate.reopened and (granted is None or _granted(mate) < _granted(granted)))
+
+        for mate in self._mates(stream, lambda line: filter(is_better, line.after(after_ns))):
+            if not self._was_open(mate.connection, stream, after_ns):
+                first = first or mate
+                granted = mate if mate.reopened else granted
+        found = granted or here or first
         if found is None:
             return None
         return Again(found, _asked_after(found, after_ns), not _say(stream.connection, found.connection))
@@ -171,7 +179,7 @@ class _Line:
 
 #: Whose streams are kept together: a connection's, those of a client id, those of a host.
 _Owner = tuple[str, int | str | None]
-_Choice = Callable[[_Line], "list[Stream]"]
+_Choice = Callable[[_Line], "Iterable[Stream]"]
 
 
 def _owners(connection: "ConnectionState") -> tuple[_Owner, ...]:
