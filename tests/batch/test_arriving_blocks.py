@@ -45,7 +45,7 @@ def piped(data: bytes, cuts: list[int]) -> Iterator[Capture]:
     out, into = os.pipe()
 
     def write() -> None:
-        with os.fdopen(into, "wb", buffering=0) as file:
+        with os.fdopen(into, "wb") as file:
             for start, stop in pairwise([0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]):
                 file.write(data[start:stop])
 
@@ -137,7 +137,7 @@ def test_what_comes_slowly_and_then_fast_is_still_given_in_blocks() -> None:
         assert next(blocks) is None
 
     def write() -> None:
-        with os.fdopen(into, "wb", buffering=0) as file:
+        with os.fdopen(into, "wb") as file:
             file.write(PLAIN[39:] + PLAIN[24:] * 5000)
 
     thread = threading.Thread(target=write)
