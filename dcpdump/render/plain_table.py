@@ -18,8 +18,20 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 _MOST_HEADS: Final = 4_096
-_VALID_JSON: Final = value_note(JSON, 1, 1, state_of(JSON, b"", "", cut=False, sure=True))
+_MOST_MARGINS: Final = 16_384
+_VALID_JSON: Final = value_note(JSON, 1, 1, state_of(JSON, b"", "", cut=False, sure=True)).encode()
 _WIDEST: Final = 32  #: more than the places of the largest frame take
+
+
+class _Margin:
+    """What stands before the key and the value of frames in which both have one place: nothing, where there is none."""
+
+    def __init__(self, sheet: "_Sheet", key_at: int, key_end: int, end: int) -> None:
+        key = span(key_at, key_end) if key_end > key_at else ""
+        value = span(key_end, end) if sheet.has_value and end > key_end else ""
+        self.width = max(sheet.narrow, len(key), len(value))
+        self.key = f"{sheet.key}{key.ljust(self.width)}: ".encode() if key else b""
+        self.value = f"{sheet.value}{value.ljust(self.width)}: ".encode() if value else b""
 
 
 class _Sheet:
@@ -48,10 +60,22 @@ class _Sheet:
         self.narrow = max(table.OFFSET, *(len(where) for _, where, _ in self._rows))
         self.named = [slot for _, _, slot in self._rows if slot.field.names is not None]
         self.open = [slot for _, _, slot in self._rows if slot.field.names is None]
+        self.has_value = layout.has_value
         self.key = f"{'Key':<{self._label}} "
         self.value = f"{'Value':<{self._label}} "
         self._widths = [b"%d " % width for width in range(_WIDEST)]
         self._variants: dict[bytes, list[bytes]] = {}
+        self._margins: dict[int, _Margin] = {}
+
+    def margin(self, key_at: "i64", key_end: "i64", end: "i64") -> _Margin:
+        """Return what stands before key and value. ``end``: of the frame."""
+        places = ((key_at << 16 | (key_end - key_at)) << 32) | end
+        known = self._margins.get(places)
+        if known is None:
+            if len(self._margins) >= _MOST_MARGINS:
+                self._margins.clear()
+            known = self._margins[places] = _Margin(self, key_at, key_end, end)
+        return known
 
     def pieces(self, frames: PlainRows, width: int) -> list[bytes]:
         """Return what stands before, between, and behind the digits of open fields. ``width``: of the places."""
@@ -101,28 +125,25 @@ class PlainTable(PlainWriter):
         sheet = self._sheets.get(layout)
         if sheet is None:
             sheet = self._sheets[layout] = _Sheet(layout)
-        key_at, key_end, end = frames.key_at, frames.key_end, frames.length
-        key_span = span(key_at, key_end) if key_end > key_at else ""
-        value_span = span(key_end, end) if layout.has_value and end > key_end else ""
-        width = max(sheet.narrow, len(key_span), len(value_span))
+        margin = sheet.margin(frames.key_at, frames.key_end, frames.length)
         out.append(f"#{frames.number}  {frames.time_text()}".encode())
         out.append(self._ends[frames.place])
         out.append(f"{frames.packet}{self._remark(frames)}\n".encode())
         digits = frames.digits
-        pieces = sheet.pieces(frames, width)
+        pieces = sheet.pieces(frames, margin.width)
         place: i64 = 0
         for slot in sheet.open:
             out.append(pieces[place])
             out.append(digits[slot.hex_at : slot.hex_end])
             place += 1
         out.append(pieces[place])
-        if key_span:
-            out.append(f"{sheet.key}{key_span.ljust(width)}: ".encode())
+        if margin.key:
+            out.append(margin.key)
             key = shown(frames.key)
             out.append(key + self._owner(frames) if frames.collection >= 0 else _stripped(key))
             out.append(b"\n")
-        if value_span:
-            out.append(f"{sheet.value}{value_span.ljust(width)}: ".encode())
+        if margin.value:
+            out.append(margin.value)
             self._write_value(frames, out)
             out.append(b"\n")
         if frames.fault:
@@ -153,23 +174,22 @@ class PlainTable(PlainWriter):
         is_cut = 0 <= limit < whole
         head = value[:limit] if is_cut else value
         text = shown(head)
-        more = f"… +{whole - limit:,} B" if is_cut else ""
-        note = ""
+        note = b""
         if frames.layout.document:
             if frames.datatype == JSON and not frames.fault:
                 note = _VALID_JSON
             elif frames.datatype or text is not head:
                 state = state_of(frames.datatype, head, frames.fault, cut=is_cut, sure=whole > 0)
-                note = value_note(frames.datatype, whole, frames.value_length, state)
-        if note and (text or more):
-            more = f"{more} {note}"
-        elif note:
-            more = note
-        if more:
-            out.append(text)
-            out.append(more.encode())
-        else:
+                note = value_note(frames.datatype, whole, frames.value_length, state).encode()
+        if not is_cut and not note:
             out.append(_stripped(text))
+            return
+        out.append(text)
+        if is_cut:
+            left = whole - limit
+            out.append(f"… +{left} B".encode() if left < 1_000 else f"… +{left:,} B".encode())
+        if note:
+            out.append(b" " + note if is_cut or text else note)
 
 
 def _stripped(text: bytes) -> bytes:
