@@ -132,7 +132,7 @@ class _Keeping(Selected):
         self._dissection = dissection
         self._side = side if isinstance(side, CaptureRows) else None
         if self._side is not None:
-            self._side.sent = dissection.sent
+            self._side.acknowledged = dissection.acknowledged
 
     def take(self, parts: list[Part]) -> bool:
         """Keep the rows that are wanted; return whether there are enough."""

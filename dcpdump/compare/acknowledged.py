@@ -1,5 +1,6 @@
-"""Dissection that keeps hold of the bytes of TCP, for what the receivers acknowledged."""
+"""Dissection that remembers up to where receivers acknowledged the bytes of TCP."""
 
+from collections import deque
 from socket import AF_INET, AF_INET6, inet_pton
 
 from dcpdump.batch.dissection import Dissection
@@ -7,22 +8,49 @@ from dcpdump.conversation import Conversation
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.endpoints import Endpoint, Flow
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.split import FrameSplitter
 
+#: Connections that ended and are still watched: the last bytes are acknowledged behind the end.
+_MOST_ENDED = 1_024
+
 
 class AckDissection(Dissection):
-    """A dissection that keeps the directions of connections which carry frames outside of TLS."""
+    """A dissection that keeps the directions of connections which carry frames outside of TLS.
+
+    A direction has a place: twice the number of its connection, plus 0 or 1.
+    """
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
-        self.sent: dict[int, ByteStream] = {}  #: by place: twice the number of the connection, plus 0 or 1
+        self._sent: dict[int, ByteStream] = {}  # by place
+        self._ended: deque[int] = deque()  # connections
+        self._known: dict[int, int] = {}  # by place, of what is not watched any more
+
+    def acknowledged(self, place: int) -> int | None:
+        """Return up to which offset the receiver acknowledged a direction; None where no ACK was captured."""
+        stream = self._sent.get(place)
+        if stream is None:
+            return self._known.get(place)
+        return stream.offset_of(int(stream.last_ack)) if stream.last_ack >= 0 and stream.begun else None
+
+    def _leave(self, conversation: Conversation) -> list[Record]:
+        self._ended.append(conversation.connection.number)
+        if len(self._ended) > _MOST_ENDED:
+            first = 2 * self._ended.popleft()
+            for place in (first, first + 1):
+                known = self.acknowledged(place)
+                if known is not None:
+                    self._known[place] = known
+                self._sent.pop(place, None)
+        return super()._leave(conversation)
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         connection = conversation.connection
         found = self.connections.find(_key_of(connection.toward(direction)))
         if found is not None and found[0] is connection and conversation.tls is None:
-            self.sent[2 * connection.number + direction] = found[2]
+            self._sent[2 * connection.number + direction] = found[2]
         return super()._splitter(conversation, direction, late=late)
 
 

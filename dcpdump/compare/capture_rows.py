@@ -1,6 +1,6 @@
 """Side: the frames of one capture as compact rows in a file, by connection and direction, to be compared."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import numpy as np
@@ -10,7 +10,6 @@ from dcpdump.batch.gather import Array, distinct, records_at
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.compare.hashing import mixed
-from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
@@ -58,7 +57,8 @@ class CaptureRows:
         self.ends: dict[int, Ends] = {}  #: by place
         self.losses: dict[int, list[Loss]] = {}  #: by place, in order
         self.last_seqno: dict[int, dict[StreamPlace, int]] = {}  #: by place and stream
-        self.sent: dict[int, ByteStream] = {}  #: by place: the bytes of TCP, where frames are not inside TLS
+        #: Returns up to which offset the receiver acknowledged a place; None where that is not known.
+        self.acknowledged: Callable[[int], int | None] = _unknown
         self.first_ns: int | None = None
         self.last_ns: int | None = None
 
@@ -122,13 +122,6 @@ class CaptureRows:
         size = ROW.itemsize
         return np.frombuffer(self._spill.get(place, start * size, min(stop, self.counts.get(place, 0)) * size), ROW)
 
-    def acknowledged(self, place: int) -> int | None:
-        """Return up to which offset the receiver acknowledged a direction; None where no ACK was captured."""
-        stream = self.sent.get(place)
-        if stream is None or stream.last_ack < 0 or not stream.begun:
-            return None
-        return stream.offset_of(int(stream.last_ack))
-
     def _note_seqnos(self, place: int, table: Array) -> None:
         table = table[(table["marks"] & HAS_SEQNO) != 0][::-1]
         if not len(table):
@@ -138,6 +131,10 @@ class CaptureRows:
         found = table[latest]
         places = zip(found["word"].tolist(), found["sid"].tolist(), strict=True)
         last.update(zip(places, found["seqno"].tolist(), strict=True))
+
+
+def _unknown(_place: int) -> None:
+    """Know of no acknowledgement."""
 
 
 def rows_of(part: Part, chosen: Array) -> Array:
