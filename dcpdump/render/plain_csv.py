@@ -1,5 +1,7 @@
 """Write plain frames as rows of CSV."""
 
+from typing import Final
+
 from dcpdump.record import columns
 from dcpdump.render import View
 from dcpdump.render.plain_layout import PlainField, PlainLayout
@@ -12,6 +14,24 @@ from dcpdump.spec.names import DATATYPE
 #: The cells that any frame may have, besides those of its fields.
 _COMMON = """frame packet file time connection src dst offset length gap_before vbucket opaque cas datatype
     datatype_names collection collection_inferred collection_name key key_hex value_length stream_id value problems"""
+_DATATYPES: Final = ["|".join(DATATYPE.describe(value)) for value in range(256)]
+
+
+class _Named:
+    """A field whose numbers have names, which stand in a column of their own."""
+
+    def __init__(self, slot: PlainField) -> None:
+        self.slot = slot
+        self.column = f"{slot.field.name}_names" if isinstance(slot.field.names, Bits) else f"{slot.field.name}_name"
+        self._known: dict[int, str] = {}
+
+    def text(self, number: int) -> str:
+        """Return what a number is called. There are few: a plan takes only numbers that have names."""
+        known = self._known.get(number)
+        if known is None:
+            names = self.slot.field.names
+            known = self._known[number] = "|".join(names.describe(number)) if names is not None else ""
+        return known
 
 
 class _Row:
@@ -19,8 +39,8 @@ class _Row:
 
     def __init__(self, layout: PlainLayout) -> None:
         self.slots = layout.slots
-        self.named = [slot for slot in layout.slots if isinstance(slot.field.names, (Bits, EnumValue))]
-        own = {slot.field.name for slot in self.slots} | {_second(slot) for slot in self.named}
+        self.named = [_Named(slot) for slot in layout.slots if isinstance(slot.field.names, (Bits, EnumValue))]
+        own = {slot.field.name for slot in self.slots} | {each.column for each in self.named}
         fixed = {
             "magic": str(layout.magic),
             "kind": "request",
@@ -55,11 +75,10 @@ class PlainCsv(PlainWriter):
             row = self._rows[frames.layout] = _Row(frames.layout)
         cells = self._cells(frames)
         for slot in row.slots:
-            number = frames.field(slot)
-            cells[slot.field.name] = f"0x{number:0{2 * slot.field.width}x}" if slot.field.identity else str(number)
-        for slot in row.named:
-            names = slot.field.names
-            cells[_second(slot)] = "|".join(names.describe(frames.field(slot))) if names else ""
+            field = slot.field
+            cells[field.name] = f"0x{frames.hex_text(slot.at, slot.end)}" if field.identity else str(frames.field(slot))
+        for named in row.named:
+            cells[named.column] = named.text(frames.field(named.slot))
         text = ""
         for before, name in row.cells:
             text += before + cells[name]
@@ -84,7 +103,7 @@ class PlainCsv(PlainWriter):
             "opaque": str(frames.opaque),
             "cas": f"0x{frames.hex_text(16, 24)}",
             "datatype": str(frames.datatype),
-            "datatype_names": "|".join(DATATYPE.describe(frames.datatype)),
+            "datatype_names": _DATATYPES[frames.datatype],
             "collection": str(frames.collection) if frames.collection >= 0 else "",
             "collection_inferred": "true" if frames.collection >= 0 and frames.inferred else "",
             "collection_name": _cell(frames.collection_name()),
@@ -95,11 +114,6 @@ class PlainCsv(PlainWriter):
             "value": _cell(shown_text(value)) if layout.has_value else "",
             "problems": _cell(frames.fault),
         }
-
-
-def _second(slot: PlainField) -> str:
-    """Return the column that says what the numbers of a field are called."""
-    return f"{slot.field.name}_names" if isinstance(slot.field.names, Bits) else f"{slot.field.name}_name"
 
 
 def _cell(text: str) -> str:
