@@ -10,7 +10,17 @@ from io import BytesIO
 from typing import Any
 
 from dcpdump.batch.layouts import all_plans
+from dcpdump.batch.part import Part
+from dcpdump.record import Record
 from dcpdump.spec import MESSAGES, PUSHES
+
+#: To pack a record and unpack it takes as long as to write so many frames that a plan took.
+_FRAMES_A_RECORD = 20
+
+
+def is_heavy(part: Part) -> bool:
+    """Return whether a part is sooner written than packed: there are records of many frames."""
+    return len(part) < _FRAMES_A_RECORD * sum(isinstance(each, Record) for each in part.records.values())
 
 
 def packed(thing: object) -> bytes:

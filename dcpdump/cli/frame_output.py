@@ -7,7 +7,7 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.chosen import wanted_rows
 from dcpdump.batch.filter import masks
 from dcpdump.batch.part import Part
-from dcpdump.batch.pickling import packed, unpacked
+from dcpdump.batch.pickling import is_heavy, packed, unpacked
 from dcpdump.cli import collection_notes
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
@@ -98,11 +98,12 @@ class FrameOutput(Selected):
         self.frames -= sum(self._pending)
 
     def _show(self, part: Part, rows: list[int]) -> None:
-        if self._jobs > 1 and len(rows) >= FORK_ROWS:
+        at_once = self._bulk.at_once
+        if self._jobs > 1 and len(rows) >= FORK_ROWS and not (at_once and is_heavy(part)):
             self._pending.append(len(rows))
             self._write(self._workers.put((part, rows)))
             return
-        most = len(rows) if self._bulk.at_once else _SHOWN_ROWS
+        most = len(rows) if at_once else _SHOWN_ROWS
         pieces = [rows[at : at + most] for at in range(0, len(rows), most)]
         for piece in pieces:
             self._pending.append(len(piece))

@@ -1,0 +1,36 @@
+"""Parts are handed to other processes as bytes, where that is less work than what is done with them."""
+
+import pytest
+
+from dcpdump.batch.block import blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part, joined
+from dcpdump.batch.pickling import is_heavy, packed, unpacked
+from dcpdump.net.packet import Packet
+from dcpdump.render import View
+from dcpdump.render.batch_text import Bulk
+from dcpdump.render.style import Palette
+from tests.support.hostile import documents, requests_without_answers
+
+
+def part_of(packets: list[Packet]) -> Part:
+    """Return the frames of packets."""
+    dissection = Dissection()
+    return joined(
+        [part for block in blocks(packets, 1 << 20) for some in dissection.feed_block(block) for part in some]
+    )
+
+
+@pytest.mark.parametrize("packets", [documents(200), requests_without_answers(50)], ids=["documents", "requests"])
+def test_what_is_packed_is_written_as_it_was(packets: list[Packet]) -> None:
+    part = part_of(packets)
+    bulk = Bulk("ndjson", View(None, Palette(False)))
+    same, rows = unpacked(packed((part, range(len(part)))))
+    assert bulk.text(same, rows) == bulk.text(part, range(len(part))) != b""
+
+
+def test_records_of_many_frames_are_sooner_written_than_packed() -> None:
+    assert is_heavy(part_of(requests_without_answers(50)))
+    assert not is_heavy(part_of(documents(200)))
+    assert not is_heavy(joined([part_of(documents(2_000)), part_of(requests_without_answers(50))]))
+    assert is_heavy(joined([part_of(documents(500)), part_of(requests_without_answers(50))]))
