@@ -1,5 +1,7 @@
 """Report the frames of plans to their connections' sessions, many at a time."""
 
+from functools import cached_property
+
 import numpy as np
 
 from dcpdump.batch.gather import Array
@@ -7,6 +9,9 @@ from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.layouts import STREAM_ID_LENGTH
 from dcpdump.batch.part import NO, UNKNOWN, YES, Part
 from dcpdump.wire.session import COLLECTION_MESSAGES, MAX_STREAMS, Session
+
+#: So few frames are sooner reported one by one.
+_FEW = 8
 
 
 class Planned:
@@ -54,21 +59,32 @@ class Planned:
             _remember(session, header.opaque[rows], header.word[rows], self._seqno[rows], self._has_seqno[rows])
 
     def _inferred(self, session: Session, rows: Array) -> Array:
+        fits, tells = self._prefixed
+        return _infer(session, self._certain[rows], fits[rows], tells[rows])
+
+    @cached_property
+    def _prefixed(self) -> tuple[Array, Array]:
+        """Return of which frames the key may start with a collection id, or there is none; and is then no plain text.
+
+        Of all frames at once: there may be few between two that change what is known of their connection.
+        """
         part, header = self._part, self._part.header
-        fits, tells = np.ones(len(rows), bool), np.zeros(len(rows), bool)
-        keyed = np.flatnonzero(self._keyed[rows])
-        mine = rows[keyed]
-        start = part.start[mine] + header.key_at[mine]
-        found = prefixes(part.view, start, header.key[mine])
+        fits, tells = np.ones(len(part), bool), np.zeros(len(part), bool)
+        keyed = np.flatnonzero(self._keyed)
+        start = part.start[keyed] + header.key_at[keyed]
+        found = prefixes(part.view, start, header.key[keyed])
         first = part.view[start]
         fits[keyed] = found.sound
         tells[keyed] = found.sound & ((first < 0x20) | (first > 0x7E))
-        return _infer(session, self._certain[rows], fits, tells)
+        return fits, tells
 
 
 def _remember(session: Session, opaque: Array, word: Array, seqno: Array, has_seqno: Array) -> None:
     """Have a session remember the streams of frames, in order, and the last seqno of each."""
     if not len(opaque):
+        return
+    if len(opaque) <= _FEW:
+        _note_each(session, opaque, word, seqno, has_seqno)
         return
     runs = _runs(opaque)  # of a stream, many frames follow one another
     order = np.argsort(opaque[runs], kind="stable")
@@ -76,8 +92,7 @@ def _remember(session: Session, opaque: Array, word: Array, seqno: Array, has_se
     first, final = runs[order[begins]], order[np.append(begins[1:], len(order)) - 1]
     last = np.append(runs[1:], len(opaque))[final] - 1
     if len(session.streams) + len(begins) >= MAX_STREAMS:
-        for row, has in enumerate(has_seqno.tolist()):  # old streams may have to be forgotten on the way
-            session.note(int(opaque[row]), int(word[row]), int(seqno[row]) if has else None)
+        _note_each(session, opaque, word, seqno, has_seqno)  # old streams may have to be forgotten on the way
         return
     latest = np.maximum.reduceat(np.where(has_seqno, np.arange(len(opaque)), -1), runs)
     latest = np.maximum.reduceat(latest[order], begins)
@@ -87,6 +102,13 @@ def _remember(session: Session, opaque: Array, word: Array, seqno: Array, has_se
         session.streams[number] = vbucket
         if has:
             session.seqnos[number] = high
+
+
+def _note_each(session: Session, opaque: Array, word: Array, seqno: Array, has_seqno: Array) -> None:
+    """Have a session remember the streams of frames one by one."""
+    columns = opaque.tolist(), word.tolist(), seqno.tolist(), has_seqno.tolist()
+    for number, vbucket, high, has in zip(*columns, strict=True):
+        session.note(number, vbucket, high if has else None)
 
 
 def _runs(values: Array) -> Array:
