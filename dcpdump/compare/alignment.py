@@ -21,6 +21,10 @@ class Pairs(NamedTuple):
     def __len__(self) -> int:
         return len(self.a)
 
+    def chosen(self, which: Array) -> "Pairs":
+        """Return those of these pairs for which ``which`` is true."""
+        return Pairs(self.a[which], self.b[which])
+
     def joined(self, other: "Pairs") -> "Pairs":
         """Return these and others between them, in order."""
         if not len(other.a):
@@ -42,8 +46,9 @@ def matched(a: Array, b: Array) -> tuple[Pairs, Pairs]:
     pairs = anchors(a["hash"], b["hash"])
     pairs = pairs.joined(between(pairs, *_by_offset(a, b, pairs)))
     pairs = pairs.joined(between(pairs, a["hash"], b["hash"]))
-    changed = between(pairs, messages(a), messages(b))
-    return pairs, changed
+    found = between(pairs, messages(a), messages(b))
+    equal = a["hash"][found.a] == b["hash"][found.b]  # in an order in which nothing was matched before
+    return pairs.joined(found.chosen(equal)), found.chosen(~equal)
 
 
 class Strays(NamedTuple):
