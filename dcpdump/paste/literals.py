@@ -3,6 +3,8 @@
 The text is cut into tokens once; then lists are read, then strings.
 """
 
+import re
+
 from dcpdump.errors import PasteError
 from dcpdump.paste.lists import read_lists
 from dcpdump.paste.pasted import Pasted, begins_frame
@@ -10,10 +12,18 @@ from dcpdump.paste.strings import bare_escapes, read_strings
 from dcpdump.paste.tokens import Token, tokens_of
 
 PROSE = 32  # words beside the bytes: more than any declaration or call around them has
+#: The first line of a hex dump, with any blanks, and maybe behind tags of HTML.
+_DUMP = re.compile(
+    r"^[^\S\n]*(?:<[^<>\n]*>[^\S\n]*)*(?:[0-9A-Fa-f]{4,16}:|[0-9A-Fa-f]{8}\b)[^\S\n]+(?:[0-9A-Fa-f]{2,4}[^\S\n]){4}",
+    re.M,
+)
 
 
 def read_literal(text: str) -> Pasted | None:
     """Return the bytes of the lists or strings in ``text``, or None when it has none."""
+    dump = _DUMP.search(text)
+    if dump and not any(quote in text[: dump.start()] for quote in "\"'"):
+        return None  # quotes in its column of text are bytes, and what is between them is not
     if not any(c in text for c in "\"'[{(<\\") or not any(c in text for c in "0123456789\\"):
         return None
     if bare := bare_escapes(text):

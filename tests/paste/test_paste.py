@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcpdump import read
@@ -89,6 +89,8 @@ UNDECIDABLE = {"Python latin-1 str", "node string"}
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
+@example(magic=0x80, body=bytes(14) + b"'" + bytes(7) + b"'")
+@example(magic=0x80, body=bytes(14) + b'"\0\0\'\\0\0\0"')
 @given(magic=magics, body=bodies)
 def test_any_frame_printed_in_any_form_is_read_back(magic: int, body: bytes) -> None:
     frame = bytes([magic]) + body
