@@ -49,7 +49,10 @@ class UnfinishedFolder:
             with signals_held():
                 name = make() if make else tempfile.mkdtemp(prefix=f".{final.name}.", suffix=_SUFFIX, dir=final.parent)
                 _note(name)
-            self._lock = os.open(name, os.O_RDONLY) if fcntl is not None else -1
+            try:
+                self._lock = os.open(name, os.O_RDONLY) if fcntl is not None else -1
+            except FileNotFoundError:
+                continue  # another run found it without a lock, and removed it
             if self._lock < 0 or _is_locked(self._lock, name):
                 self.path = Path(name)
                 return
