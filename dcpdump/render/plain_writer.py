@@ -1,5 +1,6 @@
 """Write the frames of a part one after another, plain or not."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
@@ -9,7 +10,7 @@ from dcpdump.render.plain_rows import PlainRows
 _MOST_PIECES: Final = 1_024
 
 
-class PlainWriter:
+class PlainWriter(ABC):
     """Writes plain frames in one format."""
 
     def text(self, frames: PlainRows, other: Callable[[int], bytes]) -> bytes:
@@ -28,9 +29,9 @@ class PlainWriter:
         texts.append(b"".join(out))
         return b"".join(texts)
 
-    def begin(self, frames: PlainRows) -> None:
+    def begin(self, frames: PlainRows) -> None:  # noqa: B027 - some have nothing to prepare
         """Prepare for the frames of a part."""
 
+    @abstractmethod
     def write(self, frames: PlainRows, out: list[bytes]) -> None:
         """Append the text of the frame that is loaded, as UTF-8, in as many pieces as is fast."""
-        raise NotImplementedError
