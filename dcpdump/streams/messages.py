@@ -90,7 +90,9 @@ def _oso(stream: Stream, frame: FrameEvent) -> None:
 def _state(stream: Stream, frame: FrameEvent) -> None:
     state = frame.get("state")
     if state is not None:
-        stream.states += (TakeoverState(state, frame.ts_ns, frame.number),)
+        if not isinstance(stream.states, list):
+            stream.states = []
+        stream.states.append(TakeoverState(state, frame.ts_ns, frame.number))
         if state == ACTIVE:
             stream.in_order = False
 

@@ -65,7 +65,7 @@ class Stream:
     caching: bool = False  #: in the phase of cache transfer
     cached: int = 0  #: messages of the cache transfer
     cache_ended: bool = False
-    states: tuple[TakeoverState, ...] = ()  #: that a takeover set
+    states: list[TakeoverState] | tuple[()] = ()  #: that a takeover set
     state_acks: int = 0
     acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
     prepares: Prepares = NO_PREPARES

@@ -1,7 +1,7 @@
 """What is forgotten of a connection is forgotten by the others too: an interface may be watched for days."""
 
 from tests.support.conversation import opening
-from tests.support.ledgers import ledger
+from tests.support.ledgers import ledger, only
 
 SAME_NAME = "".join(f"CONNECT 10.0.0.1:5000{at} 10.0.0.2:11210\n{opening()}FIN TX\nFIN RX\n" for at in range(4))
 
@@ -26,3 +26,10 @@ def test_a_connection_that_is_evicted_is_counted_with_the_time_of_its_last_loss(
     kept.evict(first)
     kept.evict(second)
     assert (kept.evicted, kept.evicted_lost_ns) == (2, 77)
+
+
+def test_states_that_a_takeover_sets_are_one_list_however_many_there_are() -> None:
+    kept = ledger(opening() + "STREAM vb=5, flags=0x1\n" + "RX set-vbucket-state{state=3}\n" * 3)
+    found = only(kept).states
+    assert isinstance(found, list)  # to which each is added without a copy of those before
+    assert [each.state for each in found] == [3, 3, 3]
