@@ -16,8 +16,6 @@ import zlib
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-import cramjam
-
 from dcpdump.capture.source import CHUNK, ByteSource
 from dcpdump.errors import CaptureError
 from dcpdump.forked_worker import started
@@ -153,8 +151,11 @@ class PipedDecompression:
     and is thus read only when its writer has finished.
     """
 
-    def __init__(self, source: ByteSource, path: str | None, name: str, codec: Callable[..., object]) -> None:
+    def __init__(self, source: ByteSource, path: str | None, name: str) -> None:
+        import cramjam  # here, because most captures are not compressed
+
         self.failure = ""
+        self._damage = cramjam.DecompressionError
         self._name = name
         self._source = source
         self._mapped = _mapped(path) if path else _spooled(source)
@@ -172,6 +173,7 @@ class PipedDecompression:
             os.close(into)
         sinks = [sink]
         del sink  # the thread holds the only reference: the pipe ends when it drops it
+        codec = getattr(cramjam, name).decompress_into
         self._thread = threading.Thread(target=self._decompress, args=(codec, sinks), daemon=True)
         if not started(self._thread):
             sinks.clear()
@@ -200,7 +202,7 @@ class PipedDecompression:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
         try:
             codec(self._mapped, sinks[0])
-        except (cramjam.DecompressionError, OSError) as error:
+        except (self._damage, OSError) as error:
             damaged = f"the {self._name} data is cut short or damaged ({error})"
             self.failure = _too_large(self._name, error) or damaged
         finally:
@@ -240,16 +242,8 @@ COMPRESSIONS = (
     Compression("gzip", b"\x1f\x8b", lambda source, _: StreamDecompression(source, "gzip", b"\x1f\x8b", Gzip)),
     Compression("xz", b"\xfd7zXZ\0", lambda source, _: StreamDecompression(source, "xz", b"\xfd7zXZ\0", _xz)),
     Compression("bzip2", b"BZh", lambda source, _: StreamDecompression(source, "bzip2", b"BZh", bz2.BZ2Decompressor)),
-    Compression(
-        "zstd",
-        b"\x28\xb5\x2f\xfd",
-        lambda source, path: PipedDecompression(source, path, "zstd", cramjam.zstd.decompress_into),
-    ),
-    Compression(
-        "lz4",
-        b"\x04\x22\x4d\x18",
-        lambda source, path: PipedDecompression(source, path, "lz4", cramjam.lz4.decompress_into),
-    ),
+    Compression("zstd", b"\x28\xb5\x2f\xfd", lambda source, path: PipedDecompression(source, path, "zstd")),
+    Compression("lz4", b"\x04\x22\x4d\x18", lambda source, path: PipedDecompression(source, path, "lz4")),
 )
 
 

@@ -3,14 +3,13 @@
 import os
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from types import ModuleType
 
 #: Environment variables for the number of threads of the libraries behind NumPy.
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-class _Without(MetaPathFinder):
+class _Without:
     """A finder of modules that finds no pandas, and leaves all others to others."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 from contextlib import suppress
 from typing import BinaryIO
 
@@ -33,6 +32,8 @@ class Pager:
     """A pager that runs. What is written to ``file`` is shown; ``close`` waits until its reader has left it."""
 
     def __init__(self, command: str) -> None:
+        import subprocess  # here, because most output is not paged
+
         environment = {**_HABITS, **os.environ}
         # A shell between would be ended instead of the pager.
         words = [] if _NEEDS_SHELL.intersection(command) else command.split()

@@ -4,7 +4,6 @@ Key logs of programs hold lines of other uses, and lines that are damaged; those
 here ever shows a secret: neither by ``repr`` nor in the text of an error.
 """
 
-import hmac
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -50,7 +49,14 @@ class MissingSecretError(LookupError):
 
 def mark_of(secret: bytes) -> bytes:
     """Return what tells a secret from others of its label and connection, and says nothing of it."""
-    return hmac.digest(secret, b"dcpdump mark", "sha256")[:8]
+    return _digest(secret, b"dcpdump mark")[:8]
+
+
+def _digest(secret: bytes, of: bytes) -> bytes:
+    """Return the SHA-256 of bytes with a secret: 32 bytes."""
+    import hmac  # here, because most captures are read without secrets
+
+    return hmac.digest(secret, of, "sha256")
 
 
 class Budget:
@@ -200,9 +206,7 @@ class Secrets:
         total = 0
         for random, packed in self._of.items():
             for number, secret in _entries(packed):
-                total += int.from_bytes(
-                    hmac.digest(secret, b"dcpdump fingerprint" + bytes((number,)) + random, "sha256"), "big"
-                )
+                total += int.from_bytes(_digest(secret, b"dcpdump fingerprint" + bytes((number,)) + random), "big")
         return f"{total % (1 << 256):064x}"
 
     def knows(self, random: bytes) -> bool:

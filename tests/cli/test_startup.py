@@ -33,6 +33,13 @@ def test_a_read_that_is_filtered_by_headers_starts_without_columns() -> None:
     assert loaded("read", "samples/replica.pcap", "--vbucket", "528", "-q") & {"numpy", "pyarrow", "scapy"} == set()
 
 
+@pytest.mark.parametrize("command", ["read", "streams", "check"])
+def test_what_few_captures_need_is_loaded_for_those_alone(command: str) -> None:
+    """What decompresses, what proves secrets of TLS, and what starts a pager."""
+    rare = {"cramjam", "hmac", "subprocess"}
+    assert loaded(command, "samples/replica.pcap") & rare == set()
+
+
 @pytest.mark.parametrize(
     "words",
     [("--version",), ("--version", "-v"), ("--help",), ("explain", NOOP), ("spec",), ("spec", "mutation")],
