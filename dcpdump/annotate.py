@@ -10,10 +10,24 @@ from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, WORD_END
 from dcpdump.wire.collection_names import NAMING, ConnectionNames, ServerNames
 from dcpdump.wire.decode import decode
-from dcpdump.wire.frame import Frame, RawFrame, unpack_header
+from dcpdump.wire.frame import Fault, Frame, RawFrame, unpack_header
 from dcpdump.wire.mend import Edit, mend
 from dcpdump.wire.resync import Judgement, find_frame, fits_table, framed, known
 from dcpdump.wire.session import Session
+
+#: What another length in the header may put right.
+_OF_LENGTHS = frozenset(
+    {
+        Fault.UNKNOWN_LAYOUT,
+        Fault.LENGTHS_CONTRADICT,
+        Fault.TOO_LARGE,
+        Fault.MUST_BE_EMPTY,
+        Fault.MUST_BE_PRESENT,
+        Fault.WRONG_LENGTH,
+        Fault.LEFT_OVER,
+        Fault.CUT,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +106,8 @@ def _contradicts(frame: Frame, data: bytes) -> bool:
         return False
     if len(data) < frame.raw.length and known(frame.header) and fits_table(frame.header):
         return False
-    return len(data) != frame.raw.length or not framed(frame.header) or bool(frame.problems)
+    wrong = any(problem.code in _OF_LENGTHS for problem in frame.problems)
+    return wrong or len(data) != frame.raw.length or not framed(frame.header)
 
 
 def _record(frame: Frame, number: int, session: Session) -> Record:

@@ -15,7 +15,8 @@ from dcpdump.spec.names import CONTROL_KEYS, NOT_ERRORS
 from dcpdump.spec.opcodes import DCP_CONTROL
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, Header, RawFrame, pack_header
-from dcpdump.wire.key_prefix import SEPARATOR
+from dcpdump.wire.json_text import json_fault
+from dcpdump.wire.key_prefix import RESERVED_IDS, SEPARATOR, read_prefix
 from dcpdump.wire.session import Session
 
 
@@ -47,14 +48,15 @@ class Mended:
 def mend(frame: Frame, data: bytes) -> Mended | None:
     """Return the smallest edit under which ``data`` is exactly one frame of the same message.
 
-    ``frame`` is the literal reading of ``data``. Only readings without problems count; of those the ones with a
-    printable key and reserved fields at zero are preferred, then one that needs a single edit, then those that keep the
-    value's length as the header has it, then the fewest edits. None where there is no such reading, or where it needs
-    no edit.
+    ``frame`` is the literal reading of ``data``. Only readings without problems count, whose key is text or empty, and
+    which leave a value whole that is JSON. Of those the ones whose key needs no id of a collection and with reserved
+    fields at zero are preferred, then one that needs a single edit, then those that keep the value's length as the
+    header has it, then the fewest edits. None where there is no such reading, or where it needs no edit.
     """
     if len(data) < HEADER_LENGTH:
         return None
     best: tuple[tuple[int, int, int, int], Mended] | None = None
+    document = _whole_json(frame.value or b"")
     for header, extras in _candidates(frame, data):
         mended = _apply(frame, data, header, extras)
         reading = decode(RawFrame.of(mended.data))
@@ -63,9 +65,11 @@ def mend(frame: Frame, data: bytes) -> Mended | None:
             continue
         if not mended.edits:
             return None
-        key = meaning.key
+        key = meaning.key or b""
+        if not _plausible(key) or (document and reading.value != document):
+            continue
         rank = (
-            int(key is not None and not _printable(key)) + _reserved_bits(reading),
+            int(not _printable(key)) + _reserved_bits(reading),
             int(len(mended.edits) > 1),
             int(reading.header.value_length != frame.header.value_length >= 0),
             len(mended.edits),
@@ -81,13 +85,13 @@ def _candidates(frame: Frame, data: bytes) -> Iterator[tuple[Header, dict[str, i
     body = len(data) - HEADER_LENGTH
     for layout in _layouts(frame):
         rest = body - header.framing_length - layout.extras_length
-        if rest < 0:
+        names = {field.name for field in layout.extras}
+        extras = {name: value for name, value in layout.when.items() if name in names}
+        if rest < 0 or not _keeps_what_happened(layout, extras, data[HEADER_LENGTH + header.framing_length :]):
             continue
         for key in sorted(_key_lengths(frame, layout, rest, data)):
             if _value_fits(layout, rest - key):
-                new = header._replace(extras_length=layout.extras_length, key_length=key, body_length=body)
-                names = {field.name for field in layout.extras}
-                yield new, {name: value for name, value in layout.when.items() if name in names}
+                yield header._replace(extras_length=layout.extras_length, key_length=key, body_length=body), extras
 
 
 def _layouts(frame: Frame) -> tuple[Layout, ...]:
@@ -115,6 +119,17 @@ def _key_lengths(frame: Frame, layout: Layout, rest: int, data: bytes) -> set[in
         lengths |= {len(name) for name in CONTROL_KEYS if body.startswith(name.encode())}
     least = 1 if layout.key is MUST else 0
     return {length for length in lengths if least <= length <= rest}
+
+
+def _keeps_what_happened(layout: Layout, extras: dict[str, int], data: bytes) -> bool:
+    """Return whether extras that decide on a layout are those of the bytes, but for a version."""
+    at = 0
+    for field in layout.extras:
+        number = int.from_bytes(data[at : at + field.width], "big")
+        if field.name != "version" and extras.get(field.name, number) != number:
+            return False
+        at += field.width
+    return True
 
 
 def _value_fits(layout: Layout, length: int) -> bool:
@@ -155,6 +170,18 @@ def _is(layout: Layout, header: Header, extras: dict[str, int]) -> bool:
 def _reserved_bits(frame: Frame) -> int:
     """Return how many reserved fields are not zero; in every real message all are."""
     return sum(1 for field in frame.fields if isinstance(field.field, Field) and field.field.reserved and field.value)
+
+
+def _whole_json(value: bytes) -> bytes:
+    """Return a value that is an object or array of JSON; nothing of any other."""
+    return value if value[:1] in (b"{", b"[") and not json_fault(value) else b""
+
+
+def _plausible(key: bytes) -> bool:
+    """Return whether a key is text, or text behind the id of a collection."""
+    prefix = read_prefix(key)
+    behind = prefix is not None and not prefix.fault and prefix.collection not in RESERVED_IDS and key[prefix.size :]
+    return _printable(key) or bool(behind and _printable(behind))
 
 
 def _printable(key: bytes) -> bool:

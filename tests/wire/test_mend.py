@@ -86,6 +86,20 @@ def test_where_several_are_needed_the_value_keeps_its_length() -> None:
         pytest.param(encode("DCP_NOOP") + bytes(4), id="bytes where a message has none"),
         pytest.param(encode("DCP_STREAM_END") + bytes(7), id="bytes that no layout accounts for"),
         pytest.param(encode(0x99, value=b"x") + b"y", id="an unknown message"),
+        pytest.param(
+            encode("DCP_MUTATION", {"nmeta": 9}, key=b"\0k", value=b"val"), id="metadata longer than the value"
+        ),
+        pytest.param(
+            bytes.fromhex("805e000b0400000000000013") + bytes(16) + b"enable_nooptrue", id="extras that are not there"
+        ),
+        pytest.param(
+            bytes.fromhex("82010001000100000000000a") + bytes(12) + b'b{"rev":1}', id="a value that is whole JSON"
+        ),
+        pytest.param(
+            bytes.fromhex("805f00010d0000030000001e000010000000000000000000")
+            + bytes.fromhex("000000000000000400000006006300000000000000020000000900000008"),
+            id="an event of a later version",
+        ),
     ],
 )
 def test_what_no_edit_helps_stays_as_it_is(data: bytes) -> None:
