@@ -264,10 +264,10 @@ def _key_and_value(record: Record, value_bytes: int | None) -> Json:
     if frame.key is not None and meaning.key is not None:
         out["key"] = safe(meaning.key)
         out["key_hex"] = frame.key.hex()
-    length = value_length(frame)
+    length = frame.value_length
     if length:
         out["value_length"] = length
-    if masked(frame):
+    if frame.masked:
         out["value"] = f"<secret {length} B>"
     elif meaning.body is not None:
         if length and value_bytes != 0 and isinstance(frame.layout.value, tuple) is False:
@@ -277,19 +277,6 @@ def _key_and_value(record: Record, value_bytes: int | None) -> Json:
     if meaning.document is not None:
         out["value_json"] = meaning.document
     return out
-
-
-def value_length(frame: Frame) -> int:
-    """Return the bytes of value that the frame's header leaves, without metadata."""
-    length = frame.header.value_length
-    if frame.layout.tail:
-        length -= frame.lookup.get(frame.layout.tail, 0)
-    return max(0, length)
-
-
-def masked(frame: Frame) -> bool:
-    """Return whether the value is a credential that was replaced by asterisks."""
-    return any(field.group == "secret" for field in frame.fields)
 
 
 def _head(value: bytes, count: int | None) -> bytes:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dcpdump.arrow import schema
 from dcpdump.arrow.arrays import encodable, fitted
-from dcpdump.record import Record, as_json, masked
+from dcpdump.record import Record, as_json
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Field, FlatTable, Message, Part, Repeat
 from dcpdump.wire.frame import Section
@@ -38,8 +38,8 @@ def row(record: Record, value_bytes: int | None) -> Row:
     if "key" in out:
         out["key"] = meaning.key
     if "value" in out:
-        body = meaning.body.value if meaning.body is not None and not masked(frame) else out["value"].encode()
-        out["value"] = body if value_bytes is None or masked(frame) else body[:value_bytes]
+        body = meaning.body.value if meaning.body is not None and not frame.masked else out["value"].encode()
+        out["value"] = body if value_bytes is None or frame.masked else body[:value_bytes]
     if meaning.body is not None and meaning.body.xattrs is not None:
         out["xattrs"] = list(dict(meaning.body.xattrs).items())
     if "value_json" in out:

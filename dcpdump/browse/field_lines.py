@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dcpdump.escape import safe
-from dcpdump.record import Record, masked, value_length
+from dcpdump.record import Record
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.table import TableRow, row_texts, table_rows
 from dcpdump.spec.field import Field
@@ -104,7 +104,7 @@ class BytesView(NamedTuple):
 def value_size(record: Record) -> int:
     """Return how many bytes of value can be viewed otherwise than on the wire; 0 where there is no other view."""
     body = record.meaning.body
-    if body is None or masked(record.frame) or body.compressed or not value_length(record.frame):
+    if body is None or record.frame.masked or body.compressed or not record.frame.value_length:
         return 0
     otherwise = body.xattrs is not None or record.frame.value != body.value or body.value[:1] in (b"{", b"[")
     return len(body.value) if otherwise else 0

@@ -4,7 +4,7 @@ TX is what the consumer sends, RX what it receives.
 """
 
 from dcpdump.escape import safe
-from dcpdump.record import Record, masked, value_length
+from dcpdump.record import Record
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec.field import Bits, EnumValue, Field, Message, Sender
 from dcpdump.spec.header import WORD_END
@@ -133,8 +133,8 @@ def _number(field: Field, number: int) -> str:
 
 def _value(record: Record) -> list[str]:
     frame, body = record.frame, record.meaning.body
-    length = value_length(frame)
-    if masked(frame):
+    length = frame.value_length
+    if frame.masked:
         return [f"value=<secret {length} B>"]
     if not length or isinstance(frame.layout.value, tuple):
         return []

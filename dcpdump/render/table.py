@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcpdump.escape import safe
-from dcpdump.record import Record, value_length
+from dcpdump.record import Record
 from dcpdump.render.byte_span import span
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.value_note import state_of, value_note
@@ -145,7 +145,7 @@ def _lost(record: Record, field: FieldValue) -> str:
     there = record.frame.raw.data[field.start : field.end]
     if any(a < field.end and field.start < b for a, b in record.frame.raw.holes):
         return "(lost)"
-    width = field.field.width if isinstance(field.field, Field) else value_length(record.frame)
+    width = field.field.width if isinstance(field.field, Field) else record.frame.value_length
     return f"0x{there.hex()}… ({len(there)} of {width} bytes)"
 
 

@@ -202,3 +202,19 @@ class Frame:
     def get(self, name: str) -> int | None:
         """Return a field of the extras or of a fixed value by name; None where the frame has no such field."""
         return self.lookup.get(name)
+
+    @property
+    def masked(self) -> bool:
+        """Return whether the value is a credential, or may be one, that was replaced by asterisks."""
+        return any(field.group == "secret" for field in self.fields)
+
+    @property
+    def value_length(self) -> int:
+        """Return the bytes of value that the frame's header leaves, without metadata."""
+        length = self.header.value_length
+        if self.layout.tail:
+            length -= self.lookup.get(self.layout.tail, 0)
+        for problem in self.problems:
+            if problem.code is Fault.STREAM_ID_NOT_COUNTED:
+                length -= problem.needs or 0
+        return max(0, length)

@@ -96,7 +96,10 @@ def interpret(
             guess = inferred
         else:
             guess = collections is None or inferred
-    if header.datatype & (SNAPPY | XATTR | JSON) and message.document and not frame.magic.response:
+    body: Body | None
+    if frame.value is not None and frame.masked:
+        body = Body(frame.value)
+    elif header.datatype & (SNAPPY | XATTR | JSON) and message.document and not frame.magic.response:
         body = _document(frame, header.datatype, underlying_datatype, problems, hints)
     elif frame.value and header.datatype & SNAPPY and (frame.magic.response or frame.magic.server):
         body = _answered(frame, frame.value, problems)
@@ -105,7 +108,7 @@ def interpret(
     else:
         body = None
     document = None
-    if frame.value and _is_control_json(frame):
+    if frame.value and _is_control_json(frame) and not frame.masked:
         document = _control_json(frame, body, problems)
     items = _cached_items(frame, problems) if "items" in _groups(frame) else ()
     _swapped_ids(frame, hints)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dcpdump.annotate import annotate
 from dcpdump.spec.field import Field
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import EncodeError, encode, encode_frame
@@ -479,6 +480,8 @@ def test_servers_forget_the_framing_length_of_a_deletion_with_a_stream_id() -> N
     )
     frame = read(bytes.fromhex(wire))
     assert (frame.stream_id, frame.lookup, frame.key) == (71, {**SECOND, "unused": 0}, b"\0hello")
+    assert (frame.value, frame.value_length) == (None, 0)
+    assert [annotated.suggestion for annotated in annotate((bytes.fromhex(wire),))] == [None]
     assert frame.problems == (
         Problem(
             Fault.STREAM_ID_NOT_COUNTED,

@@ -398,6 +398,14 @@ def test_the_json_of_the_control_plane_is_parsed_whatever_the_datatype_says() ->
     assert faults(broken)[0].startswith("the value is not JSON: ")
 
 
+def test_asterisks_that_stand_for_a_credential_are_not_judged() -> None:
+    answer = encode("SASL_AUTH", value=b'{"error":{"ref":"abc"}}', response=True, status=0x20, datatype=JSON)
+    frame = decode(RawFrame.of(answer))
+    assert interpret(frame, collections=None) == Meaning(body=Body(b"*" * 23))
+    shown = decode(RawFrame.of(answer), show_secrets=True)
+    assert interpret(shown, collections=None).document == {"error": {"ref": "abc"}}
+
+
 def test_an_errors_context_is_parsed_where_the_datatype_says_json() -> None:
     told = encode("DCP_STREAM_REQ", response=True, status=4, value=b'{"error":{"context":"no"}}', datatype=1)
     assert interpret(decode(RawFrame.of(told)), collections=True).document == {"error": {"context": "no"}}
