@@ -14,6 +14,7 @@ from dcpdump.wire.frame import FieldValue, Section
 #: Where the specification's dialogues use another word than its tables.
 _WORDS = {"DCP_STREAM_REQ": "stream-request", "by_seqno": "seqno", "snapshot_type": "flags"}
 _NEVER = (1 << 64) - 1
+_ZERO_IS_ONE = ("collection_id", "scope_id")  #: what has an id of 0, too
 _SHORTER = {"DCP_SNAPSHOT_MARKER": {"start_seqno": "start", "end_seqno": "end"}}
 
 
@@ -82,7 +83,9 @@ def message_words(record: Record, *, vbucket: bool = True) -> list[str]:
 
 def _field(record: Record, value: FieldValue) -> list[str]:
     field = value.field
-    if value.section not in (Section.EXTRAS, Section.VALUE) or not isinstance(field, Field) or value.group:
+    if value.section not in (Section.EXTRAS, Section.VALUE) or value.group not in ("", "flat"):
+        return []
+    if not isinstance(field, Field):
         return []
     text = word(record.frame.message.name, field, value.value) if isinstance(value.value, int) else ""
     return [text] if text else []
@@ -90,7 +93,7 @@ def _field(record: Record, value: FieldValue) -> list[str]:
 
 def word(message: str, field: Field, number: int) -> str:
     """Return a field as ``name=value``; empty where the value is 0 and means no more than that."""
-    if not number and not field.seqno and not isinstance(field.names, EnumValue):
+    if not number and not field.seqno and not isinstance(field.names, EnumValue) and field.name not in _ZERO_IS_ONE:
         return ""
     return f"{field_name(message, field)}={_number(field, number)}"
 
@@ -138,6 +141,6 @@ def _value(record: Record) -> list[str]:
         return [f"value=<secret {length} B>"]
     if not length or isinstance(frame.layout.value, tuple):
         return []
-    if body is not None and not frame.message.document:
+    if body is not None and (not frame.message.document or frame.magic.response):
         return [f"value={safe(body.value)}"]
     return [f"value={length} B"]

@@ -285,3 +285,26 @@ def test_what_an_edit_would_read_is_left_out_where_it_might_show_a_key() -> None
             form
         )
     assert json.loads(run(f"dcpdump explain -q --redact -f ndjson {damaged}").out)["suggestion"].keys() == {"edits"}
+
+
+DROP_OF_DEFAULT = (
+    "805f00000d0000000000001d0000100000000000000000000000000000000009000000010000000000000000020000000000000000"
+)
+
+
+@pytest.mark.parametrize(
+    ("pasted", "line"),
+    [
+        (
+            DROP_OF_DEFAULT,
+            "system-event{vb=0, seqno=9, event=EndCollection, manifest-uid=0x2, scope-id=0, collection-id=0}",
+        ),
+        (
+            "8157000000010004000000190000100000000000000000007b226572726f72223a7b22636f6e74657874223a2278227d7d",
+            'mutation-response{einval, value={"error":{"context":"x"}}}',
+        ),
+    ],
+    ids=["the ids of the default collection are 0", "what a server says of a refused document"],
+)
+def test_a_line_says_what_a_frame_is_about(pasted: str, line: str) -> None:
+    assert run(f"dcpdump explain -q -f line {pasted}").out.splitlines()[0].split(" ", 1)[1] == line
