@@ -15,6 +15,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.part import YES, Part
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.wire.body import open_rest
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_faults
 from dcpdump.wire.value import LEFT_OUT, Body, open_value
@@ -60,7 +61,8 @@ class Values:
         self.faulty = np.zeros(count, bool)
         self.faulty[list(self.faults)] = True
         for row in np.flatnonzero(self.faulty & part.underlying).tolist():
-            self._bodies.pop(row, None)
+            start, end = int(self._end[row]), int(self._end[row] + self.length[row])
+            self._bodies[row] = open_rest(part.data[start:end], int(header.datatype[row]))
 
     def _split(self, rows: Array) -> None:
         if len(rows):

@@ -9,6 +9,7 @@ from dcpdump.render.byte_span import span
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.value_note import state_of, value_note
 from dcpdump.spec.field import Blob, Field, Names
+from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.frame import Fault, FieldValue, Section
 from dcpdump.wire.value import LEFT_OUT, Body
 
@@ -170,6 +171,8 @@ def _value(record: Record, wire: bytes, value_bytes: int | None) -> str:
 
 def _value_note(record: Record, body: Body, wire: int, value_bytes: int | None) -> str:
     datatype, value = record.frame.header.datatype, body.value
+    if LEFT_OUT in record.hints:
+        datatype &= ~SNAPPY  # that is of the body that was left out
     shown = len(value) if value_bytes is None else value_bytes
     fault = next((text for code, text in body.faults if code is Fault.NOT_JSON), "")
     sure = bool(value) and LEFT_OUT not in record.hints and not body.faults and body.judged

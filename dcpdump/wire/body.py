@@ -42,6 +42,14 @@ def open_value(value: bytes, datatype: int) -> Body:
     return Body(value, xattrs, tuple(faults), judged=not datatype & JSON or not may_be_deep(value))
 
 
+def open_rest(value: bytes, datatype: int) -> Body:
+    """Decode what is left of a document whose body was left out, while its datatype was kept: xattrs that are no longer
+    compressed, or bytes that are shown as they are.
+    """
+    body = open_value(value, datatype & ~SNAPPY)
+    return Body(value) if body.faults else body
+
+
 def may_be_deep(value: bytes) -> bool:
     """Return whether JSON may nest too deep to be judged."""
     return len(value) > DEEP and value.count(b"{") + value.count(b"[") > DEEP

@@ -9,7 +9,7 @@ from typing import Any
 
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_CACHE_TRANSFER, GET_CLUSTER_CONFIG
-from dcpdump.wire.body import Body, open_value, split_xattrs
+from dcpdump.wire.body import Body, open_rest, open_value, split_xattrs
 from dcpdump.wire.frame import Fault, Frame, Problem, Section
 from dcpdump.wire.json_text import NotParsed, json_complaint, json_fault, parse_json
 from dcpdump.wire.key_prefix import (
@@ -126,7 +126,7 @@ def _document(frame: Frame, datatype: int, underlying: bool, problems: list[Prob
     body = open_value(frame.value, datatype)
     if body.faults and underlying:
         hints.append(LEFT_OUT)
-        return Body(frame.value)
+        return open_rest(frame.value, datatype)
     start = _start(frame, Section.VALUE)
     problems += [Problem(code, text, start, start + len(frame.value)) for code, text in body.faults]
     return body

@@ -282,10 +282,12 @@ def test_a_datatype_may_describe_a_body_that_was_removed() -> None:
 
 
 def test_a_connection_that_keeps_the_datatype_of_removed_values_has_no_faults() -> None:
+    hint = "the connection keeps the datatype of values that it leaves out: shown as it is"
     block = xattrs((b"_sync", b"1"))
     meaning = interpret(frame(b"k", block, SNAPPY | XATTR), collections=False, underlying_datatype=True)
-    hint = "the connection keeps the datatype of values that it leaves out: shown as it is"
-    assert meaning == Meaning(b"k", body=Body(block), hints=(hint,))
+    assert meaning == Meaning(b"k", body=Body(b"", ((b"_sync", b"1"),)), hints=(hint,))
+    meaning = interpret(frame(b"k", b"rest", SNAPPY | XATTR), collections=False, underlying_datatype=True)
+    assert meaning == Meaning(b"k", body=Body(b"rest"), hints=(hint,))
 
 
 # -- JSON -----------------------------------------------------------------------------------------------------
