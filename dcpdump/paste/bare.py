@@ -12,6 +12,7 @@ from dcpdump.paste.pasted import HEADER, Pasted, begins_frame, is_whole, odd_dig
 
 _BREAKS = re.compile(r"[\s,;:._/|+~-]+")
 _SIGNED = re.compile(r"[-+]?\d{1,3}(?:[\s,;]+[-+]?\d{1,3})*[\s,;]*")
+_BITS = re.compile(r"[01]{8}")
 _HEX_TOKEN = re.compile(r"(?:0[xX])?[0-9a-fA-F]+")
 
 
@@ -23,6 +24,10 @@ def read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
         return Pasted("decimal list", (data,), notes) if data else None
     split = [[t for t in _BREAKS.split(line) if t] for line in lines]
     tokens = [t for line in split for t in line]
+    if len(tokens) >= HEADER and all(map(_BITS.fullmatch, tokens)):
+        bits = bytes(int(t, 2) for t in tokens)
+        if begins_frame(bits):
+            return Pasted("bits", (bits,), notes)
     if not tokens or not all(_HEX_TOKEN.fullmatch(t) for t in tokens):
         return None
     numbered = _numbered(split)

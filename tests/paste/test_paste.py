@@ -217,6 +217,14 @@ def test_binary_is_read_in_whole_bytes_or_refused() -> None:
     assert read_paste("0b100100 0000ffff").parts == (bytes.fromhex("0b1001000000ffff"),)
 
 
+def test_groups_of_eight_bits_are_bytes_where_they_begin_a_frame() -> None:
+    noop = bytes.fromhex("805c00000000000000000000000819698000000000000000")
+    bits = [f"{byte:08b}" for byte in noop]
+    assert read_paste(" ".join(bits)) == Pasted("bits", (noop,))
+    assert read_paste("\n".join(" ".join(bits[at : at + 4]) for at in range(0, 24, 4))) == Pasted("bits", (noop,))
+    assert read_paste("00010000 " * 24).dialect == "hex groups"
+
+
 def test_what_stands_in_the_place_of_a_byte_is_named_with_its_place() -> None:
     frame = pairs(MUTATION)
     letter = ("'O6' is not a byte", "line 1, after '80 57 00'", "did you mean 06?")
