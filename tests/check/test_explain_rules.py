@@ -6,6 +6,7 @@ import pytest
 
 from dcpdump.annotate import annotate
 from dcpdump.check.alone import judge
+from dcpdump.wire.encode import Item, encode
 from tests.support.console import run
 from tests.support.conversation import said
 from tests.support.healthy import HEALTHY
@@ -76,3 +77,19 @@ def test_a_frame_whose_lengths_contradict_its_bytes_is_held_against_no_rule() ->
     whole = frames("RX snapshot-marker{start=10, end=3, flags=0x3}")
     for damaged in (whole + "00", whole[:-2], whole.replace("805600001400", "805600001500", 1)):
         assert "rule:" not in run(f"dcpdump explain {damaged}").out
+
+
+@pytest.mark.parametrize(
+    ("record", "rule"),
+    [
+        ({"key": b"\x03key"}, "CACHE_TRANSFER: collection id 3 is reserved"),
+        ({"key": bytes(252)}, "CACHE_TRANSFER: items[0]: key_len 252 is not 2 to 251"),
+        ({"key": b"\0key", "value_length": 9}, "CACHE_TRANSFER: items[0]: value needs 9 bytes, 0 are left"),
+    ],
+    ids=["reserved collection", "long key", "short value"],
+)
+def test_a_record_that_no_consumer_takes_is_reported_and_ends_the_connection(record: Item, rule: str) -> None:
+    frame = encode("DCP_CACHE_TRANSFER", {"items": [record]}, vbucket=3)
+    printed = run(f"dcpdump explain -f line {frame.hex()}").out.splitlines()
+    heading = "rule: DCP103 Sections or datatype that the message cannot have: "
+    assert [line for line in printed if line.startswith("rule: ")] == [heading + rule]

@@ -76,6 +76,8 @@ _ELSEWHERE = frozenset(
         Fault.LOST,
     }
 )
+#: What no consumer takes in a record of a cache transfer, and the bytes of the smallest.
+_OF_RECORDS, _LEAST_RECORD = (Fault.WRONG_LENGTH, Fault.COLLECTION_ID), 42
 
 
 def was_asked(frame: FrameEvent, stream: Stream) -> bool:
@@ -124,6 +126,7 @@ def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     text, severity = _refused(frame, connection)
     if text:
         unchecked = frame.opcode in (ADVANCED, OSO) or (frame.opcode == STREAM_END and severity is not None)
+        unchecked |= frame.opcode == CACHED and frame.value_length >= _LEAST_RECORD  # at those a consumer disconnects
         status = "" if unchecked else "Einval"
         return Remark(f"{name(frame.opcode)}{text}", severity, status)
     if frame.opcode == DELETION and frame.value_length and not frame.datatype & _XATTR_BIT and not frame.get("nmeta"):
@@ -135,7 +138,8 @@ def _refused(frame: FrameEvent, connection: ConnectionState) -> tuple[str, Sever
     """Return what a receiver refuses, and how bad that is where it is not a violation."""
     record, opcode = frame.record, frame.opcode
     if record is not None and record.frame.message.dcp:
-        for problem in record.frame.problems:
+        inside = record.meaning.problems if opcode == CACHED else ()
+        for problem in (*record.frame.problems, *(each for each in inside if each.code in _OF_RECORDS)):
             if problem.code not in _ELSEWHERE:
                 return f": {problem.text}", None
         if record.frame.layout.old:
