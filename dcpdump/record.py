@@ -5,7 +5,7 @@ All names and their types are derived from the protocol table; nothing about an 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from dataclasses import field as slot
+from dataclasses import field as member
 from functools import cache
 from typing import Any
 
@@ -50,7 +50,7 @@ class Record:
     direction: int = 0  #: 0: sent by the end that opened the connection
     src: str = ""
     dst: str = ""
-    names: Names | None = slot(default=None, repr=False, compare=False)  #: of collections
+    names: Names | None = member(default=None, repr=False, compare=False)  #: of collections
 
     def collection_path(self, collection: int | None) -> str | None:
         """Return the name of a collection, ``scope.collection``, where one was captured up to this frame."""
@@ -190,7 +190,7 @@ def _framing(frame: Frame) -> list[Json]:
     for field in frame.fields:
         if field.section is not Section.FRAMING:
             continue
-        if field.field.name == "frame_info" and isinstance(field.value, int):
+        if field.field.name == "frame_info":
             infos.append({"name": field.field.label.removesuffix(" frame")})
         elif infos:
             infos[-1][field.field.name] = _plain(field)
@@ -202,6 +202,11 @@ def _fields(frame: Frame) -> Json:
     out: Json = {}
     for name, value in frame.lookup.items():
         out[name] = value
+    for part in frame.layout.value if isinstance(frame.layout.value, tuple) else ():
+        if isinstance(part, FlatTable):  # of which slots that are missing have defaults, and are no fields
+            for slot in part.slots:
+                if isinstance(slot.field, Field) and slot.field.name in out:
+                    out[slot.field.name] = _number(slot.field, out[slot.field.name])
     for field in frame.fields:
         if field.section not in (Section.EXTRAS, Section.VALUE) or field.group == "secret":
             continue
@@ -247,9 +252,12 @@ def _plain(field: FieldValue) -> int | str | None:
     value = field.value
     if isinstance(value, bytes):
         return safe(value)
-    if value is not None and isinstance(field.field, Field) and field.field.identity:
-        return f"0x{value:0{2 * field.field.width}x}"
-    return value
+    return _number(field.field, value) if value is not None and isinstance(field.field, Field) else value
+
+
+def _number(field: Field, number: int) -> int | str:
+    """Return a number as a program takes it: ids of 64 bits are more than a number of JSON may be."""
+    return f"0x{number:0{2 * field.width}x}" if field.identity else number
 
 
 def _key_and_value(record: Record, value_bytes: int | None) -> Json:

@@ -88,7 +88,7 @@ def _framing(record: Record) -> list[Row]:
     for field in record.frame.fields:
         if field.section is not Section.FRAMING:
             continue
-        if field.field.name == "frame_info" and isinstance(field.value, int):
+        if field.field.name == "frame_info":
             infos.append({"name": field.field.label.removesuffix(" frame")})
         elif infos:
             infos[-1][field.field.name] = field.value

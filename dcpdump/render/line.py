@@ -25,10 +25,11 @@ def lines(record: Record, value_bytes: int | None, when: str = "") -> list[Line]
         parts.append(when)
     if record.connection is not None:
         parts.append(f"c{record.connection}")
-    parts += [
-        sending_side(record.frame.message, response=record.frame.magic.response),
-        _message(record),
-    ]
+    magic = record.frame.magic
+    side = sending_side(record.frame.message, response=magic.response)
+    if magic.server:  # whatever it is, a server asks with it
+        side = "TX" if magic.response else "RX"
+    parts += [side, _message(record)]
     if record.frame.raw.gap_before:
         parts.append(f"[after {record.frame.raw.gap_before:,} bytes lost or skipped]")
     if record.latency_ns is not None and record.request is not None:

@@ -110,7 +110,7 @@ STREAM_END_STATUS = EnumValue(
         3: "the connection is about to close; servers do not send it",
         4: "the client was too slow",
         5: "a backfill failed",
-        6: "the vbucket itself rolls back: request again, and expect a rollback",
+        6: "the vbucket itself rolls back; servers do not send it",
         7: "the last collection of the filter was dropped",
         8: "the user lost a privilege that the stream needs",
     },

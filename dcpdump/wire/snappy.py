@@ -32,8 +32,8 @@ def decompress(data: bytes) -> tuple[bytes | None, str]:
 
     try:
         plain = bytes(cramjam.snappy.decompress_raw(data))
-    except cramjam.DecompressionError as error:
-        return None, f"the value is not Snappy: {error}"
+    except cramjam.DecompressionError:
+        return None, "the value is not Snappy: its compressed bytes are damaged"
     if len(plain) != claim:
         return None, f"the Snappy value claims {claim} bytes but holds {len(plain)}"
     return plain, ""

@@ -10,6 +10,7 @@ import cramjam
 import pytest
 
 from dcpdump.spec import MESSAGES
+from dcpdump.wire.encode import Values, encode
 from tests.paste.test_paste import MUTATION, STREAM_REQUEST, STREAM_RESPONSE
 from tests.support.captures import Record, ethernet, pcap, pcapng
 from tests.support.console import run
@@ -297,14 +298,33 @@ DROP_OF_DEFAULT = (
     [
         (
             DROP_OF_DEFAULT,
-            "system-event{vb=0, seqno=9, event=EndCollection, manifest-uid=0x2, scope-id=0, collection-id=0}",
+            "RX system-event{vb=0, seqno=9, event=EndCollection, manifest-uid=0x2, scope-id=0, collection-id=0}",
         ),
+        ("8299" + "00" * 22, "RX unknown-0x99{}"),
         (
             "8157000000010004000000190000100000000000000000007b226572726f72223a7b22636f6e74657874223a2278227d7d",
-            'mutation-response{einval, value={"error":{"context":"x"}}}',
+            'TX mutation-response{einval, value={"error":{"context":"x"}}}',
         ),
     ],
-    ids=["the ids of the default collection are 0", "what a server says of a refused document"],
+    ids=["the ids of the default collection are 0", "a server asks", "what is said of a refused document"],
 )
 def test_a_line_says_what_a_frame_is_about(pasted: str, line: str) -> None:
-    assert run(f"dcpdump explain -q -f line {pasted}").out.splitlines()[0].split(" ", 1)[1] == line
+    first = run(f"dcpdump explain -q -f line {pasted}").out.splitlines()[0]
+    assert first.partition(" ! ")[0] == line
+
+
+def test_a_frame_info_with_three_bytes_of_tag_is_an_object_of_its_own() -> None:
+    infos = bytes([0x22, 0, 7, 0xFF, 0, 0]) + b"x" * 15
+    row = json.loads(run(f"dcpdump explain -q -f ndjson {encode('DCP_NOOP', framing=infos).hex()}").out)
+    assert row["framing"] == [
+        {"name": "DcpStreamId", "stream_id": 7},
+        {"name": "unknown", "frame_info_data": "x" * 15},
+    ]
+
+
+def test_the_default_of_an_id_is_written_as_the_id_would_be() -> None:
+    values: Values = {"event": 0, "version": 2, "collection_id": 9, "collection_name": b"c"}
+    event = encode("DCP_SYSTEM_EVENT", values, key=b"c")
+    fields = json.loads(run(f"dcpdump explain -q -f ndjson {event.hex()}").out)["fields"]
+    ids = {"manifest_uid": "0x0000000000000000", "flush_uid": "0x0000000000000000", "scope_id": 0, "collection_id": 9}
+    assert {name: fields[name] for name in ids} == ids

@@ -150,6 +150,7 @@ def test_a_snappy_value_is_decompressed(plain: bytes) -> None:
     ("data", "fault"),
     [
         (b"", "the value is not Snappy: its length does not end"),
+        (b"\x05\x05ab", "the value is not Snappy: its compressed bytes are damaged"),
         (b"\x80\x80", "the value is not Snappy: its length does not end"),
         (b"\xff" * 12, "the value is not Snappy: its length does not end"),
         (b"\xff\xff\xff\xff\x1f", "the value is not Snappy: its length is longer than 32 bits"),
