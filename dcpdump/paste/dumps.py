@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
+from dcpdump.paste.packets import with_reassembled
 from dcpdump.paste.pasted import CUT, LIMIT, Pasted, counted
 from dcpdump.paste.rows import KINDS, RULER, Row, cells, row
 from dcpdump.paste.runs import Run, read_run
@@ -21,7 +22,7 @@ class Found(NamedTuple):
     """The dumps of a page: each run of bytes, with the heading line that stood above it."""
 
     runs: tuple[tuple[str, Run], ...]
-    dropped: tuple[str, ...]
+    derived: tuple[tuple[str, Run], ...] = ()  #: that were made of the bytes of others
 
 
 def find_dumps(text: str) -> Found | None:
@@ -78,7 +79,7 @@ def find_dumps(text: str) -> Found | None:
     if not runs or stray:
         return None
     kept = tuple(r for r in runs if not _DERIVED.match(r[0]))
-    return Found(kept or tuple(runs), tuple(title for title, _ in runs if _DERIVED.match(title)))
+    return Found(kept, tuple(r for r in runs if _DERIVED.match(r[0]))) if kept else Found(tuple(runs))
 
 
 def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
@@ -138,8 +139,10 @@ def read_dump(text: str) -> Pasted | None:
     if found is None:
         return None
     notes = list(dict.fromkeys(note for _, run in found.runs for note in run.notes))
-    if found.dropped:
-        notes.append(f"{counted(len(found.dropped), 'derived dump')} dropped ({found.dropped[0]})")
+    parts = with_reassembled([run.data for _, run in found.runs], [run.data for _, run in found.derived])
+    dropped = [title for title, run in found.derived if run.data not in parts]
+    if dropped:
+        notes.append(f"{counted(len(dropped), 'derived dump')} dropped ({dropped[0]})")
     if _CUT_OFF.search(text[-80:]):
         notes.append(CUT)
-    return Pasted(found.runs[0][1].style, tuple(run.data for _, run in found.runs), tuple(notes))
+    return Pasted(found.runs[0][1].style, parts, tuple(notes))

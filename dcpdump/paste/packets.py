@@ -6,6 +6,8 @@ order, and each direction is a part of its own.
 """
 
 import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from dcpdump.errors import PasteError
 from dcpdump.net.connections import Connections, Delivery
@@ -16,6 +18,7 @@ from dcpdump.paste.pasted import Pasted, begins_frame, counted, is_whole
 TCP = 6
 _ETHERNET, _NULL, _RAW, _SLL, _SLL2 = 1, 0, 101, 113, 276
 _IPV4, _IPV6, _VLAN = b"\x08\x00", b"\x86\xdd", (b"\x81\x00", b"\x88\xa8")
+_REASSEMBLED = 64  # so many frames are looked for in packets: each takes time for all of those
 _PADDED = 46  # the smallest payload of an Ethernet frame: a shorter one is filled with zeros
 
 _TCPDUMP = re.compile(r"^\s*(?:\S+ ){0,3}(?:\S+ +(?:In|Out|[BMP]) +)?IP6? .{3,200} > .{3,200}: ", re.M)
@@ -69,11 +72,13 @@ def without_packets(pasted: Pasted, heading: str = "") -> Pasted:
     """Return ``pasted`` with the TCP payload in place of packets; unchanged when its parts are not packets."""
     from_tcpdump = bool(heading) and _TCPDUMP.search(heading) is not None
     packets: list[Packet] = []
+    frames: list[bytes] = []
     others = 0
     for data in pasted.parts:
         link = None if is_whole(data) else link_type(data, cut=from_tcpdump)
         if link is None:
-            others += 1
+            frames += [data] if is_whole(data) else []
+            others += not is_whole(data)
         else:
             packets.append(Packet(len(packets) + 1, None, link[0], data, link[1]))
     if not packets:
@@ -85,6 +90,7 @@ def without_packets(pasted: Pasted, heading: str = "") -> Pasted:
             )
         return pasted
     parts, notes = _streams(packets)
+    parts += frames
     if not parts:
         raise PasteError(
             "these packets carry no data: TCP headers only",
@@ -96,6 +102,28 @@ def without_packets(pasted: Pasted, heading: str = "") -> Pasted:
     label = "packet" if len(packets) == 1 else "packets"
     dialect = "tcpdump" if from_tcpdump else pasted.dialect
     return Pasted(f"{dialect} ({label})", tuple(parts), (*pasted.notes, *notes))
+
+
+def with_reassembled(packets: Sequence[bytes], reassembled: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return packets and, of the frames that Wireshark put together, those that are not all in the packets.
+
+    Such a frame takes the place of the packet that it ends with, if that holds nothing else.
+    """
+    payloads = {place: data for place, packet in enumerate(packets) if (data := _payload(packet))}
+    frames = list(islice(filter(is_whole, reassembled), _REASSEMBLED)) if payloads else []
+    streams = without_packets(Pasted("", tuple(packets))).parts if frames else ()
+    found = list(packets)
+    for frame in frames:
+        if not any(frame in part for part in streams):
+            last = max((place for place, data in payloads.items() if frame.endswith(data)), default=len(found))
+            found[last : last + 1] = [frame]
+    return tuple(found)
+
+
+def _payload(data: bytes) -> bytes:
+    """Return what a packet carries; nothing of what is none."""
+    link = None if is_whole(data) else link_type(data)
+    return b"" if link is None else b"".join(_streams([Packet(1, None, link[0], data, link[1])])[0])
 
 
 def _streams(packets: list[Packet]) -> tuple[list[bytes], list[str]]:

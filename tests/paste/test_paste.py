@@ -447,6 +447,17 @@ def test_packets_lose_their_headers_and_segments_are_joined(name: str, parts: tu
     assert read_paste((SAMPLES / name).read_text()).parts == parts
 
 
+def test_a_reassembled_frame_takes_the_place_of_its_last_segment() -> None:
+    """As ``tshark -x -Y couchbase`` prints it: the segments before that have no frame that ends in them."""
+    text = (Path(__file__).parent / "samples" / "tshark-x.txt").read_text()
+    last = "\n\n".join(block for block in text.split("\n\n") if "helloworld" in block.replace("\n", ""))
+    assert read_paste(text).parts == BOTH
+    rows = [pairs(MUTATION[at : at + 16]) for at in range(0, len(MUTATION), 16)]
+    dump = "\n".join(f"{at * 16:04x}  {row}" for at, row in enumerate(rows))
+    pasted = read_paste(f"{last}\n\nReassembled TCP ({len(MUTATION)} bytes):\n{dump}\n")
+    assert (pasted.parts, [note for note in pasted.notes if "derived" in note]) == ((MUTATION,), [])
+
+
 def test_directions_that_take_turns_are_read_each_as_one() -> None:
     directions: dict[str, bytes] = {}
     for record in read(str(CAPTURES / "takeover.pcap")):
