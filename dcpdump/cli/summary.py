@@ -10,6 +10,7 @@ from dcpdump.cli import tls_notes
 from dcpdump.cli.stderr import note
 from dcpdump.dissect import TLS, Dissector, payload
 from dcpdump.escape import safe
+from dcpdump.net.event import SNAPLEN
 from dcpdump.plural import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
@@ -179,9 +180,12 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     others = ", ".join(f"{count:,} {reason}" for reason, count in net.not_understood.items())
     if others:
         found.append(f"packets without TCP: {others}")
+    cut = net.hole_bytes.get(SNAPLEN)
+    if cut:
+        found.append(f"packets were cut when they were captured: {cut:,} B of what they carry are missing")
     what = f"no DCP in the input: {'; '.join(found)}"
     if sealed:
         return what, tls_notes.hint(dissector)
-    if not net.tcp_packets:
+    if cut or not net.tcp_packets:
         return what, "capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209"
     return what, "DCP runs on ports 11210 and 11209; capture there, from before the connection opens"
