@@ -25,6 +25,7 @@ from dcpdump.compare.capture_rows import CaptureRows
 from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.documents import Documents
 from dcpdump.escape import safe
+from dcpdump.redact import Redactor
 from dcpdump.render.diff import DiffRows
 from dcpdump.render.diff_documents import DocumentRows
 
@@ -118,7 +119,8 @@ def _read(
 ) -> Reading[Part]:
     """Read one of the captures."""
     dissection = AckDissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-    reading = Reading(CaptureSource(given.open(paths)), dissection, _Keeping(chosen, side, dissection), sink)
+    keeping = _Keeping(chosen, side, dissection, shown.redactor)
+    reading = Reading(CaptureSource(given.open(paths)), dissection, keeping, sink)
     reading.analyse()
     side.settle()
     return reading
@@ -127,8 +129,10 @@ def _read(
 class _Keeping(Selected):
     """A consumer that keeps chosen frames, or documents, and what was lost."""
 
-    def __init__(self, chosen: Selection, side: CaptureRows | Documents, dissection: AckDissection) -> None:
-        super().__init__(chosen, side.feed, READ)
+    def __init__(
+        self, chosen: Selection, side: CaptureRows | Documents, dissection: AckDissection, redactor: Redactor | None
+    ) -> None:
+        super().__init__(chosen, side.feed, READ, redactor)
         self._dissection = dissection
         self._side = side if isinstance(side, CaptureRows) else None
         if self._side is not None:

@@ -16,6 +16,7 @@ from dcpdump.cli.summary import SHOWN
 from dcpdump.cli.workers import Workers
 from dcpdump.clock import TimeKind
 from dcpdump.dissect import Dissector
+from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_text import Bulk
 from dcpdump.render.style import Palette
@@ -29,7 +30,10 @@ _SHOWN_ROWS = 128
 class Selected(Consumer[Part]):
     """A consumer that passes on the rows that a selection wants, up to its count."""
 
-    def __init__(self, chosen: Selection, put: Callable[[Part, list[int]], object], verb: str) -> None:
+    def __init__(
+        self, chosen: Selection, put: Callable[[Part, list[int]], object], verb: str, redactor: Redactor | None
+    ) -> None:
+        self.redactor = redactor
         self._chosen = chosen
         self._masks = masks(chosen.texts, chosen.filter, window=chosen.window)
         self._put = put
@@ -64,8 +68,8 @@ class FrameOutput(Selected):
     """
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
-        super().__init__(chosen, self._show, SHOWN)
-        self._sink, self.redactor = sink, shown.redactor
+        super().__init__(chosen, self._show, SHOWN, shown.redactor)
+        self._sink = sink
         self._output = OUTPUTS[shown.format]
         self._times = shown.times
         view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)

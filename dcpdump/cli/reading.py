@@ -188,10 +188,16 @@ class Reading(Generic[P]):
         if self._sink is not None:
             self._sink.settle()
         if self._consumer.redactor is not None:
-            tls_notes.hide(self._dissection, self._consumer.redactor)
+            self._hide(self._consumer.redactor)
         for line in () if summary == "none" else self._consumer.remarks(self._dissection):
             note(line)
         self._source.sum_up(self._dissection, self._consumer, summary, interrupted=interrupted)
+
+    def _hide(self, redactor: Redactor) -> None:
+        """Hash what the notes of a run name."""
+        tls_notes.hide(self._dissection, redactor)
+        tally = self._dissection.tally
+        tally.mixed = [(redactor.endpoint(src), redactor.endpoint(dst), files) for src, dst, files in tally.mixed]
 
     def _feed(self, blocks: Blocks) -> Generator[None, None, bool]:
         """Feed the consumer until the input ends; return whether it had enough before."""

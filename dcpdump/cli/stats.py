@@ -36,10 +36,11 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     inputs = given.open(paths)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         found = Statistics()
-        counting = Selected(chosen, found.feed, COUNTED)
+        counting = Selected(chosen, found.feed, COUNTED, shown.redactor)
         dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         reading = Reading(CaptureSource(inputs), dissection, counting, sink)
         reading.analyse()
+        found.ends = {ends.redacted(shown.redactor): amount for ends, amount in found.ends.items()}
         if dissection.tally.frames:
             with writing_times(zone, found.first_ns, found.last_ns):
                 report(sink, shown, lambda: statistics.lines(found, order), lambda: statistics.objects(found, order))

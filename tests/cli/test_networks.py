@@ -25,6 +25,9 @@ def write(folder: Path, *names: str, apart_ns: int = 0) -> None:
 def test_two_networks_with_the_same_addresses_are_noticed(tmp_path: Path, command: str) -> None:
     write(tmp_path, "stopped", "order")
     assert WARNING.format(tmp_path) in run(f"dcpdump {command} {tmp_path}").err.splitlines()
+    hidden = run(f"dcpdump {command} {tmp_path} --redact-level full")
+    assert "not of one network" in hidden.err
+    assert [end for end in ENDS if end in hidden.out + hidden.err] == []
 
 
 def test_packets_that_were_captured_twice_are_of_one_network(tmp_path: Path) -> None:
