@@ -218,6 +218,16 @@ def test_the_command_line_redacts_with_a_salt_of_its_own_or_from_a_file(tmp_path
     empty.write_bytes(b"")
     assert run(f"{command} --redact --salt-file {empty}").code == 2
     assert run(f"{command} --redact --salt-file {tmp_path}/no/such/folder").code == 2
+    alone = run(f"{command} --salt-file {tmp_path}/new")
+    assert (alone.code, alone.out, (tmp_path / "new").exists()) == (2, "", False)
+    assert "--redact is missing" in alone.err
+
+
+@pytest.mark.parametrize("command", ["sniff -i lo", "relay --listen 127.0.0.1:0 --to 127.0.0.1:9"])
+def test_packets_are_not_written_where_they_are_to_be_hidden(command: str, tmp_path: Path) -> None:
+    printed = run(f"dcpdump {command} --redact -w {tmp_path}/out.pcapng")
+    assert (printed.code, printed.out, list(tmp_path.iterdir())) == (2, "", [])
+    assert "-w writes packets as they are" in printed.err
 
 
 def talk(folder: Path) -> Path:

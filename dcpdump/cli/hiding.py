@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dcpdump.cli.salt import salt_of
+from dcpdump.cli.salt import level_of, salt_of
 
 if TYPE_CHECKING:
     from dcpdump.redact import Redactor
@@ -23,13 +23,13 @@ class Hiding(NamedTuple):
 @contextmanager
 def hiding(options: dict[str, Any]) -> Iterator[Hiding]:
     """Take the options of redaction out of ``options``; yield what they ask for."""
-    redact, level, path = (options.pop(name) for name in ("redact", "redact_level", "salt_file"))
-    if not redact and level is None:
+    level, path = level_of(options)
+    if level is None:
         yield Hiding()
         return
     from dcpdump.redact import Redactor
 
-    words = ("--redact-level", level) if level else ("--redact",)
+    words = ("--redact",) if level == "partial" else ("--redact-level", level)
     if path is not None:
         words = (*words, "--salt-file", path)
         yield Hiding(Redactor(salt_of(path), full=level == "full"), words, words)

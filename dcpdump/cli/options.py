@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dcpdump.cli.salt import SALT_FILE, salt_of
+from dcpdump.cli.salt import SALT_FILE, level_of, salt_of
 from dcpdump.clock import PLAIN_TIMES, FrameTimes, TimeKind
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses, parse_window
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges
@@ -302,8 +302,8 @@ def _times(form: str, options: dict[str, Any]) -> FrameTimes:
 
 def redactor_of(options: dict[str, Any]) -> "Redactor | None":
     """Take the options that hide out of ``options``; return what hides, None where nothing is to be hidden."""
-    wanted, level, salt_file = (options.pop(name) for name in ("redact", "redact_level", "salt_file"))
-    if not wanted and level is None:
+    level, salt_file = level_of(options)
+    if level is None:
         return None
     from dcpdump.redact import Redactor
 

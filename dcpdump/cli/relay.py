@@ -23,6 +23,7 @@ from dcpdump.cli.options import display, display_options, latency_option, select
 from dcpdump.cli.reading import Blocks, Consumer, Reading
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.sniff import refuse_hidden_packets
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import balance, balance_line, nothing_found
 from dcpdump.dissect import Dissector
@@ -160,6 +161,7 @@ def relay(listen: Address, target: Address, write: str | None, summary: str, qui
     a cluster map, it connects to by itself; those connections do not pass here.
     """
     chosen, shown, keys = selection(options), display(options), key_logs(options)
+    refuse_hidden_packets(shown, write)
     passing = Relay(listen, target, lambda line: note(f"dcpdump: note: {line}"))
     with Sink(shown.path, force=shown.force) as sink:
         save = SavedPackets(write, force=shown.force) if write else None

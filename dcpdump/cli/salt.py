@@ -2,13 +2,29 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from dcpdump.cli.stderr import note
 
 #: The help text of the option.
 SALT_FILE = "The salt of the hashes; made where it is missing. Without it the salt is random, and forgotten."
+
+
+def level_of(options: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Take the options that hide out of ``options``.
+
+    Return how much is to be hidden, ``partial`` or ``full``, None where nothing is, and the file of the salt.
+    """
+    redact, level, path = (options.pop(name) for name in ("redact", "redact_level", "salt_file"))
+    if redact or level is not None:
+        return level or "partial", path
+    context = click.get_current_context(silent=True)
+    if context is not None and context.get_parameter_source("salt_file") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--salt-file is for hashes, and nothing is hidden: --redact is missing")
+    return None, path
 
 
 def salt_of(path: str | None) -> bytes:

@@ -132,6 +132,7 @@ def sniff(
     chosen, shown, keys = selection(options), display(options), key_logs(options)
     wanted = tap(options, chosen.texts.get("port"))
     rotation = _rotation(write, megabytes, seconds, files)
+    refuse_hidden_packets(shown, write)
     live = wanted.open()
     user = give_up_rights(shown, write, keys=keys)
     with Sink(shown.path, force=shown.force) as sink:
@@ -144,6 +145,14 @@ def sniff(
                 if not quiet:
                     note(begun(live, user))
                 return reading.run("none" if quiet else summary)
+
+
+def refuse_hidden_packets(shown: Display, write: str | None) -> None:
+    """Refuse to write packets, in which all can be read, where that is to be hidden."""
+    if write is not None and shown.redactor is not None:
+        raise click.UsageError(
+            "-w writes packets as they are, with what --redact hides: dcpdump redact hides it there"
+        )
 
 
 def show_interfaces() -> int:
