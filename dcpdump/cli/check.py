@@ -216,7 +216,10 @@ def _chosen(select: str | None, ignore: str | None) -> tuple[Rule, ...]:
 def _named(text: str, option: str) -> tuple[Rule, ...]:
     """Return the rules that a list names: by codes, ids, or beginnings of either."""
     found: dict[Rule, None] = {}
-    for word in filter(None, (word.strip().upper() for word in text.split(","))):
+    words = [word for word in (word.strip().upper() for word in text.split(",")) if word]
+    if not words:
+        raise click.UsageError(f"{option} names no rule (dcpdump check --list has them)")
+    for word in words:
         if word in BY_NAME:
             found[BY_NAME[word]] = None
             continue

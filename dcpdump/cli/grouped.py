@@ -42,7 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dcpdump relay --listen 12207 --to db1:11207 --keylog keys.log",
     ),
     "explain": (
-        "dcpdump explain 805c0000000000000000000081969800000000000000000000",
+        "dcpdump explain 805c00000000000000000000819698000000000000000000",
         "xxd frame.bin | dcpdump explain",
         "dcpdump explain -i paste.txt -f grid",
     ),

@@ -150,9 +150,7 @@ def sniff(
 def refuse_hidden_packets(shown: Display, write: str | None) -> None:
     """Refuse to write packets, in which all can be read, where that is to be hidden."""
     if write is not None and shown.redactor is not None:
-        raise click.UsageError(
-            "-w writes packets as they are, with what --redact hides: dcpdump redact hides it there"
-        )
+        raise click.UsageError("-w writes packets as they are, with what --redact hides: dcpdump redact hides it there")
 
 
 def show_interfaces() -> int:

@@ -14,7 +14,6 @@ from dcpdump.spec.field import PRODUCER
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_OPEN, DCP_PREPARE, DCP_SEQNO_ACKNOWLEDGED
 
 PREPARE, CACHE_TRANSFER_END = DCP_PREPARE, DCP_CACHE_TRANSFER_END
-FIRST, LAST = DCP_OPEN, DCP_CACHE_TRANSFER_END  #: DCP's own opcodes
 _END_SIZE = 24
 #: Blocked intervals and acknowledgements are kept up to so many; then every second one is dropped, or the rest.
 _INTERVALS = 10_000
@@ -32,16 +31,16 @@ def _counts(opcode: int) -> bool:
     return message.streamed and message.sender is PRODUCER and opcode != DCP_SEQNO_ACKNOWLEDGED
 
 
+#: By opcode: whether flow control counts the message.
+COUNTED: list[bool] = [_counts(opcode) for opcode in range(256)]
+#: DCP's own opcodes, up to the last that is counted.
+FIRST, LAST = DCP_OPEN, max(opcode for opcode in range(256) if COUNTED[opcode])
 #: What is sent by opcode where nothing is, shared by all windows: of most connections there is no message.
 _NOTHING = [0] * (LAST - FIRST + 1)
 
 
 def _nothing() -> list[int]:
     return _NOTHING
-
-
-#: By opcode: whether flow control counts the message.
-COUNTED: list[bool] = [_counts(opcode) for opcode in range(256)]
 
 
 class Account(Enum):

@@ -118,7 +118,8 @@ def _key_lengths(frame: Frame, layout: Layout, rest: int, data: bytes) -> set[in
         body = data[len(data) - rest :]
         lengths |= {len(name) for name in CONTROL_KEYS if body.startswith(name.encode())}
     least = 1 if layout.key is MUST else 0
-    return {length for length in lengths if least <= length <= rest}
+    most = min(rest, 0xFF if frame.magic.flexible else 0xFFFF)
+    return {length for length in lengths if least <= length <= most}
 
 
 def _keeps_what_happened(layout: Layout, extras: dict[str, int], data: bytes) -> bool:
@@ -152,7 +153,8 @@ def _apply(frame: Frame, data: bytes, header: Header, extras: dict[str, int]) ->
     key = at + layout.extras_length
     separator = bytes(new[key : key + header.key_length]).find(SEPARATOR)
     for field in layout.extras:
-        wanted = separator if field.name == "clen" and separator >= 0 else extras.get(field.name)
+        named = field.name == "clen" and 0 <= separator < 1 << 8 * field.width
+        wanted = separator if named else extras.get(field.name)
         before = int.from_bytes(new[at : at + field.width], "big")
         if wanted is not None and wanted != before:
             new[at : at + field.width] = wanted.to_bytes(field.width, "big")

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.check.rule_totals import RuleTotals
@@ -85,6 +87,14 @@ def test_rules_are_selected_and_ignored_by_code_id_and_family() -> None:
     assert run(f"dcpdump check -q {ORDER} --ignore s12").code == 0
     refused = run(f"dcpdump check {ORDER} --select DCP999")
     assert (refused.code, "unknown rule 'DCP999'" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--select", "--ignore", "--explain"])
+def test_a_list_that_names_no_rule_is_refused(option: str) -> None:
+    for nothing in ("''", "' , '"):
+        printed = run(f"dcpdump check samples/order.pcap {option} {nothing}")
+        assert (printed.code, printed.out) == (2, "")
+        assert f"{option} names no rule" in printed.err
 
 
 def test_findings_are_chosen_by_stream() -> None:

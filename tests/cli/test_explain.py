@@ -328,3 +328,8 @@ def test_the_default_of_an_id_is_written_as_the_id_would_be() -> None:
     fields = json.loads(run(f"dcpdump explain -q -f ndjson {event.hex()}").out)["fields"]
     ids = {"manifest_uid": "0x0000000000000000", "flush_uid": "0x0000000000000000", "scope_id": 0, "collection_id": 9}
     assert {name: fields[name] for name in ids} == ids
+
+
+def test_the_example_of_the_help_is_one_whole_frame() -> None:
+    examples = [line.split() for line in run("dcpdump explain --help").out.splitlines() if "dcpdump explain 80" in line]
+    assert [run(f"dcpdump explain -q -f line {words[2]}").out for words in examples] == ["RX noop{}\n"]

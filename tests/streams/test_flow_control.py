@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpdump.spec.opcodes import DCP_OPEN
 from dcpdump.streams.leak import Leak, leak
-from dcpdump.streams.window import Blocked, Window
+from dcpdump.streams.window import COUNTED, FIRST, LAST, Blocked, Window
 from tests.support.conversation import opening, packets, said
 from tests.support.ledgers import ledger, ledger_of
 
@@ -183,3 +184,9 @@ def test_after_lost_bytes_the_account_is_not_complete() -> None:
     del captured[-4]
     found = ledger_of(captured).connections[0].window
     assert (found.complete, leak(found)) == (False, None)
+
+
+def test_every_message_that_counts_has_a_place_among_the_counters() -> None:
+    """A message that is added to the table is counted without another edit."""
+    assert [opcode for opcode in range(256) if COUNTED[opcode] and not FIRST <= opcode <= LAST] == []
+    assert (DCP_OPEN, max(opcode for opcode in range(256) if COUNTED[opcode])) == (FIRST, LAST)

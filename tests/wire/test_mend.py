@@ -106,6 +106,20 @@ def test_what_no_edit_helps_stays_as_it_is(data: bytes) -> None:
     assert mended(data) is None
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(
+            changed(encode("SELECT_BUCKET", key=b"b") + bytes(70_000), 2, "0005"), id="more than a key may have"
+        ),
+        pytest.param(encode("DCP_DELETION", key=b"k" * 300 + b"::x")[:-1] + b"xy", id="a name longer than its length"),
+    ],
+)
+def test_no_edit_is_of_a_number_that_its_field_cannot_have(data: bytes) -> None:
+    found = mended(data)
+    assert found is None or all(edit.after < 1 << 8 * (edit.end - edit.start) for edit in found.edits)
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(damaged())
 def test_what_is_mended_is_one_frame_without_problems_of_the_same_length(data: bytes) -> None:
