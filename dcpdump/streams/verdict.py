@@ -5,6 +5,8 @@ from functools import cache, cached_property, partial
 
 from dcpdump.streams.causes import Cause, Reason, Unknown, Verdict, VerdictKind
 from dcpdump.streams.consumer import Consumers
+from dcpdump.streams.due import BY_PRODUCER, Due, due
+from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked, why_unknown
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
@@ -21,7 +23,6 @@ BLOCKED_NS = 1_000_000_000
 #: As many equal rollbacks in a row as make a loop, and one more.
 LOOP = 3
 _ACTIVE = 1
-_ACKNOWLEDGE = 0x08
 #: By the end of a connection: by its client, and by its server.
 _ENDS = {
     "fin": (Cause.CLOSED_BY_CLIENT, Cause.CLOSED_BY_SERVER),
@@ -30,8 +31,6 @@ _ENDS = {
 #: By the status of STREAM_END.
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED}
 _INFERRED = " (inferred from the host alone)"
-#: What a producer owes, unless flow control holds it back.
-_BY_PRODUCER = (Cause.SNAPSHOT_INCOMPLETE, Cause.END_NOT_SENT, Cause.BEHIND_SERVER)
 #: Ends that are no trouble: nothing has to come after them.
 _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_CLIENT)
 
@@ -221,9 +220,9 @@ class Judge:
         lost = lost_since(stream.connection, stream.last_ns)
         if lost is not None:
             return Verdict(VerdictKind.UNKNOWN, lost.reason, f"nothing for {span(idle)}, but {lost.text}")
-        due = self._due(stream)
-        if due is not None:
-            return self._stuck(stream, due[0], f"{due[1]}, for {span(idle)}")
+        waits = self._due(stream)
+        if waits is not None:
+            return self._stuck(stream, waits.cause, f"{waits.text}, for {span(idle)}")
         if stream.snapshot is None and stream.epoch and stream.counts_any:
             why = f"nothing for {span(idle)}; bytes were lost since its snapshot marker"
             return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST, why)
@@ -234,47 +233,22 @@ class Judge:
 
     def _stuck(self, stream: Stream, cause: Cause, why: str) -> Verdict:
         """Return the verdict on a stream of which something is due, unless flow control may hold it back."""
-        if cause in _BY_PRODUCER and self._standing(stream.connection).state is FlowState.UNKNOWN:
+        if cause in BY_PRODUCER and self._standing(stream.connection).state is FlowState.UNKNOWN:
             why += f"; it may be blocked by flow control: {why_unknown(stream.connection)}"
             return Verdict(VerdictKind.UNKNOWN, Reason.FLOW_CONTROL, why)
         return Verdict(VerdictKind.STUCK, cause, why, trouble=True)
 
-    def _due(self, stream: Stream) -> tuple[Cause, str] | None:
-        """Return what has to come next, if anything must."""
-        request, snapshot, last = stream.request, stream.snapshot, stream.high_seqno
-        if stream.oso:
-            return Cause.SNAPSHOT_INCOMPLETE, "in the middle of an out-of-order snapshot"
-        if stream.states and stream.state_acks < len(stream.states):
-            return Cause.STATE_NOT_ANSWERED, "waits for the answer to SET_VBUCKET_STATE"
-        end = request.end_seqno if request is not None else None
-        if end is not None and last is not None and stream.begin_captured and last >= end:
-            return Cause.END_NOT_SENT, f"end seqno {end} is reached, no STREAM_END"
-        if snapshot is None or not stream.ordered:
-            return None
-        if snapshot.items == 0 or last is None or last < snapshot.end:
-            here = "nothing of it came" if not snapshot.items else f"at seqno {last}"
-            why = f"in the middle of snapshot {snapshot.start}..{snapshot.end}, {here}"
-            return Cause.SNAPSHOT_INCOMPLETE, why
-        if snapshot.flags & _ACKNOWLEDGE and not snapshot.acked:
-            why = f"waits for the acknowledgement of snapshot {snapshot.start}..{snapshot.end}"
-            return Cause.SNAPSHOT_NOT_ACKNOWLEDGED, why
-        known = self._high(stream)
-        if known is not None and stream.connection.has_collections and not (request and request.filtered):
-            high, ts_ns = known
-            since = self._since(ts_ns)
-            later = ts_ns is not None and stream.last_ns is not None and ts_ns >= stream.last_ns
-            if last < high and later and since is not None and since >= self._idle_ns:
-                why = f"at seqno {last}, the server's high seqno is {high} since {clock(ts_ns)}"
-                return Cause.BEHIND_SERVER, why
-        return None
+    def _due(self, stream: Stream) -> Due | None:
+        by_ns = None if self._now is None else self._now - self._idle_ns
+        return due(stream, self._high(stream), by_ns)
 
     def _quietness(self, stream: Stream) -> str:
         """Return what speaks for a stream being quiet, and not stuck."""
         connection, words = stream.connection, []
         known = self._high(stream)
         if known is not None and stream.high_seqno is not None:
-            ours = "= ours" if known[0] == stream.high_seqno else f"ours {stream.high_seqno}"
-            words.append(f"server's high seqno {known[0]} {ours}")
+            ours = "= ours" if known.seqno == stream.high_seqno else f"ours {stream.high_seqno}"
+            words.append(f"server's high seqno {known.seqno} {ours}")
         elif stream.snapshot is not None:
             words.append(f"all of snapshot {stream.snapshot.start}..{stream.snapshot.end} came")
         noops = connection.noops
@@ -288,9 +262,8 @@ class Judge:
 
     # -- facts -------------------------------------------------------------------------------------------
 
-    def _high(self, stream: Stream) -> tuple[int, int | None] | None:
-        high = self.ledger.logs.high(stream.connection, stream.vbucket)
-        return None if high is None else (high.seqno, high.ts_ns)
+    def _high(self, stream: Stream) -> High | None:
+        return self.ledger.logs.high(stream.connection, stream.vbucket)
 
     def _since(self, ts_ns: int | None) -> int | None:
         return None if ts_ns is None or self._now is None else self._now - ts_ns

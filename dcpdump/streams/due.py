@@ -1,0 +1,56 @@
+"""What is due of a stream that is silent: the message, or the answer, that has to come next."""
+
+from typing import NamedTuple
+
+from dcpdump.streams.causes import Cause
+from dcpdump.streams.failover_logs import High
+from dcpdump.streams.request import ACKNOWLEDGE
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import clock
+
+#: What a producer owes, unless flow control holds it back.
+BY_PRODUCER = (Cause.SNAPSHOT_INCOMPLETE, Cause.END_NOT_SENT, Cause.BEHIND_SERVER)
+
+
+class Due(NamedTuple):
+    """What has to come next, as the cause of a verdict and in words."""
+
+    cause: Cause
+    text: str
+
+
+def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
+    """Return what has to come next of a stream, if anything must.
+
+    ``high``: the vbucket's high seqno that the server reported last; ``by_ns``: it was reached by now if the server
+    had it by then.
+    """
+    request, snapshot, last = stream.request, stream.snapshot, stream.high_seqno
+    if stream.oso:
+        return Due(Cause.SNAPSHOT_INCOMPLETE, "in the middle of an out-of-order snapshot")
+    if stream.states and stream.state_acks < len(stream.states):
+        return Due(Cause.STATE_NOT_ANSWERED, "waits for the answer to SET_VBUCKET_STATE")
+    end = request.end_seqno if request is not None else None
+    if end is not None and last is not None and stream.begin_captured and last >= end:
+        return Due(Cause.END_NOT_SENT, f"end seqno {end} is reached, no STREAM_END")
+    if snapshot is None or not stream.ordered:
+        return None
+    if snapshot.items == 0 or last is None or last < snapshot.end:
+        here = "nothing of it came" if not snapshot.items else f"at seqno {last}"
+        why = f"in the middle of snapshot {snapshot.start}..{snapshot.end}, {here}"
+        return Due(Cause.SNAPSHOT_INCOMPLETE, why)
+    if snapshot.flags & ACKNOWLEDGE and not snapshot.acked:
+        why = f"waits for the acknowledgement of snapshot {snapshot.start}..{snapshot.end}"
+        return Due(Cause.SNAPSHOT_NOT_ACKNOWLEDGED, why)
+    unfiltered = stream.connection.has_collections and not (request and request.filtered)
+    return _behind(stream, last, high, by_ns) if high is not None and unfiltered else None
+
+
+def _behind(stream: Stream, last: int, high: High, by_ns: int | None) -> Due | None:
+    """Return that the server had more for long, if it had."""
+    ts_ns = high.ts_ns
+    later = ts_ns is not None and stream.last_ns is not None and ts_ns >= stream.last_ns
+    if last >= high.seqno or not later or by_ns is None or ts_ns is None or ts_ns > by_ns:
+        return None
+    text = f"at seqno {last}, the server's high seqno is {high.seqno} since {clock(ts_ns)}"
+    return Due(Cause.BEHIND_SERVER, text)
