@@ -30,7 +30,7 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
         return Due(Cause.SNAPSHOT_INCOMPLETE, "in the middle of an out-of-order snapshot")
     if stream.states and stream.state_acks < len(stream.states):
         return Due(Cause.STATE_NOT_ANSWERED, "waits for the answer to SET_VBUCKET_STATE")
-    end = request.end_seqno if request is not None else None
+    end = request.fixed_end if request is not None else None
     if end is not None and last is not None and stream.begin_captured and last >= end:
         return Due(Cause.END_NOT_SENT, f"end seqno {end} is reached, no STREAM_END")
     if snapshot is None or not stream.ordered:

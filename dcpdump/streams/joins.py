@@ -7,7 +7,7 @@ nothing of it can have been among the lost bytes where the next message
 - has the first seqno that the snapshot at hand can have, where none of that snapshot came before;
 - is a marker that starts behind the end of the snapshot before it, which was reached;
 - is the marker of its first snapshot, which starts at the seqno that was asked for, or below;
-- is STREAM_END behind the last seqno that was asked for.
+- is STREAM_END behind the last seqno that was asked for, unless the server puts another in its place.
 
 What has no seqno of its own may come between two snapshots: states of a takeover, and cached documents before the
 first; and with change streams, a disk snapshot may have a second marker, with the same range. Of seqnos that are
@@ -64,7 +64,7 @@ def _marker_joins(stream: Stream, start: int | None) -> bool:
 
 
 def _end_joins(stream: Stream) -> bool:
-    end = stream.request.end_seqno if stream.request is not None else None
+    end = stream.request.fixed_end if stream.request is not None else None
     if end is None or stream.takeover or not stream.ordered or stream.last_seqno is None:
         return False
     return stream.last_seqno >= end

@@ -83,6 +83,12 @@ class Request:
         return self.end_seqno or 0
 
     @property
+    def fixed_end(self) -> int | None:
+        """The seqno at which the stream ends; None where the server puts another in its place, or where it was lost."""
+        moved = self.flags is None or self.flags & (TAKEOVER | DISK_ONLY | TO_LATEST)
+        return None if moved else self.end_seqno
+
+    @property
     def purpose(self) -> tuple[tuple[str, ...] | None, str | None]:
         """Return which documents it asks for."""
         return self.collections, self.scope

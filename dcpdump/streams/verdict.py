@@ -89,12 +89,8 @@ class Judge:
             if active:
                 why = f"vbucket {stream.vbucket} is active there since {clock(active[0].ts_ns)}"
                 return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, why)
-        if code == OK and request is not None and request.start_seqno is not None and request.end_seqno is not None:
-            if stream.high_seqno is None and request.end_seqno <= request.start_seqno:
-                end, start = seqno(request.end_seqno), seqno(request.start_seqno)
-                why += f" after 0 items: end seqno {end} is not above the start, {start}"
-            elif request.end_seqno != NEVER and stream.high_seqno is not None:
-                why += f", seqno {stream.high_seqno} of {request.end_seqno} reached"
+        if code == OK and request is not None:
+            why += _reached(stream, request)
         return self._left(stream, why, stream.ended_ns, _FINISHED.get(-1 if code is None else code))
 
     def _left(
@@ -297,6 +293,18 @@ def _earlier(stream: Stream) -> str:
     refused = Counter(r.status for r in answered if r.status not in (None, SUCCESS, ROLLBACK))
     words += [f"refused before: {status(code)}" for code in refused]
     return "; ".join(words)
+
+
+def _reached(stream: Stream, request: Request) -> str:
+    """Return how far a stream came that ended Ok, in words, and of how much where that is known."""
+    start, end, last = request.start_seqno, request.fixed_end, stream.high_seqno
+    if request.end_seqno == NEVER:
+        return ""
+    if last is not None:
+        return f", seqno {last} reached" if end is None else f", seqno {last} of {end} reached"
+    if start is None or end is None or end > start:
+        return ""
+    return f" after 0 items: end seqno {seqno(end)} is not above the start, {seqno(start)}"
 
 
 def _closing(connection: ConnectionState) -> str:

@@ -87,6 +87,14 @@ def test_the_end_of_a_stream_joins_the_last_seqno_asked_for() -> None:
     assert losses(lossy(asked + "-" + items(6, 1) + ended)) == [(5, 0, 1, 0), (6, 1, 0, 60)]
 
 
+@pytest.mark.parametrize("flags", [2, 4])
+def test_the_end_of_a_stream_does_not_join_an_end_that_the_server_replaces(flags: int) -> None:
+    asked = OPEN + f"STREAM vb=5, flags={flags}, end-seqno=2\nSTREAM vb=6\n"
+    begun = asked + marker(5, 0, 2) + items(5, 1, 2) + marker(6, 0, 2)
+    ended = "RX stream-end{vb=5, status=0}\nRX stream-end{vb=6, status=2}\n"
+    assert losses(lossy(begun + "-" + items(6, 1) + ended)) == [(5, 1, 0, 60), (6, 1, 0, 60)]
+
+
 def test_states_of_a_takeover_may_be_lost_between_snapshots() -> None:
     begun = OPEN + "STREAM vb=5, flags=1\n" + marker(5, 0, 1) + items(5, 1)
     assert losses(lossy(begun + "-RX set-vbucket-state{state=3}\n" + marker(5, 2, 2))) == [(5, 1, 0, 25)]

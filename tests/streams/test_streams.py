@@ -70,6 +70,22 @@ PUSHED = "".join(f"RX mutation{{seqno:{seqno}, value=xxxxxxxxxxxxxxxxxxxxxx}}\n"
             "STREAM vb=5, end-seqno=2\n" + TWO + "RX stream-end{status=0}\n",
             "ended (Ok (0) at 12:00:00.016, seqno 2 of 2 reached)",
         ),
+        "up to what the server has, on its way": (
+            "STREAM vb=5, flags=4, end-seqno=0\n" + TWO.replace("end=2", "end=30") + MINUTE,
+            "stuck (in the middle of snapshot 0..30, at seqno 2, for 60 s)",
+        ),
+        "what the server has on disk, on its way": (
+            "STREAM vb=5, flags=2, end-seqno=1\n" + TWO + MINUTE,
+            "quiet (nothing for 60 s; all of snapshot 0..2 came; NOOPs are answered)",
+        ),
+        "up to what the server has, and that came": (
+            "STREAM vb=5, flags=4, end-seqno=0\n" + TWO + "RX stream-end{status=0}\n",
+            "ended (Ok (0) at 12:00:00.016, seqno 2 reached)",
+        ),
+        "up to what the server has, which is nothing": (
+            "STREAM vb=5, flags=4, end-seqno=0\nRX stream-end{status=0}\n",
+            "ended (Ok (0) at 12:00:00.013)",
+        ),
         "abandoned": (
             STREAM + TWO + "RX stream-end{status=2}\n" + MINUTE,
             "ended (StateChanged (2) at 12:00:00.016; abandoned: not asked for again in 60 s)",

@@ -5,7 +5,7 @@ from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.last_message import last_message
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM, STREAM_END
-from dcpdump.streams.request import CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST
+from dcpdump.streams.request import CACHE_TRANSFER
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -33,7 +33,7 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     request = stream.request
     if request is None or frame.get("status") != _OK:
         return None
-    if request.bits & (DISK_ONLY | TAKEOVER | TO_LATEST | CACHE_TRANSFER) or request.start >= request.end:
+    if request.fixed_end is None or request.bits & CACHE_TRANSFER or request.start >= request.end:
         return None
     reached = max(stream.last or 0, stream.marker.end if stream.marker else 0)
     if reached >= request.end:
