@@ -37,6 +37,7 @@ class Judging:
 
     def close(self, last_ns: int | None, *, alone: bool) -> None:
         """End the input, whose last packet is of that time. ``alone``: it is one capture."""
+        self.ledger.alone = alone
         for step in self._feed.rest():
             self._learn(step)
         self._feed.close(last_ns, self._engine.lose if self._engine is not None else None)

@@ -145,6 +145,8 @@ class RuleEngine:
         ``alone``: it is one capture, so that its end is the end of all that had not ended before. Of several, each may
         be of another place, and says nothing about the others. None: nothing is known beyond the last frames.
         """
+        if alone is not None:
+            self.ledger.alone = alone
         for connection in self.ledger.connections.values():
             self._close(connection, alone)
         self._runner.release_all()

@@ -25,6 +25,7 @@ from dcpdump.streams.exchanges import Kind
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.flow_state import FlowState, standing
 from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.missing_noops import missing_noops, noop_interval_ns
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -34,7 +35,6 @@ SECOND = 1_000_000_000
 GRACE = 64
 _SLOW, _SOON = 30 * SECOND, SECOND
 _STALL, _LAG = 60 * SECOND, 10 * SECOND
-_NOOP_INTERVAL = 20 * SECOND  #: where no set_noop_interval was accepted
 #: Frames that a consumer sends without answering a NOOP: then it is not merely silent.
 _SPOKE = 8
 #: Frames that are looked at again, at most, of one kind and connection.
@@ -194,12 +194,16 @@ class PendingEvidence:
     def _noops_missing(self, frame: FrameEvent) -> Iterator[Found]:
         """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer."""
         connection, missed_ns = self._connection, self._noops_missed_ns()
-        # Where the producer sends nothing else either, it is silent.
         sent_ns = None if connection.feeder is None else connection.latest_ns[connection.feeder]
         if missed_ns is not None and sent_ns is not None and sent_ns > missed_ns:
             since = self._noop_ns()
             self._noop_missed_ns = sent_ns
             yield NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since)
+        elif connection.over:  # where it sends nothing else either, only the end tells how long it was silent
+            until_ns = connection.now_ns if connection.ended_ns is None else connection.ended_ns
+            missing = missing_noops(connection, until_ns)
+            if missing is not None and missing.silent and self._noop_missed_ns <= missing.since_ns:
+                yield NOOPS_MISSING, Delayed(frame, connection.no_stream, missing.until_ns - missing.since_ns)
 
     def _noops_missed_ns(self) -> int | None:
         """Return from when on NOOPs are missing; None where none are expected."""
@@ -256,12 +260,3 @@ class PendingEvidence:
                 yield UNACKNOWLEDGED, Delayed(due, stream, waited)
             for extra in stream.acks_early or ():
                 yield ACK_UNASKED, Delayed(extra, stream)
-
-
-def noop_interval_ns(connection: ConnectionState) -> int | None:
-    """Return the interval of NOOPs that was agreed on; None where it is not a number."""
-    text = connection.agreed.get("set_noop_interval", "")
-    try:
-        return int(float(text) * SECOND) if text else _NOOP_INTERVAL
-    except (ValueError, OverflowError):
-        return None

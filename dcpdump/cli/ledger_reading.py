@@ -164,6 +164,7 @@ class LedgerConsumer(Consumer[Part]):
     def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
         """Read captures to their end, or to a signal."""
         self.captures = self._input.open(paths)
+        self.ledger.alone = len(self.captures) == 1
         reading = Reading(CaptureSource(self.captures), self.dissection, self, sink)
         reading.analyse()
         if self._shown.format == "text":

@@ -14,7 +14,15 @@ from dcpdump.streams.wording import clock
 _APART = 3
 _FRAMES = 8
 _VBUCKETS = 40  #: named in a command, at most
-_CLOSED = frozenset({Cause.CLOSED_BY_SERVER, Cause.RESET_BY_SERVER, Cause.RESET_BY_CLIENT, Cause.CONNECTION_ENDED})
+_CLOSED = frozenset(
+    {
+        Cause.CLOSED_BY_SERVER,
+        Cause.CLOSED_BY_CLIENT,
+        Cause.RESET_BY_SERVER,
+        Cause.RESET_BY_CLIENT,
+        Cause.CONNECTION_ENDED,
+    }
+)
 _BY_KIND = {
     VerdictKind.ENDED: TroubleCode.ENDED,
     VerdictKind.STUCK: TroubleCode.STUCK,

@@ -19,6 +19,7 @@ _WAITS = {
     Cause.STATE_NOT_ANSWERED: "stuck in a takeover: SET_VBUCKET_STATE is not answered",
     Cause.SNAPSHOT_NOT_ACKNOWLEDGED: "stuck behind a snapshot that is not acknowledged",
     Cause.BEHIND_SERVER: "stuck behind the server's high seqno",
+    Cause.NOOPS_MISSING: "stuck: the producer is silent, and sends no NOOP",
     Cause.NOT_ANSWERED: "asked for without an answer",
 }
 #: By cause: how connections were ended, and by whom.
@@ -26,6 +27,7 @@ _ENDS = {
     Cause.CLOSED_BY_SERVER: "closed by the server",
     Cause.RESET_BY_SERVER: "reset by the server",
     Cause.RESET_BY_CLIENT: "reset by the client",
+    Cause.CLOSED_BY_CLIENT: "closed by the client",
 }
 
 

@@ -31,6 +31,7 @@ class Cause(Enum):
     STATE_NOT_ANSWERED = "state-not-answered"
     SNAPSHOT_NOT_ACKNOWLEDGED = "snapshot-not-acknowledged"
     BEHIND_SERVER = "behind-server"
+    NOOPS_MISSING = "noops-missing"  #: and the producer sends nothing else
     WINDOW_FULL = "window-full"
     # not granted
     NOT_ANSWERED = "not-answered"

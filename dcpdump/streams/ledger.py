@@ -58,6 +58,7 @@ class Ledger:
         self.evicted_lost_ns = 0  #: when bytes of one of those were lost last
         self.keys = KeyMemory()
         self.frames = 0
+        self.alone = True  #: it is of one capture: up to whose end each connection was watched that had not ended
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._closely = closely

@@ -66,7 +66,7 @@ class Losses:
             torn = self._by_owner.get(owner, [])
             at = bisect_left(torn, ts_ns, key=itemgetter(0))
             for _, mate in islice(torn, at, at + _FURTHER):
-                if mate is not connection and (same(connection, mate) or _hosts(connection) == _hosts(mate)):
+                if mate is not connection and (same(connection, mate) or hosts(connection) == hosts(mate)):
                     yield mate
 
 
@@ -81,5 +81,6 @@ def _owners(connection: ConnectionState) -> list[str]:
     return ([] if client_id is None else [f"id {client_id}"]) + ([] if address is None else [f"host {address}"])
 
 
-def _hosts(connection: ConnectionState) -> set[str]:
-    return {each.rpartition(":")[0] for each in (connection.src, connection.dst)}
+def hosts(connection: ConnectionState) -> frozenset[str]:
+    """Return the addresses of both ends, without ports."""
+    return frozenset(each.rpartition(":")[0] for each in (connection.src, connection.dst))

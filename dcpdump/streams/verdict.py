@@ -10,6 +10,7 @@ from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked, why_unknown
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
+from dcpdump.streams.missing_noops import Watched, is_recent
 from dcpdump.streams.refusal import explained, refusal
 from dcpdump.streams.request import CLOSED, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.state import ConnectionState
@@ -42,6 +43,7 @@ class Judge:
         self.ledger = ledger
         self._idle_ns = idle_ns
         self._now = ledger.last_ns
+        self._missing_noops = cache(Watched(ledger).missing_noops)
         self._standing = cache(partial(standing, now_ns=self._now))
 
     @cached_property
@@ -106,7 +108,8 @@ class Judge:
             place = "" if other.connection is stream.connection else f" on connection {other.connection.number}"
             verb, then = ("reopened", Cause.REOPENED) if other.reopened else ("asked for again", Cause.ASKED_AGAIN)
             return Verdict(VerdictKind.ENDED, then, f"{why}; {verb}{place} at {at}{_INFERRED * later.inferred}")
-        if cause in _EXPECTED:
+        gave_up = cause is Cause.CLOSED_BY_CLIENT and self._missing_noops(stream.connection) is not None
+        if cause in _EXPECTED and not gave_up:
             return Verdict(VerdictKind.ENDED, cause, why)
         mate = self._consumers.elsewhere(stream, ended_ns)
         if mate is not None:
@@ -189,6 +192,8 @@ class Judge:
         if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
             lost = lost_since(connection, stream.last_ns)
             why = f"{_closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
+            missing = self._missing_noops(connection)
+            why += "" if missing is None else f"; {missing.text}"
             return self._left(stream, why, connection.ended_ns, _ended_by(connection), lost)
         idle = self._since(stream.last_ns)
         held = self._standing(connection)
@@ -217,8 +222,12 @@ class Judge:
         if lost is not None:
             return Verdict(VerdictKind.UNKNOWN, lost.reason, f"nothing for {span(idle)}, but {lost.text}")
         waits = self._due(stream)
+        missing = self._missing_noops(stream.connection)
+        silent = f"; {missing.text}" if missing is not None and missing.silent else ""
         if waits is not None:
-            return self._stuck(stream, waits.cause, f"{waits.text}, for {span(idle)}")
+            return self._stuck(stream, waits.cause, f"{waits.text}, for {span(idle)}{silent}")
+        if silent:
+            return Verdict(VerdictKind.STUCK, Cause.NOOPS_MISSING, f"nothing for {span(idle)}{silent}", trouble=True)
         if stream.snapshot is None and stream.epoch and stream.counts_any:
             why = f"nothing for {span(idle)}; bytes were lost since its snapshot marker"
             return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST, why)
@@ -247,11 +256,14 @@ class Judge:
             words.append(f"server's high seqno {known.seqno} {ours}")
         elif stream.snapshot is not None:
             words.append(f"all of snapshot {stream.snapshot.start}..{stream.snapshot.end} came")
-        noops = connection.noops
+        noops, missing = connection.noops, self._missing_noops(connection)
         if noops.open_ns is not None and (self._since(noops.open_ns) or 0) >= self._idle_ns:
             words.append(f"a NOOP waits for its answer since {clock(noops.open_ns)}")
+        elif missing is not None:
+            words.append(missing.text)
         elif noops.answered:
-            words.append("NOOPs are answered")
+            recent = is_recent(connection, self._now)
+            words.append("NOOPs are answered" if recent else f"the last NOOP came at {clock(noops.last_ns)}")
         if self._standing(connection).state is FlowState.OPEN:
             words.append("flow control is not blocked")
         return "".join(f"; {word}" for word in words)

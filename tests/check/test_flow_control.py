@@ -9,6 +9,9 @@ from tests.support.conversation import NOOPS, findings, findings_of, packets, sa
 FLOWING = WINDOW + STREAM + "RX snapshot-marker{start=0, end=90, flags=0x5}\n"
 
 
+EVERY_20_S = "CONTROL set_noop_interval=20\n"
+
+
 def brief(text: str, begin: int = 0) -> list[tuple[str, str, str]]:
     """Return rule, severity and message of what is found in a conversation, captured from a packet on."""
     found = findings_of(packets(said(text))[begin:])
@@ -66,9 +69,22 @@ def test_a_noop_whose_answer_may_be_among_lost_bytes_is_not_judged() -> None:
     assert [each for each in findings_of(torn) if each.rule.code == "DCP511" and not each.reason] == []
 
 
-def test_noops_are_not_missing_where_the_producer_sends_nothing_at_all() -> None:
-    text = PLAIN + STREAM + MEMORY + "WAIT 50\nTX get-failover-log{vb=5}\n"
-    assert "DCP513" not in [each[0] for each in brief(text)]
+@pytest.mark.parametrize(
+    ("controls", "seconds", "found"),
+    [("", 50, False), ("", 380, True), (EVERY_20_S, 39, False), (EVERY_20_S, 50, True)],
+)
+def test_noops_are_missing_of_a_producer_that_sends_nothing_at_all(controls: str, seconds: int, found: bool) -> None:
+    text = (
+        PLAIN + controls + STREAM + MEMORY + "RX mutation{seqno=1}\n" + f"WAIT {seconds}\nTX get-failover-log{{vb=5}}\n"
+    )
+    assert ("DCP513" in [each[0] for each in brief(text)]) is found
+
+
+def test_missing_noops_are_found_once_up_to_the_end_of_the_connection() -> None:
+    text = PLAIN + EVERY_20_S + STREAM + "WAIT 380\nFIN TX\nFIN RX\n"
+    assert [each for each in brief(text) if each[0] == "DCP513"] == [
+        ("DCP513", "suspicious", "no NOOP for 380 s, the interval is 20 s")
+    ]
 
 
 def test_a_noop_captured_before_the_control_that_allows_for_it_is_not_found() -> None:

@@ -100,6 +100,22 @@ def test_a_rollback_says_which_clause_explains_it(path: Path) -> None:
     )
 
 
+def test_a_producer_that_went_silent_is_in_trouble(path: Path) -> None:
+    silent = opening(name="dead", controls="set_noop_interval=20") + "STREAM vb=5\n" + LIVE
+    assert texts(silent + "CONNECT\n" + opening(name="alive") + DAY, path) == [
+        ("stuck", "vb 5 of dead (c0) is stuck: the producer is silent, and sends no NOOP"),
+        ("suspicious", "NOOPs are missing (DCP513)"),
+    ]
+
+
+def test_a_connection_that_its_client_closed_as_the_producer_was_silent_is_in_trouble(path: Path) -> None:
+    silent = opening(controls="set_noop_interval=20") + "STREAM vb=5\n" + LIVE + "WAIT 380\nFIN TX\nFIN RX\n"
+    assert texts(silent, path) == [
+        ("connection-closed", "the connection of app was closed by the client at 12:06:20.018 with vb 5 open"),
+        ("suspicious", "NOOPs are missing (DCP513)"),
+    ]
+
+
 def test_a_noop_without_an_answer_is_said_once(path: Path) -> None:
     found = texts(opening() + "STREAM vb=5\n" + LIVE + "RX noop{}\nWAIT 20\nRX mutation{seqno:3}\n", path)
     assert [code for code, _ in found].count("noop-not-answered") + [text for _, text in found].count(

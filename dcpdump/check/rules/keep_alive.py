@@ -1,6 +1,6 @@
 """DCP511-516: keep-alive."""
 
-from dcpdump.check.evidence import SECOND, noop_interval_ns
+from dcpdump.check.evidence import SECOND
 from dcpdump.check.rule import (
     ASTRAY,
     INFO,
@@ -15,6 +15,7 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.missing_noops import noop_interval_ns
 from dcpdump.streams.opcode_kinds import NOOP
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -81,12 +82,14 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     scope=Scope.CONNECTION,
 )
 def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
-    """Reported when no NOOP comes for more than two intervals although enable_noop was accepted and the producer sends
-    other messages. It need not come while the last one waits for its answer.
+    """Reported when no NOOP comes for more than two intervals although enable_noop was accepted, and the producer sends
+    other messages, or nothing at all up to the end of the connection or the capture. It need not come while the last
+    one waits for its answer. Where no interval was accepted, it is the server's own: then of a producer that sends
+    nothing at all only a silence beyond the idle timeout counts.
 
     Producers send them whether or not there is other traffic; a client that waits for them disconnects.
 
-    Usual causes: a producer whose thread is busy; an interval that was refused.
+    Usual causes: a producer whose thread is busy; a server that hangs, or is gone; an interval that was refused.
     """
     interval = noop_interval_ns(connection) or 0
     return f"no NOOP for {delayed.waited_ns / SECOND:,.0f} s, the interval is {interval / SECOND:,.0f} s"
