@@ -1,8 +1,8 @@
 """Consumers: which connections are of one consumer, and where it asked again for a stream that it lost.
 
-A consumer has one client id where its agent or its names carry one, else one host, and names of one family there. It
-has one bucket, and is on one side of a replication: the two legs of ns_server's proxy are not one consumer. Who had
-a stream of the vbucket open all along is another consumer of the same host.
+A consumer has one client id where its agent or its names carry one, else one host, and names of one family there, or
+that differ in one number. It has one bucket, and is on one side of a replication: the two legs of ns_server's proxy are
+not one consumer. Who had a stream of the vbucket open all along is another consumer of the same host.
 """
 
 import re
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 #: So many streams before or after a moment are looked through for one of the same consumer.
 _FURTHER = 100
-#: What differs between the names of one client's connections: hexadecimal, with a digit, and not short; or a longer
-#: word at the end, of small letters, capitals, and digits or padding, as base64 has them.
+#: What differs between the names of one client's connections: a UUID; hexadecimal, with a digit, and not short; or a
+#: longer word at the end, of small letters, capitals, and digits or padding, as base64 has them.
 _COUNTER = re.compile(
-    r"(?<![0-9A-Za-z])(?=[0-9A-Fa-f]*[0-9])[0-9A-Fa-f]{4,}(?![0-9A-Za-z])"
+    r"(?<![0-9A-Za-z])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z])"
+    r"|(?<![0-9A-Za-z])(?=[0-9A-Fa-f]*[0-9])[0-9A-Fa-f]{4,}(?![0-9A-Za-z])"
     r"|(?<=:)(?=[^:]*[a-z])(?=[^:]*[A-Z])(?=[^:]*[0-9=])[\w+/-]{8,}={0,2}$"
 )
+#: A short number, by which connections, or workers, of one client are told apart where nothing else differs.
+_NUMBER = re.compile(r"(?<![0-9A-Za-z])[0-9]{1,3}(?![0-9A-Za-z])")
 #: The address of a node, which names may have in them too, and the node that a replication has its changes from.
 _NODE = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?(?:_[0-9]+)?(?![0-9.])")
 _SOURCE = re.compile(r"(?<=^replication:)[^>]*(?=->)")
@@ -41,6 +44,8 @@ class Identity(NamedTuple):
     family: str | None = None  #: its name, without what its other connections would have otherwise
     agent: str | None = None
     counters: tuple[str, ...] = ()  #: what was left out of the name, but for addresses
+    numberless: str | None = None  #: its family, without short numbers
+    numbers: tuple[str, ...] = ()  #: those
 
 
 NAMELESS = Identity()
@@ -56,7 +61,9 @@ def identify(connection: "ConnectionState") -> Identity:
     if name.startswith("replication:"):
         return Identity(client_id, _SOURCE.sub("#", name), _product(agent))
     placeless = _NODE.sub("#", name)
-    return Identity(client_id, _COUNTER.sub("#", placeless), _product(agent), tuple(_COUNTER.findall(placeless)))
+    family, counters = _COUNTER.sub("#", placeless), tuple(_COUNTER.findall(placeless))
+    numbers = tuple(_NUMBER.findall(family))
+    return Identity(client_id, family, _product(agent), counters, _NUMBER.sub("#", family), numbers)
 
 
 def same(one: "ConnectionState", other: "ConnectionState") -> bool:
@@ -68,12 +75,21 @@ def same(one: "ConnectionState", other: "ConnectionState") -> bool:
     mine, theirs = one.identity, other.identity
     if mine.client_id is not None and theirs.client_id is not None:
         return mine.client_id == theirs.client_id
-    if _differ(mine.agent, theirs.agent) or _differ(mine.family, theirs.family):
+    if _differ(mine.agent, theirs.agent):
+        return False
+    if _differ(mine.family, theirs.family) and not _renumbered(mine, theirs):
         return False
     counters = list(zip(mine.counters, theirs.counters, strict=False))
     if len(counters) > 1 and all(each != other for each, other in counters):
         return False  # of several, one is of the connection, and another of the client
     return host(one) == host(other) is not None
+
+
+def _renumbered(mine: Identity, theirs: Identity) -> bool:
+    """Return whether two names differ in one short number, and in nothing else."""
+    if mine.numberless is None or mine.numberless != theirs.numberless or mine.counters != theirs.counters:
+        return False
+    return sum(each != other for each, other in zip(mine.numbers, theirs.numbers, strict=False)) == 1
 
 
 def host(connection: "ConnectionState") -> str | None:

@@ -61,8 +61,17 @@ def _hidden_identity(identity: Identity, redactor: Redactor) -> Identity:
     def hidden(text: str | None) -> str | None:
         return None if text is None else redactor.text(text, Holds.BUCKET)
 
-    counters = tuple(redactor.text(text, Holds.BUCKET) for text in identity.counters)
-    return Identity(hidden(identity.client_id), hidden(identity.family), hidden(identity.agent), counters)
+    def all_hidden(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(redactor.text(text, Holds.BUCKET) for text in texts)
+
+    return Identity(
+        hidden(identity.client_id),
+        hidden(identity.family),
+        hidden(identity.agent),
+        all_hidden(identity.counters),
+        hidden(identity.numberless),
+        all_hidden(identity.numbers),
+    )
 
 
 def _hide_waiting(waiting: UnansweredRequest, redactor: Redactor) -> None:

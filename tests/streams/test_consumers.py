@@ -16,6 +16,7 @@ STREAM = "STREAM vb=7\nRX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutatio
 ENDED = "RX stream-end{vb=7, status=2}\n"
 AGAIN = "STREAM vb=7, start-seqno=2\nRX snapshot-marker{start=2, end=3, flags=1}\nRX mutation{seqno:3}\n"
 LATER = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
+UUID = "550e8400-e29b-41d4-a716-446655440000"
 ON, OFF = "reopened on connection 1", "abandoned: not asked for again"
 
 
@@ -55,6 +56,26 @@ def ended(text: str) -> str:
             ),
             ON,
         ),
+        "a UUID for each connection": (
+            two(begun(f"orders-{UUID}"), begun("orders-7d444840-9dc0-11d1-b245-5ffdce74fad2")),
+            ON,
+        ),
+        "a UUID of the client": (two(begun(f"orders-{UUID}-0001"), begun(f"orders-{UUID}-0002")), ON),
+        "two UUIDs, and other counters": (
+            two(begun(f"orders-{UUID}-0001"), begun("orders-7d444840-9dc0-11d1-b245-5ffdce74fad2-0002")),
+            OFF,
+        ),
+        "a number for each connection": (two(begun("orders:1"), begun("orders:2")), ON),
+        "a number for each connection of two agents": (
+            two(begun("orders:1", agent="one"), begun("orders:2", agent="two")),
+            OFF,
+        ),
+        "a number for each connection of two buckets": (two(begun("orders:1"), begun("orders:2", "hotels")), OFF),
+        "a number for each connection on two hosts": (two(begun("orders:1"), begun("orders:2"), OTHER_HOST), OFF),
+        "two numbers that differ": (two(begun("orders-1-7"), begun("orders-2-8")), OFF),
+        "a number and a counter that differ": (two(begun("orders-1-A1B2"), begun("orders-2-A1B3")), OFF),
+        "a number of two names": (two(begun("orders:1"), begun("search:2")), OFF),
+        "a number that only one name has": (two(begun("orders"), begun("orders:2")), OFF),
         "one client id on two hosts": (
             two(begun("a", agent=agent("1A", "01")), begun("b", agent=agent("1A", "02")), OTHER_HOST),
             ON,
