@@ -20,7 +20,7 @@ TAKEOVER, DISK_ONLY, TO_LATEST, ACTIVE_ONLY, STRICT_UUID, FROM_LATEST, IGNORE_PU
     0x100,
 )
 MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20  #: of a marker's type
-OK, CLOSED = 0, 1  #: of STREAM_END's status
+OK, CLOSED, FILTER_EMPTY = 0, 1, 7  #: of STREAM_END's status
 ACTIVE, PENDING = 1, 3  #: states of a vbucket
 PRODUCER, XATTRS = 0x01, 0x04  #: of the open flags
 NEVER = (1 << 64) - 1

@@ -12,7 +12,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.missing_noops import Watched, is_recent
 from dcpdump.streams.refusal import explained, refusal
-from dcpdump.streams.request import CLOSED, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
+from dcpdump.streams.request import CLOSED, FILTER_EMPTY, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
@@ -30,7 +30,7 @@ _ENDS = {
     "rst": (Cause.RESET_BY_CLIENT, Cause.RESET_BY_SERVER),
 }
 #: By the status of STREAM_END.
-_FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED}
+_FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
 _INFERRED = " (inferred from the host alone)"
 #: Ends that are no trouble: nothing has to come after them.
 _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_CLIENT)
@@ -93,6 +93,8 @@ class Judge:
                 return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, why)
         if code == OK and request is not None:
             why += _reached(stream, request)
+        elif code == FILTER_EMPTY:
+            why += ": all collections that it was of were dropped"
         return self._left(stream, why, stream.ended_ns, _FINISHED.get(-1 if code is None else code))
 
     def _left(

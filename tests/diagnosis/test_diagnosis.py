@@ -86,6 +86,15 @@ def test_a_stream_that_was_asked_for_again_is_no_trouble(path: Path) -> None:
     assert texts(opening() + "STREAM vb=5\n" + LIVE + ENDED + "WAIT 1\nSTREAM vb=5, start-seqno=2\n" + DAY, path) == []
 
 
+def test_a_stream_of_collections_that_were_dropped_is_no_trouble(path: Path) -> None:
+    asked = 'STREAM vb=5, value={"collections":["8"]}\n'
+    dropped = "RX snapshot-marker{start=0, end=2, flags=0x5}\n" + (
+        "RX system-event{seqno=2, event=1, version=0, manifest-uid=6, scope-id=8, collection-id=8}\n"
+    )
+    text = opening(0x25, collections=True) + asked + dropped + "RX stream-end{status=7}\n" + DAY
+    assert texts(text, path) == []
+
+
 def test_a_rollback_says_which_clause_explains_it(path: Path) -> None:
     text = opening() + (
         "TX stream-request{vb=5, start-seqno=4, vbucket-uuid=1, snap-start-seqno=4, snap-end-seqno=4}\n"

@@ -90,6 +90,10 @@ PUSHED = "".join(f"RX mutation{{seqno:{seqno}, value=xxxxxxxxxxxxxxxxxxxxxx}}\n"
             STREAM + TWO + "RX stream-end{status=2}\n" + MINUTE,
             "ended (StateChanged (2) at 12:00:00.016; abandoned: not asked for again in 60 s)",
         ),
+        "without a collection that is left": (
+            STREAM + TWO + "RX stream-end{status=7}\n" + MINUTE,
+            "ended (FilterEmpty (7) at 12:00:00.016: all collections that it was of were dropped)",
+        ),
         "closed": (
             STREAM + "TX close-stream{vb=5}\nRX close-stream-response{success}\n",
             "ended (closed by its consumer at 12:00:00.014)",
