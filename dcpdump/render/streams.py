@@ -10,7 +10,7 @@ from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
-from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
+from dcpdump.spec.names import STATUS, STREAM_FLAGS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -26,7 +26,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, clock, seqno
+from dcpdump.streams.wording import client, clock, reason_name, seqno
 from dcpdump.wire.collection_names import Names
 
 Judged = tuple[Stream, Verdict]
@@ -160,7 +160,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
             {"vbucket_uuid": f"0x{each.uuid:016x}", "seqno": each.seqno} for each in stream.failover_log
         ]
     if stream.end_frame is not None:
-        out |= {"end_status": stream.end_status, "end_status_name": STREAM_END_STATUS.names.get(stream.end_status or 0)}
+        out |= {"end_status": stream.end_status, "end_status_name": reason_name(stream.end_status)}
     out["ended_at"] = _time(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
     out["last_at"] = _time(stream.last_ns)
     out |= {"bytes": stream.size, "lost_bytes": stream.lost_bytes}

@@ -8,10 +8,9 @@ from dcpdump.report.axis import size
 from dcpdump.report.context import Context, head, hue, section
 from dcpdump.report.draw import DrawnMark, area, axis, band, blocked_bands, marks, picture, symbol
 from dcpdump.report.html import Markup, element
-from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.request import ROLLBACK, SUCCESS
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import clock, seqno, span, status
+from dcpdump.streams.wording import clock, reason, reason_name, seqno, span, status
 
 _HEIGHT = 48
 _LEGEND = {
@@ -103,7 +102,7 @@ def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
     for stream in each.streams:
         place = f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
         if stream.ended_ns is not None:
-            why = STREAM_END_STATUS.names.get(stream.end_status or 0, str(stream.end_status))
+            why = reason_name(stream.end_status) or reason(stream.end_status)
             yield DrawnMark(
                 stream.ended_ns,
                 "ended",

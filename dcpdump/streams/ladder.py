@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.spec.names import STREAM_END_STATUS
-from dcpdump.streams.request import ROLLBACK, SUCCESS, Request
-from dcpdump.streams.wording import seqno, span, status
+from dcpdump.streams.request import CLOSED, FILTER_EMPTY, OK, ROLLBACK, SUCCESS, Request
+from dcpdump.streams.wording import reason, seqno, span, status
 
 if TYPE_CHECKING:
     from dcpdump.streams.stream import Stream
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 MOST = 40
 #: Of equal exchanges, so many are shown at the beginning and at the end.
 _HEAD, _TAIL = 3, 2
+#: Reasons of STREAM_END that are no trouble, and that of one that was not captured.
+_EXPECTED = (OK, CLOSED, FILTER_EMPTY, None)
 
 
 class Arrow(Enum):
@@ -45,10 +46,8 @@ def ladder(stream: "Stream", now_ns: int | None) -> list[Rung]:
     if stream.counts_any:
         out.append(Rung(Arrow.BAND, _messages(stream)))
     if stream.end_frame is not None:
-        name = STREAM_END_STATUS.names.get(stream.end_status or 0, "unknown")
-        text = f"stream-end{{{name} ({stream.end_status})}}"
-        arrow = Arrow.ANSWERS if stream.end_status in (0, 1) else Arrow.REFUSES
-        out.append(Rung(arrow, text, stream.ended_ns, stream.end_frame))
+        arrow = Arrow.ANSWERS if stream.end_status in _EXPECTED else Arrow.REFUSES
+        out.append(Rung(arrow, f"stream-end{{{reason(stream.end_status)}}}", stream.ended_ns, stream.end_frame))
     elif stream.closed_ns is not None:
         out.append(Rung(Arrow.ASKS, "close-stream, answered", stream.closed_ns))
     elif stream.connection.ended_ns is not None:

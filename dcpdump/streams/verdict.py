@@ -85,7 +85,8 @@ class Judge:
 
     def _ended(self, stream: Stream) -> Verdict:
         request, code = stream.request, stream.end_status
-        why = f"{reason(code)} at {clock(stream.ended_ns)}"
+        at = f"at {clock(stream.ended_ns)}"
+        why = f"{at}, its reason was not captured" if code is None else f"{reason(code)} {at}"
         if stream.flags & TAKEOVER and code == OK:
             active = [each for each in stream.states if each.state == _ACTIVE]
             if active:

@@ -42,9 +42,14 @@ def status(value: int | None) -> str:
     return f"{STATUS.names.get(value, 'unknown status')} 0x{value:02x}"
 
 
+def reason_name(value: int | None) -> str | None:
+    """Return the name of the reason why a stream ended; None where it has none, or was not captured."""
+    return None if value is None else STREAM_END_STATUS.names.get(value)
+
+
 def reason(value: int | None) -> str:
-    """Return the name of the reason why a stream ended."""
-    return "unknown" if value is None else f"{STREAM_END_STATUS.names.get(value, 'unknown')} ({value})"
+    """Return the reason why a stream ended, by name and number."""
+    return "reason not captured" if value is None else f"{reason_name(value) or 'unknown'} ({value})"
 
 
 def printable(text: str) -> str:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from dcpdump.render import streams as rows
 from dcpdump.streams.causes import VerdictKind
 from dcpdump.streams.facts import Entry
+from dcpdump.streams.ladder import ladder
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
@@ -139,6 +141,22 @@ def test_requests_for_an_open_stream_that_are_all_refused_are_one_row() -> None:
         (1, True, 3),
         (5, False, 0),
     ]
+
+
+def test_a_reason_of_an_end_that_was_not_captured_has_no_name() -> None:
+    captured = packets(said(OPEN + STREAM + TWO + "RX stream-end{status=2}\n" + MINUTE))
+    cut = [each._replace(data=each.data[:80], wire_length=82) if len(each.data) == 82 else each for each in captured]
+    kept = ledger_of(cut)
+    verdict = Judge(kept).verdict(only(kept))
+    row = rows.as_object(only(kept), verdict)
+    assert (verdict.why, row.get("end_status"), row.get("end_status_name"), row["ended_at"]) == (
+        "at 12:00:00.016, its reason was not captured; whether it was reopened is unknown: 2 bytes of the connection "
+        "were lost or skipped",
+        None,
+        None,
+        "2025-11-20T12:00:00.016000Z",
+    )
+    assert ladder(only(kept), kept.last_ns)[-2].text == "stream-end{reason not captured}"
 
 
 def test_the_capture_may_go_on_after_its_last_frame() -> None:
