@@ -49,9 +49,7 @@ def _words(request: Request, stream: Stream) -> str:
     if code is Cause.OUT_OF_RANGE:
         return out_of_range(request)
     if code is Cause.STILL_OPEN:
-        before = request.still_open
-        since = f" since {clock(before.granted_ns or before.first_ns)}" if before is not None else ""
-        return f"the previous stream on this connection is still open{since}, no close was seen"
+        return _still_open(request, stream)
     if code is Cause.INVALID_REQUEST:
         return _invalid(request, stream)
     if code is Cause.NOT_SUPPORTED:
@@ -63,6 +61,20 @@ def _words(request: Request, stream: Stream) -> str:
     if code is Cause.UNKNOWN_SCOPE:
         return f"unknown scope {request.scope or ''} in the filter"
     return _PLAIN.get(request.status or 0, "the server's reason is not in the protocol")
+
+
+def _still_open(request: Request, stream: Stream) -> str:
+    """Return which stream the server may mean that is open already."""
+    open_one = request.still_open
+    if open_one is not None:
+        since = clock(open_one.granted_ns or open_one.first_ns)
+        return f"the previous stream on this connection is still open since {since}, no close was seen"
+    before = next((each for each in stream.connection.streams if each.next is stream), None)
+    ended_ns = None if before is None else before.ended_ns or before.closed_ns
+    known = (
+        "none was captured" if ended_ns is None else f"the previous one that was captured ended at {clock(ended_ns)}"
+    )
+    return f"the server says that this connection has a stream of the vbucket open; {known}"
 
 
 def out_of_range(request: Request) -> str:
@@ -94,7 +106,12 @@ def _not_supported(request: Request, stream: Stream) -> str:
         return "enable_noop was not accepted before, which xattrs and collections need"
     if request.filtered and connection.accepted("enable_sync_writes") == "true":
         return "a collection filter and sync writes exclude each other"
-    return "enable_noop is missing, or a collection filter meets sync writes"
+    possible = []
+    if connection.accepted("enable_noop") != "true":
+        possible.append("enable_noop is missing")
+    if request.filtered and not (connection.begun and "enable_sync_writes" not in connection.controls):
+        possible.append("a collection filter meets sync writes")
+    return ", or ".join(possible) or "enable_noop was accepted, and no collection filter meets sync writes"
 
 
 def _stream_id(stream: Stream) -> str:

@@ -9,7 +9,7 @@ from dcpdump.streams.ladder import ladder
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
-from tests.support.conversation import opening, packets, said
+from tests.support.conversation import NOOPS, opening, packets, said
 from tests.support.ledgers import ledger, ledger_of, only, verdicts
 
 OPEN = opening()
@@ -132,6 +132,48 @@ def test_a_request_for_a_stream_that_is_open_is_a_row_of_its_own() -> None:
         "refused (KeyEexists 0x02: the previous stream on this connection is still open since 12:00:00.012, "
         "no close was seen)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "known"),
+    [
+        ("", "none was captured"),
+        (STREAM + TWO + "RX stream-end{status=2}\n", "the previous one that was captured ended at 12:00:00.016"),
+        (
+            STREAM + "TX close-stream{vb=5}\nRX close-stream-response{success}\n",
+            "the previous one that was captured ended at 12:00:00.014",
+        ),
+    ],
+    ids=["none", "ended", "closed"],
+)
+def test_of_a_stream_that_is_open_for_the_server_alone_it_is_said_what_was_captured(before: str, known: str) -> None:
+    refused = "TX stream-request{vb=5, opaque=99}\nRX stream-request-response{keyeexists}\n"
+    assert verdicts(OPEN + before + refused)[-1] == (
+        "refused (KeyEexists 0x02: the server says that this connection has a stream of the vbucket open; "
+        + known
+        + ")"
+    )
+
+
+FILTERED = 'value={"collections":["8"]}'
+SYNC = "CONTROL enable_sync_writes=true\n"
+
+
+@pytest.mark.parametrize(
+    ("begun", "asked", "why"),
+    [
+        (OPEN, "", "enable_noop was accepted, and no collection filter meets sync writes"),
+        (OPEN.replace(NOOPS, ""), "", "enable_noop was not accepted before, which xattrs and collections need"),
+        (COLLECTIONS, FILTERED, "enable_noop was accepted, and no collection filter meets sync writes"),
+        (COLLECTIONS + SYNC, FILTERED, "a collection filter and sync writes exclude each other"),
+        ("", "", "enable_noop is missing"),
+        ("", FILTERED, "enable_noop is missing, or a collection filter meets sync writes"),
+    ],
+    ids=["accepted", "not accepted", "a filter alone", "a filter and sync writes", "late", "late, with a filter"],
+)
+def test_a_stream_that_is_not_supported_has_the_reasons_that_are_left(begun: str, asked: str, why: str) -> None:
+    refused = f"TX stream-request{{vb=5, {asked}}}\nRX stream-request-response{{notsupported}}\n"
+    assert verdicts(begun + refused) == [f"refused (NotSupported 0x83: {why})"]
 
 
 def test_requests_for_an_open_stream_that_are_all_refused_are_one_row() -> None:
