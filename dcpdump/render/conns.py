@@ -10,6 +10,7 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
+from dcpdump.streams.opcode_kinds import NOOP
 from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock, printable, span, status
@@ -249,5 +250,7 @@ def _noops(each: ConnectionState) -> str:
     if noops.latencies_ns:
         text += " in " + "..".join(dict.fromkeys((span(min(noops.latencies_ns)), span(max(noops.latencies_ns)))))
     if noops.open_ns is not None:
-        text += f", one waits since {clock(noops.open_ns)}"
+        waiting = sum(not noop.doubtful for noop in each.asked_for(NOOP))
+        several = f"{waiting:,} wait, the first" if waiting > 1 else "one waits"
+        text += f", {several} since {clock(noops.open_ns)}"
     return text

@@ -59,8 +59,18 @@ def keep_alive(connection: ConnectionState, frame: FrameEvent) -> None:
     noops = connection.noops
     noops.sent += 1
     connection.window.noops += frame.length
-    noops.last_ns = noops.open_ns = frame.ts_ns
-    noops.open_frame = frame.number
+    noops.last_ns = frame.ts_ns
+    _wait(connection, frame.direction, frame)
+
+
+def _wait(connection: ConnectionState, direction: int, latest: FrameEvent | None) -> None:
+    """Note which NOOP waits longest for its answer. ``latest``: one that is not among those that wait yet.
+
+    The answer to one may be among lost bytes: a producer that sends the next has received it.
+    """
+    waiting = (each.frame for each in connection.exchanges.waiting((direction, NOOP)) if not each.doubtful)
+    oldest, noops = next(waiting, latest), connection.noops
+    noops.open_ns, noops.open_frame = (None, None) if oldest is None else (oldest.ts_ns, oldest.number)
 
 
 # -- requests -----------------------------------------------------------------------------------------------
@@ -167,8 +177,7 @@ def _kept_alive(connection: ConnectionState, frame: FrameEvent, waiting: Unanswe
         return
     noops.answered += 1
     noops.answered_ns = frame.ts_ns
-    if noops.open_frame == waiting.frame.number:
-        noops.open_ns = noops.open_frame = None
+    _wait(connection, waiting.frame.direction, None)
     if waiting.frame.ts_ns is not None and frame.ts_ns is not None and len(noops.latencies_ns) < _LATENCIES:
         noops.latencies_ns.append(frame.ts_ns - waiting.frame.ts_ns)
 

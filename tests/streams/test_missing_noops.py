@@ -2,6 +2,7 @@
 
 import pytest
 
+from dcpdump.render.conns import ConnectionTable
 from dcpdump.streams.causes import Cause, VerdictKind
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.verdict import Judge
@@ -20,6 +21,12 @@ def begun(name: str = "app", controls: str = EVERY_20_S) -> str:
 def alive(seconds: int, ends: str = "") -> str:
     """Return another connection whose producer sends its NOOPs for so long."""
     return f"CONNECT {ends}\n" + begun("alive") + f"WAIT 20\n{NOOP}" * (seconds // 20)
+
+
+def noops(kept: Ledger) -> str:
+    """Return what ``conns`` says of the NOOPs of the first connection."""
+    _, row = ConnectionTable(list(kept.connections.values())).lines()
+    return next(cell for cell in row.text.split("  ") if "answered" in cell).strip()
 
 
 def first(kept: Ledger) -> tuple[VerdictKind, object, str, bool]:
@@ -125,3 +132,28 @@ def test_of_several_captures_one_tells_nothing_of_hosts_that_are_not_in_it(ends:
     kept.alone = False
     verdict = first(kept)
     assert (verdict[1] is Cause.NOOPS_MISSING, QUIET in verdict[2]) == (found, not found)
+
+
+ASKED = "WAIT 20\nRX noop{opaque=%d}\n"
+ANSWERED = "TX noop-response{success, opaque=%d}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "waits"),
+    [
+        (ASKED % 1 + ASKED % 2, "0 of 2 answered, 2 wait, the first since 12:00:20.013"),
+        (ASKED % 1 + ASKED % 2 + ANSWERED % 1, "1 of 2 answered in 20 s, one waits since 12:00:40.014"),
+        (ASKED % 1 + ASKED % 2 + ANSWERED % 2, "1 of 2 answered in 1 ms, one waits since 12:00:20.013"),
+        (ASKED % 1 + ASKED % 2 + ANSWERED % 1 + ANSWERED % 2, "2 of 2 answered in 2 ms..20 s"),
+        (ASKED % 7 + ASKED % 7 + ANSWERED % 7, "1 of 2 answered in 20 s, one waits since 12:00:40.014"),
+    ],
+    ids=["both", "the second", "the first", "none", "the second of one opaque"],
+)
+def test_of_noops_without_an_answer_the_first_tells_how_long_one_waits(said: str, waits: str) -> None:
+    assert noops(ledger(opening() + "STREAM vb=5\n" + said)) == waits
+
+
+def test_a_noop_whose_answer_may_be_among_lost_bytes_does_not_wait_longer_than_the_next() -> None:
+    lost = "-" + ANSWERED % 1 + "TX buffer-acknowledgement{}\n" + ASKED % 2
+    kept = damaged(opening() + "STREAM vb=5\n" + ASKED % 1 + lost)
+    assert noops(kept) == "0 of 2 answered, one waits since 12:00:40.016"
