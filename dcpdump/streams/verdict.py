@@ -12,6 +12,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.missing_noops import Watched, is_recent
 from dcpdump.streams.refusal import explained, refusal
+from dcpdump.streams.refused_messages import why_disconnected
 from dcpdump.streams.request import CLOSED, FILTER_EMPTY, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -44,6 +45,7 @@ class Judge:
         self._idle_ns = idle_ns
         self._now = ledger.last_ns
         self._missing_noops = cache(Watched(ledger).missing_noops)
+        self._why_disconnected = cache(why_disconnected)
         self._standing = cache(partial(standing, now_ns=self._now))
 
     @cached_property
@@ -196,7 +198,8 @@ class Judge:
             lost = lost_since(connection, stream.last_ns)
             why = f"{_closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
             missing = self._missing_noops(connection)
-            why += "" if missing is None else f"; {missing.text}"
+            because = (self._why_disconnected(connection), "" if missing is None else missing.text)
+            why = "; ".join(filter(None, (why, *because)))
             return self._left(stream, why, connection.ended_ns, _ended_by(connection), lost)
         idle = self._since(stream.last_ns)
         held = self._standing(connection)

@@ -201,6 +201,40 @@ def test_a_reason_of_an_end_that_was_not_captured_has_no_name() -> None:
     assert ladder(only(kept), kept.last_ns)[-2].text == "stream-end{reason not captured}"
 
 
+ENDED_BY_SERVER = "WAIT 1\nFIN RX\nFIN TX\n"
+BECAUSE = "; its consumer answered %s of vb 5 with %s at 12:00:00.016, for which a producer disconnects"
+
+
+@pytest.mark.parametrize(
+    ("said", "because"),
+    [
+        ("TX mutation-response{enomem, opaque=0x1005}\n" + ENDED_BY_SERVER, BECAUSE % ("MUTATION", "Enomem 0x82")),
+        ("TX mutation-response{erange, opaque=0x1005}\n" + ENDED_BY_SERVER, BECAUSE % ("MUTATION", "Erange 0x22")),
+        ("TX mutation-response{notmyvbucket, opaque=0x1005}\n" + ENDED_BY_SERVER, ""),
+        ("TX mutation-response{keyenoent, opaque=0x1005}\n" + ENDED_BY_SERVER, ""),
+        (
+            "CONTROL v7_dcp_status_codes=true\nTX mutation-response{keyenoent, opaque=0x1005}\n" + ENDED_BY_SERVER,
+            BECAUSE.replace("016", "018") % ("MUTATION", "KeyEnoent 0x01"),
+        ),
+        ("TX snapshot-marker-response{enomem, opaque=0x1005}\n" + ENDED_BY_SERVER, ""),
+        ("TX mutation-response{enomem, opaque=0x1005}\nWAIT 90\n" + ENDED_BY_SERVER, ""),
+        ("TX mutation-response{enomem, opaque=0x1005}\nWAIT 1\nFIN TX\nFIN RX\n", ""),
+    ],
+    ids="no-memory out-of-range tolerated without-v7 with-v7 acknowledged long-before by-client".split(),
+)
+def test_a_producer_that_disconnects_for_an_error_of_its_consumer_has_a_cause(said: str, because: str) -> None:
+    opened = OPEN + "STREAM vb=5, opaque=0x1005\n" + TWO + said
+    (verdict,) = verdicts(opened)
+    at = verdict.index("no STREAM_END") + len("no STREAM_END")
+    assert verdict[at:].partition("; not reopened")[0].removesuffix(")") == because
+
+
+def test_all_streams_of_a_connection_have_the_cause_of_its_disconnect() -> None:
+    opened = OPEN + "STREAM vb=6\nSTREAM vb=5, opaque=0x1005\n" + TWO
+    found = verdicts(opened + "TX mutation-response{enomem, opaque=0x1005}\n" + ENDED_BY_SERVER)
+    assert [BECAUSE.replace("016", "018") % ("MUTATION", "Enomem 0x82") in each for each in found] == [True, True]
+
+
 def test_the_capture_may_go_on_after_its_last_frame() -> None:
     kept = ledger(OPEN + STREAM + TWO.replace("end=2", "end=3"))
     kept.close((kept.last_ns or 0) + 60_000_000_000)
