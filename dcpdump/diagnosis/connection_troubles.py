@@ -29,21 +29,21 @@ _REASONS = {
 
 def together(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
     """Yield troubles of connections; where many have the same one, as one trouble."""
-    by_code: dict[TroubleCode, list[Trouble]] = {}
+    alike: dict[tuple[TroubleCode, str], list[Trouble]] = {}
     for trouble in troubles:
-        by_code.setdefault(trouble.code, []).append(trouble)
-    for group in by_code.values():
+        alike.setdefault((trouble.code, trouble.cause), []).append(trouble)
+    for group in alike.values():
         if len(group) <= _NAMED:
             yield from group
             continue
         worst = min(group, key=lambda trouble: trouble.rank)
-        numbers = tuple(sorted(number for trouble in group for number in trouble.connections))
+        numbers = tuple(sorted({number for trouble in group for number in trouble.connections}))
         listed = (",".join(map(str, numbers)),) if len(numbers) <= _LISTED else ()
         yield replace(
             worst,
-            text=f"{counted(len(group), 'connection')}, such as: {worst.text}",
+            text=f"{counted(len(numbers), 'connection')}, such as: {worst.text}",
             command=_on(worst.command, listed),
-            count=len(group),
+            count=len(numbers),
             connections=numbers,
             streams=tuple(stream for trouble in group for stream in trouble.streams),
             frames=tuple(frame for trouble in group for frame in trouble.frames)[:_NAMED],

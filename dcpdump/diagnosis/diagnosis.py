@@ -7,6 +7,7 @@ from dcpdump.diagnosis.connection_troubles import flow_troubles, loss_troubles, 
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.finding_troubles import finding_troubles
 from dcpdump.diagnosis.not_judged import unjudged
+from dcpdump.diagnosis.setup_troubles import setup_troubles
 from dcpdump.diagnosis.stream_troubles import stream_troubles
 from dcpdump.diagnosis.trouble import Trouble, TroubleSeverity, Unjudged
 from dcpdump.plural import counted
@@ -76,7 +77,7 @@ class Diagnosis:
 
 def diagnose(evidence: Evidence) -> Diagnosis:
     """Return what is wrong in an input that was read to its end."""
-    troubles = [*stream_troubles(evidence), *together(flow_troubles(evidence))]
+    troubles = [*stream_troubles(evidence), *together(flow_troubles(evidence)), *together(setup_troubles(evidence))]
     named = frozenset((trouble.code, number) for trouble in troubles for number in trouble.connections)
     findings = list(finding_troubles(evidence, named))
     silent = frozenset(number for trouble in findings if trouble.cause == _NOOP_RULE for number in trouble.connections)

@@ -6,6 +6,7 @@ from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence, Judged
+from dcpdump.diagnosis.setup_troubles import setup_unjudged
 from dcpdump.diagnosis.trouble import Command, Unjudged, UnjudgedCode
 from dcpdump.dissect import TLS
 from dcpdump.plural import counted
@@ -20,6 +21,7 @@ _NAMED = 3
 def unjudged(evidence: Evidence) -> Iterator[Unjudged]:
     """Yield what was not judged, and why."""
     yield from _connections(evidence)
+    yield from setup_unjudged(evidence)
     yield from _streams(evidence)
     yield from _rules(evidence)
     yield from _encrypted(evidence)

@@ -20,6 +20,7 @@ class TroubleCode(Enum):
     LOOP = "rollback-loop"
     ENDED = "ended"
     STUCK = "stuck"
+    NOT_SET_UP = "setup-refused"  #: a login, a bucket, DCP_OPEN or ADD_STREAM
     REFUSED = "refused"
     ROLLED_BACK = "rolled-back"
     VIOLATION = "violation"
@@ -46,6 +47,7 @@ class TroubleCode(Enum):
 
 _LABELS = {
     TroubleCode.LOOP: "rolled back",
+    TroubleCode.NOT_SET_UP: "refused",
     TroubleCode.ROLLED_BACK: "rolled back",
     TroubleCode.EXCEEDED: "overrun",
     TroubleCode.CLOSED: "closed",
@@ -94,6 +96,7 @@ class UnjudgedCode(Enum):
 
     ONE_DIRECTION = "one-direction"
     STARTS_LATE = "starts-late"
+    SETUP = "setup-unknown"  #: a step was refused, and bytes were lost since
     STREAMS = "streams-unknown"
     FLOW = "flow-control-unknown"
     RULES = "rules-unknown"

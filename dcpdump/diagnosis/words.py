@@ -54,7 +54,12 @@ def place(stream: Stream) -> str:
 
 def vbuckets(streams: Iterable[Stream]) -> str:
     """List the vbuckets of streams, as ranges, the first few."""
-    found = ranges(stream.vbucket for stream in streams)
+    return listed_vbuckets(stream.vbucket for stream in streams)
+
+
+def listed_vbuckets(numbers: Iterable[int]) -> str:
+    """List vbuckets as ranges, the first few."""
+    found = ranges(numbers)
     shown = ", ".join(text for text, _ in found[:_SHOWN])
     more = sum(count for _, count in found[_SHOWN:])
     return f"vb {shown}" + (f" and {more:,} more" if more else "")

@@ -10,7 +10,7 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
-from dcpdump.streams.opcode_kinds import NOOP
+from dcpdump.streams.opcode_kinds import NOOP, SELECT_BUCKET
 from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock, printable, span, status
@@ -114,7 +114,7 @@ def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
                 each.role or "?",
                 each.name or "?",
                 agent(each.agent) or "?",
-                each.bucket or "?",
+                _bucket(each),
                 _authentication(each),
                 ",".join(_features(each.features) or ()) if each.features is not None else "?",
                 _flags(each),
@@ -157,6 +157,7 @@ def objects(
             "name": each.name,
             "agent": each.agent,
             "bucket": each.bucket,
+            **_refused_bucket(each),
             "mechanism": each.mechanism,
             "authenticated": each.authenticated,
             "features_asked": _features(each.asked_features),
@@ -204,6 +205,19 @@ def ends(each: ConnectionState) -> str:
     if each.client_address is None:
         return f"{each.src} ? {each.dst}"
     return f"{each.client_address} → {each.server_address}{' (inferred)' * each.roles.inferred}"
+
+
+def _bucket(each: ConnectionState) -> str:
+    """Return the bucket; where one was refused, that and why."""
+    refusal = each.refusals.get((SELECT_BUCKET, 0))
+    if refusal is None:
+        return each.bucket or "?"
+    return f"{f'{each.bucket}, ' if each.bucket else ''}{refusal.asked or '?'} ({status(refusal.status)})"
+
+
+def _refused_bucket(each: ConnectionState) -> Json:
+    refusal = each.refusals.get((SELECT_BUCKET, 0))
+    return {} if refusal is None else {"bucket_refused": refusal.asked or None, "bucket_status": refusal.status}
 
 
 def _between(each: ClosedConnection) -> str:

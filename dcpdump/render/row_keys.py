@@ -17,6 +17,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "blocked": (BOOL, "flow control forbids the producer to send"),
     "blocked_ms": (INT, "milliseconds during which it was blocked"),
     "bucket": (TEXT, "the bucket that was selected"),
+    "bucket_refused": (TEXT, "the bucket that was asked for and refused"),
+    "bucket_status": (INT, "the status of its refusal"),
     "buffer": (INT, "bytes that may be unacknowledged"),
     "buffer_asked": (INT, "bytes that were asked for as buffer"),
     "buffer_bytes": (INT, "bytes that may be unacknowledged, or that a message acknowledges"),
@@ -268,7 +270,7 @@ ROWS: dict[str, str] = {
         response_frame status status_name latency_us""",
     "conns": """connection src dst client server roles controls streams frames bytes lost_bytes | role name agent bucket
         mechanism authenticated features_asked features open_flags open_flags_names open_status stream_requests noops
-        unanswered losses manifest_uid collections first last end ended_at""",
+        unanswered losses manifest_uid collections first last end ended_at bucket_refused bucket_status""",
     "rollbacks": f"""connection vbucket frame count loop frames clause why | name stream_id response_frame time {_ASKED}
         cause expected_seqno failover_log failover_log_frame purge_seqno purge_seqno_frame granted_start_seqno
         granted_frame granted_connection""",

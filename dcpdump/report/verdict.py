@@ -12,6 +12,7 @@ _PLACES = {
     TroubleCode.MISCOUNTED: ("flow", "window"),
     TroubleCode.LOST: ("losses", "losses"),
     TroubleCode.DAMAGED: ("losses", "losses"),
+    TroubleCode.NOT_SET_UP: ("timeline", "timeline"),
     TroubleCode.CLOSED: ("timeline", "timeline"),
     TroubleCode.NOOP: ("timeline", "timeline"),
 }

@@ -64,6 +64,20 @@ class Control:
 
 
 @dataclass(slots=True)
+class SetupRefusal:
+    """A step of setting up that was answered with an error and not accepted since: login, bucket, OPEN, ADD_STREAM."""
+
+    opcode: int
+    vbucket: int | None  #: of ADD_STREAM
+    asked: str  #: the bucket of SELECT_BUCKET; empty where its request was not captured
+    status: int
+    count: int  #: how often it was refused
+    frame: int  #: the number of the latest answer
+    ts_ns: int | None
+    losses: tuple[int, int]  #: of its connection when it was answered
+
+
+@dataclass(slots=True)
 class Noops:
     """Keep-alives from the side that has the changes."""
 

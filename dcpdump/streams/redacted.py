@@ -41,6 +41,8 @@ def _hide(connection: ConnectionState, redactor: Redactor) -> None:
     connection.agent = _key(redactor, HELLO, connection.agent)
     connection.mechanism = _key(redactor, SASL_AUTH, connection.mechanism)
     connection.identity = _hidden_identity(connection.identity, redactor)
+    for refusal in connection.refusals.values():
+        refusal.asked = redactor.key(MESSAGES[SELECT_BUCKET], refusal.asked) if refusal.asked else ""
     for control in connection.controls.values():
         control.key, control.value = redactor.key(message, control.key), redactor.value(message, control.value)
     connection.controls = {control.key: control for control in connection.controls.values()}

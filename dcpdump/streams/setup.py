@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 from dcpdump.escape import safe
 from dcpdump.spec.names import COLLECTIONS
-from dcpdump.streams.facts import Control, UnansweredRequest
+from dcpdump.streams.facts import Control, SetupRefusal, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.opcode_kinds import (
+    ADD_STREAM,
     ALL_SEQNOS,
     CONTROL,
     HELLO,
@@ -21,13 +22,18 @@ from dcpdump.streams.request import PRODUCER, SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import whole_number
 
-_CONTINUE = 0x21
+_CONTINUE, _EXISTS = 0x21, 0x02
 _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable_expiry_opcode"
 _DELETE_TIMES = 0x20
 _LATENCIES = 100
 #: Control keys are remembered up to so many: the protocol has a few dozen.
 _CONTROLS = 256
 _KEYED = frozenset({CONTROL, SELECT_BUCKET, SASL_AUTH})
+
+#: Refusals are remembered up to so many of a connection: one for each vbucket, and of the other steps.
+_REFUSALS = 1100
+#: The steps up to DCP_OPEN: where one is accepted, those before it were, or are not needed.
+_STEPS = (SASL_AUTH, SELECT_BUCKET, OPEN)
 
 #: What a client sends first.
 _FIRST = frozenset({HELLO, SASL_LIST_MECHS, SASL_AUTH})
@@ -127,15 +133,18 @@ def _helloed(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
 def _authenticated(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if frame.word != _CONTINUE:
         connection.authenticated = frame.word == SUCCESS
+        _settle(connection, frame, SASL_AUTH)
 
 
 def _selected(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if frame.word == SUCCESS and waiting is not None:
         connection.bucket = waiting.key or None
+    _settle(connection, frame, SELECT_BUCKET, "" if waiting is None else waiting.key)
 
 
 def _opened(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     connection.open_status = frame.word
+    _settle(connection, frame, OPEN)
     if frame.word == SUCCESS:
         connection.opened, connection.accepted_frame = True, frame.number
         if connection.name:
@@ -145,6 +154,36 @@ def _opened(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredR
             if other is not connection:
                 connection.namesake = other
             connection.names[place] = connection
+
+
+def _added(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+    if waiting is not None and frame.word != _EXISTS:
+        _settle(connection, frame, ADD_STREAM, vbucket=waiting.frame.word)
+
+
+def _settle(
+    connection: ConnectionState, frame: FrameEvent, opcode: int, asked: str = "", *, vbucket: int | None = None
+) -> None:
+    """Remember that a step was refused, or that what was refused before was accepted.
+
+    An answer that was captured before its request is learnt twice.
+    """
+    refusals, place = connection.refusals, (opcode, vbucket or 0)
+    if frame.word == SUCCESS:
+        if refusals:
+            accepted = _STEPS[: _STEPS.index(opcode) + 1] if opcode in _STEPS else ()
+            for each in (place, *((step, 0) for step in accepted)):
+                refusals.pop(each, None)
+        return
+    known = refusals.get(place)
+    if frame.weak or (known is None and len(refusals) >= _REFUSALS):
+        return
+    other = known is None or (asked and known.asked and asked != known.asked)
+    count = 1 if known is None or other else known.count + (known.frame != frame.number)
+    asked = asked or (known.asked if known is not None else "")
+    refusals[place] = SetupRefusal(
+        opcode, vbucket, asked, frame.word, count, frame.number, frame.ts_ns, connection.losses
+    )
 
 
 def _controlled(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
@@ -188,6 +227,7 @@ ANSWERS: dict[int, Callable[[ConnectionState, FrameEvent, UnansweredRequest | No
     SASL_STEP: _authenticated,
     SELECT_BUCKET: _selected,
     OPEN: _opened,
+    ADD_STREAM: _added,
     CONTROL: _controlled,
     NOOP: _kept_alive,
 }

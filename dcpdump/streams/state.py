@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
-from dcpdump.streams.facts import Control, Noops, Snapshot, UnansweredRequest
+from dcpdump.streams.facts import Control, Noops, SetupRefusal, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.opcode_kinds import CONTROL
@@ -72,6 +72,8 @@ class ConnectionState:
     accepted_frame: int | None = None  #: the number of its success
     opens: int = 0
     open_status: int | None = None
+    refusals: dict[tuple[int, int], SetupRefusal] = field(default_factory=dict)
+    #: by opcode and vbucket: the steps of setting it up that were refused, and not accepted since
     controls: dict[str, Control] = field(default_factory=dict)  #: the latest of each key
     agreed: dict[str, str] = field(default_factory=dict)  #: the controls that were accepted, and are in force
     noops_enabled_ns: int | None = None

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.conversation import opening
-from tests.support.diagnoses import rows
+from tests.support.check_cases import CONSUMER
+from tests.support.console import run
+from tests.support.conversation import LOGIN, OPEN, opening
+from tests.support.diagnoses import objects, rows, written
 
 DAY = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
 LIVE = "RX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
@@ -192,3 +194,89 @@ def test_one_direction_is_not_judged(path: Path) -> None:
 def test_key_value_traffic_alone_is_not_called_healthy(path: Path) -> None:
     (row,) = rows("TX hello{features=6, key=app}\nRX hello-response{success, features=6}\n", path, "capture")
     assert (row["outcome"], row["text"]) == ("unknown", "no verdict: no DCP was spoken in 2 frames")
+
+
+OPENED = OPEN % (0x05, "app")
+LOGGED_IN = "TX sasl-auth{key=PLAIN, value=secret}\nRX sasl-auth-response{success}\n"
+SETUP = {
+    "login": "TX sasl-auth{key=PLAIN, value=secret}\nRX sasl-auth-response{autherror}\n",
+    "bucket": LOGGED_IN + "TX select-bucket{key=nope}\nRX select-bucket-response{eaccess}\n",
+    "open": LOGIN.strip() + "\nTX open{flags=0x5, key=connector-7}\nRX open-response{eaccess}\n",
+}
+GREETED = "TX hello{features=6|0xa, key=app}\nRX hello-response{success, features=6|0xa}\n"
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        ("login", "10.0.0.1 (app): the login was refused with AuthError, 3 times on 3 connections"),
+        ("bucket", "10.0.0.1 (app): the bucket nope was refused with Eaccess, 3 times on 3 connections"),
+        ("open", "connector-7: DCP_OPEN was refused with Eaccess, 3 times on 3 connections"),
+    ],
+)
+def test_what_one_client_is_refused_again_and_again_is_one_trouble(step: str, text: str, path: Path) -> None:
+    healthy = opening(name="healthy") + "STREAM vb=5\n" + LIVE
+    (row,) = rows(healthy + f"CONNECT\n{GREETED}{SETUP[step]}FIN TX\n" * 3, path, "trouble")
+    assert (row["code"], row["cause"], row["severity"]) == ("setup-refused", f"{step}-refused", "wrong")
+    assert (row["text"], row["count"], row["connections"]) == (text, 3, [1, 2, 3])
+    assert row["command"] == f"dcpdump conns {path} --connection 1,2,3"
+
+
+@pytest.mark.parametrize("step", SETUP)
+def test_a_refused_setup_alone_in_a_capture_is_a_trouble(step: str, path: Path) -> None:
+    (row,) = rows(GREETED + SETUP[step], path, "capture")
+    assert (row["outcome"], row["text"][:9]) == ("wrong", "1 trouble")
+
+
+def test_a_refused_add_stream_is_a_trouble_until_the_stream_is_granted(path: Path) -> None:
+    asked = CONSUMER + "TX add-stream{vb=5}\nRX add-stream-response{notmyvbucket}\n"
+    asked += "TX add-stream{vb=6}\nRX add-stream-response{notmyvbucket}\n"
+    (row,) = rows(asked, path, "trouble")
+    assert (row["code"], row["cause"]) == ("setup-refused", "add-stream-refused")
+    assert row["text"] == "replication:n1: ADD_STREAM of vb 5, 6 was refused with NotMyVbucket"
+    granted = (
+        "TX add-stream{vb=5}\nRX add-stream-response{success}\nTX add-stream{vb=6}\nRX add-stream-response{success}\n"
+    )
+    assert texts(asked + granted, path) == []
+    assert texts(CONSUMER + "TX add-stream{vb=5}\nRX add-stream-response{keyeexists}\n", path) == []
+
+
+@pytest.mark.parametrize(
+    "accepted",
+    [
+        GREETED + "TX sasl-auth{key=SCRAM-SHA512, value=x}\nRX sasl-auth-response{notsupported}\n" + LOGIN + OPENED,
+        GREETED + LOGIN + "TX open{flags=5, key=app}\nRX open-response{etmpfail}\n" + OPENED,
+        GREETED + LOGIN + "TX open{flags=5, key=app}\nRX open-response{etmpfail}\nCONNECT\n" + GREETED + LOGIN + OPENED,
+    ],
+    ids=["another mechanism", "again", "on another connection"],
+)
+def test_what_was_refused_and_then_accepted_is_no_trouble(accepted: str, path: Path) -> None:
+    assert texts(accepted + "CONTROL enable_noop=true\nSTREAM vb=5\n" + LIVE, path) == []
+
+
+def test_what_follows_from_a_refused_login_is_not_said_beside_it(path: Path) -> None:
+    text = GREETED + SETUP["login"] + "TX select-bucket{key=travel}\nRX select-bucket-response{eaccess}\n"
+    found = texts(text + "TX open{flags=5, key=app}\nRX open-response{eaccess}\n", path)
+    assert [text for code, text in found if code == "setup-refused"] == ["app: the login was refused with AuthError"]
+
+
+def test_a_refusal_is_not_judged_where_a_success_may_have_been_lost(path: Path) -> None:
+    retried = (
+        "TX sasl-auth{key=PLAIN, value=x}\n-RX sasl-auth-response{success}\nTX noop{}\nRX noop-response{success}\n"
+    )
+    text = GREETED + SETUP["login"] + retried
+    assert [code for code, _ in texts(text, path)] == ["bytes-lost"]
+    (row,) = (row for row in rows(text, path, "unjudged") if row["code"] == "setup-unknown")
+    assert row["text"] == (
+        "10.0.0.1:50000 (app): the login was refused with AuthError, and bytes of the connection were lost since: "
+        "it may have been accepted later"
+    )
+
+
+def test_a_refused_bucket_is_hidden_and_shown_by_conns(path: Path) -> None:
+    written(GREETED + SETUP["bucket"], path)
+    (row,) = objects(f"dcpdump conns {path}")
+    assert (row.get("bucket"), row["bucket_refused"], row["bucket_status"]) == (None, "nope", 0x24)
+    assert "nope (Eaccess 0x24)" in run(f"dcpdump conns {path} -q").out
+    for command in ("conns", "diagnose"):
+        assert "nope" not in run(f"dcpdump {command} {path} -q --redact").out
