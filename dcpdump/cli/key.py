@@ -57,7 +57,11 @@ def key(pattern: str, captures: tuple[str, ...], collection: str | None, quiet: 
         covered = tracing.covered(vbucket)
         tracing.report(
             sink,
-            lambda: rows.lines(changes, covered, vbucket) if tracing.streams else [tracing.nothing()],
+            lambda: (
+                rows.lines(changes, covered, vbucket, incomplete=tracing.is_incomplete(vbucket))
+                if tracing.streams
+                else [tracing.nothing()]
+            ),
             lambda: rows.objects(changes, covered, shown.value_bytes),
         )
         return reading.conclude("none" if quiet else "text")
@@ -117,6 +121,11 @@ class Tracing(LedgerConsumer):
         vbuckets: set[int | None] = {stream.vbucket for stream in self._streams.values()}
         vbuckets = vbuckets or {vbucket}
         return [coverage(stream) for stream in self.streams if stream.vbucket in vbuckets]
+
+    def is_incomplete(self, vbucket: int | None) -> bool:
+        """Return whether a message of a vbucket, or of any, may be missing in the streams to show."""
+        mine = (stream for stream in self.streams if vbucket in (None, stream.vbucket) and not stream.waits)
+        return not all(coverage(stream).complete for stream in mine)
 
 
 def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | None) -> list[Change]:

@@ -35,11 +35,15 @@ _RIGHT = ("vb", "seqno", "rev", "frame", "sid", "bytes")
 
 
 def lines(
-    changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None = None
+    changes: Sequence[Change],
+    coverages: Sequence[Coverage],
+    vbucket: int | None = None,
+    *,
+    incomplete: bool = False,
 ) -> "list[Line | Fitting]":
     """Return a table of changes, and below it what the capture has of their vbuckets.
 
-    ``vbucket``: the one that the key hashes to, if it is only one key.
+    ``vbucket``: the one that the key hashes to, if it is only one key; ``incomplete``: a message may be missing.
     """
     rows = []
     for each in changes:
@@ -69,7 +73,8 @@ def lines(
     belongs = f": it belongs to vb {vbucket} (of {VBUCKETS:,})" if vbucket is not None else ""
     if belongs and not coverages:
         belongs += ", of which there is no stream"
-    nothing = Line(LineKind.PLAIN, f"no message about such a key{belongs}")
+    so_far = " in what was captured, which is incomplete" if incomplete else ""
+    nothing = Line(LineKind.PLAIN, f"no message about such a key{so_far}{belongs}")
     return [
         Table(_HEADS, rows, _RIGHT, _LEAST) if rows else nothing,
         *(Line(LineKind.PLAIN if each.complete else LineKind.PROBLEM, _covered(each)) for each in coverages),

@@ -3,9 +3,10 @@
 from typing import NamedTuple
 from zlib import crc32
 
+from dcpdump.plural import counted
 from dcpdump.record import Record
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import seqno
+from dcpdump.streams.wording import seqno, status
 
 VBUCKETS = 1024
 
@@ -39,8 +40,9 @@ def coverage(stream: Stream) -> Coverage:
     begins = request.start_seqno + 1 if stream.begin_captured and request and request.start_seqno is not None else None
     first = begins if begins is not None else stream.first_seqno
     last = stream.high_seqno
-    if stream.epoch:
-        return Coverage(stream, first, last, False, _lost(stream))
+    missing = _missing(stream)
+    if missing:
+        return Coverage(stream, first, last, False, missing)
     if request is not None and stream.granted and stream.first_seqno is None:
         return Coverage(stream, first, last, True, "nothing was sent")
     why = "0 bytes lost"
@@ -51,6 +53,23 @@ def coverage(stream: Stream) -> Coverage:
     elif request is not None and request.filtered:
         why += "; of the collections that were asked for"
     return Coverage(stream, first, last, True, why)
+
+
+def _missing(stream: Stream) -> str:
+    """Return why not everything of a stream is known; nothing where it is."""
+    request = stream.request
+    if request is not None and stream.waits:
+        return (
+            "no answer to its request was captured"
+            if request.status is None
+            else (f"it was not granted: {status(request.status)}")
+        )
+    why = [_lost(stream)] if stream.epoch else []
+    if stream.cut:
+        why.append(f"{counted(stream.cut, 'message')} whose key was not captured whole")
+    if stream.oso:
+        why.append("an out-of-order snapshot is open: lower seqnos may follow")
+    return "; ".join(why)
 
 
 def _lost(stream: Stream) -> str:

@@ -13,7 +13,7 @@ from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.joins import joins
 from dcpdump.streams.key_memory import KeyMemory
-from dcpdump.streams.messages import KEYED, LEARN, learn_keys, learn_keys_of_run
+from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_keys, learn_keys_of_run
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     BUFFER_ACK,
@@ -191,6 +191,7 @@ class Ledger:
             stream.item(frame, seqno)
         if not frame.whole:
             stream.forget()
+            stream.cut += is_key_cut(frame)
         return stream
 
     def feed_burst(self, run: DocumentRun) -> None:

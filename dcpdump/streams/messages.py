@@ -168,6 +168,13 @@ def learn_keys_of_run(stream: Stream, close: Close) -> None:
         memory.give_back(before + len(close.keys) - len(keys))
 
 
+def is_key_cut(frame: FrameEvent) -> bool:
+    """Return whether a damaged frame is about documents of which one key was not captured whole."""
+    if frame.opcode == CACHED:
+        return True
+    return frame.opcode in KEYED and (frame.record is None or frame.record.meaning.key is None)
+
+
 _DOCUMENTS = frozenset({MUTATION, DELETION, EXPIRATION})
 #: Messages whose key a snapshot may have only once.
 KEYED = frozenset({*_DOCUMENTS, COMMIT, PREPARE, ABORT})

@@ -90,6 +90,7 @@ class Stream:
     lost_bytes: int = 0  #: of its own, at most
     lost_after: tuple[int | None, ...] = ()  #: its last seqno before such losses, the first few
     lost_before: int = 0  #: the direction's lost bytes that are not its own, or counted already
+    cut: int = 0  #: messages about documents of which bytes of the key are missing
     replaced: bool = False  #: another was granted in its place while it was open
     complaints: tuple[Complaint, ...] = ()  #: what the consumer answered with an error, the first few
     # what rules ask for, where the connection is watched closely

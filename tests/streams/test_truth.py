@@ -116,7 +116,7 @@ def true_of_stream(stream: Brought, lines: list[Talked], now_ns: int) -> dict[st
         "last": stream.last_ns,
         "requests": [(each.ts_ns, each.status, each.back) for each in stream.asked],
         "verdict": judged(stream, lines, now_ns)[:2],
-        "complete": True,
+        "complete": stream.granted_ns is not None,
     }
 
 
