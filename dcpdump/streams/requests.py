@@ -22,6 +22,8 @@ def asked(
     request = waiting.request or request_of(frame)
     place = frame.word << 16 | request.stream_id
     before = connection.current.get(place)
+    if before is not None and _may_be_other(connection, before, request):
+        before = None
     direction = 1 - frame.direction  # of what the stream brings
     connection.stream_requests += 1
     rival = before.rival if before is not None and before.alive else None
@@ -53,6 +55,15 @@ def asked(
     stream.opaque, stream.last_ns = frame.opaque, frame.ts_ns
     waiting.stream = stream
     return stream
+
+
+def _may_be_other(connection: ConnectionState, before: Stream, request: Request) -> bool:
+    """Return whether a request is for a stream beside another: stream ids are in use, and its own was not captured.
+
+    After a refusal or an end it is taken for the next request of that stream.
+    """
+    open_or_asked = before.alive or (before.waits and before.requests[-1].status is None)
+    return not request.readable and connection.on("enable_stream_id") and open_or_asked
 
 
 def answered(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> Stream | None:

@@ -359,6 +359,20 @@ def test_streams_of_one_vbucket_are_told_apart_by_their_ids() -> None:
     assert [(stream.stream_id, stream.count(0x57)) for stream in kept.streams] == [(1, 2), (2, 2)]
 
 
+def test_requests_whose_stream_ids_were_cut_replace_no_stream() -> None:
+    text = opening(0x25, collections=True, controls="enable_stream_id=true")
+    for sid in (7, 9):
+        text += (
+            f'STREAM vb=5, value={{"collections":["8"],"sid":{sid}}}\nRX snapshot-marker{{start=0, end=3, flags=0x6}}\n'
+        )
+        text += "RX mutation{seqno=2, key=#0861}\nRX seqno-advanced{seqno=3}\n"
+    cut = [each._replace(data=each.data[:128], wire_length=len(each.data)) for each in packets(said(text))]
+    assert [(each.stream_id, each.alive, each.replaced, each.next) for each in ledger_of(cut).streams] == [
+        (7, True, False, None),
+        (9, True, False, None),
+    ]
+
+
 def test_system_events_name_collections_and_scopes() -> None:
     text = COLLECTIONS + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x5}\n"
     text += "RX system-event{seqno:1, event=3, version=0, manifest-uid=5, scope-id=8, key=shop}\n"
