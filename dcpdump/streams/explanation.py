@@ -71,7 +71,7 @@ def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
     when = moment(request.ts_ns, request.frame)
     answered = when if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
     around = logs.around(connection, stream.vbucket, when)
-    known = [log for log in around if log is not None]
+    known = [log for log in around if log is not None and log.entries]
     if wanted.stands:
         return _never(wanted, known[0] if known else None)
     purged = logs.purged(connection, stream.vbucket, when, answered)

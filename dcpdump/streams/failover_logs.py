@@ -9,6 +9,7 @@ others to the same server whose bucket was not captured either.
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
@@ -31,7 +32,7 @@ def moment(ts_ns: int | None, frame: int) -> Moment:
 
 
 class Log(NamedTuple):
-    """A failover log of a vbucket, newest entry first, and the frame that brought it."""
+    """A failover log of a vbucket, newest entry first, and the frame that brought it. No entries: it was cut."""
 
     frame: int
     entries: tuple[Entry, ...]
@@ -103,9 +104,13 @@ class Logs:
     # -- learning ----------------------------------------------------------------------------------------
 
     def learn_log(self, connection: ConnectionState, vbucket: int, frame: FrameEvent) -> None:
-        """Keep the failover log of an answer, if it has one."""
-        entries = () if frame.record is None else tuple(Entry(*each) for each in failover_log(frame.record.frame))
-        if entries:
+        """Keep the failover log of an answer, if it has one. Of one that was cut nothing is known, nor of those before.
+
+        What is not in a part of a log may be in the rest.
+        """
+        torn = not frame.whole
+        entries = () if torn or frame.record is None else tuple(starmap(Entry, failover_log(frame.record.frame)))
+        if entries or (torn and not frame.word):
             kept = self._facts(connection).logs.setdefault(vbucket, [])
             _keep(kept, Log(frame.number, entries, frame.ts_ns))
 
@@ -178,7 +183,7 @@ class Logs:
         if not at:
             return 0
         log, _ = self.around(connection, vbucket, highs[at - 1].when)
-        return highs[at - 1].seqno if log is not None and log.entries[0].uuid == uuid else 0
+        return highs[at - 1].seqno if log is not None and log.entries and log.entries[0].uuid == uuid else 0
 
     def purged(self, connection: ConnectionState, vbucket: int, asked: Moment, answered: Moment) -> "Purged":
         """Return the bounds of a vbucket's purge seqno when a request was answered.

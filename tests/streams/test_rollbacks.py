@@ -368,6 +368,32 @@ def test_a_log_without_a_uuid_that_a_later_one_has_is_older_than_the_request() -
     assert explained(text) == [(1, "purge", 0, f"{NEWEST}, so start 100 {MUST}")]
 
 
+#: Room for Ethernet, IPv4 and TCP, the header of an answer, and three entries.
+THREE_ENTRIES = 14 + 20 + 20 + 24 + 3 * 16
+
+
+def torn(text: str, snaplen: int = THREE_ENTRIES) -> Ledger:
+    """Return the ledger of a conversation whose packets were cut."""
+    cut = [each._replace(data=each.data[:snaplen], wire_length=len(each.data)) for each in packets(said(text))]
+    return ledger_of(cut)
+
+
+def test_what_is_not_in_the_captured_part_of_a_log_may_be_in_the_rest() -> None:
+    entries = "|".join(f"{0xA0 + at:#x}:{(5 - at) * 100}" for at in range(6))
+    text = OPEN + log(entries) + asked(150, 150, 150, 0xA4, 0)
+    ((_, clause, _, why),) = explained(torn(text))
+    assert (clause, why.partition(";")[0]) == ("unknown", "the failover log was not captured")
+    ((_, clause, _, why),) = explained(text)
+    assert clause == "purge"
+
+
+def test_a_log_that_was_cut_replaces_the_one_before() -> None:
+    entries = "|".join(f"{0xA0 + at:#x}:{(5 - at) * 100}" for at in range(6))
+    text = OPEN + log("0xa5:0") + "WAIT 5\n" + log(entries) + asked(150, 150, 150, 0xA4, 0)
+    ((_, clause, _, why),) = explained(torn(text))
+    assert (clause, why.partition(";")[0]) == ("unknown", "the failover log was not captured")
+
+
 def test_two_logs_that_explain_it_by_different_clauses_leave_it_unknown() -> None:
     text = OPEN + log("0xb:80|0xa:0") + asked(90, 0, 100, 0xB, 0) + retried(0, "0xc:60|0xa:0")
     assert causes(text) == [NoClause.SEVERAL]
