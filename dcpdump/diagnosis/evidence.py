@@ -41,6 +41,12 @@ class Evidence:
         return [each for each in self.connections if speaks_dcp(each)]
 
     @property
+    def frame_bytes(self) -> int:
+        """Return how long all frames are together: what was captured twice counts once."""
+        ledger = self.ledger
+        return ledger.evicted_bytes + sum(sum(each.bytes) for each in ledger.connections.values())
+
+    @property
     def damage(self) -> int:
         """How many faults the captures have."""
         return sum(each.damage_count for each in self.health)

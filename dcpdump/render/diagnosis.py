@@ -62,13 +62,13 @@ def _wrapped(kind: LineKind, text: str, width: int | None, first: str = "", rest
 def _holds(evidence: Evidence, names: str, width: int | None) -> Iterator[Line]:
     """Yield what the captures hold: when, how much, what is missing."""
     yield from _wrapped(LineKind.TITLE, names, width)
-    ledger, counters = evidence.ledger, evidence.counters
+    ledger = evidence.ledger
     lost = sum(sum(each.lost_bytes) for each in ledger.connections.values())
     losses = sum(sum(each.losses) for each in ledger.connections.values())
     words = [
         between(evidence.begins_ns, evidence.now_ns),
         counted(ledger.frames, "frame"),
-        f"{counters.payload_bytes:,} B",
+        f"{evidence.frame_bytes:,} B",
         counted(len(ledger.connections), "connection"),
         counted(len(ledger.streams), "stream"),
         f"{lost:,} B missing in {counted(losses, 'gap')}" if losses else "nothing missing",
@@ -145,6 +145,7 @@ def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Ite
             "last": None if evidence.now_ns is None else iso_time(evidence.now_ns),
             "packets": evidence.counters.packets,
             "frames": evidence.ledger.frames,
+            "bytes": evidence.frame_bytes,
             "payload_bytes": evidence.counters.payload_bytes,
             "lost_bytes": sum(sum(each.lost_bytes) for each in evidence.ledger.connections.values()),
             "connections": len(evidence.connections),

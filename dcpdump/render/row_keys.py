@@ -282,8 +282,8 @@ ROWS: dict[str, str] = {
     "top.stream": """connection vbucket frames_per_second bytes_per_second lost_bytes state cause why trouble |
         stream_id last_seqno lag""",
     "check": "code rule severity title connection frame message spec | vbucket stream_id time status reason more",
-    "diagnose.capture": """type captures packets frames payload_bytes lost_bytes connections streams states outcome text
-        troubles | first last""",
+    "diagnose.capture": """type captures packets frames bytes payload_bytes lost_bytes connections streams states
+        outcome text troubles | first last""",
     "diagnose.connection": """type connection src dst client server roles dcp streams states frames bytes lost_bytes |
         name agent bucket""",
     "diagnose.trouble": "type rank code severity text count connections command | cause detail frames time streams",

@@ -158,7 +158,7 @@ def _facts(context: Context) -> Iterator[str]:
         start = times.label(times.first_ns)
         yield f"{begin} {start} – {until} UTC ({span(times.length)})"
     yield f"{counted(evidence.ledger.frames, 'frame')} in {counted(evidence.counters.packets, 'packet')}"
-    yield size(evidence.counters.payload_bytes)
+    yield size(evidence.frame_bytes)
     yield counted(len(evidence.connections), "connection")
     yield counted(len(evidence.judged), "stream")
     rollbacks = sum(len(stream.rollbacks) for stream, _ in evidence.judged)

@@ -55,6 +55,7 @@ class Ledger:
         #: by bucket and vbucket: the stream that was granted last
         self.producing: dict[tuple[str, int], Stream] = {}
         self.evicted = 0  #: connections that were forgotten to bound memory
+        self.evicted_bytes = 0  #: of their frames
         self.evicted_lost_ns = 0  #: when bytes of one of those were lost last
         self.keys = KeyMemory()
         self.frames = 0
@@ -271,6 +272,7 @@ class Ledger:
     def evict(self, connection: ConnectionState) -> None:
         """Forget a connection without a stream that is over, and remember that there was one."""
         self.evicted += 1
+        self.evicted_bytes += sum(connection.bytes)
         self.evicted_lost_ns = max(self.evicted_lost_ns, connection.last_loss_ns)
         self.forget(connection)
 

@@ -171,6 +171,7 @@ def test_the_objects_say_what_the_capture_holds_first() -> None:
             "last": "2025-11-20T12:10:11.017500Z",
             "packets": 71,
             "frames": 44,
+            "bytes": 1925,
             "payload_bytes": 1925,
             "lost_bytes": 0,
             "connections": 1,

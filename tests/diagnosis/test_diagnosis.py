@@ -280,3 +280,12 @@ def test_a_refused_bucket_is_hidden_and_shown_by_conns(path: Path) -> None:
     assert "nope (Eaccess 0x24)" in run(f"dcpdump conns {path} -q").out
     for command in ("conns", "diagnose"):
         assert "nope" not in run(f"dcpdump {command} {path} -q --redact").out
+
+
+def test_what_was_captured_twice_counts_once(path: Path) -> None:
+    (once,) = rows(opening() + "STREAM vb=5\n" + LIVE, path, "capture")
+    both = path.with_name("both.pcap")
+    both.write_bytes(path.read_bytes())
+    (twice,) = (row for row in objects(f"dcpdump diagnose {path} {both}") if row["type"] == "capture")
+    assert (twice["frames"], twice["bytes"]) == (once["frames"], once["bytes"])
+    assert f" · {once['bytes']:,} B · " in run(f"dcpdump diagnose {path} {both} -q").out
