@@ -21,7 +21,7 @@ from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.clock import writing_times
-from dcpdump.diagnosis.evidence import speaks_dcp
+from dcpdump.diagnosis.words import nothing_to_show
 from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.ranges import Ranges, parse_ranges
@@ -130,10 +130,6 @@ def choosing(options: dict[str, Any]) -> StreamChoice:
     )
 
 
-def _are(count: int, noun: str) -> str:
-    return f"{'is' if count == 1 else 'are'} {counted(count, noun)}"
-
-
 class LedgerConsumer(Consumer[Part]):
     """A ledger fed with all frames up to the chosen time, and the choice of what to show.
 
@@ -186,18 +182,7 @@ class LedgerConsumer(Consumer[Part]):
 
     def nothing(self) -> Line:
         """Return why there is no stream, or no connection, to show."""
-        ledger = self.ledger
-        if not self.connections:
-            text = f"no connection matches: there {_are(len(ledger.connections), 'connection')} in the capture"
-        elif not any(map(speaks_dcp, self.connections)):
-            text = (
-                f"no DCP: {counted(sum(sum(each.frames) for each in self.connections), 'frame')} of other KV commands"
-            )
-        elif ledger.streams:
-            text = f"no stream matches: there {_are(len(ledger.streams), 'stream')} in the capture"
-        else:
-            text = "no DCP streams"
-        return Line(LineKind.PLAIN, text)
+        return Line(LineKind.PLAIN, nothing_to_show(self.ledger, self.connections))
 
     @property
     def begins_ns(self) -> int | None:

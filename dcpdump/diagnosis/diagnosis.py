@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from dcpdump.diagnosis import words
 from dcpdump.diagnosis.connection_troubles import flow_troubles, loss_troubles, noop_troubles, together
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.finding_troubles import finding_troubles
@@ -49,13 +50,23 @@ class Diagnosis:
         """Return whether there is anything of which it can be said that nothing is wrong with it."""
         judged = self.evidence.judged
         known = any(verdict.kind is not VerdictKind.UNKNOWN for _, verdict in judged)
-        return known or (not judged and any(each.is_open for each in self.evidence.dcp))
+        return known or (not self.evidence.ledger.streams and any(each.is_open for each in self.evidence.dcp))
+
+    @property
+    def _is_choice_empty(self) -> bool:
+        """Return whether there are connections or streams, and none of those that are wanted."""
+        evidence, ledger = self.evidence, self.evidence.ledger
+        if len(evidence.connections) < len(ledger.connections) and not evidence.dcp:
+            return True
+        return bool(ledger.streams) and not evidence.judged
 
     @property
     def conclusion(self) -> str:
         """Return what was looked at, and what came of it, as a sentence."""
         evidence, count = self.evidence, len(self.troubles)
         match self.outcome:
+            case DiagnosisOutcome.UNKNOWN if self._is_choice_empty:
+                return f"no verdict: {words.nothing_to_show(evidence.ledger, evidence.connections)}"
             case DiagnosisOutcome.UNKNOWN if not evidence.dcp:
                 return f"no verdict: no DCP was spoken in {counted(evidence.ledger.frames, 'frame')}"
             case DiagnosisOutcome.UNKNOWN:

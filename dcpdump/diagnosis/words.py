@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from dcpdump.diagnosis.evidence import speaks_dcp
 from dcpdump.plural import counted
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS
 from dcpdump.streams.causes import Cause, Reason
+from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client
@@ -142,3 +144,18 @@ def closed(cause: Cause | Reason, streams: Sequence[Stream], when: str, several:
     (connection,) = connections
     open_ones = place(streams[0]) if len(streams) == 1 else counted(len(streams), "stream")
     return f"the connection of {who(connection, several)} was {by} at {when} with {open_ones} open"
+
+
+def nothing_to_show(ledger: Ledger, connections: Sequence[ConnectionState]) -> str:
+    """Say why there is no stream, or no connection, to show. ``connections``: those that are wanted."""
+    if not connections:
+        return f"no connection matches: there {_are(len(ledger.connections), 'connection')} in the capture"
+    if not any(map(speaks_dcp, connections)):
+        return f"no DCP: {counted(sum(sum(each.frames) for each in connections), 'frame')} of other KV commands"
+    if ledger.streams:
+        return f"no stream matches: there {_are(len(ledger.streams), 'stream')} in the capture"
+    return "no DCP streams"
+
+
+def _are(count: int, noun: str) -> str:
+    return f"{'is' if count == 1 else 'are'} {counted(count, noun)}"
