@@ -273,6 +273,24 @@ def test_a_refusal_is_not_judged_where_a_success_may_have_been_lost(path: Path) 
     )
 
 
+def test_a_refusal_that_was_captured_before_its_request_counts_once_and_has_its_name(path: Path) -> None:
+    text = GREETED + LOGGED_IN + "RX select-bucket-response{eaccess, opaque=0x77}\n"
+    (row,) = rows(text + "TX select-bucket{key=nope, opaque=0x77}\n", path, "trouble")
+    assert row["text"] == "10.0.0.1:50000 (app): the bucket nope was refused with Eaccess"
+
+
+def test_different_clients_that_are_refused_are_one_trouble_where_there_are_many(path: Path) -> None:
+    text = "".join(
+        f"CONNECT 10.0.0.{9 + at}:50001 10.0.0.1:11210\n{GREETED}{LOGIN}"
+        f"TX open{{flags=0x5, key=app-{at}}}\nRX open-response{{eaccess}}\n"
+        for at in range(5)
+    )
+    (row,) = rows(text, path, "trouble")
+    assert row["text"] == "5 connections, such as: app-0 (c0): DCP_OPEN was refused with Eaccess"
+    assert (row["count"], row["connections"]) == (5, [0, 1, 2, 3, 4])
+    assert row["command"] == f"dcpdump conns {path} --connection 0,1,2,3,4"
+
+
 def test_a_refused_bucket_is_hidden_and_shown_by_conns(path: Path) -> None:
     written(GREETED + SETUP["bucket"], path)
     (row,) = objects(f"dcpdump conns {path}")
