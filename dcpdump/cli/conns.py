@@ -1,5 +1,6 @@
 """Provide ``dcpdump conns``: list client and server of each connection, and what they negotiated."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -12,6 +13,8 @@ from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_option
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sorting import CONNECTIONS, sort_options, sorting
+from dcpdump.diagnosis.words import by_server, not_opened
+from dcpdump.dissect import Dissector
 from dcpdump.render import conns as rows
 
 
@@ -31,7 +34,7 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        consumer = LedgerConsumer(chosen, shown, given)
+        consumer = Listing(chosen, shown, given)
         reading = consumer.read(paths, sink)
         connections, sealings = order(consumer.connections), consumer.dissection.sealings
         sealed = {number: tls_notes.state(each) for number, each in sealings.items()}
@@ -49,3 +52,13 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
             always=bool(closed),
         )
         return reading.conclude("none" if quiet else "text")
+
+
+class Listing(LedgerConsumer):
+    """A ledger of which connections are listed; those that were never opened are in a note."""
+
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return which servers did not answer a SYN."""
+        yield from super().remarks(dissection)
+        for server, attempts in by_server(self.unanswered).items():
+            yield f"dcpdump: note: {not_opened(server, attempts)}"

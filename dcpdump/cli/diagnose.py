@@ -88,6 +88,7 @@ def evidence_of(consumer: Checking, idle_ns: int = IDLE_NS) -> Evidence:
         consumer.dissection.balance,
         [capture.health for capture in consumer.captures],
         consumer.begins_ns,
+        consumer.unanswered,
     )
 
 

@@ -34,9 +34,10 @@ from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
+from dcpdump.streams.roles import PORTS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.watching import Watching
+from dcpdump.streams.watching import Unanswered, Watching
 from dcpdump.wire.value import Meaning
 from dcpdump.zone import UTC, Zone
 
@@ -153,6 +154,7 @@ class LedgerConsumer(Consumer[Part]):
         self.redactor = shown.redactor
         self.captures: list[Capture] = []  #: that are read
         self.closed: list[int] = []  #: numbers of connections of TLS to show, of which nothing was opened
+        self.unanswered: list[Unanswered] = []  #: connections to show that were asked for, and not answered
         self._begins_ns: int | None = None  # when the capture begins
         self._last_ns: int | None = None  # when the last packet came
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
@@ -210,6 +212,22 @@ class LedgerConsumer(Consumer[Part]):
             if each.cause and number not in self.ledger.connections and self._wanted.place(number, each.src, each.dst)
         ]
 
+    def _unanswered(self) -> list[Unanswered]:
+        """Return who asked for a connection to show to a server of DCP, by its port, and got no answer."""
+        if self._wanted.since is not None or self._wanted.until is not None:
+            return []
+        ports = PORTS | {
+            int(each.server_address.rpartition(":")[2])
+            for each in self.connections
+            if each.is_open and each.server_address
+        }
+        shown = self._shown.redactor
+        return [
+            each if shown is None else each._replace(src=shown.endpoint(each.src), dst=shown.endpoint(each.dst))
+            for each in self.dissection.unanswered
+            if int(each.dst.rpartition(":")[2]) in ports and self._wanted.place(each.number, each.src, each.dst)
+        ]
+
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return how many connections are not in what was found."""
         evicted = self.ledger.evicted
@@ -244,6 +262,7 @@ class LedgerConsumer(Consumer[Part]):
         self._feed.close(self._last_ns, self._lose)
         self._end()  # before names become hashes
         self.closed = self._closed()
+        self.unanswered = self._unanswered()
         if self._shown.redactor is not None:
             tls_notes.hide(self.dissection, self._shown.redactor)
             self._wanted = self._wanted.settled(self.ledger.connections.values())

@@ -11,6 +11,7 @@ from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.watching import Unanswered
 from dcpdump.tally import Tally
 
 Judged = tuple[Stream, Verdict]
@@ -29,6 +30,7 @@ class Evidence:
     counters: Counters
     health: Sequence[Health]  #: of each capture
     begins_ns: int | None  #: the time of the first packet
+    unanswered: Sequence[Unanswered] = ()  #: SYNs without an answer, of which no connection came
 
     @property
     def now_ns(self) -> int | None:

@@ -25,6 +25,7 @@ def unjudged(evidence: Evidence) -> Iterator[Unjudged]:
     yield from _streams(evidence)
     yield from _rules(evidence)
     yield from _encrypted(evidence)
+    yield from _not_opened(evidence)
 
 
 def _connections(evidence: Evidence) -> Iterator[Unjudged]:
@@ -118,3 +119,8 @@ def _encrypted(evidence: Evidence) -> Iterator[Unjudged]:
                 "nothing in there was read",
                 count,
             )
+
+
+def _not_opened(evidence: Evidence) -> Iterator[Unjudged]:
+    for server, attempts in words.by_server(evidence.unanswered).items():
+        yield Unjudged(UnjudgedCode.SYN, words.not_opened(server, attempts), len(attempts))

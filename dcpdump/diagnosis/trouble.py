@@ -101,6 +101,7 @@ class UnjudgedCode(Enum):
     FLOW = "flow-control-unknown"
     RULES = "rules-unknown"
     ENCRYPTED = "encrypted"
+    SYN = "syn-not-answered"
 
 
 @dataclass(frozen=True, slots=True)

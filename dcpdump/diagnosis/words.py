@@ -9,7 +9,8 @@ from dcpdump.streams.causes import Cause, Reason
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client
+from dcpdump.streams.watching import Unanswered
+from dcpdump.streams.wording import client, span
 
 #: Of a list of vbuckets, people are shown so many entries.
 _SHOWN = 8
@@ -155,6 +156,24 @@ def nothing_to_show(ledger: Ledger, connections: Sequence[ConnectionState]) -> s
     if ledger.streams:
         return f"no stream matches: there {_are(len(ledger.streams), 'stream')} in the capture"
     return "no DCP streams"
+
+
+def by_server(attempts: Iterable[Unanswered]) -> dict[str, list[Unanswered]]:
+    """Return what was not answered, by who did not answer it."""
+    found: dict[str, list[Unanswered]] = {}
+    for each in attempts:
+        found.setdefault(each.dst, []).append(each)
+    return found
+
+
+def not_opened(server: str, attempts: Sequence[Unanswered]) -> str:
+    """Say that a server did not answer SYNs."""
+    hosts = sorted({each.src.rpartition(":")[0] for each in attempts})
+    who = ", ".join(hosts[:_SHOWN]) + (f" and {len(hosts) - _SHOWN:,} more" if len(hosts) > _SHOWN else "")
+    lasting = span(max(each.lasting_ns for each in attempts))
+    return (
+        f"{server}: no answer to the SYN of {counted(len(attempts), 'connection')} of {who}, sent again for {lasting}"
+    )
 
 
 def _are(count: int, noun: str) -> str:

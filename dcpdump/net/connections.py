@@ -47,7 +47,7 @@ class ConnectionsState(NamedTuple):
 class Half:
     """One direction of an open connection, and its other half."""
 
-    __slots__ = ("connection", "direction", "key", "other", "place", "scheduled", "stream")
+    __slots__ = ("connection", "direction", "key", "other", "place", "scheduled", "stream", "syns")
     __deletable__ = ("other",)  # what a compiler has to know
 
     def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:
@@ -58,6 +58,7 @@ class Half:
         self.stream = stream
         self.other = self
         self.scheduled = False  # whether a look at its deadline is due
+        self.syns: tuple[int, ...] = ()  # the times of its SYNs, the first and the last
 
 
 def _direction(half: Half) -> int:
@@ -104,6 +105,19 @@ class Connections:
     def fragmented(self) -> bool:
         """Whether pieces of an IP datagram wait for others."""
         return self._layers.waiting > 0
+
+    @property
+    def unanswered(self) -> list[tuple[Connection, int]]:
+        """The open connections of which SYNs alone were captured, and for how long (ns) they were sent again."""
+        return [
+            (half.connection, half.syns[-1] - half.syns[0])
+            for half in self._recent.values()
+            if half.syns
+            and not half.other.stream.begun
+            and not half.stream.offset
+            and half.stream.last_ack < 0
+            and half.other.stream.last_ack < 0
+        ]
 
     def lives(self, number: int) -> bool:
         """Return whether packets may still be of a connection, by its number."""
@@ -240,6 +254,8 @@ class Connections:
             self._tell(other, other.stream.begin(segment.ack, seen), out)
         elif flags & SYN:
             other.stream.answers = True
+            if seen.ts_ns is not None:
+                half.syns = (*half.syns[:1], seen.ts_ns)
         return half
 
     def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:

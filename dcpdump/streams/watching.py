@@ -4,11 +4,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import End
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
+
+#: Systems send a SYN again after a second.
+_AGAIN_NS = 500_000_000
 
 
 class Ended(NamedTuple):
@@ -20,13 +24,34 @@ class Ended(NamedTuple):
     ts_ns: int | None
 
 
+class Unanswered(NamedTuple):
+    """Who asked whom for a connection, again and again, and got no answer."""
+
+    number: int
+    src: str
+    dst: str
+    lasting_ns: int  #: from the first SYN to the last
+
+
 class Watching(Dissection):
     """A dissection that also keeps how its connections ended, to be taken away by its owner."""
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self.ended: list[Ended] = []
+        self.unanswered: list[Unanswered] = []  #: once the input has ended
         self.most_connections = limits.connections  #: that are to be remembered
+
+    def close_blocks(self) -> "Iterator[list[Part]]":
+        """End the input, and yield the pieces that are left; note which SYNs were not answered.
+
+        A single one may have been answered after the capture; one that is captured twice is not sent again.
+        """
+        for connection, lasting_ns in self._connections.unanswered:
+            if lasting_ns >= _AGAIN_NS:
+                src, dst = map(str, connection.flow)
+                self.unanswered.append(Unanswered(connection.number, src, dst, lasting_ns))
+        yield from super().close_blocks()
 
     def is_over(self, number: int) -> bool:
         """Return whether no frame of a connection can come any more, by its number."""

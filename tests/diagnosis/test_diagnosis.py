@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.captures import Record, pcap
 from tests.support.check_cases import CONSUMER
 from tests.support.console import run
-from tests.support.conversation import LOGIN, OPEN, opening
+from tests.support.conversation import LOGIN, OPEN, opening, packets, said
 from tests.support.diagnoses import objects, rows, written
+from tests.support.packets import ACK, NOON, RST, SYN, TcpTalk, flow
 
 DAY = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
 LIVE = "RX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
@@ -327,3 +329,47 @@ def test_what_was_captured_twice_counts_once(path: Path) -> None:
     (twice,) = (row for row in objects(f"dcpdump diagnose {path} {both}") if row["type"] == "capture")
     assert (twice["frames"], twice["bytes"]) == (once["frames"], once["bytes"])
     assert f" · {once['bytes']:,} B · " in run(f"dcpdump diagnose {path} {both} -q").out
+
+
+def half_open(path: Path, syns: int, *, apart_ns: int = 1_000_000_000, then: int | None = None) -> Path:
+    """Write a healthy connection, and one whose SYN is sent again; ``then``: the flags of what answers it."""
+    asks = TcpTalk(flow("10.0.0.1:40000", "10.0.0.3:11210"), syn=False, start_ns=NOON)
+    for _ in range(syns):
+        asks.write(0, seq=1000, flags=SYN, ack=0)
+        asks.wait(apart_ns)
+    if then is not None:
+        asks.write(1, seq=0, flags=then, ack=1001)
+    healthy = packets(said(opening() + "STREAM vb=5\n" + LIVE))
+    both = sorted([*healthy, *asks.packets], key=lambda each: each.ts_ns or 0)
+    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in both]))
+    return path
+
+
+def test_a_server_that_does_not_answer_is_named(path: Path) -> None:
+    half_open(path, 4)
+    text = "10.0.0.3:11210: no answer to the SYN of 1 connection of 10.0.0.1, sent again for 3 s"
+    (row,) = (row for row in objects(f"dcpdump diagnose {path}") if row["type"] == "unjudged")
+    assert (row["code"], row["text"], row["count"]) == ("syn-not-answered", text, 1)
+    assert f"dcpdump: note: {text}" in run(f"dcpdump conns {path}").err.splitlines()
+    hidden = run(f"dcpdump conns {path} --redact --redact-level full")
+    assert "10.0.0." not in hidden.out + hidden.err
+
+
+@pytest.mark.parametrize(
+    ("syns", "apart_ns", "then", "options"),
+    [
+        (1, 1_000_000_000, None, ""),
+        (2, 1_000, None, ""),
+        (3, 1_000_000_000, RST | ACK, ""),
+        (3, 1_000_000_000, SYN | ACK, ""),
+        (4, 1_000_000_000, None, "--host 10.0.0.2"),
+        (4, 1_000_000_000, None, "--until +1s"),
+    ],
+    ids=["once", "captured twice", "refused", "late", "not wanted", "until"],
+)
+def test_a_syn_that_may_have_been_answered_is_not_said(
+    syns: int, apart_ns: int, then: int | None, options: str, path: Path
+) -> None:
+    half_open(path, syns, apart_ns=apart_ns, then=then)
+    found = objects(f"dcpdump diagnose {path} {options}")
+    assert [row["code"] for row in found if row["type"] == "unjudged" and row["code"] == "syn-not-answered"] == []
