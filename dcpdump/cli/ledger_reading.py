@@ -12,6 +12,7 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
+from dcpdump.batch.until import PacketsUntil
 from dcpdump.capture import Capture
 from dcpdump.cli import tls_notes
 from dcpdump.cli.input_options import InputOptions
@@ -30,7 +31,7 @@ from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting
-from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
+from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
@@ -157,6 +158,7 @@ class LedgerConsumer(Consumer[Part]):
         self.unanswered: list[Unanswered] = []  #: connections to show that were asked for, and not answered
         self._begins_ns: int | None = None  # when the capture begins
         self._last_ns: int | None = None  # when the last packet came
+        self._cut = None if chosen.until is None else PacketsUntil(chosen.until.end)
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
 
     def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
@@ -230,6 +232,8 @@ class LedgerConsumer(Consumer[Part]):
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return how many connections are not in what was found."""
+        if self._cut is not None and self._cut.end_ns is not None and not dissection.balance.packets:
+            yield "dcpdump: note: all packets are later than --until"
         evicted = self.ledger.evicted
         if evicted:
             which = f"{counted(evicted, 'connection')} without a stream, which had ended or were silent for longest"
@@ -237,6 +241,10 @@ class LedgerConsumer(Consumer[Part]):
             yield f"dcpdump: note: to stay within --memory, {which}, {verb} {self.evicted_are}"
 
     # -- as a consumer ----------------------------------------------------------------------------------
+
+    def cut(self, block: Block) -> Block | None:
+        """Return the packets of a block up to the chosen time; None where there are none."""
+        return block if self._cut is None else self._cut.cut(block)
 
     def meet(self, block: Block) -> None:
         """Note when the capture begins, and when its last packet came."""
@@ -246,12 +254,10 @@ class LedgerConsumer(Consumer[Part]):
 
     def take(self, parts: list[Part]) -> bool:
         """Learn all frames; return False: there are never enough."""
-        until = self._feed.until_ns = self._until
         if self._look is not None:
             for part in parts:
                 self._look(part)
-        whole = self.runs and until is None
-        self._learn_all(self._feed.steps(parts) if whole else self._feed.frame_events(parts))
+        self._learn_all(self._feed.steps(parts) if self.runs else self._feed.frame_events(parts))
         for connection in self._feed.evictable(self._lose):
             self._evict(connection)
         return False
@@ -259,7 +265,8 @@ class LedgerConsumer(Consumer[Part]):
     def finish(self) -> None:
         """Learn what has waited for others, and the end; then redact, if that was asked for."""
         self._learn_all(self._feed.rest())
-        self._feed.close(self._last_ns, self._lose)
+        cut_ns = None if self._cut is None else self._cut.end_ns
+        self._feed.close(self._last_ns if cut_ns is None else cut_ns, self._lose)
         self._end()  # before names become hashes
         self.closed = self._closed()
         self.unanswered = self._unanswered()
@@ -268,15 +275,8 @@ class LedgerConsumer(Consumer[Part]):
             self._wanted = self._wanted.settled(self.ledger.connections.values())
             self._hide(self._shown.redactor)
 
-    @property
-    def _until(self) -> int | None:
-        return None if self._wanted.until is None else self._wanted.until.end(self._begins_ns)
-
     def _learn_all(self, steps: Sequence[Step]) -> None:
-        until, learn = self._until, self._learn
-        if until is not None or not self.runs:
-            frames = [frame for step in steps for frame in one_by_one(step)]
-            steps = [frame for frame in frames if until is None or frame.ts_ns is None or frame.ts_ns <= until]
+        learn = self._learn
         for step in steps:
             self.frames += step.frames if isinstance(step, DocumentRun) else 1
             learn(step)

@@ -46,6 +46,10 @@ class Consumer(ABC, Generic[P]):
     def begin(self) -> None:
         """Prepare before the first packet."""
 
+    def cut(self, block: Block) -> Block | None:
+        """Return the packets of a block that count; None where none does."""
+        return block
+
     def meet(self, block: Block) -> None:
         """Read packets before they are dissected."""
 
@@ -203,9 +207,12 @@ class Reading(Generic[P]):
         """Feed the consumer until the input ends; return whether it had enough before."""
         consumer, dissection = self._consumer, self._dissection
         for block in blocks:
-            if block is not None:
-                consumer.meet(block)
-            if (yield from self._take_all(dissection.idle() if block is None else dissection.feed_block(block))):
+            counted = None if block is None else consumer.cut(block)
+            if counted is not None:
+                consumer.meet(counted)
+                if (yield from self._take_all(dissection.feed_block(counted))):
+                    return True
+            elif block is None and (yield from self._take_all(dissection.idle())):
                 return True
             consumer.settle(idle=block is None)
         return False

@@ -87,7 +87,6 @@ class Reporting(Checking):
         """Gather, and learn everything."""
         gathered, wanted = self.gathered, self._wanted
         gathered.since_ns = None if wanted.since is None else wanted.since.at(self.begins_ns)
-        gathered.until_ns = self._until
         gathered.take(parts, self.dissection.gaps)
         return super().take(parts)
 

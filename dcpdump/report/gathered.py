@@ -42,8 +42,7 @@ class Gathered:
         self.frames = KeptFrames()
         self.gaps: list[LostBytes] = []
         self.more_gaps = 0  #: that were not kept
-        self.since_ns: int | None = None  #: what comes before, or after, is not pictured
-        self.until_ns: int | None = None
+        self.since_ns: int | None = None  #: what comes before is not pictured
 
     def take(self, parts: Sequence[Part], gaps: Sequence[Lost]) -> None:
         """Take what a block brought."""
@@ -62,14 +61,9 @@ class Gathered:
 
     def _rows(self, part: Part) -> "np.ndarray[tuple[int], np.dtype[np.int64]] | None":
         """Return the frames that are to be pictured; None: all."""
-        if self.since_ns is None and self.until_ns is None:
+        if self.since_ns is None:
             return None
-        wanted = part.ts_ns != NO_TIME
-        if self.since_ns is not None:
-            wanted &= part.ts_ns >= self.since_ns
-        if self.until_ns is not None:
-            wanted &= part.ts_ns <= self.until_ns
-        return np.flatnonzero(wanted)
+        return np.flatnonzero((part.ts_ns != NO_TIME) & (part.ts_ns >= self.since_ns))
 
     def learnt(self, step: Step, ledger: Ledger) -> None:
         """Take note of what flow control has outstanding after a step that the ledger has learnt."""
@@ -77,5 +71,5 @@ class Gathered:
         if connection is None or connection.window.size is None or not connection.window.complete:
             return
         ts_ns = step.last_ns if isinstance(step, DocumentRun) else step.ts_ns
-        if ts_ns is not None and (self.until_ns is None or ts_ns <= self.until_ns):
+        if ts_ns is not None:
             self.levels.note(step.connection, ts_ns, connection.window.outstanding)

@@ -33,7 +33,6 @@ class Feed:
         self._pending = PendingLosses()
         self._order = Order()
         self._latest = NO_TIME
-        self.until_ns: int | None = None  #: what comes later does not count
         self._crowded = dissection.most_connections  # beyond so many connections some may be evicted
 
     def frame_events(self, parts: Sequence[Part]) -> list[FrameEvent]:
@@ -109,20 +108,14 @@ class Feed:
         """
         self._lose(self.losses, lose)
         self._end()
-        until_ns = self.until_ns
-        self._ledger.close(last_ns if until_ns is None or last_ns is None else min(last_ns, until_ns))
+        self._ledger.close(last_ns)
 
     def _lose(self, losses: Sequence[Lost], lose: Lose | None) -> None:
         for ends, gap in losses:
-            if self._counts(gap.seen.ts_ns):
-                (lose or self._ledger.lose)(ends.connection, ends.direction, gap.length, gap.seen.ts_ns)
+            (lose or self._ledger.lose)(ends.connection, ends.direction, gap.length, gap.seen.ts_ns)
 
     def _end(self) -> None:
         """Have the ledger know which connections ended by now."""
         for ended in self._dissection.ended:
-            if self._counts(ended.ts_ns):
-                self._ledger.end(*ended)
+            self._ledger.end(*ended)
         self._dissection.ended.clear()
-
-    def _counts(self, ts_ns: int | None) -> bool:
-        return self.until_ns is None or ts_ns is None or ts_ns <= self.until_ns
