@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from dcpdump import __version__
+from dcpdump.batch.block import Block
+from dcpdump.batch.part import Part
 from dcpdump.capture import expand
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
@@ -14,6 +16,7 @@ from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rule_totals import RuleTotal, RuleTotals
 from dcpdump.check.rules import BY_NAME, RULES
+from dcpdump.check.succession import Succession
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
@@ -86,7 +89,7 @@ def check(
 
 
 class Checking(LedgerConsumer):
-    """The rules over all frames, and what they find of the connections to show. ``alone``: there is one capture."""
+    """The rules over all frames, and what they find of the connections to show. ``alone``: there is one file."""
 
     closely = True
     evicted_are = "judged by the rules, but not listed"
@@ -103,13 +106,25 @@ class Checking(LedgerConsumer):
     ) -> None:
         super().__init__(chosen, shown, given)
         self._rules = rules
-        self._alone = alone
+        self._succession = None if alone else Succession()
         limit = None if everything else SHOWN
         # What is only counted has no time of its own.
         self._engine = RuleEngine(rules, self.ledger, shown=limit if chosen.since is None else None)
         self._lose = self._engine.lose
         self._fold = Fold(limit)
         self._totals = None if everything else RuleTotals()
+
+    def meet(self, block: Block) -> None:
+        """Note also whether several files are one capture."""
+        super().meet(block)
+        if self._succession is not None:
+            self._succession.meet(block)
+
+    def take(self, parts: list[Part]) -> bool:
+        """Learn all frames."""
+        if self._succession is not None:
+            self._succession.take(parts)
+        return super().take(parts)
 
     def _learn(self, step: Step) -> None:
         self._keep(self._engine.feed_step(step))
@@ -123,10 +138,12 @@ class Checking(LedgerConsumer):
 
     def _evict(self, connection: ConnectionState) -> None:
         self._keep(self._engine.evict(connection))
+        if self._succession is not None:
+            self._succession.forget(connection.number)
         super()._evict(connection)
 
     def _end(self) -> None:
-        self._keep(self._engine.close(alone=self._alone))
+        self._keep(self._engine.close(alone=self._succession is None or self._succession.one))
 
     def _hide(self, redactor: Redactor) -> None:
         super()._hide(redactor)
