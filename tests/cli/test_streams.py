@@ -304,7 +304,7 @@ def test_a_command_that_analyses_says_how_many_frames_it_read(command: str) -> N
 @pytest.mark.parametrize(
     ("command", "frames"),
     [
-        ("streams samples/stopped.pcap --until +5s", "27 of 44 frames read"),
+        ("streams samples/stopped.pcap --until +5s", "27 frames read"),
         ("stats samples/stopped.pcap --vbucket 999", "0 of 44 frames counted"),
         ("stats samples/stopped.pcap --kind request", "31 of 44 frames counted"),
         ("read samples/stopped.pcap", "44 of 44 frames shown"),
