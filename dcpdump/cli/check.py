@@ -9,6 +9,7 @@ import click
 from dcpdump import __version__
 from dcpdump.batch.block import Block
 from dcpdump.batch.part import Part
+from dcpdump.batch.succession import Succession
 from dcpdump.capture import expand
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
@@ -16,7 +17,6 @@ from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rule_totals import RuleTotal, RuleTotals
 from dcpdump.check.rules import BY_NAME, RULES
-from dcpdump.check.succession import Succession
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options

@@ -134,12 +134,18 @@ class _Keeping(Selected):
     ) -> None:
         super().__init__(chosen, side.feed, READ, redactor)
         self._dissection = dissection
-        self._side = side if isinstance(side, CaptureRows) else None
-        if self._side is not None:
-            self._side.acknowledged = dissection.acknowledged
+        self._side = side
+        if isinstance(side, CaptureRows):
+            side.acknowledged = dissection.acknowledged
 
     def take(self, parts: list[Part]) -> bool:
         """Keep the rows that are wanted; return whether there are enough."""
-        if self._side is not None:
-            self._side.lose(self._dissection.gaps)
+        self._side.lose(self._dissection.gaps)
+        if isinstance(self._side, Documents):
+            for part in parts:
+                self._side.losses.look(part)
         return super().take(parts)
+
+    def finish(self) -> None:
+        """Keep what was lost behind all frames."""
+        self._side.lose(self._dissection.gaps)

@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import keys_of
 from dcpdump.batch.part import Part
 from dcpdump.compare.capture_rows import seqnos_of
+from dcpdump.compare.document_losses import CHANGES, DocumentLosses
 from dcpdump.compare.hashing import mixed
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec import find
-from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
 
-_CHANGES = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
 #: What is kept of a change; ``at`` and ``size``: of its key among the keys.
 _ROW = np.dtype(
     [
@@ -36,6 +36,8 @@ _CHANGE = np.dtype([("document", "<u8"), ("change", "<u8"), ("row", "<u4")])
 _ROWS, _KEYS, _FIRST_SHARD = 0, 1, 2  # the streams of the file
 #: Changes are kept in so many parts by the hashes of their documents: memory holds one part of each capture.
 _SHARDS, _SHARD = 64, np.uint64(58)
+#: Rows that are read at a time.
+_READ = 65_536
 
 
 class Document(NamedTuple):
@@ -64,6 +66,7 @@ class Documents:
         self._spill = Spill(folder)
         self._count = self._key_bytes = 0
         self._changes = [0] * _SHARDS
+        self.losses = DocumentLosses()
         self.first_ns: int | None = None
         self.last_ns: int | None = None
 
@@ -81,7 +84,7 @@ class Documents:
         header = part.header
         planned = np.zeros(len(part), bool)
         for group in part.groups:
-            planned[group.rows] = group.plan.message.opcode in _CHANGES
+            planned[group.rows] = group.plan.message.opcode in CHANGES
         chosen = chosen[planned[chosen]]
         if not len(chosen):
             return
@@ -103,6 +106,10 @@ class Documents:
         where = table["word"].astype(np.int64) << 32 | table["collection"].astype(np.int64)
         self._put(table, mixed(_hashes(map(hash, names)), where), b"".join(names))
 
+    def lose(self, gaps: Sequence[Lost]) -> None:
+        """Note what was not captured."""
+        self.losses.lose(gaps)
+
     def settle(self) -> None:
         """Prepare for comparing: all changes are there."""
         self._spill.flush()
@@ -116,6 +123,20 @@ class Documents:
         place = int(found["word"]), int(found["collection"]), key
         change = (int(found[name]) for name in ("seqno", "cas", "value", "opcode", "frame", "connection"))
         return Document(*place, *change)
+
+    def places(self, rows: Array) -> Array:
+        """Return the vbuckets (``word``) and seqnos of rows."""
+        found = np.zeros(len(rows), [("word", "<u2"), ("seqno", "<u8")])
+        order = np.argsort(rows)
+        for at in range(0, self._count, _READ):
+            begin, end = np.searchsorted(rows, (at, at + _READ), sorter=order).tolist()
+            if begin < end:
+                size, stop = _ROW.itemsize, min(at + _READ, self._count)
+                table = np.frombuffer(self._spill.get(_ROWS, at * size, stop * size), _ROW)
+                mine = order[begin:end]
+                found["word"][mine] = table["word"][rows[mine] - at]
+                found["seqno"][mine] = table["seqno"][rows[mine] - at]
+        return found
 
     def against(self, other: "Documents") -> tuple[Array, Array, Array, int]:
         """Return the rows of documents that only this has, only the other has, that differ (both), and how many are

@@ -190,6 +190,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "troubles": (INT, "how many troubles"),
     "type": (TEXT, "which of the rows it is"),
     "unacknowledged_bytes": (INT, "bytes that were not acknowledged"),
+    "unknown": (INT, "how many are not known"),
     "unanswered": (INT, "requests without a response"),
     "value": (TEXT, "the beginning of a value, decompressed, as text"),
     "value_json": (ANY, "JSON of the control plane"),
@@ -217,6 +218,7 @@ _OF_DOCUMENTS = {
     "only_a": "that only A has",
     "only_b": "that only B has",
     "changed": "whose last change differs",
+    "unknown": "of which it cannot be known, as bytes were not captured",
 }
 #: row and key → what the key is there instead.
 OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
@@ -243,6 +245,7 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     **{("diff.documents", name): (INT, f"documents {text}") for name, text in _OF_DOCUMENTS.items()},
     ("diff.total", "connections"): (INT, "how many connections both captures have"),
     ("diff.frame", "cause"): (TEXT, "the code of the evidence"),
+    ("diff.document", "cause"): (TEXT, "lost: it cannot be known whether the document differs"),
     ("way", "p50"): (INT, "microseconds on the way between the captures: half are not above it"),
     ("way", "p99"): (INT, "microseconds on the way: ninety-nine hundredths are not above it"),
     **{(f"diff.{name}", "name"): _MESSAGE for name in ("frame", "changed")},
@@ -296,8 +299,8 @@ ROWS: dict[str, str] = {
     "diff.alone": "type only_in connection src dst frames |",
     "diff.total": "type equal both only_a only_b changed moved connections |",
     "diff.document": """type vbucket collection key | only_in differs last_seqno_a last_seqno_b cas_a cas_b name_a
-        name_b frame other_frame""",
-    "diff.documents": "type equal both only_a only_b changed |",
+        name_b frame other_frame cause why""",
+    "diff.documents": "type equal both only_a only_b changed | unknown",
     "stats.total": "kind frames bytes seconds after_gaps | first last",
     "stats.message": "kind name opcode message_kind frames bytes |",
     "stats.connection": "kind connection src dst frames bytes |",
