@@ -79,7 +79,9 @@ def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
 
 
 def _kinds(found: Statistics) -> list[CountedRow]:
-    return [CountedRow(kind, _kind_name(kind), amount) for kind, amount in found.kinds.items()]
+    """Return the messages, most frequent first, then by opcode: in no order that depends on how the input is cut."""
+    rows = [CountedRow(kind, _kind_name(kind), amount) for kind, amount in found.kinds.items()]
+    return sorted(rows, key=lambda row: (-row.amount.frames, row.key[1], row.key))
 
 
 def _kind_name(kind: Kind) -> str:
@@ -90,7 +92,8 @@ def _kind_name(kind: Kind) -> str:
 
 
 def _ends(found: Statistics) -> list[CountedRow]:
-    return [CountedRow(ends, (ends.connection, ends.direction), amount) for ends, amount in found.ends.items()]
+    rows = [CountedRow(ends, (ends.connection, ends.direction), amount) for ends, amount in found.ends.items()]
+    return sorted(rows, key=lambda row: row.name)
 
 
 def _vbuckets(found: Statistics) -> list[CountedRow]:
@@ -130,14 +133,14 @@ def _total(found: Statistics) -> str:
 
 
 def _messages(found: Statistics, order: Order) -> list[str]:
-    rows = order(sorted(_kinds(found), key=lambda row: -row.amount.frames))
+    rows = order(_kinds(found))
     shares = [100 * row.amount.bytes / max(1, found.total.bytes) for row in rows]
     lines = _aligned([(str(row.name), row.amount) for row in rows])
     return [f"{text} {share:>5.1f} %" for text, share in zip(lines, shares, strict=True)]
 
 
 def _connections(found: Statistics, order: Order) -> list[str]:
-    rows = order(sorted(_ends(found), key=lambda row: row.name))
+    rows = order(_ends(found))
     return _aligned([(f"{ends.connection}  {ends.src} → {ends.dst}", amount) for ends, _, amount in rows])
 
 

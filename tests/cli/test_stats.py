@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from dcpdump.batch.statistics import Distribution, Timeline
 from tests.support.captures import Record, pcap
@@ -95,3 +96,15 @@ def test_time_is_kept_in_few_steps_however_long_it_is() -> None:
     steps = list(line.steps(64))
     assert len(steps) <= 64
     assert sum(amount.frames for _, amount in steps) == 48
+
+
+@pytest.mark.parametrize("form", ["text", "ndjson"])
+def test_rows_stand_in_one_order_however_the_input_is_cut_into_files(form: str, tmp_path: Path) -> None:
+    talk = packets(said(PLAIN + "STREAM vb=5\nRX noop\nTX noop-response{success}\nRX mutation{seqno=1, key=k1}\n"))
+    shown = set()
+    for cut in (0, len(talk) // 3, len(talk) // 2, len(talk) - 2):
+        for name, part in (("1", talk[:cut]), ("2", talk[cut:])):
+            (tmp_path / f"{name}.pcap").write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in part]))
+        shown.add(run(f"dcpdump stats {tmp_path}/1.pcap {tmp_path}/2.pcap -q -f {form}").out)
+        shown.add(run(f"dcpdump stats {tmp_path}/2.pcap {tmp_path}/1.pcap -q -f {form}").out)
+    assert len(shown) == 1
