@@ -87,8 +87,7 @@ class Tracing(LedgerConsumer):
             if matches(Record(0, BLANK, Meaning(key=key), None)):
                 self._keep(record_of(part, row))
         for row in part.records:
-            may = row in part.odd or _DOCUMENT[int(part.header.opcode[row])]
-            record = part.record(row) if may else None
+            record = part.record(row) if _DOCUMENT[int(part.header.opcode[row])] else None
             if record is not None and not record.frame.magic.response and matches(record):
                 self._keep(record)
 

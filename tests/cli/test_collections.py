@@ -183,3 +183,16 @@ def test_a_name_holds_from_the_frame_on_that_said_it(tmp_path: Path) -> None:
     assert (keys(f"read {talk} --collection carts"), keys(f"read {talk} --collection baskets")) == (["a"], ["b"])
     rows = [json.loads(line) for line in run(f"dcpdump read {talk} --opcode mutation -f ndjson -q").out.splitlines()]
     assert [row["collection_name"] for row in rows] == ["shop.carts", "shop.baskets"]
+
+
+def test_a_system_event_that_was_cut_is_no_change_of_a_document(tmp_path: Path) -> None:
+    """All of them are cut behind their keys: the change of the document stays."""
+    path = tmp_path / "cut.pcap"
+    text = TALK.replace("key=#0961}", f"key=#0961, value={'v' * 90}}}").replace("key=carts", "key=carts-of-the-shop")
+    cut = [Record(each.ts_ns or 0, each.data[:115], len(each.data)) for each in packets(said(text))]
+    path.write_bytes(pcap(cut))
+    printed = run(f"dcpdump key '*' {path} -f ndjson -q").out.splitlines()
+    rows = [row for row in map(json.loads, printed) if row["kind"] == "change"]
+    assert [(row["seqno"], row["name"], row["key"]) for row in rows] == [
+        (seqno, "DCP_MUTATION", key) for seqno, key in ((3, "a"), (4, "b"), (8, "late"))
+    ]
