@@ -100,7 +100,8 @@ class RuleEngine:
         if not frame.number % TICKS:
             self._look(frame, connection, evidence)
         if frame.server:
-            self._ask(PUSH, frame, connection, connection.no_stream)
+            if frame.record is None:  # else it was asked for as decoded
+                self._ask(PUSH, frame, connection, connection.no_stream)
         elif frame.response:
             self._answer(frame, connection)
         elif ledger.is_message(connection, frame):

@@ -42,7 +42,7 @@ MARKED = 0x20C  #: a document with a datatype
 DISORDERED = 0x20D  #: an item in an out-of-order snapshot
 COUNTED = 0x20E  #: a message of a stream on a connection with flow control
 PACKED = 0x20F  #: a document with a datatype that is more than JSON
-PUSH = 0x209  #: a message with one of the server's own opcodes
+PUSH = 0x209  #: a message with one of the server's own opcodes that was not decoded
 SKIPPED = 0x210  #: a frame before which captured bytes are that are none
 # What becomes clear only some time after a frame (``check/evidence.py``); rules get it as a ``Delayed``.
 UNASKED = 0x220  #: an answer for which no request came

@@ -40,6 +40,12 @@ def test_a_rule_is_not_tripped_by_its_near_miss(rule: Rule) -> None:
     assert rule.id not in codes(CASES[rule.id].spares)
 
 
+@pytest.mark.parametrize("id", sorted(IDS))
+def test_nothing_is_found_twice_of_one_frame(id: str) -> None:
+    found = [(each.rule.id, each.frame, each.vbucket, each.message) for each in findings(CASES[id].trips)]
+    assert sorted(found, key=str) == sorted(set(found), key=str)
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_a_rule_has_a_page_and_known_suspensions(rule: Rule) -> None:
     assert rule.page.startswith(("It sees ", "Reported "))
