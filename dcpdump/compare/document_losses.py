@@ -25,7 +25,7 @@ class DocumentLosses:
 
     def __init__(self) -> None:
         self._lost: Counter[int] = Counter()  # bytes, by place
-        self._unmeasured: set[int] = set()  # places that lost bytes nobody can count
+        self._unmeasured: set[int] = set()  # places that lost a number of bytes that is not known
         self._carried: set[int] = set()  # place << 16 | vbucket
         self._cut: Counter[int] = Counter()  # changes without a whole key and value, by vbucket
 

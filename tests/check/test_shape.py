@@ -202,3 +202,42 @@ def test_expirations_are_deletions_where_nobody_asked_for_them() -> None:
     for at in range(3, len(captured) - 1):
         assert told(findings_of(captured[at:])) == (missed if at <= opened else [])
         assert told(findings_of(captured[:at] + captured[at + 1 :])) == []
+
+
+def with_xattrs(*pairs: tuple[str, str], body: str = "") -> str:
+    """Return a value with xattrs, as a conversation writes it."""
+    each = [key.encode() + b"\0" + text.encode() + b"\0" for key, text in pairs]
+    block = b"".join(len(pair).to_bytes(4, "big") + pair for pair in each)
+    return "#" + (len(block).to_bytes(4, "big") + block + body.encode()).hex()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "wanted"),
+    [
+        ([("_s", "1"), ("a", '{"x":[1]}'), ("b", '"text"'), ("c", "null")], ""),
+        ([("a", "1"), ("b", "1"), ("a", "2")], "xattr 2 has the key of one before it"),
+        ([("a", "1"), ("", "1")], "xattr 1 has an empty key"),
+        ([("a", "not json")], "the value of xattr 0 is not JSON"),
+        ([("a", "")], "the value of xattr 0 is not JSON"),
+        ([("a", '{"x":1} 2')], "the value of xattr 0 is not JSON"),
+        ([("_s", f'"{"x" * (1024 * 1024 - 10)}"')], ""),
+        ([("_s", f'"{"x" * (1024 * 1024 - 9)}"')], "system xattrs of 1,048,577 bytes"),
+    ],
+)
+def test_xattrs_are_judged_as_a_server_does(pairs: list[tuple[str, str]], wanted: str) -> None:
+    documents = "".join(
+        f"RX mutation{{seqno={seqno}, datatype=5, value={with_xattrs(*pairs, body='{}')}}}\n" for seqno in (1, 2)
+    )
+    found = findings_of(packets(said(opening() + BEGUN + documents), 60_000))
+    status = "E2big" if "bytes" in wanted else "XattrEinval"
+    assert [(each.rule.id, each.message, each.status) for each in found] == [("F5", wanted, status)] * 2 * bool(wanted)
+
+
+@pytest.mark.parametrize("value", ["x", with_xattrs(("a", "1"), body="x")])
+def test_no_receiver_refuses_a_body_that_is_not_json(value: str) -> None:
+    bits = 5 if value.startswith("#") else 1
+    message = f"RX mutation{{seqno=1, datatype={bits}, value={value}}}\n"
+    found = [(each.severity.value, each.status) for each in findings(opening() + BEGUN + message)]
+    assert found == [("suspicious", "")]
+    compressed = "RX mutation{seqno=1, datatype=2, value=#ffffffffff}\n"
+    assert [each.status for each in findings(opening() + BEGUN + compressed)] == ["Einval"]

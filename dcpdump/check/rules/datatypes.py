@@ -1,5 +1,7 @@
 """DCP104 and DCP105: the datatype of a value, and whether the value is what it says."""
 
+from collections.abc import Sequence
+
 from dcpdump.check.rule import DECODED, MARKED, PACKED, SUSPICIOUS, VIOLATION, Broken, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
 from dcpdump.streams.document_run import Close, DocumentRun
@@ -18,6 +20,8 @@ _JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
 _WITH_VALUES = (*DOCUMENTS, PREPARE)
 _SNAPPY = 0x0A  #: of the features of HELLO
 _SYSTEM_XATTRS = 1024 * 1024
+#: What a server counts of an xattr beside key and value: its length, and two zero bytes.
+_AROUND = 6
 
 
 def _all_granted(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
@@ -71,7 +75,7 @@ def _all_as_marked(run: DocumentRun, close: Close, connection: ConnectionState, 
     broken: list[int] = []
     for place, bits, body in close.packed:
         answer = _misread(bits, body, connection) if body else None
-        if isinstance(answer, Remark) and answer.severity is SUSPICIOUS:
+        if answer is not None and answer.severity is SUSPICIOUS:
             broken.append(place)
         elif answer:
             return False
@@ -88,13 +92,12 @@ def _all_as_marked(run: DocumentRun, close: Close, connection: ConnectionState, 
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc, dcp/passive_stream.cc",
     on=(MARKED,),
-    status="Einval",
     spares=_all_as_marked,
 )
-def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a value marked Snappy does not decompress, when the lengths of xattrs do not add up (a server
-    answers XattrEinval), when system xattrs are larger than 1 MiB (E2big), and when a body marked JSON is not JSON
-    (suspicious).
+def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
+    """Reported when a value marked Snappy does not decompress (Einval), when the lengths of xattrs do not add up, a key
+    of them is empty or there twice, or a value of them is not JSON (a server answers XattrEinval), when system xattrs
+    are larger than 1 MiB (E2big), and when a body marked JSON is not JSON (suspicious: no receiver parses it).
     Snappy and JSON only where DCP_OPEN was captured: its flag 0x40 leaves bodies out and keeps their datatype.
 
     The document arrives, and cannot be read.
@@ -106,19 +109,20 @@ def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return None if size <= 0 else _misread(frame.datatype, frame.data[at : at + size], connection)
 
 
-def _misread(bits: int, body: bytes, connection: ConnectionState) -> str | Remark | None:
+def _misread(bits: int, body: bytes, connection: ConnectionState) -> Remark | None:
     """Return why a body is not what its datatype says; None where it is."""
     left_out = leaves_out(connection)
     if bits & _SNAPPY_BIT:
         plain, fault = decompress(body)
         if plain is None:
-            return None if left_out else fault
+            return None if left_out else Remark(fault, status="Einval")
         body = plain
     if bits & _XATTR_BIT:
         pairs, body, fault = split_xattrs(body)
+        fault = fault or _refused(pairs or ())
         if fault:
             return Remark(fault, status="XattrEinval")
-        system = sum(len(key) + len(text) for key, text in pairs or () if key.startswith(b"_"))
+        system = sum(len(key) + len(text) + _AROUND for key, text in pairs or () if key.startswith(b"_"))
         if system > _SYSTEM_XATTRS:
             return Remark(f"system xattrs of {system:,} bytes", status="E2big")
     if bits & _JSON_BIT and body and not left_out:
@@ -126,6 +130,20 @@ def _misread(bits: int, body: bytes, connection: ConnectionState) -> str | Remar
         if fault:
             return Remark(fault, SUSPICIOUS)
     return None
+
+
+def _refused(pairs: Sequence[tuple[bytes, bytes]]) -> str:
+    """Return why a server refuses xattrs whose lengths are right; nothing where it takes them."""
+    seen: set[bytes] = set()
+    for at, (key, text) in enumerate(pairs):
+        if not key:
+            return f"xattr {at} has an empty key"
+        if key in seen:
+            return f"xattr {at} has the key of one before it"
+        seen.add(key)
+        if json_fault(text):
+            return f"the value of xattr {at} is not JSON"
+    return ""
 
 
 RULES = (datatype, value)
