@@ -6,12 +6,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dcpdump.batch.gather import Array
+from dcpdump.batch.gather import Array, records_at
 from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
 from dcpdump.net.no_time import NO_TIME
-from dcpdump.spec.names import JSON
+from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
 from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, frame_events, stream_ids
 from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
@@ -19,7 +19,6 @@ from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.pending_losses import Before
 
 _IN_ORDER = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
-_XATTR = 0x04
 #: Which bit of ``Close.forms`` a layout of deletions sets.
 _FORMS = {"1": 1, "2": 2}
 _NO_LOSSES: Mapping[int, Before] = MappingProxyType({})
@@ -106,8 +105,11 @@ def _plain(part: Part, group: Group) -> Array:
         if field.reserved or field.name == "nmeta":
             plain &= group.column(field.name) == 0
     if opcode == DCP_DELETION:
-        datatype = part.header.datatype[rows]
-        plain &= (datatype & _XATTR > 0) | ((datatype == 0) & (part.header.value[rows] == 0))
+        header = part.header
+        at = np.minimum(part.start[rows] + header.key_at[rows] + header.key[rows], max(0, len(part.data) - 4))
+        xattrs = records_at(part.view, np.dtype(">u4"), at).astype(np.int64) + 4
+        size = np.where(header.datatype[rows] & (XATTR | SNAPPY) == XATTR, xattrs, 0)
+        plain &= ((header.datatype[rows] == 0) | (size > 0)) & (header.value[rows] == size)
         plain &= group.plan.layout.version in _FORMS
     return plain
 

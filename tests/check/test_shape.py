@@ -1,5 +1,6 @@
 """What a single message holds, as check judges it: sections, datatypes and values, by what the two ends agreed on."""
 
+import cramjam
 import pytest
 
 from dcpdump.check.finding import Finding
@@ -211,6 +212,11 @@ def with_xattrs(*pairs: tuple[str, str], body: str = "") -> str:
     return "#" + (len(block).to_bytes(4, "big") + block + body.encode()).hex()
 
 
+def compressed(value: str) -> str:
+    """Return a value as it is written, compressed."""
+    return "#" + bytes(cramjam.snappy.compress_raw(bytes.fromhex(value[1:]))).hex()
+
+
 @pytest.mark.parametrize(
     ("pairs", "wanted"),
     [
@@ -231,6 +237,29 @@ def test_xattrs_are_judged_as_a_server_does(pairs: list[tuple[str, str]], wanted
     found = findings_of(packets(said(opening() + BEGUN + documents), 60_000))
     status = "E2big" if "bytes" in wanted else "XattrEinval"
     assert [(each.rule.id, each.message, each.status) for each in found] == [("F5", wanted, status)] * 2 * bool(wanted)
+
+
+X = ("_s", "1")
+
+
+@pytest.mark.parametrize("name", ["deletion", "expiration"])
+@pytest.mark.parametrize(
+    ("datatype", "value", "size"),
+    [
+        (0, "", 0),
+        (0, "raw", 3),
+        (4, with_xattrs(X), 0),
+        (4, with_xattrs(X, body="body"), 4),
+        (5, with_xattrs(X, body='{"x":1}'), 7),
+        (6, compressed(with_xattrs(X)), 0),
+        (6, compressed(with_xattrs(X, body="body")), 4),
+    ],
+)
+def test_a_deletion_has_no_body_but_xattrs(name: str, datatype: int, value: str, size: int) -> None:
+    begun = opening(0x25 if name == "expiration" else 0x05, controls="enable_expiry_opcode=true") + BEGUN
+    wanted = [f"F3 suspicious: {name.upper()} has a body of {size} bytes"] * bool(size)
+    for before in ("", "RX mutation{seqno=1}\n"):
+        assert shapes(f"{begun}{before}RX {name}{{seqno=2, datatype={datatype}, value={value}}}\n") == wanted
 
 
 @pytest.mark.parametrize("value", ["x", with_xattrs(("a", "1"), body="x")])

@@ -50,7 +50,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
-from dcpdump.wire.value import RESERVED_IDS, read_prefix
+from dcpdump.wire.value import RESERVED_IDS, decompress, read_prefix, split_xattrs
 
 _JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
 _WITH_VALUES = (*DOCUMENTS, PREPARE)
@@ -110,8 +110,8 @@ def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     lacks one that must; a value of another length than its fields need; a PREPARE without CAS; a datatype on a message
     without a document; flags, states or levels that mean nothing or exclude each other; and when STREAM_REQ, DELETION,
     EXPIRATION or the value of DCP_OPEN is of a form that HELLO, DCP_OPEN and controls did not agree on. Suspicious
-    only: layouts and flags of old prototypes and previews, reasons of STREAM_END that mean nothing, and deletions with
-    a body.
+    only: layouts and flags of old prototypes and previews, reasons of STREAM_END that mean nothing, and deletions
+    and expirations with a body.
 
     A server refuses such a request with Einval; a client reads fields from the wrong places.
 
@@ -129,9 +129,20 @@ def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         unchecked |= frame.opcode == CACHED and frame.value_length >= _LEAST_RECORD  # at those a consumer disconnects
         status = "" if unchecked else "Einval"
         return Remark(f"{name(frame.opcode)}{text}", severity, status)
-    if frame.opcode == DELETION and frame.value_length and not frame.datatype & _XATTR_BIT and not frame.get("nmeta"):
-        return Remark(f"DELETION has a body of {frame.value_length} bytes", SUSPICIOUS)
-    return None
+    body = _body_size(frame) if frame.opcode in (DELETION, EXPIRATION) else 0
+    return Remark(f"{name(frame.opcode)} has a body of {body} bytes", SUSPICIOUS) if body else None
+
+
+def _body_size(frame: FrameEvent) -> int:
+    """Return how many bytes a value has behind its xattrs; 0 where those cannot be read, which another rule reports."""
+    size = max(0, frame.value_length - (frame.get("nmeta") or 0))
+    if not size or not frame.datatype & _XATTR_BIT:
+        return size
+    value = frame.data[frame.value_at : frame.value_at + size]
+    plain = decompress(value)[0] if frame.datatype & _SNAPPY_BIT else None
+    # Under flag 0x40 the bit may be that of what was left out.
+    _, body, fault = split_xattrs(value if plain is None else plain)
+    return 0 if fault else len(body)
 
 
 def _refused(frame: FrameEvent, connection: ConnectionState) -> tuple[str, Severity | None]:
