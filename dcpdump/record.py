@@ -78,10 +78,10 @@ class Record:
 
     @property
     def latency_ns(self) -> int | None:
-        """Return the time from the request to this response; None where either has no time."""
+        """Return the time from the request to this response; None where either has none, or the clock went back."""
         ts = self.frame.raw.where.ts_ns
         asked = self.request.ts_ns if self.request else None
-        return None if ts is None or asked is None else ts - asked
+        return None if ts is None or asked is None or ts < asked else ts - asked
 
 
 def seqnos(frame: Frame) -> Iterator[int]:

@@ -87,7 +87,8 @@ def evidence_of(consumer: Checking, idle_ns: int = IDLE_NS) -> Evidence:
         consumer.dissection.tally,
         consumer.dissection.balance,
         [capture.health for capture in consumer.captures],
-        consumer.begins_ns,
+        consumer.times.first_ns,
+        consumer.times.last_ns,
         consumer.unanswered,
     )
 

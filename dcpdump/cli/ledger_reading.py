@@ -12,6 +12,7 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
+from dcpdump.batch.time_span import TimeSpan
 from dcpdump.batch.until import PacketsUntil
 from dcpdump.capture import Capture
 from dcpdump.cli import tls_notes
@@ -39,6 +40,7 @@ from dcpdump.streams.roles import PORTS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Unanswered, Watching
+from dcpdump.streams.wording import span
 from dcpdump.wire.value import Meaning
 from dcpdump.zone import UTC, Zone
 
@@ -158,6 +160,7 @@ class LedgerConsumer(Consumer[Part]):
         self.unanswered: list[Unanswered] = []  #: connections to show that were asked for, and not answered
         self._begins_ns: int | None = None  # when the capture begins
         self._last_ns: int | None = None  # when the last packet came
+        self.times = TimeSpan()  #: of the packets
         self._cut = None if chosen.until is None else PacketsUntil(chosen.until.end)
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
 
@@ -168,7 +171,7 @@ class LedgerConsumer(Consumer[Part]):
         reading = Reading(CaptureSource(self.captures), self.dissection, self, sink)
         reading.analyse()
         if self._shown.format == "text":
-            times = writing_times(self._wanted.zone, self._begins_ns, self._last_ns)
+            times = writing_times(self._wanted.zone, self.times.first_ns, self.times.last_ns)
             click.get_current_context().with_resource(times)
         return reading
 
@@ -234,6 +237,10 @@ class LedgerConsumer(Consumer[Part]):
         """Return how many connections are not in what was found."""
         if self._cut is not None and self._cut.end_ns is not None and not dissection.balance.packets:
             yield "dcpdump: note: all packets are later than --until"
+        times = self.times
+        if times.back is not None:
+            where = f"packet {times.back.packet:,} of {times.back.file}"
+            yield f"dcpdump: note: the clock goes back: {where} is {span(times.back_ns)} before the one ahead of it"
         evicted = self.ledger.evicted
         if evicted:
             which = f"{counted(evicted, 'connection')} without a stream, which had ended or were silent for longest"
@@ -251,6 +258,7 @@ class LedgerConsumer(Consumer[Part]):
         if self._begins_ns is None:
             self._begins_ns = block.begins_ns
         self._last_ns = block.where(-1).ts_ns
+        self.times.meet(block)
 
     def take(self, parts: list[Part]) -> bool:
         """Learn all frames; return False: there are never enough."""

@@ -29,12 +29,18 @@ class Evidence:
     tally: Tally
     counters: Counters
     health: Sequence[Health]  #: of each capture
-    begins_ns: int | None  #: the time of the first packet
+    begins_ns: int | None  #: the earliest time of a packet
+    ends_ns: int | None  #: the latest
     unanswered: Sequence[Unanswered] = ()  #: SYNs without an answer, of which no connection came
 
     @property
+    def last_ns(self) -> int | None:
+        """When the input ends: at the latest packet, or, where it was cut, later."""
+        return max((each for each in (self.now_ns, self.ends_ns) if each is not None), default=None)
+
+    @property
     def now_ns(self) -> int | None:
-        """The time of the last packet."""
+        """The time of the last packet, by which streams are judged."""
         return self.ledger.last_ns
 
     @property

@@ -66,7 +66,7 @@ def _holds(evidence: Evidence, names: str, width: int | None) -> Iterator[Line]:
     lost = sum(sum(each.lost_bytes) for each in ledger.connections.values())
     losses = sum(sum(each.losses) for each in ledger.connections.values())
     words = [
-        between(evidence.begins_ns, evidence.now_ns),
+        between(evidence.begins_ns, evidence.last_ns),
         counted(ledger.frames, "frame"),
         f"{evidence.frame_bytes:,} B",
         counted(len(ledger.connections), "connection"),
@@ -142,7 +142,7 @@ def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Ite
             "type": "capture",
             "captures": list(captures),
             "first": None if evidence.begins_ns is None else iso_time(evidence.begins_ns),
-            "last": None if evidence.now_ns is None else iso_time(evidence.now_ns),
+            "last": None if evidence.last_ns is None else iso_time(evidence.last_ns),
             "packets": evidence.counters.packets,
             "frames": evidence.ledger.frames,
             "bytes": evidence.frame_bytes,

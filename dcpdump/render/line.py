@@ -32,8 +32,8 @@ def lines(record: Record, value_bytes: int | None, when: str = "") -> list[Line]
     parts += [side, _message(record)]
     if record.frame.raw.gap_before:
         parts.append(f"[after {record.frame.raw.gap_before:,} bytes lost or skipped]")
-    if record.latency_ns is not None and record.request is not None:
-        parts.append(f"[answers #{record.request.frame} after {record.latency_ns / 1000:,.0f} us]")
+    if record.request is not None:
+        parts.append(f"[{answers(record.request.frame, record.latency_ns)}]")
     if record.problems:
         parts.append("! " + "; ".join(safe(problem.text) for problem in record.problems))
     return [Line(LineKind.PROBLEM if record.problems else LineKind.FIELD, " ".join(parts))]
@@ -54,6 +54,12 @@ def _message(record: Record) -> str:
     frame = record.frame
     name = message_name(frame.message, frame.header.opcode, response=frame.magic.response)
     return f"{name}{{{', '.join(message_words(record))}}}"
+
+
+def answers(request: int, latency_ns: int | None) -> str:
+    """Return which request a frame answers, and after what time, where that is known."""
+    after = "" if latency_ns is None else f" after {latency_ns / 1000:,.0f} us"
+    return f"answers #{request}{after}"
 
 
 def message_name(message: Message, opcode: int, *, response: bool) -> str:

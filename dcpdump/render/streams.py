@@ -221,7 +221,7 @@ def _request(request: Request, names: Names | None) -> Json:
         "status_name": None if request.status is None else STATUS.names.get(request.status),
         "rollback_seqno": request.rollback_seqno,
     }
-    if request.ts_ns is not None and request.answered_ns is not None:
+    if request.ts_ns is not None and request.answered_ns is not None and request.answered_ns >= request.ts_ns:
         out["latency_us"] = (request.answered_ns - request.ts_ns) // 1000
     return {name: value for name, value in out.items() if value is not None}
 

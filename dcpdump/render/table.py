@@ -6,6 +6,7 @@ from typing import NamedTuple
 from dcpdump.escape import safe
 from dcpdump.record import Record
 from dcpdump.render.byte_span import span
+from dcpdump.render.line import answers
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.value_note import state_of, value_note
 from dcpdump.spec.field import Blob, Field, Names
@@ -52,8 +53,8 @@ def place(record: Record, when: str, *, file: bool = False) -> Line:
     parts += [f"{record.src} → {record.dst}", f"connection {record.connection}", f"packet {raw.where.packet}"]
     if file:
         parts.append(f"file {safe(raw.where.file)}")
-    if record.request is not None and record.latency_ns is not None:
-        parts.append(f"answers #{record.request.frame} after {record.latency_ns / 1000:,.0f} us")
+    if record.request is not None:
+        parts.append(answers(record.request.frame, record.latency_ns))
     if raw.gap_before:
         parts.append(f"after {raw.gap_before:,} bytes lost or skipped")
     if raw.confidence:
