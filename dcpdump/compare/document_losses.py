@@ -27,7 +27,7 @@ class DocumentLosses:
         self._lost: Counter[int] = Counter()  # bytes, by place
         self._unmeasured: set[int] = set()  # places that lost a number of bytes that is not known
         self._carried: set[int] = set()  # place << 16 | vbucket
-        self._cut: Counter[int] = Counter()  # changes without a whole key and value, by vbucket
+        self._cut: Counter[int] = Counter()  # changes that cannot be compared, as they are not whole, by vbucket
 
     def look(self, part: Part) -> None:
         """Note which vbuckets a part's directions carry, and its changes that are not whole."""
@@ -64,17 +64,17 @@ class DocumentLosses:
         return found
 
     def text(self, vbucket: int) -> str:
-        """Return what the capture lacks of a vbucket that is doubtful."""
+        """Return what the capture lacks of a vbucket that is doubtful, behind its name."""
         vbuckets, carriers = self._columns
         mine = set(carriers[vbuckets == vbucket].tolist())
         lossy = (self._unmeasured | set(self._lost)) & mine if mine else self._unmeasured | set(self._lost)
         parts = []
         if lossy & self._unmeasured:
-            parts.append("an unknown number of bytes")
+            parts.append("lacks an unknown number of bytes")
         elif lossy:
-            parts.append(counted(sum(self._lost[place] for place in lossy), "byte"))
+            parts.append(f"lacks {counted(sum(self._lost[place] for place in lossy), 'byte')}")
         if self._cut[vbucket]:
-            parts.append(f"parts of {counted(self._cut[vbucket], 'change')}")
+            parts.append(f"has {counted(self._cut[vbucket], 'change')} that cannot be compared")
         return " and ".join(parts)
 
     @cached_property

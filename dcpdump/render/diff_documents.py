@@ -86,7 +86,7 @@ class DocumentRows:
         """Return why it cannot be known whether a document differs."""
         one = _one(a, b)
         name, side = ("A", self._a) if a is None or (b is not None and a.seqno < b.seqno) else ("B", self._b)
-        return f"cannot be known: {name}'s capture lacks {side.losses.text(one.vbucket)}"
+        return f"cannot be known: {name}'s capture {side.losses.text(one.vbucket)}"
 
     def _cells(self, a: Document | None, b: Document | None, known: bool) -> tuple[str, ...]:
         one = _one(a, b)

@@ -50,6 +50,11 @@ def test_keys_that_the_snaplen_cut_are_not_missing(tmp_path: Path) -> None:
     cut = [each._replace(data=each.data[:109], wire_length=len(each.data)) for each in whole]
     printed = compared(tmp_path, whole, cut, "")
     assert printed.code == 4
+    why = {row["why"] for row in rows(compared(tmp_path, whole, cut), "document")}
+    assert why == {
+        "cannot be known: B's capture lacks 34 bytes and has 8 changes that cannot be compared",
+        "cannot be known: B's capture lacks 16 bytes and has 4 changes that cannot be compared",
+    }
     assert printed.out.splitlines()[-1] == (
         "documents by their last change: 0 documents equal, 0 changed, 0 only in A, 0 only in B, "
         "10 not known, as bytes were not captured"
