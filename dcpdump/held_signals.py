@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 #: The signals that end a run.
-ENDING = (signal.SIGINT, signal.SIGTERM)
+ENDING = tuple(number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP"))
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from dcpdump.filter import FilterError
 
 #: Turns a second, at most; in between keys are taken.
 _TURNS = 20
-UNUSABLE, TERMINATED, INTERRUPTED, BUG = 3, 143, 130, 70
+UNUSABLE, TERMINATED, HUNG_UP, INTERRUPTED, BUG = 3, 143, 129, 130, 70
 
 
 class BrowseApp(App[int]):
@@ -66,8 +66,9 @@ class BrowseApp(App[int]):
         """Begin to take turns."""
         self.set_interval(1 / _TURNS, self._turn)
         loop = asyncio.get_running_loop()
-        for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, INTERRUPTED)):
-            loop.add_signal_handler(number, partial(self.exit, status))
+        for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, HUNG_UP), (signal.SIGINT, INTERRUPTED)):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+                loop.add_signal_handler(number, partial(self.exit, status))
         if self.opened.frames.index.descriptor is not None:
             loop.add_reader(self.opened.frames.index.descriptor, self._arrived)
         self.main.list.follows = self.opened.follows

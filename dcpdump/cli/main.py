@@ -25,7 +25,7 @@ from dcpdump.cli.config import config_path, defaults, sections
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.cli.pager import NO_PAGER
-from dcpdump.cli.signals import EndedAtOnce, Terminated, clean_up, end_at_signals, raise_at_signals, raised
+from dcpdump.cli.signals import EndedAtOnce, Terminated, clean_up, end_at_signals, hung_up, raise_at_signals, raised
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
@@ -81,6 +81,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "Learn more": ("help",),
 }
 
+_BROKEN_OFF = (code.INTERRUPTED, code.TERMINATED, code.HUNG_UP)
 _SPARK = "pipeline"  #: the command that may run Spark, which needs pandas
 _BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
 
@@ -233,10 +234,16 @@ def run(arguments: list[str] | None = None) -> NoReturn:
         status = outcome(words)
     except BrokenPipeError:  # of standard error, while an error was reported
         status = code.PIPE_CLOSED
+    except OSError:
+        if not hung_up():
+            raise
+        status = code.HUNG_UP
     except EndedAtOnce as ended:
         clean_up()
         os._exit(ended.status)  # freeing the objects of a large input takes seconds
-    if status in (code.INTERRUPTED, code.TERMINATED):
+    if hung_up() and status == code.UNWRITABLE:
+        status = code.HUNG_UP  # the terminal is gone that was to be written to
+    if status in _BROKEN_OFF:
         clean_up()
     end_at_signals()
     for stream in streams:
@@ -254,7 +261,7 @@ def _finished(stream: TextIOWrapper, status: int) -> int:
     Otherwise the interpreter's own flush at exit would complain, or wait.
     """
     try:
-        if status not in (code.PIPE_CLOSED, code.INTERRUPTED, code.TERMINATED):
+        if status not in (code.PIPE_CLOSED, *_BROKEN_OFF):
             stream.flush()
             return status
     except BrokenPipeError:
@@ -274,8 +281,8 @@ def outcome(words: list[str]) -> int:
         return code.PIPE_CLOSED
     except (KeyboardInterrupt, click.Abort):
         return code.INTERRUPTED
-    except Terminated:
-        return code.TERMINATED
+    except Terminated as ended:
+        return ended.status
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
         return code.USAGE

@@ -9,11 +9,18 @@ from typing import Any, NoReturn
 from dcpdump.cli import exit as code
 
 _raised: int | None = None
+_hung_up = False
 _STATUS = {signal.SIGINT: code.INTERRUPTED, signal.SIGTERM: code.TERMINATED}
+if hasattr(signal, "SIGHUP"):  # not on Windows
+    _STATUS[signal.SIGHUP] = code.HUNG_UP
 
 
 class Terminated(BaseException):
-    """SIGTERM was received."""
+    """SIGTERM was received, or SIGHUP. ``status``: the exit code."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
 
 
 class EndedAtOnce(BaseException):
@@ -36,7 +43,7 @@ class Stop:
         self._before: list[dict[signal.Signals, Any]] = []
 
     def __enter__(self) -> "Stop":
-        self._before.append({number: signal.signal(number, self._receive) for number in _STATUS})
+        self._before.append({number: signal.signal(number, self._receive) for number in _heeded()})
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,6 +90,17 @@ def _set_handlers(handler: "Callable[[int, FrameType | None], object] | signal.H
             signal.signal(number, handler)
 
 
+def _heeded() -> list[signal.Signals]:
+    """Return the signals that may end a run; not SIGHUP where whoever started it has it ignored, as nohup does."""
+    ignored = {number for number in _STATUS if signal.getsignal(number) == signal.SIG_IGN}
+    return [number for number in _STATUS if number in (signal.SIGINT, signal.SIGTERM) or number not in ignored]
+
+
+def hung_up() -> bool:
+    """Return whether the terminal was closed: nothing more can be written to it."""
+    return _hung_up
+
+
 def raised() -> int | None:
     """Return the exit code of the signal that raised an exception; None where none did.
 
@@ -94,13 +112,18 @@ def raised() -> int | None:
 def _raise(number: int, _: FrameType | None) -> NoReturn:
     global _raised
     _raised = _next_ends_all(number)
-    raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(_raised)
 
 
 def _next_ends_all(number: int) -> int:
-    for each in _STATUS:
+    global _hung_up
+    for each in _heeded():
         signal.signal(each, _end)
-    return _STATUS[signal.Signals(number)]
+    status = _STATUS[signal.Signals(number)]
+    if status == code.HUNG_UP:
+        _hung_up = True
+        signal.signal(number, signal.SIG_IGN)  # the system sends it, and so does the shell: nobody insists
+    return status
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

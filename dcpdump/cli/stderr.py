@@ -1,5 +1,6 @@
 """Write on standard error. All of it goes through ``note``, and is safe to show on a terminal."""
 
+import errno
 import shutil
 import sys
 import textwrap
@@ -17,7 +18,17 @@ def note(text: str) -> None:
     if sys.stderr is not None:
         clear_status()
         for line in _folded(safe(text)):
-            sys.stderr.write(f"{line}\n")
+            _write(f"{line}\n")
+
+
+def _write(text: str) -> None:
+    """Write on standard error, and show it now. Where its terminal was closed nobody is told, and that is no error."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
 
 
 def _folded(text: str) -> list[str]:
@@ -46,23 +57,21 @@ def status(text: str) -> None:
     """Show progress on the terminal's last line, and replace what is there."""
     if sys.stderr is not None:
         shown = safe(text)
-        sys.stderr.write(f"\r{shown:<{_status[0]}}")
-        sys.stderr.flush()
+        _write(f"\r{shown:<{_status[0]}}")
         _status[0] = len(shown)
 
 
 def clear_status() -> None:
     """Remove progress from the terminal."""
     if _status[0] and sys.stderr is not None:
-        sys.stderr.write(f"\r{' ' * _status[0]}\r")
-        sys.stderr.flush()
+        _write(f"\r{' ' * _status[0]}\r")
         _status[0] = 0
 
 
 def end_line() -> None:
     """End the line on which a terminal has shown the ^C that was typed."""
     if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write("\n")
+        _write("\n")
 
 
 def trace(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:

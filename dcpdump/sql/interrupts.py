@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dcpdump.forked_worker import started
+from dcpdump.held_signals import ENDING
 
-_ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
+_ENDING = frozenset(ENDING)
 _AGAIN_S = 0.05
 
 

@@ -186,7 +186,7 @@ def test_without_colours_signs_and_inverse_are_left(
     assert b"7" in rendered
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_restores_the_terminal(
     number: signal.Signals, status: int, tmp_path: Path, terminals: list[Terminal]
 ) -> None:

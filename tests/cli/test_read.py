@@ -153,7 +153,7 @@ def test_a_reader_that_goes_away_ends_it_silently() -> None:
         assert process.wait(20) == 141
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_it_with_what_was_done_so_far(number: signal.Signals, code: int) -> None:
     command = [*DCPDUMP, "read", "-", "-f", "line"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -1,20 +1,24 @@
 """Signals that end a run, in whatever state it is: while it starts, reads, waits for others and closes."""
 
+import fcntl
 import os
 import pty
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from dcpdump.held_signals import signals_held
-from tests.support.live import PATIENCE, ROOT, children_of, wait_for, wait_until_idle
+from tests.support.console import run
+from tests.support.live import PATIENCE, ROOT, children_of, fed, wait_for, wait_until_idle
 
-NUMBERS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+NUMBERS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 #: Runs the program, which is sent a signal when it begins to import a module.
 _SIGNALLED_AT_IMPORT = """
@@ -149,3 +153,48 @@ def test_ctrl_c_is_for_the_pager_however_often() -> None:
         assert children_of(process.pid) == [pager]
         os.kill(pager, signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
+
+
+def test_a_terminal_that_is_closed_leaves_nothing_unfinished(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    words = ["read", "-", "-o", str(tmp_path / "out")]
+    data = Path("samples/replica.pcap").read_bytes()[:3000]
+    with fed(words, data, stdout=theirs, stderr=theirs, preexec_fn=partial(_control, theirs)) as process:
+        os.close(theirs)
+        wait_for(lambda: len(os.listdir(tmp_path)) == 1)
+        os.close(ours)
+        assert (process.wait(PATIENCE), os.listdir(tmp_path)) == (129, [])
+
+
+def test_an_analysis_whose_terminal_is_closed_writes_the_file_that_it_was_to_write(tmp_path: Path) -> None:
+    data, out = Path("samples/replica.pcap").read_bytes(), tmp_path / "streams.txt"
+    ours, theirs = pty.openpty()
+    with fed(["streams", "-", "-o", str(out)], data, stderr=theirs, preexec_fn=partial(_control, theirs)) as process:
+        os.close(theirs)
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)  # as the shell does, beside the system
+        assert process.wait(PATIENCE) == 129
+    assert out.read_text("utf-8") == run("dcpdump streams -", data).out
+
+
+@pytest.mark.parametrize("command", ["read", "streams"])
+def test_a_terminal_that_is_closed_does_not_end_what_was_started_with_nohup(command: str) -> None:
+    data = Path("samples/replica.pcap").read_bytes()
+    with fed([command, "-"], data, preexec_fn=_ignore_hang_ups) as process:
+        process.send_signal(signal.SIGHUP)
+        wait_until_idle(process.pid)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out.decode()) == (143, run(f"dcpdump {command} -", data).out)
+
+
+def _control(terminal: int) -> None:
+    """Have a terminal be that of this process, which is then told when it is closed."""
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+def _ignore_hang_ups() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -154,8 +154,8 @@ def test_a_duration_ends_it(net: Network) -> None:
 
 
 @pytest.mark.parametrize("command", ["sniff", "top"])
-def test_sigterm_is_no_usual_end(net: Network, command: str) -> None:
-    for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 143)):
+def test_a_signal_but_ctrl_c_is_no_usual_end(net: Network, command: str) -> None:
+    for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
         with ended(net.start(sys.executable, "-m", "dcpdump", command, "-i", "lo", "-f", "ndjson")) as process:
             assert process.stderr is not None
             assert process.stderr.readline().startswith("capturing on lo")

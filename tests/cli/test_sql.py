@@ -333,7 +333,7 @@ def spent(pid: int) -> float:
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_a_query_and_leaves_nothing(number: int, code: int, tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, "-m", "dcpdump", "sql", ENDLESS, REPLICA, "-o", str(tmp_path / "out"), "-f", "csv"]
