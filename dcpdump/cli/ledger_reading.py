@@ -170,7 +170,7 @@ class LedgerConsumer(Consumer[Part]):
         self.ledger.alone = len(self.captures) == 1
         reading = Reading(CaptureSource(self.captures), self.dissection, self, sink)
         reading.analyse()
-        if self._shown.format == "text":
+        if self._shown.format in ("text", "html"):  # what people read
             times = writing_times(self._wanted.zone, self.times.first_ns, self.times.last_ns)
             click.get_current_context().with_resource(times)
         return reading

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from dcpdump.clock import clock_in_use
 from dcpdump.iso_time import iso_time
 
 _SECOND = 1_000_000_000
@@ -43,7 +44,8 @@ class TimeAxis(NamedTuple):
     def ticks(self) -> list[Tick]:
         """Return the beginning, some round times, and the end."""
         step = next((each for each in _STEPS if self.length / each <= _MOST), _STEPS[-1] * 10)
-        first = -(-self.first_ns // step) * step
+        ahead = clock_in_use().zone.offset_ns(self.first_ns)  # midnight is a round time, wherever that is
+        first = -(-(self.first_ns + ahead) // step) * step - ahead
         round_ones = [Tick(self.place(ts), self.label(ts, step)) for ts in range(first, self.last_ns, step)]
         ends = [Tick(0.0, self.label(self.first_ns, step)), Tick(1.0, self.label(self.last_ns, step))]
         apart = _LETTER * 1.5 * len(ends[0].label)
@@ -51,7 +53,7 @@ class TimeAxis(NamedTuple):
 
     def label(self, ts_ns: int, step: int = _SECOND) -> str:
         """Return a time as it is written at the axis: with the date above a day, with fractions of short ones."""
-        iso = iso_time(ts_ns)
+        iso = _shown(ts_ns)
         if "T" not in iso:
             return iso
         if self.length > _DAY:
@@ -60,10 +62,33 @@ class TimeAxis(NamedTuple):
             return iso[11:19]
         return iso[11:23] if step >= 1_000_000 else iso[11:26]
 
+    def offsets(self) -> list[tuple[int, int]]:
+        """Return how far (ns) clocks are ahead of UTC, and since when: the first, and each change."""
+        zone, at = clock_in_use().zone, self.first_ns
+        found = [(at, zone.offset_ns(at))]
+        while at < self.last_ns:
+            low, at = at, min(self.last_ns, at + 30 * _DAY)
+            ahead, high = zone.offset_ns(at), at
+            if ahead != found[-1][1]:
+                while high - low > 1_000_000:
+                    middle = (low + high) // 2
+                    low, high = (low, middle) if zone.offset_ns(middle) == ahead else (middle, high)
+                found.append((high, ahead))
+        return found
+
+
+def zone_name(ts_ns: int) -> str:
+    """Return what the clocks show then: ``UTC``, ``UTC+02:00``."""
+    return f"UTC{clock_in_use().zone.suffix(ts_ns).replace('Z', '')}"
+
 
 def day(ts_ns: int) -> str:
     """Return the date of a time."""
-    return iso_time(ts_ns)[:10]
+    return _shown(ts_ns)[:10]
+
+
+def _shown(ts_ns: int) -> str:
+    return iso_time(clock_in_use().zone.shown(ts_ns))
 
 
 def steps(times: TimeAxis, count: int) -> Iterator[int]:

@@ -10,7 +10,8 @@
 
   const pad = (number, digits) => String(number).padStart(digits, "0");
   const clock = (place) => {
-    const at = new Date(data.first + place * span), seen = (to - from) * span;
+    const ms = data.first + place * span, seen = (to - from) * span;
+    const at = new Date(ms + data.ahead.filter(([since]) => since <= ms || since === data.first).pop()[1]);
     const time = [at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds()].map((n) => pad(n, 2)).join(":");
     const day = span > 864e5 ? `${pad(at.getUTCMonth() + 1, 2)}-${pad(at.getUTCDate(), 2)} ` : "";
     return day + (seen < 10000 ? `${time}.${pad(at.getUTCMilliseconds(), 3)}` : time);

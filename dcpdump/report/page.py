@@ -12,7 +12,7 @@ from dcpdump import __version__
 from dcpdump.check.rule import Severity
 from dcpdump.plural import counted
 from dcpdump.report import dialogues, flow, frame_pages, latency, messages, timeline, vbuckets, verdict
-from dcpdump.report.axis import day, size
+from dcpdump.report.axis import day, size, zone_name
 from dcpdump.report.context import Context
 from dcpdump.report.findings import findings
 from dcpdump.report.html import Markup, element
@@ -156,7 +156,9 @@ def _facts(context: Context) -> Iterator[str]:
         begin, end = day(times.first_ns), day(times.last_ns)
         until = times.label(times.last_ns) if begin == end or times.length > 86_400 * 10**9 else end
         start = times.label(times.first_ns)
-        yield f"{begin} {start} – {until} UTC ({span(times.length)})"
+        first_zone, zone = zone_name(times.first_ns), zone_name(times.last_ns)
+        changed = f" {first_zone}" if first_zone != zone else ""
+        yield f"{begin} {start}{changed} – {until} {zone} ({span(times.length)})"
     yield f"{counted(evidence.ledger.frames, 'frame')} in {counted(evidence.counters.packets, 'packet')}"
     yield size(evidence.frame_bytes)
     yield counted(len(evidence.connections), "connection")
@@ -202,8 +204,9 @@ def _data(context: Context, maps: list[dict[str, object]]) -> Markup:
             if each.number in context.gathered.levels.rows:
                 lanes[f"flow-{each.number}"] = context.gathered.levels.line(each.number).tolist()
     first, last = (0, 0) if times is None else (times.first_ns, times.last_ns)
-    data = {"first": first / 1e6, "last": last / 1e6, "step": course.axis.step_ns / 1e6, "lanes": lanes, "maps": maps}
-    return in_script(data)
+    ahead = [(0, 0)] if times is None else [(since / 1e6, offset / 1e6) for since, offset in times.offsets()]
+    data = {"first": first / 1e6, "last": last / 1e6, "ahead": ahead, "step": course.axis.step_ns / 1e6}
+    return in_script({**data, "lanes": lanes, "maps": maps})
 
 
 def in_script(data: object) -> Markup:

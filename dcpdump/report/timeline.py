@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from dcpdump.check.rule import Severity
 from dcpdump.plural import counted
-from dcpdump.report.axis import size
+from dcpdump.report.axis import size, zone_name
 from dcpdump.report.context import Context, head, hue, section
 from dcpdump.report.draw import DrawnMark, area, axis, band, blocked_bands, marks, picture, symbol
 from dcpdump.report.html import Markup, element
@@ -47,7 +47,8 @@ def timeline(context: Context) -> Markup | None:
         element("div", lanes, axis(times), class_="lanes"),
         element(
             "p",
-            f"{times.label(times.first_ns)} to {times.label(times.last_ns)} UTC. Each point is the sum of {step}; "
+            f"{times.label(times.first_ns)} to {times.label(times.last_ns)} {zone_name(times.last_ns)}. "
+            f"Each point is the sum of {step}; "
             "heights grow with the square root, so that a burst does not flatten the rest; a lane has its own scale.",
             class_="caption",
         ),

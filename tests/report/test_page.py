@@ -234,6 +234,17 @@ def test_until_pictures_only_what_came_before() -> None:
     assert sum(half["lanes"]["timeline-0"]) < sum(whole["lanes"]["timeline-0"])
 
 
+def test_every_time_of_the_page_is_in_the_zone_that_was_asked_for() -> None:
+    path = Path("samples/stopped.pcap").resolve()
+    utc, east = (page_of(path, options) for options in ("", "--tz +02:00"))
+    times = [re.findall(r"(?<![\d+])1[0-9]:\d\d:\d\d", page) for page in (utc, east)]
+    assert times[1] == [f"{int(each[:2]) + 2}{each[2:]}" for each in times[0]]
+    assert [re.findall(r"UTC\S* \(", page) for page in (utc, east)] == [["UTC ("], ["UTC+02:00 ("]]
+    assert [re.findall(r"UTC\S*(?=\. Each)", page) for page in (utc, east)] == [["UTC"], ["UTC+02:00"]]
+    begins = data_of(parsed(utc))["first"]
+    assert [data_of(parsed(page))["ahead"] for page in (utc, east)] == [[[begins, 0]], [[begins, 7_200_000]]]
+
+
 def test_no_more_frames_than_wanted_are_shown() -> None:
     path = Path("samples/rollback-loop.pcap").resolve()
     counts = [len(parsed(page_of(path, f"--frames {most}")).all("details", class_="frame")) for most in (0, 3)]

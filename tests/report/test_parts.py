@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.batch.course import Course
+from dcpdump.clock import writing_times
 from dcpdump.escape import safe
 from dcpdump.report import silence
-from dcpdump.report.axis import TimeAxis
+from dcpdump.report.axis import TimeAxis, zone_name
 from dcpdump.report.consumers import consumers
 from dcpdump.report.draw import DrawnMark, area, marks
 from dcpdump.report.html import element
@@ -22,6 +23,7 @@ from dcpdump.report.levels import Levels
 from dcpdump.report.page import in_script
 from dcpdump.report.png import png
 from dcpdump.report.silence import COLOURS, ENDED, LEVELS, silence_map
+from dcpdump.zone import zone_of
 from tests.batch.test_course import parts
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger
@@ -87,6 +89,18 @@ def test_an_axis_says_milliseconds_of_short_times_and_dates_of_long_ones() -> No
     assert TimeAxis(first, first + SECOND).ticks()[0].label == "12:02:11.000"
     assert TimeAxis(first, first + 60 * SECOND).ticks()[0].label == "12:02:11"
     assert TimeAxis(first, first + 10 * 86_400 * SECOND).ticks()[0].label == "11-20 12:02"
+
+
+def test_an_axis_is_in_the_zone_in_use_and_knows_when_its_clocks_are_changed() -> None:
+    changed = 1_761_440_400 * SECOND  # 2025-10-26T01:00Z, when clocks in Berlin are set back
+    times = TimeAxis(changed - 40 * 86_400 * SECOND, changed + 50 * 86_400 * SECOND)
+    with writing_times(zone_of("Europe/Berlin"), None, None):
+        (begins, summer), (change, winter) = times.offsets()
+        assert (times.ticks()[0].label, times.ticks()[1].label[-5:]) == ("09-16 03:00", "00:00")
+        assert [zone_name(each) for each in times] == ["UTC+02:00", "UTC+01:00"]
+    assert (begins, summer, winter) == (times.first_ns, 7200 * SECOND, 3600 * SECOND)
+    assert 0 <= change - changed <= 1_000_000
+    assert (times.offsets(), zone_name(changed)) == ([(times.first_ns, 0)], "UTC")
 
 
 def test_no_event_is_dropped_however_near_they_are() -> None:
