@@ -148,18 +148,18 @@ class Parts:
                     writer.give_up()
                     raise
         except OSError as error:
-            raise _unwritable(error, path) from error
+            raise unwritable(error, path) from error
         self.written.append(Written(table, path, rows.num_rows))
 
     def _opened(self, path: str) -> Any:
         target = self._place / path
         try:
-            _make_folders(target)
+            make_folders(target)
             if target.local:  # for its owner alone: captures hold documents
                 os.close(os.open(target.path, os.O_CREAT | os.O_WRONLY, 0o600))
             return target.system.open_output_stream(target.path)
         except OSError as error:
-            raise _unwritable(error, target.path) from error
+            raise unwritable(error, target.path) from error
 
 
 class CaptureOutput:
@@ -179,7 +179,7 @@ class CaptureOutput:
             else:
                 (self._root / self._run).system.create_dir((self._root / self._run).path, recursive=True)
         except OSError as error:
-            raise _unwritable(error, path) from error
+            raise unwritable(error, path) from error
 
     def _make_folder(self) -> str:
         self._run = _run_name(self._capture.partition("=")[2])
@@ -213,7 +213,7 @@ class CaptureOutput:
                 for name, paths in by_table.items():
                     self._replace(name, paths)
         except OSError as error:
-            raise _unwritable(error, self._name) from error
+            raise unwritable(error, self._name) from error
 
     def withdraw(self) -> None:
         """Remove the tables of an earlier run over the same capture, where this run has none."""
@@ -221,7 +221,7 @@ class CaptureOutput:
             for name in ("files", *TABLES):
                 self._remove(self._root / name / self._capture)
         except OSError as error:
-            raise _unwritable(error, self._name) from error
+            raise unwritable(error, self._name) from error
 
     def add(self, written: Iterable[Written], tables: Iterable[str], beginning: str) -> None:
         """Add files to the tables, and remove those that are there whose names begin with ``beginning``."""
@@ -236,10 +236,10 @@ class CaptureOutput:
                     if each.table == name:
                         made = self._root / self._run / each.path
                         target = final / each.path.removeprefix(f"{name}/")
-                        _make_folders(target)
+                        make_folders(target)
                         target.system.move(made.path, target.path)
         except OSError as error:
-            raise _unwritable(error, self._name) from error
+            raise unwritable(error, self._name) from error
 
     def __enter__(self) -> "CaptureOutput":
         return self
@@ -281,8 +281,8 @@ def _run_name(capture_id: str) -> str:
     return f".{capture_id}.{uuid.uuid4().hex[:12]}.part"
 
 
-def _make_folders(target: RemotePath) -> None:
-    """Make the folders that a file is to be in, on this machine for their owner alone."""
+def make_folders(target: RemotePath) -> None:
+    """Make the folders that a file is to be in, on this machine for their owner alone. Raises OSError."""
     folder = os.path.dirname(target.path)
     if not target.local:
         target.system.create_dir(folder, recursive=True)
@@ -337,7 +337,8 @@ def _date(day: int) -> str:
         return _NO_DATE
 
 
-def _unwritable(error: OSError, where: str) -> OutputError:
+def unwritable(error: OSError, where: str) -> OutputError:
+    """Return the error of a place that cannot be written to."""
     return OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", where)
 
 

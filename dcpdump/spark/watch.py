@@ -18,7 +18,7 @@ from dcpdump.spark.filesystem import place
 from dcpdump.spark.input import Input
 from dcpdump.spark.job import InputPart, TaskOptions, run
 from dcpdump.spark.outcome import Outcome
-from dcpdump.spark.output import CaptureOutput
+from dcpdump.spark.output import CaptureOutput, make_folders, unwritable
 from dcpdump.spark.row_options import Options
 from dcpdump.spark.work import BEGINNING, InputState
 
@@ -105,6 +105,11 @@ class FolderWatch:
         self._failure: DcpdumpError | None = None
         self._home = f"{options.output.rstrip('/')}/.watch-{options.capture_id}"
         notes = f"{self._home}/arrivals"
+        try:
+            if place(notes).local:
+                make_folders(place(notes))  # before Spark does, which makes them readable for everybody
+        except OSError as error:
+            raise unwritable(error, options.output) from error
         self.arrivals = Arrivals(options.names, notes, options.idle)
         spark.dataSource.register(Closed)
         given = {"names": "\n".join(options.names), "notes": notes, "idle": str(options.idle)}

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,6 +68,15 @@ def test_captures_are_decoded_as_they_are_closed_and_a_restart_goes_on(spark: "S
     assert all("cut short" in row["problems"][0]["text"] for row in left)
     assert len(left) <= 3
     assert [row["status"] for row in found(out, "files")] == ["ok"] * 4
+
+
+def test_what_it_writes_is_for_its_owner_alone(spark: "SparkSession", tmp_path: Path) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    come(Path("samples"), folder, "replica.pcap")
+    watch(spark, folder, out, 1)
+    assert (out / ".watch-x" / "checkpoint" / "metadata").exists()
+    folders = [out, *(path for path in out.rglob("*") if path.is_dir() and ".watch-x" not in path.parent.parts)]
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folders} == {path.name: 0o700 for path in folders}
 
 
 def test_a_batch_that_was_not_done_is_done_again_and_what_comes_late_is_said(
