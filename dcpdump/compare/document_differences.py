@@ -8,7 +8,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.compare.documents import Documents
 
 
-class Differences(NamedTuple):
+class DocumentDifferences(NamedTuple):
     """Rows of documents: of pairs that differ, and of those that are in A or B only."""
 
     differ: Array
@@ -19,11 +19,11 @@ class Differences(NamedTuple):
         return len(self.differ) + len(self.only_a) + len(self.only_b)
 
 
-def judged(a: Documents, b: Documents, rows: Differences) -> tuple[Differences, Differences]:
+def judged(a: Documents, b: Documents, rows: DocumentDifferences) -> tuple[DocumentDifferences, DocumentDifferences]:
     """Return the rows that are known to differ, and those where the side with less may lack bytes."""
     doubtful = a.losses.doubtful, b.losses.doubtful
     if not any(each.any() for each in doubtful):
-        return rows, Differences(*(each[:0] for each in rows))
+        return rows, DocumentDifferences(*(each[:0] for each in rows))
     mine, theirs = a.places(rows.differ[:, 0]), b.places(rows.differ[:, 1])
     unknown = (
         np.where(mine["seqno"] < theirs["seqno"], doubtful[0][mine["word"]], doubtful[1][mine["word"]])
@@ -32,4 +32,5 @@ def judged(a: Documents, b: Documents, rows: Differences) -> tuple[Differences, 
         doubtful[0][b.places(rows.only_b)["word"]],
     )
     parts = list(zip(rows, unknown, strict=True))
-    return Differences(*(each[~lost] for each, lost in parts)), Differences(*(each[lost] for each, lost in parts))
+    known = DocumentDifferences(*(each[~lost] for each, lost in parts))
+    return known, DocumentDifferences(*(each[lost] for each, lost in parts))

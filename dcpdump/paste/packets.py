@@ -107,7 +107,7 @@ def without_packets(pasted: Pasted, heading: str = "") -> Pasted:
 def with_reassembled(packets: Sequence[bytes], reassembled: Iterable[bytes]) -> tuple[bytes, ...]:
     """Return packets and, of the frames that Wireshark put together, those that are not all in the packets.
 
-    Such a frame takes the place of the packet that it ends with, if that holds nothing else.
+    Such a frame replaces the packet that it ends with, if that holds nothing else.
     """
     payloads = {place: data for place, packet in enumerate(packets) if (data := _payload(packet))}
     frames = list(islice(filter(is_whole, reassembled), _REASSEMBLED)) if payloads else []

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from dcpdump.compare.comparison import Absence
-from dcpdump.compare.document_differences import Differences, judged
+from dcpdump.compare.document_differences import DocumentDifferences, judged
 from dcpdump.compare.documents import Document, Documents
 from dcpdump.escape import safe
 from dcpdump.plural import counted
@@ -24,7 +24,7 @@ class DocumentRows:
     def __init__(self, a: Documents, b: Documents, redactor: Redactor | None, most: int) -> None:
         self._a, self._b, self._redactor, self._most = a, b, redactor, most
         only_a, only_b, differ, self._equal = a.against(b)
-        self._known, self._unknown = judged(a, b, Differences(differ, only_a, only_b))
+        self._known, self._unknown = judged(a, b, DocumentDifferences(differ, only_a, only_b))
 
     @property
     def differs(self) -> bool:

@@ -70,7 +70,7 @@ def missing_noops(connection: ConnectionState, until_ns: int | None) -> MissingN
     return MissingNoops(since_ns, until_ns, interval if accepted else None, silent)
 
 
-class Watched:
+class CaptureEnds:
     """Up to when the connections of a ledger that is closed were captured."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -10,7 +10,7 @@ from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked, why_unknown
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
-from dcpdump.streams.missing_noops import Watched, is_recent
+from dcpdump.streams.missing_noops import CaptureEnds, is_recent
 from dcpdump.streams.refusal import explained, refusal
 from dcpdump.streams.refused_messages import why_disconnected
 from dcpdump.streams.request import CLOSED, FILTER_EMPTY, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
@@ -44,7 +44,7 @@ class Judge:
         self.ledger = ledger
         self._idle_ns = idle_ns
         self._now = ledger.last_ns
-        self._missing_noops = cache(Watched(ledger).missing_noops)
+        self._missing_noops = cache(CaptureEnds(ledger).missing_noops)
         self._why_disconnected = cache(why_disconnected)
         self._standing = cache(partial(standing, now_ns=self._now))
 
