@@ -41,13 +41,9 @@ class Snapshot:
     start: int
     end: int
     flags: int
-    version: str  #: "1", "2.0", "2.2", "2.2-pre", "2.1"
     frame: int
     ts_ns: int | None
-    max_visible: int | None = None
     high_completed: int | None = None
-    purge: int | None = None
-    high_prepared: int | None = None
     items: int = 0  #: seqnos that came in it so far
     acked: bool = False  #: the acknowledgement that its flag asks for came
 

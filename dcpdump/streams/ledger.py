@@ -162,10 +162,8 @@ class Ledger:
         stream.last_ns, stream.last_frame = ts_ns, frame.number
         if stream.opaque is None:
             stream.opaque = frame.opaque
-        if stream.ended:
-            stream.after_end += 1
-            if stream.end_frame is not None and stream.ordered:
-                return stream
+        if stream.ended and stream.end_frame is not None and stream.ordered:
+            return stream
         seqno = frame.seqno
         if seqno is not None:
             stream.last_seqno, stream.last_item_ns = seqno, ts_ns

@@ -38,11 +38,7 @@ def snapshot_of(frame: FrameEvent) -> Snapshot | None:
     start, end, flags = get("start_seqno"), get("end_seqno"), get("snapshot_type")
     if start is None or end is None or flags is None:
         return None
-    snapshot = Snapshot(start, end, flags, frame.shape.version, frame.number, frame.ts_ns)
-    if frame.shape.version != "1":
-        snapshot.max_visible, snapshot.high_completed = get("max_visible_seqno"), get("high_completed_seqno")
-        snapshot.purge, snapshot.high_prepared = get("purge_seqno"), get("high_prepared_seqno")
-    return snapshot
+    return Snapshot(start, end, flags, frame.number, frame.ts_ns, get("high_completed_seqno"))
 
 
 def announce(connection: ConnectionState, frame: FrameEvent) -> None:

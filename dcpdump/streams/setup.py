@@ -92,7 +92,6 @@ def _sasl(connection: ConnectionState, frame: FrameEvent) -> None:
 
 
 def _open(connection: ConnectionState, frame: FrameEvent) -> None:
-    connection.opens += 1
     connection.name = _key(frame)
     connection.open_flags, connection.opened_by = frame.get("flags"), kept(frame)
     if connection.open_flags is not None:
@@ -124,7 +123,6 @@ REQUESTS: dict[int, Callable[[ConnectionState, FrameEvent], None]] = {
 
 def _helloed(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if frame.word == SUCCESS and frame.whole:
-        connection.hellos += 1
         connection.features = _features(frame)
         if connection.features is not None:
             connection.has_collections = COLLECTIONS in connection.features

@@ -60,8 +60,6 @@ class ConnectionState:
     asked_features: frozenset[int] | None = None
     features: frozenset[int] | None = None  #: granted
     has_collections: bool | None = None  #: whether keys have collection ids; None where HELLO was not captured
-    hello_ns: int | None = None
-    hellos: int = 0
     mechanism: str | None = None
     authenticated: bool | None = None
     bucket: str | None = None
@@ -70,7 +68,6 @@ class ConnectionState:
     opened: bool = False  #: DCP_OPEN was answered with Success
     opened_by: FrameEvent | None = None  #: the latest request
     accepted_frame: int | None = None  #: the number of its success
-    opens: int = 0
     open_status: int | None = None
     refusals: dict[tuple[int, int], SetupRefusal] = field(default_factory=dict)
     #: by opcode and vbucket: the steps of setting it up that were refused, and not accepted since

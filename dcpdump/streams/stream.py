@@ -77,7 +77,6 @@ class Stream:
     close_asked: bool = False  #: a CLOSE_STREAM waits for its answer
     closed_ns: int | None = None  #: the consumer closed it, and was sent its End
     closed: bool = False
-    after_end: int = 0  #: messages after its end
     next: "Stream | None" = None  #: the one that followed it in its place
     rival: "Stream | None" = None  #: the one that was asked for in its place while it was open
     # what was lost meanwhile
