@@ -65,13 +65,7 @@ class Dissector:
         self.balance = self._connections.counts
         self.tally = Tally()
         self.names = ServerNames()  #: of collections, by server and bucket
-        self.fields = 0  #: of frames decoded one by one, and their problems: what their records' memory depends on
         self._unsealing = Unsealing(Secrets() if secrets is None else secrets, self.tally)
-
-    @property
-    def held(self) -> int:
-        """Return the memory that open frames and stream state take. Takes time for each connection."""
-        return sum(conversation.held for conversation in self._conversations.values())
 
     @property
     def connections(self) -> Connections:
@@ -241,9 +235,7 @@ class Dissector:
         for cut in cuts:
             if isinstance(cut, RawFrame):
                 tally.frames += 1
-                holes = sum(end - start for start, end in cut.holes)
-                tally.hole_bytes += holes
-                tally.frame_bytes += len(cut.data) - holes
+                tally.frame_bytes += len(cut.data) - sum(end - start for start, end in cut.holes)
                 conversation.framed[direction] = True
                 records += self._framed(conversation, direction, cut)
             elif conversation.framed[direction]:
@@ -258,7 +250,6 @@ class Dissector:
 
     def _record(self, conversation: Conversation, direction: int, raw: RawFrame, number: int) -> Record:
         frame = decode(raw, show_secrets=self._show_secrets)
-        self.fields += len(frame.fields) + len(frame.problems)
         if frame.message.dcp:
             self.tally.dcp_frames += 1
         understood = conversation.session.understand(frame, number, direction)

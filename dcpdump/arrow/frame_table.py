@@ -70,11 +70,6 @@ class FrameTable:
         """Build only these columns."""
         self._columns = frozenset(columns)
 
-    @property
-    def full(self) -> bool:
-        """Return whether as many rows were returned as were asked for."""
-        return self._count is not None and self.rows >= self._count
-
     def feed(self, part: Part) -> pa.RecordBatch | None:
         """Return the rows of a part that are wanted; None where there are none."""
         keep, values = self._choose(part)

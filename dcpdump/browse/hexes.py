@@ -14,7 +14,7 @@ _WIDE, _NARROW = 16, 8
 _OFFSET = 8  # cells before the first byte: six digits and two blanks
 #: Larger values are not decoded unless somebody asks.
 _LARGE = 1 << 20
-_LIT, _CURSOR, _LOST = "reverse cyan", "reverse bold", "dim"
+_LIT, _CURSOR = "reverse cyan", "reverse bold"
 
 
 class HexPane(Pane):

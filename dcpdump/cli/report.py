@@ -63,7 +63,7 @@ def report(
     shown = _display(output, options)
     chosen, given = choosing(options), input_of(options)
     paths = expand(captures)
-    wish = Wish(captures, carried, title or names_of(paths), frames, shown.redactor is not None, not no_check)
+    wish = Wish(captures, carried, title or names_of(paths), frames, shown.redactor is not None)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         consumer = Reporting(chosen, shown, given, checked=not no_check, alone=len(paths) == 1)
         reading = consumer.read(paths, sink)

@@ -75,11 +75,6 @@ class CaptureRows:
         """Return the numbers of the connections that have frames, in their order."""
         return sorted({place >> 1 for place in self.counts})
 
-    @property
-    def frames(self) -> int:
-        """Return how many frames there are."""
-        return sum(self.counts.values())
-
     def frames_of(self, number: int) -> int:
         """Return how many frames a connection has."""
         return self.counts.get(2 * number, 0) + self.counts.get(2 * number + 1, 0)

@@ -57,7 +57,6 @@ class Output:
 
     write: Writer
     header: Callable[[], str] | None = None
-    newline: str = "\n"
 
 
 OUTPUTS: dict[str, Output] = {

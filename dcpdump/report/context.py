@@ -30,7 +30,6 @@ class Wish:
     title: str
     frames: int = 100  #: annotated ones, at most
     redacted: bool = False
-    checked: bool = True  #: whether the rules were asked
 
 
 @dataclass(slots=True)

@@ -99,7 +99,6 @@ class Decoding:
             dissection.opened,
             dissection.last,
             dissection.last_ns,
-            dissection.fragmented,
             Counted(
                 tally.frames,
                 tally.lost_bytes,

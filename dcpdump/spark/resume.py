@@ -54,10 +54,6 @@ class ResumedDissection(Watching):
         """Return whether fragments of an IP datagram wait for others."""
         return self._connections.fragmented
 
-    def knows(self, key: bytes) -> bool:
-        """Return whether there is a connection with a direction of this key."""
-        return key in self._connections.halves
-
     def resume(self, saved_connections: Iterable[SavedConnection], kind: type[Session] = Session) -> None:
         """Load connections, in the order in which they were last used."""
         for saved in saved_connections:

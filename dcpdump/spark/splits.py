@@ -40,11 +40,6 @@ class FilePiece(NamedTuple):
     since: int | None = None
     until: int | None = None
 
-    @property
-    def whole(self) -> bool:
-        """Return whether it is all of its file."""
-        return not (self.start or self.stop or self.since is not None or self.until is not None)
-
 
 class Split(NamedTuple):
     """Pieces that are read by one task: one after the other, or, if ``merged``, in the order of time."""

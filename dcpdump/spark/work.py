@@ -90,12 +90,7 @@ class Exit(NamedTuple):
     opened: int  #: the number of the next new connection after it
     last: Seen
     last_ns: int | None
-    fragmented: bool
     counted: Counted
-
-    def agrees(self, work: Work) -> bool:
-        """Return whether it left what later works were given. If every work agrees, the results are verified."""
-        return all(self.digests.get(pair) == digest for pair, digest in work.promised)
 
 
 class InputState(NamedTuple):

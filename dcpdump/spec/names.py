@@ -273,7 +273,6 @@ FEATURE = EnumValue(
     }
 )
 COLLECTIONS = 0x0012
-SNAPPY_EVERYWHERE = 0x0013
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,6 @@ class Rollback:
         return self.attempts[0].stream
 
     @property
-    def last(self) -> Stream:
-        """Return the stream that was rolled back last."""
-        return self.attempts[-1].stream
-
-    @property
     def requests(self) -> list[Request]:
         """Return the equal requests."""
         return [each.request for each in self.attempts]
