@@ -15,7 +15,7 @@ import numpy as np
 from dcpdump.batch.gather import Array, records_at
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.field import MUST, NEVER, Bits, EnumValue, Field, Layout, Message
-from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG
 from dcpdump.spec.names import ACKNOWLEDGE
 
 HEADER = np.dtype(
@@ -193,7 +193,6 @@ def _table(*values: int) -> Array:
 
 
 _FLEXIBLE = _table(*(each.value for each in MAGICS.values() if each.flexible))
-_MAGICS = _table(*MAGICS)
 _RESPONSE = _table(*(each.value for each in MAGICS.values() if each.response))
 _SERVER = _table(*(each.value for each in MAGICS.values() if each.server))
 _REQUESTS = _table(0x80, FLEXIBLE)
@@ -203,13 +202,6 @@ def responses(magic: Array) -> Array:
     """Return which magics are those of responses."""
     found: Array = _RESPONSE[magic]
     return found
-
-
-def framed(raw: Array) -> Array:
-    """Return which gathered headers a splitter in step takes for frames: magic known, lengths consistent."""
-    magic, body = raw["magic"], raw["body"].astype(np.int64)
-    good: Array = _MAGICS[magic] & (body <= MAX_FRAME - HEADER_LENGTH) & (sum(_lengths(raw)) <= body)
-    return good
 
 
 def _lengths(raw: Array) -> tuple[Array, Array, Array]:

@@ -1,6 +1,5 @@
 """Packets of a batch as a sequence, each made when it is looked at."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import overload
 
@@ -9,8 +8,14 @@ from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import Packet
 
 
-class PacketSequence(Sequence[Packet]):
-    """A sequence of packets that are not kept."""
+class Packets(Sequence[Packet]):
+    """The packets of a batch, none of which is kept. ``wire``: how long each of them was on the wire."""
+
+    def __init__(self, batch: Batch, wire: Callable[[int], int]) -> None:
+        self._batch, self._wire = batch, wire
+
+    def __len__(self) -> int:
+        return len(self._batch)
 
     @overload
     def __getitem__(self, index: int) -> Packet: ...
@@ -23,20 +28,6 @@ class PacketSequence(Sequence[Packet]):
             return [self._packet(place) for place in range(*index.indices(len(self)))]
         return self._packet(index)
 
-    @abstractmethod
-    def _packet(self, index: int) -> Packet:
-        """Make a packet."""
-
-
-class Packets(PacketSequence):
-    """The packets of a batch. ``wire``: how long each of them was on the wire."""
-
-    def __init__(self, batch: Batch, wire: Callable[[int], int]) -> None:
-        self._batch, self._wire = batch, wire
-
-    def __len__(self) -> int:
-        return len(self._batch)
-
     def _packet(self, index: int) -> Packet:
         batch = self._batch
         data = batch.data[batch.starts[index] : batch.ends[index]]
@@ -45,16 +36,3 @@ class Packets(PacketSequence):
         return Packet(
             batch.numbers[index], None if ts == NO_TIME else ts, batch.links[index], data, self._wire(index), name
         )
-
-
-class PacketSlice(PacketSequence):
-    """Some of the packets of a sequence."""
-
-    def __init__(self, packets: Sequence[Packet], rows: range) -> None:
-        self._packets, self._rows = packets, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def _packet(self, index: int) -> Packet:
-        return self._packets[self._rows[index]]

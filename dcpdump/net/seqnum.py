@@ -16,8 +16,3 @@ def distance(origin: int, seq: int) -> int:
     """How many bytes ``seq`` lies after ``origin``; negative before it. Exact within half the numbers."""
     steps = (seq - origin) & MASK
     return steps - MODULUS if steps >= HALF else steps
-
-
-def after(seq: int, other: int) -> bool:
-    """Whether ``seq`` comes later in the stream than ``other``."""
-    return distance(other, seq) > 0

@@ -1,6 +1,5 @@
 """The axis of time that all pictures share, and how times and amounts are written on them."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from dcpdump.clock import clock_in_use
@@ -89,11 +88,6 @@ def day(ts_ns: int) -> str:
 
 def _shown(ts_ns: int) -> str:
     return iso_time(clock_in_use().zone.shown(ts_ns))
-
-
-def steps(times: TimeAxis, count: int) -> Iterator[int]:
-    """Yield when each of equal steps begins."""
-    return (times.first_ns + times.length * at // count for at in range(count))
 
 
 def size(amount: float) -> str:

@@ -56,10 +56,6 @@ def timeline(context: Context) -> Markup | None:
     )
 
 
-def _legend(kind: str, text: str) -> Markup:
-    return element("span", symbol(kind), f" {text}")
-
-
 def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
     assert context.times is not None
     times, course = context.times, context.gathered.course
