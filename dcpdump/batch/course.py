@@ -14,6 +14,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.net.no_time import NO_TIME
+from dcpdump.spec.names import OWN_SEQNO
 
 #: Steps of time, at most.
 STEPS = 1200
@@ -22,7 +23,6 @@ STREAMS, CONNECTIONS = 8192, 2048
 _FIRST_STEP = 1_000  #: ns
 #: The seqnos are for small pictures: so many steps are one.
 COARSE = 4
-_OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
 #: The row of the streams that have none of their own.
 OTHERS = (-1, -1, -1)
 #: And that of the connections.
@@ -180,7 +180,7 @@ class Course:
         self.messages.put(at, steps[streamed], np.ones(len(at), np.int64))
         seqnos = np.zeros(len(part), np.uint64)
         for group in part.groups:
-            own = next((name for name in _OWN_SEQNO if group.plan.has(name)), None)
+            own = next((name for name in OWN_SEQNO if group.plan.has(name)), None)
             if own is not None:
                 seqnos[group.rows] = group.column(own)
         self.seqnos.put(at, steps[streamed], seqnos[mine])

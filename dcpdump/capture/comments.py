@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import MAGICS, PCAPNG_MAGIC
-from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, ORDERS, PACKET, SECTION
-from dcpdump.capture.section import INTERFACES_DESCRIBED, options
+from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, PACKET, SECTION
+from dcpdump.capture.section import INTERFACES_DESCRIBED, ORDERS, options
 from dcpdump.net.packet import Packet
 
 _COMMENT, _NAME = 1, 2

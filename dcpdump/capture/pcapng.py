@@ -12,7 +12,7 @@ from struct import Struct, pack, unpack_from
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC
 from dcpdump.capture.secrets_blocks import SECRETS, take_secrets
-from dcpdump.capture.section import PcapngSection, SectionState, options, read_interface
+from dcpdump.capture.section import ORDERS, PcapngSection, SectionState, options, read_interface
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 from dcpdump.tls.secrets import Secrets
@@ -30,7 +30,6 @@ FIXED = {SECTION: 16, INTERFACE: 8, OLD_PACKET: 20, SIMPLE_PACKET: 4, PACKET: 20
 _FLAGS, _DROP_COUNT = 2, 4  # options of a packet
 _IF_DROP, _OS_DROP = 5, 7  # options of statistics
 _new = tuple.__new__  # Packet(...) takes twice as long
-ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
 
 class Pcapng:

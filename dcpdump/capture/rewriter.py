@@ -9,7 +9,8 @@ from collections import Counter
 from struct import pack, unpack_from
 
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, PcapHeader
-from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, ORDERS, PACKET, SECTION, SIMPLE_PACKET, STATISTICS
+from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, PACKET, SECTION, SIMPLE_PACKET, STATISTICS
+from dcpdump.capture.section import ORDERS
 
 _PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))
 _VERSIONS = ((2, 4), (2, 3))

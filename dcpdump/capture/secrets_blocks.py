@@ -3,13 +3,13 @@
 from struct import unpack_from
 from typing import Final
 
+from dcpdump.capture.section import ORDERS
 from dcpdump.capture.source import SourceWindow
 from dcpdump.tls.secrets import KeyLog, Secrets
 
 SECRETS: Final = 10  #: the type of the block
 _TLS: Final = 0x544C534B  #: the type of secrets that is a key log
 _SECTION: Final = b"\x0a\x0d\x0d\x0a"
-_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 #: A longer block is passed over.
 _LONGEST: Final = 64 * 1024 * 1024
 
@@ -31,7 +31,7 @@ def gather(window: SourceWindow, path: str, secrets: Secrets) -> None:
     while window.need(12) >= 12:
         head = window.data[window.at : window.at + 12]
         if head[:4] == _SECTION:
-            order = _ORDERS.get(head[8:12], "")
+            order = ORDERS.get(head[8:12], "")
         if not order:
             return
         kind, length = unpack_from(order + "II", head)

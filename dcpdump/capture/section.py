@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from dcpdump.capture.damage import Health
 
+#: By the magic of a section: its byte order.
+ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 OPTION_LIMIT = 4_096  #: options of one block
 INTERFACES_DESCRIBED = 4_096
 INTERFACES_COUNTED = 1_000_000

@@ -2,20 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.cli.key_logs import can_open, key_logs, keylog_option
-from dcpdump.cli.options import Size
+from dcpdump.cli.options import Command, Size
 from dcpdump.net.limits import DEFAULT, Limits
 
 if TYPE_CHECKING:
     from dcpdump.capture import Capture
     from dcpdump.tls.secrets import Secrets
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SALVAGE = "After garbage in a capture, continue at the next plausible record."
 _FOLLOW = "Wait for more at the end of a capture that is still being written."

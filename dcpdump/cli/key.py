@@ -20,10 +20,10 @@ from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record
 from dcpdump.render import history as rows
 from dcpdump.spec import find
+from dcpdump.spec.names import OWN_SEQNO
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
 from dcpdump.streams.column_events import keys
 from dcpdump.streams.document_run import Step, one_by_one
-from dcpdump.streams.frame_event import OWN_SEQNO
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning

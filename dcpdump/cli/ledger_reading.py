@@ -5,7 +5,7 @@ Filters choose streams and connections, not frames: the ledger is only right if 
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -18,7 +18,7 @@ from dcpdump.capture import Capture
 from dcpdump.cli import tls_notes
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import Display, clause_option, tz_option, zone_in
+from dcpdump.cli.options import Command, Display, clause_option, tz_option, zone_in
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
@@ -43,8 +43,6 @@ from dcpdump.streams.watching import Unanswered, Watching
 from dcpdump.streams.wording import span
 from dcpdump.wire.value import Meaning
 from dcpdump.zone import UTC, Zone
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PLACES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("connection", clauses.by_connection, "NUMBERS", "Connections by their number."),

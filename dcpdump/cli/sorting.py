@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
+from dcpdump.cli.options import Command
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 T = TypeVar("T")
 #: column → what a row is sorted by; None where the row has nothing there
 Columns = Mapping[str, Callable[[T], Any]]

@@ -13,8 +13,8 @@ from dcpdump.compare.hashing import mixed
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.names import OWN_SEQNO
 from dcpdump.streams.column_events import stream_ids
-from dcpdump.streams.frame_event import OWN_SEQNO
 
 #: What is kept of a frame. ``hash``: of all its bytes; ``body``: of those behind the header; ``word``: vbucket or
 #: status; ``marks``: HAS_SEQNO, NOT_WHOLE.

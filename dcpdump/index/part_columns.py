@@ -23,8 +23,8 @@ from dcpdump.index.columns import (
     WEAK,
 )
 from dcpdump.record import Record
+from dcpdump.spec.names import OWN_SEQNO
 
-_OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
 _PLAIN_SEQNO = ("start_seqno",)
 
 
@@ -53,7 +53,7 @@ def columns_of(part: Part, places: KnownEnds) -> dict[str, Array]:
     planned, seqno, has_seqno = np.zeros(count, bool), np.zeros(count, np.uint64), np.zeros(count, bool)
     for group in part.groups:
         planned[group.rows] = True
-        own = next((name for name in (*_OWN_SEQNO, *_PLAIN_SEQNO) if group.plan.has(name)), None)
+        own = next((name for name in (*OWN_SEQNO, *_PLAIN_SEQNO) if group.plan.has(name)), None)
         if own is not None:
             seqno[group.rows], has_seqno[group.rows] = group.column(own), True
     stream_id = np.zeros(count, np.uint16)
@@ -118,7 +118,7 @@ def _take_record(record: Record, row: int, columns: dict[str, Array]) -> None:
     if record.stream_id is not None:
         columns["stream_id"][row] = record.stream_id & 0xFFFF
         flags[row] |= HAS_STREAM_ID if 0 <= record.stream_id <= 0xFFFF else ODD
-    for name in (*_OWN_SEQNO, *_PLAIN_SEQNO):
+    for name in (*OWN_SEQNO, *_PLAIN_SEQNO):
         seqno = record.frame.get(name)
         if seqno is not None:
             columns["seqno"][row] = seqno

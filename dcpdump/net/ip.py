@@ -7,7 +7,7 @@ IPV4: Final = 0x0800
 IPV6: Final = 0x86DD
 
 #: IPv6 extension headers of the common shape: next header, length in 8 bytes beyond the first 8.
-_OPTIONS: Final = frozenset((0, 43, 60, 135, 139, 140))
+OPTIONS: Final = frozenset((0, 43, 60, 135, 139, 140))
 _HOP_BY_HOP: Final = 0
 _FRAGMENT: Final = 44
 _AUTHENTICATION: Final = 51
@@ -101,7 +101,7 @@ def _ipv6(data: bytes, at: int, cut: int) -> Datagram | str:
     end, missing = _extent(data, start, length, cut)
     place = None
     for _ in range(EXTENSIONS + 1):
-        if header in _OPTIONS:
+        if header in OPTIONS:
             header, start = data[start], start + (data[start + 1] + 1) * 8
         elif header == _AUTHENTICATION:
             header, start = data[start], start + (data[start + 1] + 2) * 4

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dcpdump.errors import CaptureError
 from dcpdump.net.checksum import IPV4_PLACE, PLACES, is_right, mend, pseudo_header
 from dcpdump.net.header_offsets import HeaderOffsets, Layer
-from dcpdump.net.ip import IPV4, IPV6
+from dcpdump.net.ip import IPV4, IPV6, OPTIONS
 from dcpdump.net.packet import Packet
 from dcpdump.rewrite.address import Addresses
 
@@ -19,7 +19,6 @@ _NO_OPERATION = 1
 #: Options that hold numbers which a stream needs, and no user data.
 _TCP_OPTIONS = frozenset((2, 3, 4, 5, 8))
 _ROUTING = 43
-_EXTENSIONS = frozenset((0, 43, 60, 135, 139, 140))
 
 #: Where a link header has hardware addresses, and how long it is, by link type.
 _LINKS: Mapping[int, tuple[tuple[tuple[int, int], ...], int]] = {
@@ -163,7 +162,7 @@ def _replace_inner_macs(out: bytearray, behind: int, at: int, addresses: Address
 def _blank_routes(out: bytearray, at: int, end: int) -> None:
     """Write zeros over the addresses of routing headers."""
     kind, at = out[at + 6], at + 40
-    while kind in _EXTENSIONS and at + 8 <= end:
+    while kind in OPTIONS and at + 8 <= end:
         size = (out[at + 1] + 1) * 8
         if kind == _ROUTING:
             out[at + 8 : min(at + size, end)] = bytes(max(0, min(size - 8, end - at - 8)))

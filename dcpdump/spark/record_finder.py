@@ -14,12 +14,12 @@ from dcpdump.capture.pcap import DAY, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_
 from dcpdump.capture.pcapng import BLOCK_KEPT, PACKET
 from dcpdump.capture.plain_pcap import boundaries, is_plain
 from dcpdump.capture.plausible import LOOKED_AT, begins_like
+from dcpdump.capture.section import ORDERS
 
 RECORD = 16  #: bytes of a pcap record's header
 _CHAIN = 5  #: records that must follow one another before a place is believed
 _WINDOW = 1 << 20
 Unpack = Callable[[bytes, int], tuple[int, ...]]
-_SECTIONS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
 
 class PcapForm:
@@ -145,7 +145,7 @@ class PcapForm:
         """Read the section header and the interface descriptions that follow it."""
         self._file.seek(0)
         data = self._file.read(256 * 1024)
-        order = _SECTIONS.get(data[8:12])
+        order = ORDERS.get(data[8:12])
         if order is None:
             return
         self._order = order

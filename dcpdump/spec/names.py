@@ -11,6 +11,8 @@ from dcpdump.spec.field import Bits, EnumValue
 #: The bits of a datatype byte, which describes a value. A value of 0 is raw bytes.
 DATATYPE = Bits({0x01: "JSON", 0x02: "Snappy", 0x04: "XATTR"})
 JSON, SNAPPY, XATTR = 0x01, 0x02, 0x04
+#: The field that holds the seqno that a message itself brings into its stream.
+OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
 
 OPEN_FLAGS = Bits(
     {

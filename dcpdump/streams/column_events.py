@@ -13,8 +13,9 @@ from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec.header import MAGICS
+from dcpdump.spec.names import OWN_SEQNO
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
-from dcpdump.streams.frame_event import OWN_SEQNO, FrameEvent, Shape, event_of, shape_of
+from dcpdump.streams.frame_event import FrameEvent, Shape, event_of, shape_of
 
 _NOTHING = Shape("", (), {}, -1)
 #: Messages that are nearly all of a capture: their fields are given only to who asks for them.

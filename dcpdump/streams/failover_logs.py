@@ -13,12 +13,12 @@ from itertools import starmap
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
+from dcpdump.spec.opcodes import GET_ALL_VB_SEQNOS
 from dcpdump.streams.facts import Entry, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
-_GET_ALL_VB_SEQNOS = 0x48
 #: So many of a kind are kept for a vbucket of a connection, the latest.
 _KEPT = 32
 
@@ -117,7 +117,7 @@ class Logs:
     def learn_highs(self, connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
         """Keep the high seqnos of an answer to GET_ALL_VB_SEQNOS or OBSERVE_SEQNO; only a server answers these."""
         record = frame.record
-        if record is None or frame.word or (waiting is None and frame.opcode == _GET_ALL_VB_SEQNOS):
+        if record is None or frame.word or (waiting is None and frame.opcode == GET_ALL_VB_SEQNOS):
             return
         if waiting is not None and waiting.value:  # of one collection only
             return

@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 from dcpdump.record import Record
 from dcpdump.spec.field import Field, Layout
+from dcpdump.spec.names import OWN_SEQNO
 from dcpdump.wire.frame import Frame
 
 #: ``gap_before`` where an unknown number of bytes was lost.
 UNKNOWN_LOSS = -1
-#: The field that holds the seqno that a message itself brings into its stream.
-OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
 
 
 class Shape(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.field import Sender
-from dcpdump.spec.opcodes import DCP_ABORT, DCP_COMMIT, DCP_OPEN, DCP_PREPARE, DCP_SET_VBUCKET_STATE
+from dcpdump.spec.opcodes import DCP_ABORT, DCP_COMMIT, DCP_OPEN, DCP_PREPARE, DCP_SET_VBUCKET_STATE, GET_ERROR_MAP
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
@@ -25,8 +25,6 @@ _DEVELOPMENT = frozenset(range(12000, 12064, 2))
 _EPHEMERAL = 32_768
 #: What nodes send to one another, and a client does not ask for: SET_VBUCKET_STATE, PREPARE, COMMIT, ABORT.
 _BETWEEN_NODES = (DCP_SET_VBUCKET_STATE, DCP_PREPARE, DCP_COMMIT, DCP_ABORT)
-#: Sent by either end: a server that replicates asked other servers for their error map.
-_GET_ERROR_MAP = 0xFE
 
 
 class RoleEvidence(Enum):
@@ -86,7 +84,8 @@ def _by_client() -> list[bool | None]:
         if message.sender is Sender.MANAGER or (message.sender is Sender.CLIENT and not message.dcp):
             senders[opcode] = True
     senders[DCP_OPEN] = True  # who connected sends it, whatever the server is to be
-    senders[_GET_ERROR_MAP] = senders[0xFF] = None
+    senders[GET_ERROR_MAP] = None  # of either end: a server that replicates asked other servers for their error map
+    senders[0xFF] = None
     return senders
 
 
