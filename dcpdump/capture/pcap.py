@@ -12,7 +12,7 @@ from struct import Struct, unpack_from
 from typing import Final, NamedTuple
 
 from dcpdump.capture.damage import Health
-from dcpdump.capture.plausible import LOOKED_AT, begins_like, fits
+from dcpdump.capture.plausible import LOOKED_AT, begins_inside, begins_like, find, fits
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 
@@ -126,7 +126,7 @@ class Pcap:
             if end > len(window.data):
                 have = window.need(size + length) - size
                 if have < length:
-                    if self._salvage and self._record_inside():
+                    if self._salvage and begins_inside(window, self._find_record):
                         self._resume_after("says it is longer than the rest of the file")
                         continue
                     cut = self._cut(length, have)
@@ -237,30 +237,10 @@ class Pcap:
         self._health.hurt(at, number, what, f"{window.offset - at:,} bytes were skipped")
         return found
 
-    def _record_inside(self) -> bool:
-        """Return whether a record begins inside this one, the file's last: then its length is wrong."""
-        window = self._window
-        here = window.at  # stays valid: the source has ended, so the window no longer moves its bytes
-        window.at += 1
-        found = self._find_record()
-        window.at = here
-        return found
-
     def _find_record(self) -> bool:
         """Move the window to the next plausible record, or to its end; return whether there is one."""
-        window = self._window
         pattern = self._time_pattern()
-        while window.need(self.header.record_size) >= self.header.record_size:
-            match = pattern.search(window.data, window.at)
-            if match is None:
-                window.at = max(window.at + 1, len(window.data) - self.header.record_size + 1)
-                continue
-            window.at = match.start()
-            if self._plausible() or self._another_header():
-                return True
-            window.at += 1
-        window.at = len(window.data)
-        return False
+        return find(self._window, pattern, self.header.record_size, lambda: self._plausible() or self._another_header())
 
     def _time_pattern(self) -> "re.Pattern[bytes]":
         """Return a pattern for seconds within a day of the record before, by their upper two bytes, or for a magic."""

@@ -11,6 +11,7 @@ from struct import Struct, pack, unpack_from
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC
+from dcpdump.capture.plausible import begins_inside, find
 from dcpdump.capture.secrets_blocks import SECRETS, take_secrets
 from dcpdump.capture.section import ORDERS, PcapngSection, SectionState, options, read_interface
 from dcpdump.capture.source import SourceWindow
@@ -80,7 +81,7 @@ class Pcapng:
             have = window.need(length) if not fault else 0
             if not fault and have >= length:
                 fault = self._trailer_fault(length)
-            if not fault and have < length and self._salvage and self._block_inside():
+            if not fault and have < length and self._salvage and begins_inside(window, self._find_block):
                 fault = "says it is longer than the rest of the file"
             if fault:
                 if not self._resume_after(fault):
@@ -290,31 +291,12 @@ class Pcapng:
         health.hurt(at, health.packets + 1, what, f"{window.offset - at:,} bytes were skipped")
         return found
 
-    def _block_inside(self) -> bool:
-        """Return whether a block begins inside this one, the file's last: then its length is wrong."""
-        window = self._window
-        here = window.at  # stays valid: the source has ended, so the window no longer moves its bytes
-        window.at += 1
-        found = self._find_block()
-        window.at = here
-        return found
-
     def _find_block(self) -> bool:
         """Move the window to the next plausible block, or to its end; return whether there is one."""
         window, order = self._window, self._section.order
         kinds = [pack(order + "I", kind) for kind in (SECTION, *_NEEDED, 4, STATISTICS, SECRETS)]
         pattern = re.compile(b"|".join(re.escape(head) for head in (*kinds, *MAGICS)))
-        while window.need(12) >= 12:
-            match = pattern.search(window.data, window.at)
-            if match is None:
-                window.at = max(window.at + 1, len(window.data) - 11)
-                continue
-            window.at = match.start()
-            if window.need(12) >= 12 and self._plausible():
-                return True
-            window.at += 1
-        window.at = len(window.data)
-        return False
+        return find(window, pattern, 12, lambda: window.need(12) >= 12 and self._plausible())
 
     def _plausible(self) -> bool:
         """Return whether a block begins at the window: its two lengths must agree, which chance seldom does."""

@@ -3,7 +3,11 @@
 Knows where a few link headers keep the network protocol and where IP keeps its length; decodes nothing.
 """
 
+import re
+from collections.abc import Callable
 from struct import unpack_from
+
+from dcpdump.capture.source import SourceWindow
 
 #: link type → (offset of the EtherType, or None where IP follows at once; bytes before the network layer)
 _LAYOUTS: dict[int, tuple[int | None, int]] = {
@@ -56,3 +60,30 @@ def fits(link_type: int, data: bytes, wire_length: int) -> bool:
         length = 40 + unpack_from(">H", data, network_at + 4)[0]
     length += network_at
     return length == wire_length or length < wire_length <= _SHORTEST_ETHERNET
+
+
+def find(window: SourceWindow, pattern: "re.Pattern[bytes]", size: int, is_plausible: Callable[[], bool]) -> bool:
+    """Move the window to the next match that is plausible, or to its end; return whether there is one.
+
+    ``size``: the least that a record takes. ``is_plausible`` judges what the window stands at.
+    """
+    while window.need(size) >= size:
+        match = pattern.search(window.data, window.at)
+        if match is None:
+            window.at = max(window.at + 1, len(window.data) - size + 1)
+            continue
+        window.at = match.start()
+        if is_plausible():
+            return True
+        window.at += 1
+    window.at = len(window.data)
+    return False
+
+
+def begins_inside(window: SourceWindow, find_next: Callable[[], bool]) -> bool:
+    """Return whether a record begins inside the file's last one: then the length of that is wrong."""
+    here = window.at  # stays valid: the source has ended, so the window no longer moves its bytes
+    window.at += 1
+    found = find_next()
+    window.at = here
+    return found
