@@ -110,9 +110,8 @@ class Tracing(LedgerConsumer):
         streams = set(self.streams)
         found: list[Change] = []
         for number, plain in sorted(self._found.items()):
-            stream = self._streams.get(number)
-            if stream is not None and stream in streams:
-                found += _changes(plain, self._shown.shown(plain), self._matches, stream)
+            if self._streams.get(number) in streams:
+                found += _changes(plain, self._shown.shown(plain), self._matches)
         return found
 
     def covered(self, vbucket: int | None) -> list[Coverage]:
@@ -127,7 +126,7 @@ class Tracing(LedgerConsumer):
         return not all(coverage(stream).complete for stream in mine)
 
 
-def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | None) -> list[Change]:
+def _changes(plain: Record, shown: Record, matches: Clause) -> list[Change]:
     """Return the changes of a frame: one, or one for each document of a cache transfer that matches."""
     frame = plain.frame
     if not plain.meaning.items:
@@ -135,7 +134,7 @@ def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | Non
         meaning, header = shown.meaning, frame.header
         rev = frame.get("rev_seqno")
         place = meaning.key or b"", meaning.collection
-        return [Change(shown, stream, seqno, *place, rev, header.cas, header.datatype)]
+        return [Change(shown, seqno, *place, rev, header.cas, header.datatype)]
     fields: dict[int, dict[str, int]] = {}
     for field in frame.fields:
         if field.group == "items" and isinstance(field.value, int):
@@ -145,5 +144,5 @@ def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | Non
         if matches(Record(0, BLANK, Meaning(key=item.key), None)):
             get = fields.get(at, {}).get
             numbers = get("rev_seqno"), get("cas", 0), get("datatype", 0)
-            out.append(Change(shown, stream, get("by_seqno"), hidden.key, item.collection, *numbers))
+            out.append(Change(shown, get("by_seqno"), hidden.key, item.collection, *numbers))
     return out

@@ -39,7 +39,6 @@ class OnlyFrame(NamedTuple):
 class ChangedFrame(NamedTuple):
     """A message that both captures have, with other bytes."""
 
-    place: int  #: in A
     a: Any
     b: Any
     differs: tuple[str, ...]
@@ -134,7 +133,7 @@ class Comparison:
         a, b = self.sides
         for place_a, place_b in way.changed.tolist():
             mine, other = a.rows(way.a, place_a, place_a + 1)[0], b.rows(way.b, place_b, place_b + 1)[0]
-            yield ChangedFrame(way.a, mine, other, _differences(mine, other))
+            yield ChangedFrame(mine, other, _differences(mine, other))
 
 
 class _Judge:

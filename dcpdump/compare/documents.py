@@ -27,7 +27,6 @@ _ROW = np.dtype(
         ("word", "<u2"),
         ("collection", "<u4"),
         ("frame", "<u4"),
-        ("connection", "<u4"),
         ("opcode", "u1"),
     ]
 )
@@ -51,7 +50,6 @@ class Document(NamedTuple):
     value: int
     opcode: int
     frame: int
-    connection: int
 
     @property
     def message(self) -> str:
@@ -95,7 +93,6 @@ class Documents:
         table["seqno"], table["cas"], table["word"] = seqno[chosen], header.cas[chosen], header.word[chosen]
         table["opcode"], table["collection"] = header.opcode[chosen], keys.collection
         table["frame"] = part.first + chosen
-        table["connection"] = np.array([ends.connection for ends in part.places])[part.place[chosen]]
         ends = part.start[chosen] + part.length[chosen]
         data = part.data
         spans = list(zip(keys.start.tolist(), keys.end.tolist(), ends.tolist(), strict=True))
@@ -121,7 +118,7 @@ class Documents:
         at = int(found["at"])
         key = self._spill.get(_KEYS, at, at + int(found["size"]))
         place = int(found["word"]), int(found["collection"]), key
-        change = (int(found[name]) for name in ("seqno", "cas", "value", "opcode", "frame", "connection"))
+        change = (int(found[name]) for name in ("seqno", "cas", "value", "opcode", "frame"))
         return Document(*place, *change)
 
     def places(self, rows: Array) -> Array:

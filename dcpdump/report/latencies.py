@@ -23,7 +23,6 @@ class AnswerTime(NamedTuple):
     ts_ns: int
     frame: int
     asked: int  #: the number of the request
-    connection: int
 
 
 class Latencies:
@@ -42,8 +41,7 @@ class Latencies:
             if asked is None or asked.ts_ns is None or ts == NO_TIME or ts < asked.ts_ns:
                 continue
             if rows is None or row in rows:
-                connection = part.places[part.place[row]].connection
-                answer = AnswerTime(ts - asked.ts_ns, ts, part.first + row, asked.frame, connection)
+                answer = AnswerTime(ts - asked.ts_ns, ts, part.first + row, asked.frame)
                 found.setdefault(int(part.header.opcode[row]), []).append(answer)
         for opcode, answers in found.items():
             self._put(opcode, answers)

@@ -46,7 +46,6 @@ class _Case(NamedTuple):
     target: int
     purged: Purged
     below: Below  #: whether the start is below the purge seqno
-    sure: bool  #: no filter can exempt it from that clause
 
 
 class _Fit(NamedTuple):
@@ -75,8 +74,8 @@ def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
     if wanted.stands:
         return _never(wanted, known[0] if known else None)
     purged = logs.purged(connection, stream.vbucket, when, answered)
-    sure = connection.has_collections is True and not request.filtered
-    case = _Case(request, wanted, target, purged, below(wanted, purged) if target == 0 else Below.NO, sure)
+    sure = connection.has_collections is True and not request.filtered  # no filter can exempt it from that clause
+    case = _Case(request, wanted, target, purged, below(wanted, purged) if target == 0 else Below.NO)
     if case.below is Below.YES and sure:
         return _purge_seqno(case, known[0] if known else None)
     if not known:

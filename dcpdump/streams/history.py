@@ -15,7 +15,6 @@ class Change(NamedTuple):
     """A message about a document."""
 
     record: Record
-    stream: Stream | None
     seqno: int | None
     key: bytes
     collection: int | None

@@ -1,7 +1,6 @@
 """Prepares: the durable writes of a stream that wait for their outcome, or to be acknowledged."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from dcpdump.streams.frame_event import FrameEvent
 
@@ -9,18 +8,11 @@ from dcpdump.streams.frame_event import FrameEvent
 _MOST = 65_536
 
 
-class Prepare(NamedTuple):
-    """A durable write that is neither committed nor aborted."""
-
-    seqno: int
-    frame: FrameEvent  #: without its bytes
-
-
 @dataclass(slots=True, eq=False)
 class Prepares:
     """Prepares of one stream."""
 
-    open: dict[bytes, Prepare] = field(default_factory=dict)  #: by key
+    open: dict[bytes, int] = field(default_factory=dict)  #: seqnos of those not committed nor aborted, by key
     unacked: dict[int, FrameEvent] = field(default_factory=dict)  #: not yet acknowledged, by seqno
     missed: bool = False  #: there were more than are kept
 
@@ -29,7 +21,7 @@ class Prepares:
         if len(self.open) >= _MOST:
             self.missed = True
             return
-        self.open[key] = Prepare(seqno, place)
+        self.open[key] = seqno
         if closely and len(self.unacked) < _MOST:
             self.unacked[seqno] = place
 
@@ -41,7 +33,7 @@ class Prepares:
     def complete(self, seqno: int) -> None:
         """Take it that all up to a seqno are decided."""
         if self.open:
-            self.open = {key: open for key, open in self.open.items() if open.seqno > seqno}
+            self.open = {key: at for key, at in self.open.items() if at > seqno}
 
 
 #: Most streams have none: these have one in common, to which nothing is added.

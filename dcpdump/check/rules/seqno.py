@@ -207,13 +207,13 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     if stream.marker is not None and stream.marker.flags & DISK:
         return None
     there = stream.prepares.open.get(frame.key)
-    if there is not None and there.seqno == prepared:
+    if there is not None and there == prepared:
         return None
     if there is None and stream.prepares.missed:
         return None
     text = f"{name(frame.opcode)} of prepared seqno {prepared}"
     if there is not None:
-        return f"{text}: open is that of seqno {there.seqno} for this key"
+        return f"{text}: open is that of seqno {there} for this key"
     return Remark(f"{text}: none is open for this key", status="KeyEnoent" if frame.opcode == COMMIT else "Einval")
 
 
@@ -235,7 +235,7 @@ def undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """
     if not stream.prepares.open or stream.end_frame is None:
         return None
-    seqnos = sorted(seqno for seqno, _ in stream.prepares.open.values())
+    seqnos = sorted(stream.prepares.open.values())
     shown = ", ".join(map(str, seqnos[:3])) + (" …" if len(seqnos) > 3 else "")
     least = "at least " * stream.prepares.missed
     return f"{least}{len(seqnos)} open prepare{'s' if len(seqnos) > 1 else ''} (seqno {shown}) when the stream ended"
@@ -261,7 +261,7 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
     there = stream.prepares.open.get(frame.key)
     if there is None or (stream.marker is not None and stream.marker.flags & DISK):
         return None
-    return f"PREPARE seqno {frame.seqno}, though that of seqno {there.seqno} is not decided"
+    return f"PREPARE seqno {frame.seqno}, though that of seqno {there} is not decided"
 
 
 @rule(
