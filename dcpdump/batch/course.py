@@ -55,9 +55,10 @@ class Axis:
         self.used = max(self.used, (last_ns - self.origin_ns) // self.step_ns + 1)
         return doublings
 
-    def step(self, ts_ns: int) -> int:
-        """Return the step of a time that was met."""
-        return max(0, ts_ns - (self.origin_ns or 0)) // self.step_ns
+    def steps(self, times: Array) -> Array:
+        """Return the steps of times that were met."""
+        found: Array = np.maximum(times - (self.origin_ns or 0), 0) // self.step_ns
+        return found
 
     def begins_ns(self, step: int) -> int:
         """Return when a step begins."""
@@ -151,7 +152,7 @@ class Course:
         for _ in range(self.axis.meet(int(times[0]), int(times.max()))):
             for grid in (self.bytes, self.frames, self.messages, self.seqnos):
                 grid.fold()
-        steps = np.maximum(times - (self.axis.origin_ns or 0), 0) // self.axis.step_ns
+        steps = self.axis.steps(times)
         numbers = np.array([ends.connection for ends in part.places], np.int64)[part.place[rows]]
         self._put_connections(numbers, steps, part.length[rows])
         self._put_streams(part, rows, numbers, steps)

@@ -31,10 +31,10 @@ def _lane(context: Context, each: ConnectionState) -> Markup:
     assert context.times is not None
     times, window, levels = context.times, each.window, context.gathered.levels
     values = levels.line(each.number)
-    begins, step = levels.axis.origin_ns or 0, levels.axis.step_ns
+    axis = levels.axis
     buffer = window.size or window.asked or 0
     most = max(int(values.max(initial=0)), buffer)
-    first, last = times.place(begins), times.place(begins + step * len(values))
+    first, last = times.place(axis.begins_ns(0)), times.place(axis.begins_ns(len(values)))
     drawn = stairs(values, _HEIGHT, most, hue(each))
     stretched = f"translate({WIDTH * first:.2f} 0) scale({max(last - first, 1e-6):.5f} 1)"
     limit = _HEIGHT - buffer / most * (_HEIGHT - 4) - 1 if most else 0

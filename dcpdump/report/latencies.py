@@ -54,7 +54,7 @@ class Latencies:
         grid = self.grids.setdefault(opcode, Grid(Kind.SUM))
         grid.reserve(PER_DECADE * DECADES)
         rows = level(np.array([answer.latency_ns for answer in answers], np.int64))
-        steps = np.maximum(times - (self.axis.origin_ns or 0), 0) // self.axis.step_ns
+        steps = self.axis.steps(times)
         grid.put(rows, steps, np.ones(len(answers), np.int64))
         self.slowest[opcode] = heapq.nlargest(_SLOWEST, [*self.slowest.get(opcode, []), *answers])
 

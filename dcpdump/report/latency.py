@@ -24,8 +24,8 @@ def latency(context: Context) -> Markup | None:
     rows = [found.cells(opcode) for opcode in opcodes]
     levels = np.flatnonzero(sum(each.sum(axis=1) for each in rows))
     low, high = int(levels[0]) // PER_DECADE, -(-(int(levels[-1]) + 1) // PER_DECADE)
-    first = times.place(found.axis.origin_ns or 0)
-    last = times.place((found.axis.origin_ns or 0) + found.axis.step_ns * found.axis.used)
+    first = times.place(found.axis.begins_ns(0))
+    last = times.place(found.axis.begins_ns(found.axis.used))
     dots = [
         element("path", d=_dots(cells, low, high, first, last), class_=f"dots hue{at % _HUES}")
         for at, cells in enumerate(rows)

@@ -32,12 +32,12 @@ class Levels:
         rows, times, levels = np.array(self._pending, np.int64).T
         self._pending.clear()
         doublings = self.axis.meet(int(times[0]), int(times.max()))
-        steps = np.maximum(times - (self.axis.origin_ns or 0), 0)
+        steps = self.axis.steps(times)
         for grid in (self._most, self._last):
             for _ in range(doublings):
                 grid.fold()
             grid.reserve(len(self.rows))
-            grid.put(rows, steps // self.axis.step_ns, levels)
+            grid.put(rows, steps, levels)
 
     def line(self, connection: int) -> Array:
         """Return the largest level of each step; where none changed it, that of the step before."""

@@ -80,7 +80,7 @@ def test_sums_and_maxima_survive_whatever_doubling(rows: list[tuple[int, int, in
         for _ in range(axis.meet(ts_ns, ts_ns)):
             for grid in (sums, most, last):
                 grid.fold()
-        place = np.array([row]), np.array([axis.step(ts_ns)]), np.array([value])
+        place = np.array([row]), axis.steps(np.array([ts_ns])), np.array([value])
         for grid in (sums, most, last):
             grid.put(*place)
     assert axis.used <= STEPS
@@ -95,4 +95,4 @@ def test_sums_and_maxima_survive_whatever_doubling(rows: list[tuple[int, int, in
 def test_a_capture_of_one_instant_has_one_step() -> None:
     axis = Axis()
     axis.meet(77, 77)
-    assert (axis.used, axis.step(77), axis.begins_ns(0)) == (1, 0, 77)
+    assert (axis.used, axis.steps(np.array([77])).tolist(), axis.begins_ns(0)) == (1, [0], 77)
