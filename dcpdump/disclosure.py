@@ -15,6 +15,9 @@ from dcpdump.wire.json_text import parse_json
 
 PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
 FULL = PARTIAL | {Holds.META, Holds.SYSTEM}
+#: Numbers in what a decoder says that may be four bytes or more of a key or a value; and all numbers.
+LARGE_NUMBER = re.compile(r"0x[0-9a-f]{8,}|[0-9]{8,}")
+ANY_NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+")
 
 
 def is_damaged(frame: Frame) -> bool:
@@ -27,6 +30,11 @@ def is_damaged(frame: Frame) -> bool:
 def is_stray(frame: Frame) -> bool:
     """Return whether the bytes are not a frame: then not even their first 24 are numbers."""
     return frame.header.magic not in MAGICS
+
+
+def hidden_numbers(frame: Frame) -> re.Pattern[str]:
+    """Return which numbers in what is said of a frame's bytes may be bytes that are hidden."""
+    return ANY_NUMBER if is_stray(frame) else LARGE_NUMBER
 
 
 def holds(frame: Frame, field: FieldValue) -> Holds:

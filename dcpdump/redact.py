@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from dcpdump.disclosure import (
     FULL,
     PARTIAL,
+    hidden_numbers,
     holds,
     is_damaged,
     is_stray,
@@ -34,8 +35,6 @@ from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.secret import MASK
 from dcpdump.wire.value import Item, Meaning
 
-_LARGE = re.compile(r"0x[0-9a-f]{8,}|[0-9]{8,}")
-_ANY = re.compile(r"0x[0-9a-f]+|[0-9]+")
 _IDENTIFIER = re.compile(r"(?:0x)?[0-9a-fA-F]{1,8}")
 
 
@@ -261,6 +260,6 @@ _NO_HEADER = {
 
 
 def _without_numbers(frame: Frame, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """Remove from problems' texts the numbers that may be four bytes or more of a key or a value."""
-    numbers = _ANY if is_stray(frame) else _LARGE
+    """Remove from problems' texts the numbers that may be bytes of a key or a value."""
+    numbers = hidden_numbers(frame)
     return tuple(problem._replace(text=numbers.sub("…", problem.text)) for problem in problems)

@@ -34,5 +34,5 @@ class Finding:
         return self.rule.code, self.connection, self.vbucket, self.stream_id, False
 
     def hidden(self, redactor: Redactor) -> "Finding":
-        """Return it with what its message quotes hashed."""
+        """Return it with what its message quotes hashed, and the numbers left out that may be bytes of values."""
         return replace(self, message=hidden(self.marked, redactor), marked="") if self.marked else self

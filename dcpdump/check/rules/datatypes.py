@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from dcpdump.check.quote import repeated
 from dcpdump.check.rule import DECODED, MARKED, PACKED, SUSPICIOUS, VIOLATION, Broken, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
 from dcpdump.streams.document_run import Close, DocumentRun
@@ -115,20 +116,20 @@ def _misread(bits: int, body: bytes, connection: ConnectionState) -> Remark | No
     if bits & _SNAPPY_BIT:
         plain, fault = decompress(body)
         if plain is None:
-            return None if left_out else Remark(fault, status="Einval")
+            return None if left_out else Remark(repeated(fault), status="Einval")
         body = plain
     if bits & _XATTR_BIT:
         pairs, body, fault = split_xattrs(body)
         fault = fault or _refused(pairs or ())
         if fault:
-            return Remark(fault, status="XattrEinval")
+            return Remark(repeated(fault), status="XattrEinval")
         system = sum(len(key) + len(text) + _AROUND for key, text in pairs or () if key.startswith(b"_"))
         if system > _SYSTEM_XATTRS:
             return Remark(f"system xattrs of {system:,} bytes", status="E2big")
     if bits & _JSON_BIT and body and not left_out:
         fault = json_fault(body)
         if fault:
-            return Remark(fault, SUSPICIOUS)
+            return Remark(repeated(fault), SUSPICIOUS)
     return None
 
 

@@ -1,5 +1,6 @@
 """DCP1xx, first half: frames as such, requests and their answers, and which stream a message belongs to."""
 
+from dcpdump.check.quote import repeated
 from dcpdump.check.rule import (
     ASTRAY,
     DECODED,
@@ -18,6 +19,7 @@ from dcpdump.check.rule import (
     Suspend,
     rule,
 )
+from dcpdump.disclosure import ANY_NUMBER, is_stray
 from dcpdump.spec import find
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
@@ -111,9 +113,10 @@ def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     """
     if frame.record is None:
         return None
-    for problem in frame.record.frame.problems:
+    understood = frame.record.frame
+    for problem in understood.problems:
         if problem.code in (Fault.LENGTHS_CONTRADICT, Fault.TOO_LARGE):
-            return problem.text
+            return repeated(problem.text, ANY_NUMBER) if is_stray(understood) else problem.text
     return None
 
 

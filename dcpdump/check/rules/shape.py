@@ -7,6 +7,7 @@ from dcpdump.check.meaning import (
     not_together,
     without_meaning,
 )
+from dcpdump.check.quote import repeated
 from dcpdump.check.rule import (
     DECODED,
     INFO,
@@ -18,6 +19,7 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.check.rules.framing import name
+from dcpdump.disclosure import hidden_numbers
 from dcpdump.spec import MESSAGES
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
@@ -152,7 +154,7 @@ def _refused(frame: FrameEvent, connection: ConnectionState) -> tuple[str, Sever
         inside = record.meaning.problems if opcode == CACHED else ()
         for problem in (*record.frame.problems, *(each for each in inside if each.code in _OF_RECORDS)):
             if problem.code not in _ELSEWHERE:
-                return f": {problem.text}", None
+                return f": {repeated(problem.text, hidden_numbers(record.frame))}", None
         if record.frame.layout.old:
             return f" in a layout of old releases ({frame.shape.version})", SUSPICIOUS
         text, severity = without_meaning(frame, record.frame.layout)
@@ -259,7 +261,7 @@ def _prefix_fault(key: bytes) -> str:
     if prefix is None:
         return "the key ends inside its collection id"
     if prefix.fault:
-        return prefix.fault
+        return repeated(prefix.fault)
     if prefix.collection in RESERVED_IDS:
         return f"collection id {prefix.collection} is reserved"
     return "the key is a collection id and nothing else" if prefix.size == len(key) else ""
