@@ -27,6 +27,20 @@ def is_damaged(frame: Frame) -> bool:
     )
 
 
+def has_known_bug(frame: Frame) -> bool:
+    """Return whether all that is wrong is the framing extras' length, which some servers forget to count."""
+    return frame.layout.version != "?" and all(
+        (problem.start, problem.end, problem.needs, problem.has) == (2, 3, 3, 0)
+        for problem in frame.problems
+        if problem.needs is not None and problem.end > problem.start
+    )
+
+
+def hides_numbers(frame: Frame) -> bool:
+    """Return whether what stands where numbers are expected may be bytes of a key or a value."""
+    return is_stray(frame) or (is_damaged(frame) and not has_known_bug(frame))
+
+
 def is_stray(frame: Frame) -> bool:
     """Return whether the bytes are not a frame: then not even their first 24 are numbers."""
     return frame.header.magic not in MAGICS

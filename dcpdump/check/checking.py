@@ -16,13 +16,13 @@ from dcpdump.streams.watching import Watching
 class Judging:
     """Keep the ledger and the findings of what a dissection returns. Feed it all parts, then close it.
 
-    Without ``rules`` there are no findings, and documents are only counted.
+    Without ``rules`` there are no findings, and documents are only counted. ``hides``: what it makes will be hidden.
     """
 
-    def __init__(self, dissection: Watching, *, rules: bool = True) -> None:
+    def __init__(self, dissection: Watching, *, rules: bool = True, hides: bool = False) -> None:
         self.ledger = Ledger(closely=rules)
         self.fold = Fold()
-        self._feed = Feed(dissection, self.ledger, closely=rules)
+        self._feed = Feed(dissection, self.ledger, closely=rules, hides=hides)
         self._engine = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
 
     def feed(self, parts: Sequence[Part]) -> None:

@@ -31,7 +31,7 @@ from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import JSON
 from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.document_run import Close, DocumentRun, Step
-from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.frame_event import HIDDEN, FrameEvent, kept
 from dcpdump.streams.last_message import last_message
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.messages import announce
@@ -92,6 +92,8 @@ class RuleEngine:
             runner.lose(connection, frame.direction)
             frame = frame._replace(skipped=False)
         if not frame.whole:
+            if frame.shape is HIDDEN:
+                self._ask(DECODED, frame, connection, connection.no_stream)
             ledger.learn_placed(connection, frame)
             return runner.taken()
         runner.release(connection.number, frame.direction)

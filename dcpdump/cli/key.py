@@ -128,7 +128,7 @@ class Tracing(LedgerConsumer):
 
 def _changes(plain: Record, shown: Record, matches: Clause) -> list[Change]:
     """Return the changes of a frame: one, or one for each document of a cache transfer that matches."""
-    frame = plain.frame
+    frame = shown.frame  # without the numbers of one that is damaged
     if not plain.meaning.items:
         seqno = next((frame.get(name) for name in OWN_SEQNO if frame.get(name) is not None), None)
         meaning, header = shown.meaning, frame.header

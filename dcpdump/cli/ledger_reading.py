@@ -160,7 +160,7 @@ class LedgerConsumer(Consumer[Part]):
         self._last_ns: int | None = None  # when the last packet came
         self.times = TimeSpan()  #: of the packets
         self._cut = None if chosen.until is None else PacketsUntil(chosen.until.end)
-        self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
+        self._feed = Feed(self.dissection, self.ledger, closely=self.closely, hides=shown.redactor is not None)
 
     def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
         """Read captures to their end, or to a signal."""

@@ -30,7 +30,7 @@ class OtherTables:
         self._last_ns: int | None = None  # the time of the last packet
         self._judging: Judging | None = None
         if not JUDGED.isdisjoint(names) and isinstance(dissection, Watching):
-            self._judging = Judging(dissection, rules="findings" in names)
+            self._judging = Judging(dissection, rules="findings" in names, hides=redactor is not None)
 
     @property
     def needs_all(self) -> bool:

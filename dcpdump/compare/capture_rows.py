@@ -10,6 +10,7 @@ from dcpdump.batch.gather import Array, distinct, records_at
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.compare.hashing import mixed
+from dcpdump.disclosure import hides_numbers
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
@@ -49,9 +50,13 @@ Loss = tuple[int, int]
 
 
 class CaptureRows:
-    """The frames of one capture. A direction has a place: twice the number of its connection, plus 0 or 1."""
+    """The frames of one capture. A direction has a place: twice the number of its connection, plus 0 or 1.
 
-    def __init__(self, folder: str) -> None:
+    ``hides``: what it makes will be hidden.
+    """
+
+    def __init__(self, folder: str, *, hides: bool = False) -> None:
+        self._hides = hides
         self._spill = Spill(folder)
         self.counts: dict[int, int] = {}  #: frames by place
         self.ends: dict[int, Ends] = {}  #: by place
@@ -82,7 +87,7 @@ class CaptureRows:
     def feed(self, part: Part, rows: Sequence[int]) -> None:
         """Keep those rows of a part."""
         chosen = np.asarray(rows, np.int64)
-        table = rows_of(part, chosen)
+        table = rows_of(part, chosen, hides=self._hides)
         times = table["ts"][table["ts"] != NO_TIME]
         if len(times):
             first, last = int(times.min()), int(times.max())
@@ -132,8 +137,8 @@ def _unknown(_place: int) -> None:
     """Know of no acknowledgement."""
 
 
-def rows_of(part: Part, chosen: Array) -> Array:
-    """Return the rows of some frames of a part."""
+def rows_of(part: Part, chosen: Array, *, hides: bool = False) -> Array:
+    """Return the rows of some frames of a part; ``hides``: as ``seqnos_of`` has it."""
     table = np.zeros(len(chosen), ROW)
     starts, lengths = part.start[chosen], part.length[chosen]
     data = part.data
@@ -152,14 +157,17 @@ def rows_of(part: Part, chosen: Array) -> Array:
         if row in part.odd:
             table["hash"][at] = table["body"][at] = hash(part.odd[row].data) & _ALL_BITS
             table["marks"][at] |= NOT_WHOLE
-    seqno, known = seqnos_of(part)
+    seqno, known = seqnos_of(part, hides=hides)
     table["seqno"] = seqno[chosen]
     table["marks"] |= np.where(known[chosen], HAS_SEQNO, 0).astype(np.uint8)
     return table
 
 
-def seqnos_of(part: Part) -> tuple[Array, Array]:
-    """Return the seqno that each frame itself has, and whether it has one."""
+def seqnos_of(part: Part, *, hides: bool = False) -> tuple[Array, Array]:
+    """Return the seqno that each frame itself has, and whether it has one.
+
+    ``hides``: a damaged frame has none, as a key may stand in its place.
+    """
     seqno, known = np.zeros(len(part), np.uint64), np.zeros(len(part), bool)
     for group in part.groups:
         own = next((name for name in OWN_SEQNO if group.plan.has(name)), None)
@@ -170,6 +178,8 @@ def seqnos_of(part: Part) -> tuple[Array, Array]:
         header = part.header
         for row in rows[STREAMED[header.opcode[rows]] & REQUEST[header.magic[rows]]].tolist():
             frame = part.record(row).frame
+            if hides and hides_numbers(frame):
+                continue
             found = next((value for name in OWN_SEQNO if (value := frame.get(name)) is not None), None)
             if found is not None:
                 seqno[row], known[row] = found, True

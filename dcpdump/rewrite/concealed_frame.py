@@ -6,7 +6,7 @@ What a layout explains is kept or replaced, by whose data it is (``Holds``); wha
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from dcpdump.disclosure import FULL, PARTIAL, holds, is_damaged, prefix, without_gaps
+from dcpdump.disclosure import FULL, PARTIAL, has_known_bug, holds, is_damaged, prefix, without_gaps
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record
 from dcpdump.rewrite.concealed_value import conceal_strings, conceal_value, hidden_texts
@@ -43,7 +43,7 @@ class Concealer:
         data = bytearray(frame.raw.data)
         secrets: list[bytes] = []
         datatypes = _item_datatypes(frame)
-        damaged, kept = is_damaged(frame) and not _known_bug(frame), 0
+        damaged, kept = is_damaged(frame) and not has_known_bug(frame), 0
         if damaged:
             kept = _end_of_numbers(frame)
             data[kept:] = bytes(max(0, len(data) - kept))
@@ -168,15 +168,6 @@ class Concealer:
         if judged and meaning.body is not None and meaning.body.value == wire and meaning.hints:
             return words.text(wire)  # the datatype is about bytes that are not in the frame
         return conceal_value(words, wire, datatype)
-
-
-def _known_bug(frame: Frame) -> bool:
-    """Return whether all that is wrong is the framing extras' length, which some servers forget to count."""
-    return frame.layout.version != "?" and all(
-        (problem.start, problem.end, problem.needs, problem.has) == (2, 3, 3, 0)
-        for problem in frame.problems
-        if problem.needs is not None and problem.end > problem.start
-    )
 
 
 def _tag_size(frame: Frame, field: FieldValue, wire: bytes) -> int:

@@ -85,11 +85,14 @@ class EventWriter:
 
 
 class EventReplay:
-    """A replay of logged events in their order, judged as one machine would judge the frames themselves."""
+    """A replay of logged events in their order, judged as one machine would judge the frames themselves.
 
-    def __init__(self) -> None:
+    ``hides``: as Judging has it.
+    """
+
+    def __init__(self, *, hides: bool = False) -> None:
         self._replay = Watching(Limits(connections=_ALL))
-        self.judging = Judging(self._replay)
+        self.judging = Judging(self._replay, hides=hides)
         self._frames = 0
         self._elsewhere = 0  # bytes that wait on connections that are not in this work
         self._last_ns: int | None = None

@@ -68,7 +68,8 @@ class TaskOptions(NamedTuple):
 
     def judge(self, paths: Sequence[str]) -> list[Written]:
         """Run the ledger and the rules over all frames in order, and return the files written: this runs in a task."""
-        parts, replay = Parts(self.folder, f"{self.tag}judged"), EventReplay()
+        parts, hides = Parts(self.folder, f"{self.tag}judged"), self.choice.redactor is not None
+        replay = EventReplay(hides=hides)
         for path in paths:
             with open_binary(f"{self.folder}/{path}") as file, pa.ipc.open_stream(file) as stream:
                 for batch in stream:

@@ -60,7 +60,8 @@ class _Engine:
         self._dissection = Watching(choice.limits, show_secrets=choice.show_secrets, secrets=secrets)
         self._table = choice.table()
         self._files = Files()
-        self._judging = Judging(self._dissection, rules="findings" in tables)
+        hides = choice.redactor is not None
+        self._judging = Judging(self._dissection, rules="findings" in tables, hides=hides)
         self._last_ns: int | None = None
 
     def run(self, captures: list[Capture], unusable: list[dict[str, Any]]) -> Outcome:

@@ -8,9 +8,10 @@ from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.streams.column_events import frame_events
-from dcpdump.streams.document_run import Step, one_by_one
+from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.event_runs import steps
 from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.hidden_numbers import without_numbers
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pending_losses import PendingLosses
 from dcpdump.streams.state import ConnectionState
@@ -26,10 +27,11 @@ Lose = Callable[[int, int, int | None, int | None], None]
 class Feed:
     """Feed a ledger with what a dissection returns, part by part, losses and ends included."""
 
-    def __init__(self, dissection: Watching, ledger: Ledger, *, closely: bool = False) -> None:
+    def __init__(self, dissection: Watching, ledger: Ledger, *, closely: bool = False, hides: bool = False) -> None:
         self._dissection = dissection
         self._ledger = ledger
         self._closely = closely  #: as ``steps`` has it; else documents are of no interest but for what they count
+        self._hides = hides  #: what is learnt is for an output that is redacted
         self._pending = PendingLosses()
         self._order = Order()
         self._latest = NO_TIME
@@ -65,10 +67,13 @@ class Feed:
     def _events(self, part: Part) -> list[FrameEvent]:
         events = frame_events(part, documents=self._closely)
         self._pending.mark(part, events)
-        return events
+        return [without_numbers(each) for each in events] if self._hides else events
 
     def _steps(self, part: Part) -> list[Step]:
-        return steps(part, closely=self._closely, losses=self._pending.before(part))
+        found = steps(part, closely=self._closely, losses=self._pending.before(part))
+        if not self._hides:
+            return found
+        return [each if isinstance(each, DocumentRun) else without_numbers(each) for each in found]
 
     def rest(self) -> list[Step]:
         """Return what still waits for others, once there are no more parts."""

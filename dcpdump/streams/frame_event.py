@@ -32,6 +32,10 @@ def shape_of(layout: Layout) -> Shape:
     return Shape(layout.version, names, place, own)
 
 
+#: The shape of a frame whose numbers were taken away, as they may be bytes of a key or a value.
+HIDDEN = Shape("?", (), {}, -1)
+
+
 class FrameEvent(NamedTuple):
     """One frame."""
 

@@ -113,9 +113,7 @@ class Ledger:
         if frame.record is not None and frame.record.names is not None:
             connection.collection_names = frame.record.names
         if not frame.whole:
-            connection.holes += 1
-            connection.lost_frame = frame.number
-            connection.lost_text = f"bytes of frame {frame.number} were lost"
+            connection.miss(frame)
         return connection
 
     def is_message(self, connection: ConnectionState, frame: FrameEvent) -> bool:

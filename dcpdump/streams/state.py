@@ -11,9 +11,9 @@ from typing import TypeVar
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, Noops, SetupRefusal, Snapshot, UnansweredRequest
-from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
+from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.key_memory import KeyMemory
-from dcpdump.streams.opcode_kinds import CONTROL
+from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.request import (
     PRODUCER,
     SUCCESS,
@@ -122,6 +122,16 @@ class ConnectionState:
         place = f" before frame {number}" if number else " at the end"
         self.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
         self.exchanges.lose()
+
+    def miss(self, frame: FrameEvent) -> None:
+        """Take it that bytes of a frame are missing, or hidden."""
+        self.holes += 1
+        self.lost_frame = frame.number
+        self.lost_text = f"bytes of frame {frame.number} were lost"
+        if frame.shape is HIDDEN:
+            self.lost_text = f"the numbers of frame {frame.number} are hidden"
+            if frame.opcode == BUFFER_ACK:
+                self.window.lose(None, frame.ts_ns, acks=True)
 
     def unlink(self) -> None:
         """Refer to no other connection and not to itself, so that its memory is free."""
