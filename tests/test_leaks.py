@@ -43,7 +43,7 @@ COMMANDS = [
 
 
 def spellings(stem: bytes) -> Iterator[str]:
-    """Yield what a stem looks like in an output: as it is, in hex, in base64 at each alignment, as UTF-16."""
+    """Yield what a stem looks like in an output: in hex, in base64 at each alignment, as UTF-16, as numbers."""
     yield stem.decode()
     yield stem.hex()
     yield stem.hex().upper()
@@ -55,6 +55,18 @@ def spellings(stem: bytes) -> Iterator[str]:
     for skip in range(3):
         cut = stem[skip:]
         yield b64encode(cut[: len(cut) - len(cut) % 3]).decode()
+    yield from as_numbers(stem)
+
+
+def as_numbers(stem: bytes) -> Iterator[str]:
+    """Yield the numbers that a stem, or a part of four bytes, would be taken for where one of that width stands."""
+    for width in (8, 4):
+        for at in range(len(stem) - width + 1):
+            part = stem[at : at + width]
+            for number in (int.from_bytes(part, "big"), int.from_bytes(part, "little")):
+                yield str(number)
+                yield f"{number:,}"
+                yield f"0x{number:x}"
 
 
 def found(text: str, stems: Iterable[bytes]) -> list[str]:
