@@ -5,8 +5,10 @@ decoded, the state of the connections after it; a batch that was not done is don
 same state, and replaces what it left.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import StreamingQueryException
@@ -24,9 +26,11 @@ from dcpdump.spark.work import BEGINNING, InputState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 TABLES = ("frames", "gaps", "files")
 _EVERY = "2 seconds"
+_START_S = 30.0  #: seconds that a process may take to start
 
 
 class Closed(DataSource):
@@ -43,7 +47,14 @@ class Closed(DataSource):
 
     def simpleStreamReader(self, schema: Any) -> "ArrivalReader":
         """Return a reader of arrivals."""
+        sys.excepthook = _end_quietly  # of the process that Spark asks, which does nothing else
         return ArrivalReader(self.options)
+
+
+def _end_quietly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Report what ended the process, unless it is that Spark has closed the connection: the watch has ended."""
+    if not issubclass(kind, ConnectionError):
+        sys.__excepthook__(kind, error, trace)
 
 
 class ArrivalReader(SimpleDataSourceStreamReader):
@@ -72,6 +83,13 @@ class ArrivalReader(SimpleDataSourceStreamReader):
 def _rows(number: int, arrivals: Sequence[Arrival]) -> Iterator[tuple[Any, ...]]:
     """Return arrivals as rows, in an iterator that can be copied, as Spark does."""
     return iter([(number, each.path, each.size) for each in arrivals])
+
+
+def _await_sources(query: "StreamingQuery") -> None:
+    """Wait until the process that lists the captures has started: stopped before, it would complain."""
+    until = time.monotonic() + _START_S
+    while query.status["message"] == "Initializing sources" and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 class BatchOutcome(NamedTuple):
@@ -127,6 +145,7 @@ class FolderWatch:
             ):
                 if query.awaitTermination(1):
                     break
+            _await_sources(query)
         except StreamingQueryException as error:
             raise self._failure or DcpdumpError(f"Spark gave up: {str(error).strip().splitlines()[0]}") from error
         finally:

@@ -3,6 +3,8 @@
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,3 +123,28 @@ def test_the_command_tells_of_each_batch_and_of_what_it_left(tmp_path: Path) -> 
         f"watching {folder}: a capture is read when it did not grow for 30 s\n"
         f"dcpdump: note: {folder}/replica.pcap: it may still grow, and was not read\n"
     )
+
+
+#: What Spark does to the process that lists captures: it makes a reader, and closes the connection when the watch ends.
+_ASKED = """
+import sys
+from dcpdump.spark.watch import Closed
+
+Closed({"names": "in", "notes": "notes", "idle": "30"}).simpleStreamReader(None)
+try:
+    raise EOFError
+except EOFError:
+    raise ERROR
+"""
+
+
+def test_the_process_that_lists_captures_ends_quietly_when_spark_leaves_it_and_no_other_way() -> None:
+    found = [
+        subprocess.run([sys.executable, "-c", _ASKED.replace("ERROR", error)], capture_output=True, text=True)
+        for error in ("BrokenPipeError", "ConnectionResetError", "ValueError('a bug')")
+    ]
+    assert [(done.returncode, done.stderr.rpartition("Error: ")[2]) for done in found] == [
+        (1, ""),
+        (1, ""),
+        (1, "a bug\n"),
+    ]
