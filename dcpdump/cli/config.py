@@ -27,7 +27,7 @@ Sections = dict[str, dict[str, Any]]
 
 
 class ConfigError(click.UsageError):
-    """What a file of defaults says is not right."""
+    """What a file of defaults, or a variable, says is not right."""
 
     def __init__(self, path: str, what: str, hint: str = "dcpdump help config") -> None:
         super().__init__(f"{path}: {what}")
@@ -48,11 +48,42 @@ def is_given_only(command: str | None, param: click.Parameter) -> bool:
     return param.name in GIVEN_ONLY or (command in _JUDGES and param.name in _JUDGED)
 
 
-def keep_from_environment(command: str | None, params: Iterable[click.Parameter]) -> None:
-    """Have the options that have to be given on the command line taken from no variable."""
+def take_from_environment(command: str | None, params: Iterable[click.Parameter]) -> None:
+    """Have options taken from variables by their long names, but those that the command line alone may give."""
     for param in params:
-        if isinstance(param, click.Option) and is_given_only(command, param):
+        if not isinstance(param, click.Option):
+            continue
+        if is_given_only(command, param):
             param.allow_from_autoenv = False
+        elif param.envvar is None and param.name not in (names := _long_names(param)) and names:
+            param.envvar = _beginning(command) + names[0].upper()
+
+
+def refuse_unknown_variables(command: str, params: Iterable[click.Parameter]) -> None:
+    """Raise ConfigError for a variable of a command that sets nothing: it may be misspelt."""
+    begin = _beginning(command)
+    options = {name.upper(): param for param in params for name in (*_long_names(param), param.name or "")}
+    for variable in sorted(os.environ):
+        if not variable.startswith(begin) or not os.environ[variable]:
+            continue
+        name = variable.removeprefix(begin)
+        param = options.get(name)
+        if param is None:
+            near = get_close_matches(name, [name for name, each in options.items() if not is_given_only(command, each)])
+            hint = f"did you mean {begin}{near[0]}?" if near else "dcpdump help config"
+            raise ConfigError(variable, "there is no such option", hint)
+        if is_given_only(command, param):
+            raise ConfigError(variable, "can be given on the command line only")
+
+
+def _beginning(command: str | None) -> str:
+    """Return what the names of a command's variables begin with."""
+    return f"DCPDUMP_{command or ''}_".upper()
+
+
+def _long_names(param: click.Parameter) -> list[str]:
+    """Return the long names of an option, as they stand in variables, but in lower case."""
+    return [word.lstrip("-").replace("-", "_") for word in param.opts if word.startswith("--")]
 
 
 def sections(path: str, commands: Iterable[str]) -> Sections:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dcpdump.cli.completion import complete
-from dcpdump.cli.config import keep_from_environment
+from dcpdump.cli.config import take_from_environment
 from dcpdump.render.row_keys import COMMANDS as ROW_COMMANDS
 
 #: title → the options that stand under it, in whichever command they are
@@ -147,7 +147,7 @@ class GroupedCommand(click.Command):
         complete(self.params)
         if schema is not None or self.name in ROW_COMMANDS:
             self.params.append(_schema_option(schema))
-        keep_from_environment(self.name, self.params)
+        take_from_environment(self.name, self.params)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the titles of their groups; others last."""

@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 from dcpdump import __version__
 from dcpdump.cli import exit as code
 from dcpdump.cli.completion import words_of
-from dcpdump.cli.config import config_path, defaults, sections
+from dcpdump.cli.config import config_path, defaults, refuse_unknown_variables, sections
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.cli.pager import NO_PAGER
@@ -145,6 +145,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return a command, with the defaults that a file has for it."""
         command = self.get_command(ctx, name)
+        if command is not None and not ctx.resilient_parsing:
+            refuse_unknown_variables(name, command.params)
         path = None if ctx.resilient_parsing else config_path()
         if path is not None and command is not None:
             found = sections(path, COMMANDS)

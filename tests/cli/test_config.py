@@ -73,19 +73,45 @@ def test_no_file_changes_what_check_ends_with(config: Path, key: str) -> None:
     assert run("dcpdump check samples/order.pcap -q").code == 2
 
 
-def test_no_variable_writes_reveals_or_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (
-        ("READ_OUTPUT", str(tmp_path / "x")),
-        ("READ_SHOW_SECRETS", "1"),
-        ("CHECK_FAIL_ON", "never"),
-        ("CHECK_VBUCKET", "9"),
-    ):
-        monkeypatch.setenv(f"DCPDUMP_{name}", value)
-    shown = run("dcpdump read samples/replica.pcap -q --opcode sasl_auth").out
-    assert "secret" in shown
-    assert "correct horse" not in shown
-    assert not (tmp_path / "x").exists()
-    assert run("dcpdump check samples/order.pcap -q").code == 1
+@pytest.mark.parametrize(
+    ("variable", "error", "hint"),
+    [
+        ("READ_REDCAT", "there is no such option", "did you mean DCPDUMP_READ_REDACT?"),
+        ("READ_XYZ", "there is no such option", "dcpdump help config"),
+        ("READ_OUTPUT", "can be given on the command line only", "dcpdump help config"),
+        ("READ_SHOW_SECRETS", "can be given on the command line only", "dcpdump help config"),
+        ("CHECK_FAIL_ON", "can be given on the command line only", "dcpdump help config"),
+        ("CHECK_VBUCKET", "can be given on the command line only", "dcpdump help config"),
+    ],
+)
+def test_a_variable_that_sets_nothing_is_a_clear_error_of_its_command_alone(
+    variable: str, error: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"DCPDUMP_{variable}", "never")
+    command, other = ("read", "check") if variable.startswith("READ") else ("check", "read")
+    assert run(f"dcpdump {command} samples/order.pcap") == (
+        2,
+        "",
+        f"dcpdump: error: DCPDUMP_{variable}: {error}\nhint: {hint}\n",
+    )
+    assert run(f"dcpdump {other} samples/order.pcap").code in (0, 1)
+    monkeypatch.setenv(f"DCPDUMP_{variable}", "")
+    assert run(f"dcpdump {command} samples/order.pcap").code in (0, 1)
+
+
+def test_a_variable_has_the_long_name_of_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = run("dcpdump check samples/order.pcap --all")
+    assert wanted != run("dcpdump check samples/order.pcap")
+    monkeypatch.setenv("DCPDUMP_CHECK_ALL", "1")
+    assert run("dcpdump check samples/order.pcap") == wanted
+
+
+def test_variables_that_belong_to_no_command_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PAGER", "PURE", "SALT_FILE", "KEYLOG", "READER"):
+        monkeypatch.setenv(f"DCPDUMP_{name}", "")
+    for name in ("PAGER", "PURE", "READER"):
+        monkeypatch.setenv(f"DCPDUMP_{name}", "cat")
+    assert run(READ).code == run("dcpdump key nobody samples/replica.pcap").code == 0
 
 
 def test_a_file_that_is_named_has_to_be_there(config: Path) -> None:
