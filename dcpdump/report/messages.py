@@ -16,7 +16,7 @@ def messages(context: Context) -> Markup | None:
     most = kinds[0][1].bytes
     rows = [
         row(
-            f"{find(opcode, server=server).name} {'response' if response else 'command'}",
+            f"{find(opcode, server=server).name} {'response' if response else 'request'}",
             f"{amount.frames:,}",
             size(amount.bytes),
             _bar(100 * amount.bytes / max(1, most)),

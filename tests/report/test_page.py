@@ -245,6 +245,13 @@ def test_every_time_of_the_page_is_in_the_zone_that_was_asked_for() -> None:
     assert [data_of(parsed(page))["ahead"] for page in (utc, east)] == [[[begins, 0]], [[begins, 7_200_000]]]
 
 
+def test_messages_are_named_as_stats_names_them(sample: str, page: Node) -> None:
+    (section,) = page.all("section", id="messages")
+    named = {row.all("td")[0].text for row in section.all("tr") if row.all("td")}
+    rows = [row for row in objects(f"dcpdump stats {HERE}/{sample}.pcap") if row["kind"] == "message"]
+    assert named == {f"{row['name']} {row['message_kind']}" for row in rows}
+
+
 def test_no_more_frames_than_wanted_are_shown() -> None:
     path = Path("samples/rollback-loop.pcap").resolve()
     counts = [len(parsed(page_of(path, f"--frames {most}")).all("details", class_="frame")) for most in (0, 3)]
