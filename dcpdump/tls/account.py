@@ -32,7 +32,6 @@ def describe(parties: Parties, both: Sequence[Side | None], secrets: Secrets, to
         sum(side.encrypted for side in sides),
         sum(side.lost_records for side in sides),
         reason,
-        direction,
         direction is not None and parties.role(direction) == 1,
         next((side.joined_at for side in sides if side.joined_at is not None), None),
         len(secrets),

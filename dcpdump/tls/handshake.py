@@ -8,7 +8,6 @@ SERVER_HELLO: Final = 2
 NEW_SESSION_TICKET: Final = 4
 END_OF_EARLY_DATA: Final = 5
 ENCRYPTED_EXTENSIONS: Final = 8
-TLS_1_2: Final = 0x0303
 TLS_1_3: Final = 0x0304
 #: The random of a server hello that asks for another client hello.
 RETRY: Final = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")

@@ -104,11 +104,6 @@ class Keyring:
             self._made[key, role] = made
         return made
 
-    def remember(self, session: bytes, owner: bytes) -> None:
-        """Note whose master secret a session has."""
-        if session and owner:
-            self.secrets.remember(session, owner)
-
     def owners(self) -> list[bytes]:
         """Return the client randoms under which the master secret may be found: its own, or of what it resumes."""
         hello, found = self.terms.client, []

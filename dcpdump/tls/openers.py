@@ -25,9 +25,6 @@ class Opener(Protocol):
     before: bytes  #: the last block of the record before, which is the IV of the next, of CBC in TLS 1.0; else empty
 
     @property
-    def suite(self) -> Suite: ...
-
-    @property
     def overhead(self) -> int:
         """How much longer than its text the body of a record is; of CBC at least."""
 
@@ -49,9 +46,6 @@ class Opener(Protocol):
 
         Return where the first begins that is not whole, no text, or does not open.
         """
-
-    def next(self) -> "Opener | None":
-        """Return what opens the records after a change of the key; None where keys do not change so."""
 
 
 def _aead(suite: Suite, key: bytes) -> AESGCM | AESCCM | ChaCha20Poly1305:
@@ -196,9 +190,6 @@ class Opener12:
             pass
         return at
 
-    def next(self) -> None:
-        """Return nothing: keys change by a new handshake."""
-
 
 class OpenerCbc:
     """AES-CBC of TLS 1.0 to 1.2, with the MAC inside (then padded), or outside (RFC 7366)."""
@@ -256,9 +247,6 @@ class OpenerCbc:
             number += 1
             at = end
         return at
-
-    def next(self) -> None:
-        """Return nothing: keys change by a new handshake."""
 
     def _chain(self, last: bytes) -> None:
         if self._version < 0x0302:

@@ -112,11 +112,6 @@ class SealedCutter:
         """Whether what is held is the beginning of a record, with no hole in it."""
         return not (self.searching or self._holes)
 
-    @property
-    def next_offset(self) -> int:
-        """The offset of the next byte that is fed."""
-        return self.offset + len(self._data)
-
     def feed(self, data: bytes, seen: Seen) -> None:
         """Take the next bytes."""
         if self._at:

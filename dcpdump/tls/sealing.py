@@ -28,8 +28,7 @@ class Sealing:
     encrypted_bytes: int  #: not opened
     lost_records: int
     cause: str
-    closed: int | None = None  #: the direction that has no secret, where the other one has
-    server: bool = False  #: and it is the server's
+    server: bool = False  #: the direction that has no secret, where the other one has, is the server's
     joined_at: int | None = None  #: the number of the record at which it was recognised
     secrets: int = 0  #: of how many connections there are secrets
     logs: int = 0  #: and in how many key logs

@@ -49,14 +49,9 @@ class MissingSecretError(LookupError):
 
 def mark_of(secret: bytes) -> bytes:
     """Return what tells a secret from others of its label and connection, and says nothing of it."""
-    return _digest(secret, b"dcpdump mark")[:8]
-
-
-def _digest(secret: bytes, of: bytes) -> bytes:
-    """Return the SHA-256 of bytes with a secret: 32 bytes."""
     import hmac  # here, because most captures are read without secrets
 
-    return hmac.digest(secret, of, "sha256")
+    return hmac.digest(secret, b"dcpdump mark", "sha256")[:8]
 
 
 class Budget:
@@ -84,7 +79,6 @@ class Secrets:
         "growth",
         "poll",
         "refused",
-        "useless",
     )
 
     def __init__(self, most: int = _CONNECTIONS) -> None:
@@ -99,7 +93,6 @@ class Secrets:
         self.poll: Callable[[], None] | None = None  #: takes what was added
         self.growth = 0  #: how many secrets were taken so far
         self.refused = 0  #: lines that are not understood
-        self.useless = 0  #: lines that are right, and open no records
         self.budget = Budget()
 
     def state(self) -> "SecretsState":
@@ -171,15 +164,11 @@ class Secrets:
         found = _LINE.fullmatch(line)
         if found is None:
             if line.strip() and not line.lstrip().startswith(b"#"):
-                if _USELESS.match(line.lstrip()):
-                    self.useless += 1
-                else:
-                    self.refused += 1
+                self.refused += not _USELESS.match(line.lstrip())
             return False
         label, random, digits = found.groups()
         number = _NUMBERS.get(label.upper())
         if number is None:
-            self.useless += bool(_USELESS.match(label.upper() + b" "))
             self.refused += not _USELESS.match(label.upper() + b" ")
             return False
         secret = _unpadded(digits, LENGTHS[_LABELS[number]])
@@ -200,14 +189,6 @@ class Secrets:
             if mark_of(secret) == mark:
                 return secret
         raise MissingSecretError("a secret that opened a connection before is not among those given")
-
-    def fingerprint(self) -> str:
-        """Return a text that is the same for the same secrets, whatever their order. Takes time for each of them."""
-        total = 0
-        for random, packed in self._of.items():
-            for number, secret in _entries(packed):
-                total += int.from_bytes(_digest(secret, b"dcpdump fingerprint" + bytes((number,)) + random), "big")
-        return f"{total % (1 << 256):064x}"
 
     def knows(self, random: bytes) -> bool:
         """Return whether there is any secret of a connection."""

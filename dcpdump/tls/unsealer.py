@@ -227,11 +227,6 @@ class Unsealer:
         return sum(side.held for side in self._sides if side is not None)
 
     @property
-    def waits(self) -> bool:
-        """Whether anything waits for secrets."""
-        return any(side is not None and side.queue for side in self._sides)
-
-    @property
     def account(self) -> tuple[int, int, int]:
         """How many bytes were given as text, are of TLS around it, and stay encrypted."""
         sides = [side for side in self._sides if side is not None]
