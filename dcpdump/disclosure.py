@@ -80,7 +80,7 @@ def value_holds(frame: Frame, value: bytes) -> Holds:
         return Holds.USER
     whose = text_holds(frame.message, value)
     # What should be JSON of known names, but is not JSON, may be anything.
-    broken = whose is not Holds.NOTHING and frame.message.json and not frame.magic.response and not _is_json(value)
+    broken = whose is not Holds.NOTHING and frame.message.json and not frame.magic.response and not is_json(value)
     return Holds.USER if broken else whose
 
 
@@ -103,7 +103,8 @@ def without_gaps(frame: Frame, field: FieldValue) -> bytes:
     return bytes(out)
 
 
-def _is_json(value: bytes) -> bool:
+def is_json(value: bytes) -> bool:
+    """Return whether a value is JSON."""
     try:
         parse_json(value)
     except ValueError:

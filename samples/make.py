@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dcpdump.wire.encode import encode
-from dcpdump.wire.value import encode_prefix
+from dcpdump.wire.key_prefix import leb128
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # run as a script, it is in no package
 
@@ -77,7 +77,7 @@ def client_rollback(talk: Talk) -> list[bytes | int]:
     talk.server(stream.granted(90))
     began = {"by_seqno": 91, "event": 0, "version": 0, "manifest_uid": 6, "scope_id": 8, "collection_id": 8}
     expired = {"by_seqno": 93, "rev_seqno": 3, "delete_time": 1_763_640_100}
-    carts = encode_prefix(8)
+    carts = leb128(8)
     talk.server(
         stream.marker(90, 95, 0x02),
         stream.says("DCP_SYSTEM_EVENT", began, key=b"carts"),

@@ -37,7 +37,7 @@ class Tables:
         try:
             self._unfinished = UnfinishedFolder(self._final)
         except OSError as error:
-            raise _unwritable(error, path) from error
+            raise unwritable(error, path) from error
         self._part = self._unfinished.path
         self._path = path
         self._writers: dict[str, TableWriter] = {}
@@ -56,7 +56,7 @@ class Tables:
         try:
             self._writers[name].feed(batch)
         except OSError as error:
-            raise _unwritable(error, self._path) from error
+            raise unwritable(error, self._path) from error
 
     def publish(self) -> None:
         """Close all files, and rename the folder to its final name."""
@@ -69,7 +69,7 @@ class Tables:
                 if old is not None:
                     shutil.rmtree(old)
         except OSError as error:
-            raise _unwritable(error, self._path) from error
+            raise unwritable(error, self._path) from error
 
     def withdraw(self) -> None:
         """Remove the tables of an earlier export, so that old rows are not taken for new ones: this one has none."""
@@ -79,7 +79,7 @@ class Tables:
                 if old is not None:
                     shutil.rmtree(old)
         except OSError as error:
-            raise _unwritable(error, self._path) from error
+            raise unwritable(error, self._path) from error
 
     def _set_aside(self) -> Path | None:
         """Rename the folder of an earlier export, if there is one."""
@@ -113,5 +113,6 @@ def _refuse_to_harm(final: Path, path: str, form: str, force: bool) -> None:
         )
 
 
-def _unwritable(error: OSError, path: str) -> OutputError:
+def unwritable(error: OSError, path: str) -> OutputError:
+    """Return the error of a table that cannot be written."""
     return OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", path)

@@ -5,7 +5,7 @@ beside its name.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import pyarrow as pa
@@ -90,13 +90,13 @@ def frames() -> pa.Schema:
     """Return the schema of ``frames``: one row a frame, in the order in which they completed."""
     types = {**_KNOWN, "framing": _framing(), **_parts()}
     names = [name for flat in columns() for name in _INSTEAD.get(flat, (flat,))]
-    return _schema(FRAMES, [pa.field(name, types[name] if name in types else _names_type(name)) for name in names])
+    return versioned(FRAMES, [pa.field(name, types[name] if name in types else _names_type(name)) for name in names])
 
 
 @cache
 def gaps() -> pa.Schema:
     """Return the schema of ``gaps``: bytes of a connection that were never captured."""
-    return _schema(
+    return versioned(
         GAPS,
         [
             pa.field("connection", pa.int32()),
@@ -117,7 +117,7 @@ def gaps() -> pa.Schema:
 @cache
 def files() -> pa.Schema:
     """Return the schema of ``files``: the captures that were read."""
-    return _schema(
+    return versioned(
         FILES,
         [
             pa.field("path", pa.string()),
@@ -140,7 +140,8 @@ def text(schema: pa.Schema) -> str:
     return f"{(schema.metadata or {})[b'schema'].decode()}\n" + "".join(f"  {line}\n" for line in lines)
 
 
-def _schema(version: str, fields: list[pa.Field]) -> pa.Schema:
+def versioned(version: str, fields: Sequence[pa.Field | tuple[str, pa.DataType]]) -> pa.Schema:
+    """Return a schema that says its version."""
     return pa.schema(fields, metadata={"schema": version, "creator": json.dumps({"tool": "dcpdump"})})
 
 

@@ -4,7 +4,6 @@ The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson,
 since where many machines read one capture none counts its frames.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.arrow.arrays import batch_of
-from dcpdump.arrow.schema import MOMENT, WORDS
+from dcpdump.arrow.schema import MOMENT, WORDS, versioned
 from dcpdump.check.finding import Finding
 from dcpdump.render.findings import objects
 from dcpdump.render.streams import as_object
@@ -89,7 +88,7 @@ def streams() -> pa.Schema:
         ("bytes", _COUNT),
         ("lost_bytes", _COUNT),
     ]
-    return _schema(STREAMS, fields)
+    return versioned(STREAMS, fields)
 
 
 @cache
@@ -111,7 +110,7 @@ def findings() -> pa.Schema:
         ("spec", pa.string()),
         ("more", _COUNT),
     ]
-    return _schema(FINDINGS, fields)
+    return versioned(FINDINGS, fields)
 
 
 def stream_rows(ledger: Ledger) -> Iterator[pa.RecordBatch]:
@@ -154,10 +153,3 @@ def _number(row: dict[str, Any]) -> int:
 
 def _moment(ts_ns: int | None) -> int | None:
     return None if ts_ns is None else ts_ns // 1000
-
-
-def _schema(version: str, fields: list[tuple[str, pa.DataType]]) -> pa.Schema:
-    return pa.schema(
-        [pa.field(name, kind) for name, kind in fields],
-        metadata={"schema": version, "creator": json.dumps({"tool": "dcpdump"})},
-    )

@@ -14,6 +14,7 @@ from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.ndjson import without_none
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import span
 
@@ -137,7 +138,7 @@ def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, width: int | No
 def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Iterator[Json]:
     """Yield a diagnosis as objects: the capture, its connections, troubles by their rank, what was not judged."""
     evidence = found.evidence
-    yield _drop_none(
+    yield without_none(
         {
             "type": "capture",
             "captures": list(captures),
@@ -161,7 +162,7 @@ def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Ite
     for rank, trouble in enumerate(found.troubles, 1):
         yield _trouble_object(rank, trouble, line)
     for missing in found.unjudged:
-        yield _drop_none(
+        yield without_none(
             {
                 "type": "unjudged",
                 "code": missing.code.value,
@@ -174,7 +175,7 @@ def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Ite
 
 
 def _connection(evidence: Evidence, each: ConnectionState) -> Json:
-    return _drop_none(
+    return without_none(
         {
             "type": "connection",
             "connection": each.number,
@@ -202,7 +203,7 @@ def _trouble_object(rank: int, trouble: Trouble, line: CommandLine) -> Json:
         | ({"stream_id": each.stream_id} if each.stream_id else {})
         for each in trouble.streams
     ]
-    return _drop_none(
+    return without_none(
         {
             "type": "trouble",
             "rank": rank,
@@ -219,7 +220,3 @@ def _trouble_object(rank: int, trouble: Trouble, line: CommandLine) -> Json:
             "command": line(trouble.command),
         }
     )
-
-
-def _drop_none(out: Json) -> Json:
-    return {name: value for name, value in out.items() if value is not None}

@@ -25,6 +25,7 @@ from dcpdump.record import Json
 from dcpdump.redact import Redactor
 from dcpdump.render.line import message_name
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Fitting, Table
 from dcpdump.spec import find
 from dcpdump.streams.wording import clock as time_of_day
@@ -189,7 +190,7 @@ class DiffRows:
             yield self._connection(each)
             for way in each.ways:
                 for last in found.last_seqnos(way):
-                    yield _without_none(
+                    yield without_none(
                         {
                             "type": "stream",
                             "connection": each.pair.a,
@@ -302,7 +303,7 @@ def _row_cells(row: Any) -> tuple[str, ...]:
 def _row_object(row: Any) -> Json:
     ts = int(row["ts"])
     opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
-    return _without_none(
+    return without_none(
         {
             "frame": int(row["frame"]),
             "time": None if ts == NO_TIME else iso_time(ts),
@@ -319,7 +320,3 @@ def _row_object(row: Any) -> Json:
 def _changed(each: Linked, frame: ChangedFrame) -> Json:
     head = {"type": "changed", "connection": each.pair.a, "other_frame": int(frame.b["frame"])}
     return head | _row_object(frame.a) | {"differs": list(frame.differs)} | ({"whole": False} if frame.torn else {})
-
-
-def _without_none(row: Json) -> Json:
-    return {name: value for name, value in row.items() if value is not None}

@@ -15,3 +15,8 @@ def text(record: Record, value_bytes: int | None, *, context: bool = False) -> s
 def dump(row: Json) -> str:
     """Return an object as one line, UTF-8, without control characters."""
     return safe_json(json.dumps(row, ensure_ascii=False))
+
+
+def without_none(row: Json) -> Json:
+    """Return a row without the keys that do not apply."""
+    return {name: value for name, value in row.items() if value is not None}

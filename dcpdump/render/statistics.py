@@ -9,12 +9,11 @@ from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import bytes_text
+from dcpdump.render.text_columns import bytes_text, spark
 from dcpdump.spec import find
 
 _COLUMNS = 64  #: vbuckets in a row of the map
 _HEAT = " ░▒▓█"
-_BARS = "▁▂▃▄▅▆▇█"
 _PERCENTILES = (50, 90, 99)
 _NS = 1_000_000_000
 _SHORTEST = 0.001  #: seconds: a shorter capture has no meaningful rate
@@ -185,8 +184,6 @@ def _throughput(found: Statistics) -> list[str]:
     if len(steps) < 2 or _seconds(found) < _SHORTEST:
         return []
     most = max(amount.bytes for _, amount in steps)
-    bars = "".join(
-        " " if not amount.bytes else _BARS[(amount.bytes * len(_BARS) - 1) // max(1, most)] for _, amount in steps
-    )
     seconds = found.timeline.step_ns / _NS
+    bars = spark([amount.bytes for _, amount in steps])
     return [f"  {bars}", f"  a bar is {seconds:g} s, the highest {bytes_text(most / seconds)}/s"]

@@ -6,7 +6,7 @@ What a layout explains is kept or replaced, by whose data it is (``Holds``); wha
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from dcpdump.disclosure import FULL, PARTIAL, has_known_bug, holds, is_damaged, prefix, without_gaps
+from dcpdump.disclosure import FULL, PARTIAL, has_known_bug, holds, is_damaged, is_json, prefix, without_gaps
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record
 from dcpdump.rewrite.concealed_value import conceal_strings, conceal_value, hidden_texts
@@ -15,7 +15,6 @@ from dcpdump.spec.field import Blob, Field, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.frame import FieldValue, Frame, Section
-from dcpdump.wire.json_text import parse_json
 from dcpdump.wire.key_prefix import SEPARATOR, read_prefix
 from dcpdump.wire.value import Meaning
 
@@ -155,13 +154,13 @@ class Concealer:
         if isinstance(frame.layout.value, tuple):
             return bytes(len(wire))  # it should have had a structure
         if message.secret:
-            return words.json(bytes(len(wire))) if _is_json(wire) else words.credential(len(wire))
+            return words.json(bytes(len(wire))) if is_json(wire) else words.credential(len(wire))
         if frame.value is None or (message.json and meaning.document is None and not frame.magic.response):
             return words.letters(wire)  # bytes of it were lost, or it is not the JSON that it should be
         if message.value_holds is not Holds.USER and frame.layout.version != "error":
             if datatype & SNAPPY:
                 return conceal_value(words, wire, datatype)
-            return conceal_strings(words, wire) if _is_json(wire) else words.text(wire)
+            return conceal_strings(words, wire) if is_json(wire) else words.text(wire)
         if meaning.document is not None and not datatype & SNAPPY:
             return words.json(wire)
         judged = message.document and not frame.magic.response
@@ -213,11 +212,3 @@ def _item_datatypes(frame: Frame) -> dict[int, int]:
         if field.group == "items" and field.field.name == "datatype":
             found.setdefault(field.item, field.value if isinstance(field.value, int) else 0)
     return found
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        parse_json(text)
-    except ValueError:
-        return False
-    return True

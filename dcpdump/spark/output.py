@@ -23,8 +23,8 @@ from dcpdump.arrow import schema
 from dcpdump.arrow import zero_copy as laid
 from dcpdump.arrow.arrays import batch_of
 from dcpdump.arrow.folder import SCHEMAS as EXPORTED
+from dcpdump.arrow.folder import unwritable
 from dcpdump.arrow.writers import ParquetFile
-from dcpdump.errors import OutputError
 from dcpdump.held_signals import signals_held
 from dcpdump.spark.filesystem import RemotePath, is_remote, place
 from dcpdump.unfinished import UnfinishedFolder
@@ -335,11 +335,6 @@ def _date(day: int) -> str:
         return f"{datetime.fromtimestamp(day * 86_400, timezone.utc):%Y-%m-%d}"
     except (ValueError, OverflowError, OSError):  # not a time, or a year beyond the calendar
         return _NO_DATE
-
-
-def unwritable(error: OSError, where: str) -> OutputError:
-    """Return the error of a place that cannot be written to."""
-    return OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", where)
 
 
 def table_of(rows: list[dict[str, Any]], name: str) -> pa.RecordBatch:

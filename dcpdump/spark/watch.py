@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
+from dcpdump.arrow.folder import unwritable
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark.arrivals import Arrival, Arrivals
 from dcpdump.spark.filesystem import place
 from dcpdump.spark.input import Input
 from dcpdump.spark.job import InputPart, TaskOptions, run
 from dcpdump.spark.outcome import Outcome
-from dcpdump.spark.output import CaptureOutput, make_folders, unwritable
+from dcpdump.spark.output import CaptureOutput, make_folders
 from dcpdump.spark.row_options import Options
 from dcpdump.spark.work import BEGINNING, InputState
 

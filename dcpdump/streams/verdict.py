@@ -16,6 +16,7 @@ from dcpdump.streams.refused_messages import why_disconnected
 from dcpdump.streams.request import CLOSED, FILTER_EMPTY, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.window import between
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
 #: A stream that brings nothing for so long is looked at twice.
@@ -150,7 +151,7 @@ class Judge:
             equal = [each for each in stream.rollbacks if each.rollback_seqno == request.rollback_seqno]
             to = f"to {seqno(request.rollback_seqno)}"
             if len(equal) > LOOP:
-                lasted = _between(equal[0].ts_ns, equal[-1].answered_ns)
+                lasted = between(equal[0].ts_ns, equal[-1].answered_ns)
                 why = f"{to}, {times(len(equal))} in {span(lasted)}: a loop{again}"
                 return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, trouble=True)
             retried = f", retried {times(len(stream.requests) - 1)}" if len(stream.requests) > 1 else ""
@@ -337,7 +338,3 @@ def _ended_by(connection: ConnectionState) -> Cause:
     if server is None or connection.end_reason not in _ENDS:
         return Cause.CONNECTION_ENDED
     return _ENDS[connection.end_reason][connection.ended_by == server]
-
-
-def _between(first: int | None, last: int | None) -> int | None:
-    return None if first is None or last is None else last - first

@@ -35,13 +35,13 @@ def read_prefix(key: bytes) -> Prefix | None:
     return None
 
 
-def encode_prefix(collection: int) -> bytes:
-    """Return a collection id as unsigned LEB128, in its shortest form."""
+def leb128(number: int) -> bytes:
+    """Return a number as unsigned LEB128, in its shortest form: a collection id, or a length in Snappy's."""
     out = bytearray()
-    while collection > 0x7F:
-        out.append(collection & 0x7F | 0x80)
-        collection >>= 7
-    out.append(collection)
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
     return bytes(out)
 
 

@@ -2,6 +2,8 @@
 
 from array import array
 
+from dcpdump.wire.key_prefix import leb128
+
 _VARINT = 5  #: bytes that the length before a block may have
 
 
@@ -35,7 +37,7 @@ def literals(text: bytes, size: int) -> bytes | None:
     """Return a block of ``size`` bytes that holds as much of a text as fits; None where none does."""
     for ones in range(4):  # a literal of one byte, to be one byte shorter in all
         for length in range(size - 2, max(0, size - 16), -1):
-            claim = _varint(length)
+            claim = leb128(length)
             rest = length - ones
             if rest <= 0 or length > len(text):
                 continue
@@ -44,15 +46,6 @@ def literals(text: bytes, size: int) -> bytes | None:
                 first = b"".join(b"\0" + text[at : at + 1] for at in range(ones))
                 return claim + first + tag + text[ones:length]
     return None
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def _tag(length: int) -> bytes:

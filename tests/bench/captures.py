@@ -14,7 +14,7 @@ from pathlib import Path
 import cramjam
 
 from dcpdump.wire.encode import encode
-from dcpdump.wire.value import encode_prefix
+from dcpdump.wire.key_prefix import leb128
 
 MISLABELLED = "mislabelled"
 SEGMENTS = {"wire": 1448, "loopback": 32 * 1024, MISLABELLED: 1448}
@@ -133,7 +133,7 @@ def opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
 def documents(chance: random.Random, vbuckets: range, *, mislabelled: bool = False) -> Iterator[bytes]:
     """Yield snapshot after snapshot: a marker, then the documents that it announces."""
     seqnos = dict.fromkeys(vbuckets, 0)
-    prefixes = [encode_prefix(collection) for collection in (0, 8, 9, 300)]
+    prefixes = [leb128(collection) for collection in (0, 8, 9, 300)]
     while True:
         vbucket = chance.choice(vbuckets)
         opaque, first, count = 0x1000 + vbucket, seqnos[vbucket] + 1, chance.randint(5, 60)

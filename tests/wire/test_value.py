@@ -16,6 +16,7 @@ from dcpdump.wire.encode import Item as Record
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame
 from dcpdump.wire.json_text import MOST_NESTED, MOST_VALUES, NotParsed
+from dcpdump.wire.key_prefix import leb128
 from dcpdump.wire.value import (
     MAX_VALUE,
     Body,
@@ -23,7 +24,6 @@ from dcpdump.wire.value import (
     Meaning,
     Prefix,
     decompress,
-    encode_prefix,
     interpret,
     json_fault,
     open_value,
@@ -52,12 +52,12 @@ from dcpdump.wire.value import (
 def test_a_collection_id_is_leb128(wire: str, collection: int) -> None:
     data = bytes.fromhex(wire)
     assert read_prefix(data + b"key") == Prefix(collection, len(data))
-    assert encode_prefix(collection) == data
+    assert leb128(collection) == data
 
 
 @given(st.integers(0, 0xFFFFFFFF), st.binary(max_size=5))
 def test_a_collection_id_is_read_as_it_was_written(collection: int, key: bytes) -> None:
-    data = encode_prefix(collection)
+    data = leb128(collection)
     assert read_prefix(data + key) == Prefix(collection, len(data))
 
 
@@ -133,7 +133,7 @@ def test_ids_in_the_order_of_the_old_draft_are_noticed() -> None:
 
 
 def varint(number: int) -> bytes:
-    return encode_prefix(number)
+    return leb128(number)
 
 
 def snappy(data: bytes) -> bytes:
