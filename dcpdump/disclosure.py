@@ -15,8 +15,9 @@ from dcpdump.wire.json_text import parse_json
 
 PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
 FULL = PARTIAL | {Holds.META, Holds.SYSTEM}
-#: Numbers in what a decoder says that may be four bytes or more of a key or a value; and all numbers.
+#: Numbers in what a decoder says that may be four bytes or more of a key or a value, or two of its letters; and all.
 LARGE_NUMBER = re.compile(r"0x[0-9a-f]{8,}|[0-9]{8,}")
+MIDDLE_NUMBER = re.compile(r"0x[0-9a-f]{4,}|[0-9]{4,}")
 ANY_NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+")
 
 
@@ -48,7 +49,9 @@ def is_stray(frame: Frame) -> bool:
 
 def hidden_numbers(frame: Frame) -> re.Pattern[str]:
     """Return which numbers in what is said of a frame's bytes may be bytes that are hidden."""
-    return ANY_NUMBER if is_stray(frame) else LARGE_NUMBER
+    if is_stray(frame):
+        return ANY_NUMBER
+    return MIDDLE_NUMBER if is_damaged(frame) else LARGE_NUMBER
 
 
 def holds(frame: Frame, field: FieldValue) -> Holds:
