@@ -53,7 +53,7 @@ def input_options(*, salvage: bool = True, follow: bool = True, keylog: bool = T
     """
 
     def add(command: Command) -> Command:
-        size = Size()
+        size = Size(least="64k")  # a segment takes so much
         command = click.option("--memory", type=size, default="256M", show_default=True, help=_MEMORY)(command)
         if keylog:
             command = keylog_option(command)

@@ -216,18 +216,27 @@ class FormatChoice(click.Choice):  # type: ignore[type-arg]
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]
-    """A number of bytes: 256M, 64k, 1G, 1048576."""
+    """A number of bytes: 256M, 64k, 1G, 1048576. ``least``: the smallest that is taken, as it is written."""
 
     name = "SIZE"
 
+    def __init__(self, least: str = "") -> None:
+        self._least = least
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number of bytes."""
-        text = str(value)
+        size = self._bytes(str(value))
+        if size is None:
+            raise click.BadParameter(f"{value!r} is not a size, such as 256M", ctx, param)
+        if self._least and size < (self._bytes(self._least) or 0):
+            raise click.BadParameter(f"{value!r} is too little: {self._least} is the least", ctx, param)
+        return size
+
+    @staticmethod
+    def _bytes(text: str) -> int | None:
         unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:].lower(), 1)
         digits = text[:-1] if unit > 1 else text
-        if not digits.isdecimal():
-            raise click.BadParameter(f"{value!r} is not a size, such as 256M", ctx, param)
-        return int(digits) * unit
+        return int(digits) * unit if digits.isdecimal() else None
 
 
 def redaction_options(command: Command) -> Command:

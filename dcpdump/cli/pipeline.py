@@ -93,7 +93,9 @@ _BY_ID = "--collection takes ids here (0x8): a task may not see where names were
 @click.option("--conf", type=Setting(), multiple=True, help="A setting of Spark's; as often as there are some.")
 @click.option("--tables", type=TableNames(), default=",".join(TABLES), show_default=True, help="Which to write.")
 @click.option("--capture-id", type=CaptureId(), help="The name of this input in the tables; a second run replaces it.")
-@click.option("--split", type=Size(), default="64M", show_default=True, help="Bytes of captures that are one task.")
+@click.option(
+    "--split", type=Size(least="4k"), default="64M", show_default=True, help="Bytes of captures that are one task."
+)
 @click.option("--watch", is_flag=True, help="Go on: captures are decoded as they are closed, frames, gaps and files.")
 @click.option(
     "--idle",

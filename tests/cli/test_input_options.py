@@ -53,6 +53,10 @@ def test_memory_bounds_what_waits(command: str) -> None:
     refused = run(f"dcpdump {command} {REPLICA} --memory much")
     assert refused.code == 2
     assert "'much' is not a size" in refused.err
+    for little in ("0", "1", "63k", "65535"):
+        refused = run(f"dcpdump {command} {REPLICA} --memory {little}")
+        assert (refused.code, refused.out) == (2, "")
+        assert f"'--memory': '{little}' is too little: 64k is the least" in refused.err
 
 
 def test_a_capture_that_grows_is_followed(tmp_path: Path) -> None:

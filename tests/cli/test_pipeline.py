@@ -141,6 +141,17 @@ def test_damaged_input_without_a_frame_leaves_no_rows_of_an_earlier_run(tmp_path
     assert [(name, found(out, name)) for name in TABLES] == before
 
 
+@pytest.mark.parametrize("little", ["0", "1", "3k", "4095"])
+def test_a_task_of_nearly_no_bytes_is_refused(little: str, tmp_path: Path) -> None:
+    printed = run(f"dcpdump pipeline samples/replica.pcap -o {tmp_path}/out --split {little}")
+    assert (printed.code, printed.out, printed.err.splitlines()[0]) == (
+        2,
+        "",
+        f"dcpdump: error: Invalid value for '--split': '{little}' is too little: 4k is the least",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_missing_or_wrong_is_a_matter_of_usage(tmp_path: Path) -> None:
     for words in (
         REPLICA,
