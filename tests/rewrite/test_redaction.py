@@ -430,6 +430,19 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"a.pcap", "http.pcap"}
 
 
+def test_a_salt_comes_from_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = f"dcpdump redact samples/replica.pcap -w {tmp_path}/out --salt pepper"
+    assert run(f"{command} --salt-file {tmp_path}/salt") == (
+        2,
+        "",
+        "dcpdump: error: either --salt or --salt-file, not both\nhint: dcpdump redact --help\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("DCPDUMP_SALT_FILE", f"{tmp_path}/salt")  # of which the command line has its choice
+    assert run(command).code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_the_salt_is_nowhere(tmp_path: Path) -> None:
     path = saved(talk().packets, tmp_path / "a.pcap")
     printed = run(f"dcpdump redact {path} -w {tmp_path}/out --salt pepper-and-mint")
