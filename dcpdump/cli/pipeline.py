@@ -15,6 +15,7 @@ from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.progress import progress
+from dcpdump.cli.sink import refuse_empty
 from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
@@ -134,6 +135,7 @@ def pipeline(
     chosen, shown = selection(options), display({**options, **_FIXED})
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
+    refuse_empty(shown.path)
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
     if "collection" in chosen.texts and collection_choice(chosen.texts["collection"]).by_name:

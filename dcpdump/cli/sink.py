@@ -45,6 +45,7 @@ class Sink:
             self._encoding = sys.stdout.encoding or "utf-8"
             return
         self._encoding = "utf-8"
+        refuse_empty(path)
         self._final = Path(path)
         if _is_device(self._final):
             self._file = _opened(self._final)  # a device must not be replaced
@@ -179,6 +180,12 @@ class Sink:
             self._file.close()
             self._part.unlink(missing_ok=True)
             self._part = None
+
+
+def refuse_empty(path: str | None) -> None:
+    """Raise OutputError for a name that is empty, as of a variable of a script that is not set."""
+    if path == "":
+        raise OutputError("the name of the output is empty")
 
 
 def _is_device(path: Path) -> bool:

@@ -53,7 +53,7 @@ def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **
     shown, given = display({**options, "tz": times["tz"]}), input_of(options)
     query, names = ("", words) if interactive else (words[0] if words else "", words[1:])
     if not names:
-        missing = "CAPTURE…" if interactive or query else "QUERY"
+        missing = "CAPTURE…" if interactive or words else "QUERY"
         raise click.UsageError(f"Missing argument '{missing}': dcpdump sql 'select count(*) from frames' node1.pcap")
     paths = expand(names)
     asking = Asking(paths, shown, given, times, "none" if quiet else summary)

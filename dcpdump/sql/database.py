@@ -79,6 +79,8 @@ class Engine:
         parsed = json.loads(self._execute("SELECT json_serialize_sql(?::VARCHAR)", text)[0][0])
         if parsed["error"]:
             raise self._refused(text, parsed)
+        if not parsed["statements"]:
+            raise QueryError("the query is empty", "", "SELECT, FROM, WITH, VALUES, DESCRIBE or SUMMARIZE")
         if len(parsed["statements"]) != 1:
             raise QueryError("one query is answered at a time", "", "write one SELECT, without what follows its ';'")
         for name, schema in self._schemas.items():

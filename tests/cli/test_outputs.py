@@ -1,6 +1,7 @@
 """-o: whole or not at all, and nothing else is ever harmed."""
 
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -151,3 +152,18 @@ def test_an_error_on_the_way_leaves_the_old_file_as_it_was(tmp_path: Path) -> No
     assert run(f"dcpdump explain zz -o {out} --force").code == 2
     assert out.read_text() == "old"
     assert os.listdir(tmp_path) == ["frames.txt"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["read -o", "streams -o", "report -o", "sql 'from frames' -o", "redact -w", "carve -w", "export -o", "pipeline -o"],
+)
+def test_an_output_whose_name_is_empty_is_refused(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = REPLICA.resolve()
+    monkeypatch.chdir(tmp_path)
+    name, *words, option = shlex.split(command)
+    printed = run(shlex.join(["dcpdump", name, *words, str(capture), option, ""]))
+    assert printed == (5, "", "dcpdump: error: the name of the output is empty\n")
+    assert os.listdir(tmp_path) == []

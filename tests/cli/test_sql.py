@@ -322,6 +322,15 @@ def test_the_process_says_nothing_of_its_own_at_its_end() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "m\n27\n", "")
 
 
+@pytest.mark.parametrize("query", ["", " ", ";", " ; ; "])
+def test_a_query_that_is_empty_is_said_to_be(query: str) -> None:
+    assert run(f"dcpdump sql '{query}' {REPLICA}") == (
+        2,
+        "",
+        "dcpdump: error: the query is empty\nhint: SELECT, FROM, WITH, VALUES, DESCRIBE or SUMMARIZE\n",
+    )
+
+
 # -- signals ----------------------------------------------------------------------------------------------------
 
 ENDLESS = "select count(*) from frames a, range(1000000) b, range(1000000) c where b.range + c.range < 0"

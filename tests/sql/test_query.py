@@ -155,7 +155,7 @@ def test_frames_are_only_streamed_to_a_query_that_reads_them_once(text: str, str
         ("from frame", "Table with name frame does not exist", "the tables are frames, gaps, streams, findings, files"),
         ("select coutn(*) from frames", "Scalar Function with name coutn does not exist", "Did you mean"),
         ("selec 1", 'syntax error at or near "selec"', ""),
-        ("", "one query", "SELECT"),
+        ("", "the query is empty", "SELECT"),
         ("select 1; select 2", "one query is answered at a time", "write one SELECT"),
         ("create table x (i int)", "only queries are answered", "SELECT, FROM"),
         ("set threads = 4", "only queries are answered", "SELECT, FROM"),
