@@ -5,6 +5,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 for _name in [name for name in os.environ if name.startswith("DCPDUMP_")]:
     del os.environ[_name]  # defaults of whoever runs the tests
 os.environ["DCPDUMP_CONFIG"] = ""  # none, here and in processes that tests start
+
+# Processes that tests start inherit what this one ignores: interrupts behind a shell's '&', hang-ups behind nohup.
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 PACKAGE = Path(__file__).parent.parent / "dcpdump"
 
