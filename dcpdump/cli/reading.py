@@ -16,7 +16,7 @@ from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
 from dcpdump.cli.progress import progress
-from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated
+from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated, raise_again
 from dcpdump.cli.sink import PipeClosed, Sink
 from dcpdump.cli.stderr import end_line, note
 from dcpdump.cli.summary import SHOWN, status_of, summarise
@@ -207,6 +207,7 @@ class Reading(Generic[P]):
         """Feed the consumer until the input ends; return whether it had enough before."""
         consumer, dissection = self._consumer, self._dissection
         for block in blocks:
+            raise_again()
             counted = None if block is None else consumer.cut(block)
             if counted is not None:
                 consumer.meet(counted)

@@ -65,7 +65,15 @@ def exit_at_signals() -> None:
 
 def raise_at_signals() -> None:
     """Let the first signal raise KeyboardInterrupt or Terminated."""
+    global _raised
+    _raised = None
     _set_handlers(_raise)
+
+
+def raise_again() -> None:
+    """Raise what a signal raised before: a library that it came in the middle of may have dropped it."""
+    if _raised is not None:
+        raise KeyboardInterrupt if _raised == code.INTERRUPTED else Terminated(_raised)
 
 
 def end_at_signals() -> None:

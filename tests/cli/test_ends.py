@@ -163,6 +163,25 @@ def test_a_signal_of_which_a_library_makes_an_import_error_is_no_bug() -> None:
     assert (done.returncode, done.stderr) == (130, b"")
 
 
+_WHILE_IT_STARTS = """
+import signal, sys
+from contextlib import suppress
+from dcpdump.cli.main import outcome
+from dcpdump.cli.signals import raise_at_signals
+raise_at_signals()
+with suppress(BaseException):
+    signal.raise_signal(signal.SIGTERM)  # what a library makes of it that drops what it does not expect
+sys.exit(outcome(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("command", ["read", "streams", "stats"])
+def test_a_signal_that_a_library_dropped_ends_a_run_all_the_same(command: str) -> None:
+    words = [sys.executable, "-c", _WHILE_IT_STARTS, command, "samples/replica.pcap", "-q"]
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"")
+
+
 def test_a_report_that_was_interrupted_is_written_where_it_was_to_go(tmp_path: Path) -> None:
     data, out = REPLICA.read_bytes(), tmp_path / "streams.txt"
     with fed(["streams", "-", "-o", str(out), "-q"], data) as process:
