@@ -57,6 +57,7 @@ class Exchanges:
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
     by_place: dict[Place, list[UnansweredRequest]] = field(default_factory=dict)
     by_kind: dict[Kind, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: by request number, oldest first
+    noops: dict[int, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: not doubtful, by direction as above
     earlier: list[Early] = field(default_factory=list)  #: answers of the last few frames that wait for their requests
     unasked: list[FrameEvent] = field(default_factory=list)  #: answers for which no request came
 
@@ -97,6 +98,8 @@ class Exchanges:
         if alike is None:
             alike = self.by_kind[kind] = {}
         alike[request.number] = waiting
+        if request.opcode == NOOP and not waiting.doubtful:
+            self.noops.setdefault(request.direction, {})[request.number] = waiting
         self.count += 1
         return None
 
@@ -126,9 +129,8 @@ class Exchanges:
         waiting = queue.pop(0)
         if not queue:
             del self.by_place[place]
-        del self.by_kind[kind][waiting.frame.number]
+        self._remove(waiting.frame)
         self.answered[kind] = max(self.answered.get(kind, 0), waiting.frame.number)
-        self.count -= 1
         return waiting
 
     def give_up(self, request: "Request") -> None:
@@ -162,6 +164,10 @@ class Exchanges:
         """Yield the requests of a kind that wait, oldest first."""
         yield from self.by_kind.get(kind, {}).values()
 
+    def oldest_noop(self, direction: int) -> FrameEvent | None:
+        """Return the NOOP that waits longest, of those whose answer was not among lost bytes."""
+        return next((each.frame for each in self.noops.get(direction, {}).values()), None)
+
     def kinds(self) -> list[Kind]:
         """Return the kinds of requests that wait."""
         return [kind for kind, waiting in self.by_kind.items() if waiting]
@@ -173,6 +179,7 @@ class Exchanges:
         """
         self.earlier.clear()
         self.unasked.clear()
+        self.noops.clear()
         for queue in list(self.by_place.values()):
             if len(queue) > 1:
                 self._forget_all(list(queue))
@@ -197,12 +204,16 @@ class Exchanges:
 
     def _forget(self, waiting: UnansweredRequest) -> None:
         frame = waiting.frame
-        kind = frame.direction, frame.opcode
         queue = self.by_place[frame.direction, frame.opcode, frame.opaque]
         queue.pop(0)  # those of one opaque are forgotten from the oldest on
         if not queue:
             del self.by_place[frame.direction, frame.opcode, frame.opaque]
-        del self.by_kind[kind][frame.number]
+        self._remove(frame)
+
+    def _remove(self, request: FrameEvent) -> None:
+        del self.by_kind[request.direction, request.opcode][request.number]
+        if request.opcode == NOOP:
+            self.noops.get(request.direction, {}).pop(request.number, None)
         self.count -= 1
 
 

@@ -74,8 +74,7 @@ def _wait(connection: ConnectionState, direction: int, latest: FrameEvent | None
 
     The answer to one may be among lost bytes: a producer that sends the next has received it.
     """
-    waiting = (each.frame for each in connection.exchanges.waiting((direction, NOOP)) if not each.doubtful)
-    oldest, noops = next(waiting, latest), connection.noops
+    oldest, noops = connection.exchanges.oldest_noop(direction) or latest, connection.noops
     noops.open_ns, noops.open_frame = (None, None) if oldest is None else (oldest.ts_ns, oldest.number)
 
 

@@ -7,7 +7,8 @@ from dcpdump.streams.causes import Cause, VerdictKind
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
-from tests.support.ledgers import damaged, ledger, verdicts
+from tests.support.ledgers import captured, damaged, ledger, ledger_of, verdicts
+from tests.test_bounds import steps
 
 STREAM = "STREAM vb=5\nRX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
 NOOP = "RX noop{}\nTX noop-response{success}\n"
@@ -157,3 +158,16 @@ def test_a_noop_whose_answer_may_be_among_lost_bytes_does_not_wait_longer_than_t
     lost = "-" + ANSWERED % 1 + "TX buffer-acknowledgement{}\n" + ASKED % 2
     kept = damaged(opening() + "STREAM vb=5\n" + ASKED % 1 + lost)
     assert noops(kept) == "0 of 2 answered, one waits since 12:00:40.016"
+
+
+def test_noops_that_lost_bytes_make_doubtful_take_no_time_of_those_behind_them() -> None:
+    lost = "-RX mutation{seqno:3}\nRX mutation{seqno:4}\n"
+
+    def work(doubtful: int, pairs: int) -> int:
+        asked = "".join(ASKED % number for number in range(1, doubtful + 1))
+        after = "".join(f"{ASKED % number}{ANSWERED % number}" for number in range(1_001, pairs + 1_001))
+        some = captured(begun() + asked + lost + after)
+        return steps(lambda: ledger_of(some))
+
+    few, many = (work(doubtful, 50) - work(doubtful, 0) for doubtful in (10, 200))
+    assert many <= 1.1 * few
