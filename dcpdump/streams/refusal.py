@@ -69,7 +69,7 @@ def _still_open(request: Request, stream: Stream) -> str:
     if open_one is not None:
         since = clock(open_one.granted_ns or open_one.first_ns)
         return f"the previous stream on this connection is still open since {since}, no close was seen"
-    before = next((each for each in stream.connection.streams if each.next is stream), None)
+    before = stream.before
     ended_ns = None if before is None else before.ended_ns or before.closed_ns
     known = (
         "none was captured" if ended_ns is None else f"the previous one that was captured ended at {clock(ended_ns)}"

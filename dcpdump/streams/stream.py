@@ -77,7 +77,8 @@ class Stream:
     close_asked: bool = False  #: a CLOSE_STREAM waits for its answer
     closed_ns: int | None = None  #: the consumer closed it, and was sent its End
     closed: bool = False
-    next: "Stream | None" = None  #: the one that followed it in its place
+    before: "Stream | None" = None  #: the one that it followed in its place
+    next: "Stream | None" = None  #: the one that followed it
     rival: "Stream | None" = None  #: the one that was asked for in its place while it was open
     # what was lost meanwhile
     epoch: int = 0  #: how often bytes were lost in its direction since it began, and may have been its own
@@ -245,7 +246,7 @@ class Stream:
     def follow(self, before: "Stream | None") -> None:
         """Come after another in its place."""
         if before is not None:
-            before.next = self
+            before.next, self.before = self, before
             self.number = before.number + 1
 
     def begin(self, snapshot: Snapshot) -> None:

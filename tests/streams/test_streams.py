@@ -11,6 +11,7 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import NOOPS, opening, packets, said
 from tests.support.ledgers import ledger, ledger_of, only, verdicts
+from tests.test_bounds import steps
 
 OPEN = opening()
 COLLECTIONS = opening(collections=True)
@@ -153,6 +154,16 @@ def test_of_a_stream_that_is_open_for_the_server_alone_it_is_said_what_was_captu
         + known
         + ")"
     )
+
+
+def test_streams_that_are_open_for_the_server_alone_are_judged_in_a_few_steps_each() -> None:
+    def work(count: int) -> int:
+        refused = "TX stream-request{vb=%d, opaque=99}\nRX stream-request-response{keyeexists}\n"
+        judge = Judge(ledger(OPEN + "".join(refused % vbucket for vbucket in range(count))))
+        return steps(lambda: [judge.verdict(stream) for stream in judge.ledger.streams])
+
+    once, twice, four = map(work, (50, 100, 200))
+    assert four - twice <= 2.2 * (twice - once)
 
 
 FILTERED = 'value={"collections":["8"]}'
