@@ -109,9 +109,11 @@ def with_reassembled(packets: Sequence[bytes], reassembled: Iterable[bytes]) -> 
 
     Such a frame replaces the packet that it ends with, if that holds nothing else.
     """
-    payloads = {place: data for place, packet in enumerate(packets) if (data := _payload(packet))}
-    frames = list(islice(filter(is_whole, reassembled), _REASSEMBLED)) if payloads else []
-    streams = without_packets(Pasted("", tuple(packets))).parts if frames else ()
+    frames = list(islice(filter(is_whole, reassembled), _REASSEMBLED))
+    payloads = {place: data for place, packet in enumerate(packets) if (data := _payload(packet))} if frames else {}
+    if not payloads:
+        return tuple(packets)
+    streams = without_packets(Pasted("", tuple(packets))).parts
     found = list(packets)
     for frame in frames:
         if not any(frame in part for part in streams):
