@@ -59,7 +59,7 @@ class InterfaceSource:
 
     def status(self, _: Dissector) -> int:
         """Return the exit code: Ctrl-C is the usual end of a capture."""
-        return self.stop.status if self.stop.status in (code.TERMINATED, code.HUNG_UP) else code.DONE
+        return self.stop.terminated or code.DONE
 
 
 def packet_counts(queue: LiveQueue, dissector: Dissector) -> Json:

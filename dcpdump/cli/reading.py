@@ -175,7 +175,7 @@ class Reading(Generic[P]):
             self.read()
         if stop.status == code.INTERRUPTED:
             end_line()
-        if stop.status in (code.TERMINATED, code.HUNG_UP) and self._sink is not None:
+        if stop.terminated and self._sink is not None:
             self._sink.leave_pager()
 
     def conclude(self, summary: str) -> int:

@@ -7,14 +7,13 @@ from types import TracebackType
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from dcpdump.capture import expand, open_capture
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import LEVELS
 from dcpdump.cli.progress import progress
-from dcpdump.cli.salt import SALT_FILE, salt_of
+from dcpdump.cli.salt import SALT_FILE, is_given, salt_of
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
@@ -64,7 +63,7 @@ def redact(
     """
     if keylog:
         raise click.UsageError("redact cannot conceal inside TLS; read --redact and export --redact can")
-    if salt is not None and _is_given("salt_file"):
+    if salt is not None and is_given("salt_file"):
         raise click.UsageError("either --salt or --salt-file, not both")
     paths, given = expand(captures), input_of(options)
     inputs = [open_capture(path) for path in paths]  # without secrets: what is in TLS stays closed
@@ -89,11 +88,6 @@ def redact(
     if not quiet:
         _report(redaction, out)
     return status_of(redaction.dissector, inputs)
-
-
-def _is_given(name: str) -> bool:
-    """Return whether an option stands on the command line."""
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _salt(text: str | None, file: str | None) -> bytes:

@@ -94,7 +94,7 @@ class RelaySource:
 
     def status(self, _: Dissector) -> int:
         """Return the exit code: Ctrl-C is the usual end."""
-        return self.stop.status if self.stop.status in (code.TERMINATED, code.HUNG_UP) else code.DONE
+        return self.stop.terminated or code.DONE
 
 
 class SavedPackets:

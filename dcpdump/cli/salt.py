@@ -21,10 +21,15 @@ def level_of(options: dict[str, Any]) -> tuple[str | None, str | None]:
     redact, level, path = (options.pop(name) for name in ("redact", "redact_level", "salt_file"))
     if redact or level is not None:
         return level or "partial", path
-    context = click.get_current_context(silent=True)
-    if context is not None and context.get_parameter_source("salt_file") is ParameterSource.COMMANDLINE:
+    if is_given("salt_file"):
         raise click.UsageError("--salt-file is for hashes, and nothing is hidden: --redact is missing")
     return None, path
+
+
+def is_given(name: str) -> bool:
+    """Return whether an option stands on the command line of the command that runs."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def salt_of(path: str | None) -> bytes:

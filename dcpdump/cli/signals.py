@@ -52,6 +52,11 @@ class Stop:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    @property
+    def terminated(self) -> int | None:
+        """The exit code where it was SIGTERM or SIGHUP that was received: nobody waits for what is shown; or None."""
+        return None if self.status == code.INTERRUPTED else self.status
+
     def _receive(self, number: int, _: FrameType | None) -> None:
         self.status = _next_ends_all(number)
         if self._on_signal is not None:
@@ -100,8 +105,8 @@ def _set_handlers(handler: "Callable[[int, FrameType | None], object] | signal.H
 
 def _heeded() -> list[signal.Signals]:
     """Return the signals that may end a run; not SIGHUP where whoever started it has it ignored, as nohup does."""
-    ignored = {number for number in _STATUS if signal.getsignal(number) == signal.SIG_IGN}
-    return [number for number in _STATUS if number in (signal.SIGINT, signal.SIGTERM) or number not in ignored]
+    always = signal.SIGINT, signal.SIGTERM
+    return [number for number in _STATUS if number in always or signal.getsignal(number) != signal.SIG_IGN]
 
 
 def hung_up() -> bool:
