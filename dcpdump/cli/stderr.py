@@ -22,7 +22,7 @@ def note(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    """Write on standard error, and show it now. Where its terminal was closed nobody is told, and that is no error."""
+    """Write on standard error, and show it now. Do nothing where its terminal was closed."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()

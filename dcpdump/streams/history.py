@@ -58,11 +58,9 @@ def _missing(stream: Stream) -> str:
     """Return why not everything of a stream is known; nothing where it is."""
     request = stream.request
     if request is not None and stream.waits:
-        return (
-            "no answer to its request was captured"
-            if request.status is None
-            else (f"it was not granted: {status(request.status)}")
-        )
+        if request.status is None:
+            return "no answer to its request was captured"
+        return f"it was not granted: {status(request.status)}"
     why = [_lost(stream)] if stream.epoch else []
     if stream.cut:
         why.append(f"{counted(stream.cut, 'message')} whose key was not captured whole")
