@@ -54,7 +54,7 @@ class Stop:
 
     @property
     def terminated(self) -> int | None:
-        """The exit code where it was SIGTERM or SIGHUP that was received: nobody waits for what is shown; or None."""
+        """The exit code where it was SIGTERM or SIGHUP, after which nothing more is to be shown; or None."""
         return None if self.status == code.INTERRUPTED else self.status
 
     def _receive(self, number: int, _: FrameType | None) -> None:
