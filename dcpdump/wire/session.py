@@ -4,6 +4,7 @@ It knows what HELLO granted, what OPEN asked for, which requests wait for a resp
 stands for. Where the capture starts later, it infers whether keys carry collection ids, and marks that as inferred.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
@@ -183,8 +184,9 @@ class Session:
     def note(self, opaque: int, vbucket: int, seqno: int | None) -> None:
         """Note a message of a stream, which ``understand`` does too."""
         if opaque not in self.streams and len(self.streams) >= MAX_STREAMS:
-            oldest = next(iter(self.streams))
-            del self.streams[oldest]
+            if not isinstance(self.streams, OrderedDict):  # of a dict, the first is searched for behind those deleted
+                self.streams = OrderedDict(self.streams)
+            oldest, _ = self.streams.popitem(last=False)
             self.seqnos.pop(oldest, None)
             self._forgot = True
         self.streams[opaque] = vbucket
