@@ -123,11 +123,15 @@ class Consumers:
         first: Stream | None = None
         granted: Stream | None = None
 
-        def is_better(mate: "Stream") -> bool:
-            """Return whether a stream would change what is found."""
-            return first is None or (mate.reopened and (granted is None or _granted(mate) < _granted(granted)))
+        def better(line: "_Line") -> "Iterator[Stream]":
+            """Yield streams that would change what is found."""
+            for mate in line.after(after_ns):
+                if granted is not None and _began(mate) >= _granted(granted):
+                    return  # so did those behind it
+                if first is None or (mate.reopened and (granted is None or _granted(mate) < _granted(granted))):
+                    yield mate
 
-        for mate in self._mates(stream, lambda line: filter(is_better, line.after(after_ns))):
+        for mate in self._mates(stream, better):
             if not self._was_open(mate.connection, stream, after_ns):
                 first = first or mate
                 granted = mate if mate.reopened else granted
