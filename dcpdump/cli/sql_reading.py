@@ -71,10 +71,11 @@ class QueryReading:
         elif query.tables:
             for _ in batches:
                 pass
+        tables = {"gaps": self._rows.gaps}
         for name, rows in self._others.rows(self._captures) if query.tables else ():
-            engine.offer(name, pa.Table.from_batches([rows]))
-        if "gaps" in query.tables:
-            engine.offer("gaps", pa.Table.from_batches(self._rows.gaps, SCHEMAS["gaps"]()))
+            tables.setdefault(name, []).append(rows)
+        for name in query.tables - {FRAMES}:
+            engine.offer(name, pa.Table.from_batches(tables[name], SCHEMAS[name]()))
         return batches
 
     def _batches(self) -> Generator[pa.RecordBatch, None, None]:

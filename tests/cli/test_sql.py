@@ -26,6 +26,7 @@ from dcpdump.sql.interrupts import Calls, interrupting
 from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
+from tests.support.hostile import in_pcap, requests_without_answers
 from tests.support.live import PATIENCE, wait_for
 
 REPLICA = "samples/replica.pcap"
@@ -494,6 +495,12 @@ def test_queries_may_come_from_a_file() -> None:
 
 def test_tables_columns_and_keywords_are_completed() -> None:
     assert {"frames", "findings", "by_seqno", "verdict", "select"} <= set(words())
+
+
+def test_all_streams_are_rows_however_many(tmp_path: Path) -> None:
+    path = tmp_path / "many.pcap"
+    path.write_bytes(in_pcap(requests_without_answers(5_000)))  # beside a stream that is open
+    assert answered("select count(*), count(distinct opaque) from streams", str(path)) == [(5_001, 5_001)]
 
 
 def test_a_query_is_answered_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
