@@ -167,14 +167,17 @@ class Engine:
         sentence, _, rest = message.partition("\n")
         column, table = _UNKNOWN_COLUMN.search(sentence), _UNKNOWN_TABLE.search(sentence)
         if column is not None:
-            names = [name for schema in self._schemas.values() for name in schema.names]
-            return QueryError(sentence, "", _nearest(column[1] or column[2], names) or _COLUMNS_HINT)
+            return QueryError(sentence, "", self._meant(column[1] or column[2]))
         if table is not None:
             return QueryError(sentence, "", f"the tables are {', '.join(self._schemas)}")
         near = next((line for line in rest.splitlines() if line.startswith("Did you mean")), "")
         return QueryError(sentence, "", near)
 
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name.lower(), list(dict.fromkeys(known)), n=3)
-    return f"did you mean {' or '.join(near)}?" if near else ""
+    def _meant(self, name: str) -> str:
+        """Return which tables have a column that the asked ones have not, or which column may be meant."""
+        tables = [table for table, schema in self._schemas.items() if name.lower() in schema.names]
+        if tables:
+            return f"{name} is a column of {' and '.join(tables)}; {_COLUMNS_HINT}"
+        names = dict.fromkeys(each for schema in self._schemas.values() for each in schema.names)
+        near = get_close_matches(name.lower(), list(names), n=3)
+        return f"did you mean {' or '.join(near)}?" if near else _COLUMNS_HINT

@@ -150,6 +150,7 @@ def test_frames_are_only_streamed_to_a_query_that_reads_them_once(text: str, str
     ("text", "what", "hint"),
     [
         ("select vbuket from frames", 'Referenced column "vbuket" not found', "did you mean vbucket"),
+        ("select message from frames", '"message" not found', "message is a column of findings; dcpdump export"),
         ("select f.verdikt from streams f", '"verdikt"', "did you mean verdict"),
         ("select zzzzz from frames", 'Referenced column "zzzzz" not found', "dcpdump export --schema"),
         ("from frame", "Table with name frame does not exist", "the tables are frames, gaps, streams, findings, files"),
