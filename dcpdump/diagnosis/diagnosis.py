@@ -8,6 +8,7 @@ from dcpdump.diagnosis.connection_troubles import flow_troubles, loss_troubles, 
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.finding_troubles import finding_troubles
 from dcpdump.diagnosis.not_judged import unjudged
+from dcpdump.diagnosis.reconnects import reconnect_troubles
 from dcpdump.diagnosis.setup_troubles import setup_troubles
 from dcpdump.diagnosis.stream_troubles import stream_troubles
 from dcpdump.diagnosis.trouble import Trouble, TroubleSeverity, Unjudged
@@ -93,4 +94,5 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     findings = list(finding_troubles(evidence, named))
     silent = frozenset(number for trouble in findings if trouble.cause == _NOOP_RULE for number in trouble.connections)
     troubles += [*findings, *together(noop_troubles(evidence, silent)), *loss_troubles(evidence)]
+    troubles += reconnect_troubles(evidence)
     return Diagnosis(evidence, tuple(sorted(troubles, key=lambda trouble: trouble.rank)), tuple(unjudged(evidence)))

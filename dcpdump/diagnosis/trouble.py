@@ -28,6 +28,7 @@ class TroubleCode(Enum):
     EXCEEDED = "window-exceeded"
     CLOSED = "connection-closed"
     NOOP = "noop-not-answered"
+    RECONNECTS = "reconnects"  #: connections of a consumer end again and again, with streams open
     LOST = "bytes-lost"
     DAMAGED = "capture-damaged"
     UNCLEAR = "end-unclear"  #: a stream is over, and it is not known whether its consumer asked for it again
@@ -58,7 +59,14 @@ _LABELS = {
     TroubleCode.MISCOUNTED: "miscounted",
 }
 _SUSPICIOUS = frozenset(
-    {TroubleCode.LOST, TroubleCode.DAMAGED, TroubleCode.UNCLEAR, TroubleCode.MISCOUNTED, TroubleCode.RULE}
+    {
+        TroubleCode.RECONNECTS,
+        TroubleCode.LOST,
+        TroubleCode.DAMAGED,
+        TroubleCode.UNCLEAR,
+        TroubleCode.MISCOUNTED,
+        TroubleCode.RULE,
+    }
 )
 _RANKS = {code: rank for rank, code in enumerate(TroubleCode)}
 

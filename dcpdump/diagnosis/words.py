@@ -136,10 +136,15 @@ def unclear(cause: Cause | Reason, streams: Sequence[Stream], several: bool) -> 
     return f"{subject(streams, several)} stopped, and the capture does not tell what followed{listed(streams)}"
 
 
+def end_of_connection(cause: Cause | Reason) -> str:
+    """Say how connections ended, and by whom, as far as that is known."""
+    return _ENDS.get(cause, "ended") if isinstance(cause, Cause) else "ended"
+
+
 def closed(cause: Cause | Reason, streams: Sequence[Stream], when: str, several: bool) -> str:
     """Say that connections ended with streams open."""
     connections = {stream.connection: None for stream in streams}
-    by = _ENDS.get(cause, "ended") if isinstance(cause, Cause) else "ended"
+    by = end_of_connection(cause)
     if len(connections) > 1:
         return f"{counted(len(connections), 'connection')} were {by} with {counted(len(streams), 'stream')} open"
     (connection,) = connections

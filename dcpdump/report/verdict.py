@@ -14,6 +14,7 @@ _PLACES = {
     TroubleCode.DAMAGED: ("losses", "losses"),
     TroubleCode.NOT_SET_UP: ("timeline", "timeline"),
     TroubleCode.CLOSED: ("timeline", "timeline"),
+    TroubleCode.RECONNECTS: ("timeline", "timeline"),
     TroubleCode.NOOP: ("timeline", "timeline"),
 }
 

@@ -172,7 +172,7 @@ class Judge:
         left = self._since(request.ts_ns)
         if connection.ended_ns is not None:
             why = f"{_closing(connection)} before it was answered"
-            return Verdict(VerdictKind.ENDED, _ended_by(connection), why, trouble=True)
+            return Verdict(VerdictKind.ENDED, ended_by(connection), why, trouble=True)
         if left is not None and left >= self._idle_ns:
             why = f"asked for at {clock(request.ts_ns)}, no answer in {span(left)}"
             return Verdict(VerdictKind.STUCK, Cause.NOT_ANSWERED, why, trouble=True)
@@ -201,7 +201,7 @@ class Judge:
             missing = self._missing_noops(connection)
             because = (self._why_disconnected(connection), "" if missing is None else missing.text)
             why = "; ".join(filter(None, (why, *because)))
-            return self._left(stream, why, connection.ended_ns, _ended_by(connection), lost)
+            return self._left(stream, why, connection.ended_ns, ended_by(connection), lost)
         idle = self._since(stream.last_ns)
         held = self._standing(connection)
         if held.state is FlowState.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
@@ -333,7 +333,8 @@ def _closing(connection: ConnectionState) -> str:
     return f"connection {how} by {who} at {clock(connection.ended_ns)}"
 
 
-def _ended_by(connection: ConnectionState) -> Cause:
+def ended_by(connection: ConnectionState) -> Cause:
+    """Return how a connection ended, and by whom, as far as that is known."""
     server = connection.roles.server if connection.ended_surely else None
     if server is None or connection.end_reason not in _ENDS:
         return Cause.CONNECTION_ENDED

@@ -1,0 +1,60 @@
+"""Reconnects: a consumer whose connections end again and again is named; none that has another reason to connect."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.conversation import opening
+from tests.support.diagnoses import rows
+
+SERVER = "10.0.0.1:11210"
+STREAM = "STREAM vb=5\nRX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\n"
+ENDED = "RX mutation{seqno:2}\nRX stream-end{status=0}\n"
+
+
+def connections(count: int, *, ends: str = "WAIT 5\nRST TX\nWAIT 1\n", name: str = "app", said: str = STREAM) -> str:
+    """Return so many connections of a client, one after another."""
+    return "".join(f"CONNECT 10.0.7.30:{40_000 + at} {SERVER}\n{opening(name=name)}{said}{ends}" for at in range(count))
+
+
+def found(text: str, folder: Path, options: str = "") -> list[tuple[str, ...]]:
+    """Return what ``diagnose`` says of connections that end again and again."""
+    troubles = rows(text, folder / "c.pcap", "trouble", options)
+    return [(each["text"], each["detail"]) for each in troubles if each["code"] == "reconnects"]
+
+
+def test_a_consumer_that_connects_again_and_again_is_named(tmp_path: Path) -> None:
+    assert found(connections(7), tmp_path) == [
+        (
+            f"6 connections of app to {SERVER} ended one after another in 35.1 s, "
+            "with streams open that were asked for again",
+            "a connection lasted 5.01 s (median); 6 reset by the client",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    {
+        "a few": connections(5),
+        "drained, each": connections(8, said=STREAM + ENDED),
+        "several clients": "".join(connections(2, name=f"of-{each}") for each in "abcdefgh"),
+        "all at once": "".join(
+            f"CONNECT 10.0.7.30:{40_000 + at} {SERVER}\n{opening(name=f'app:{at % 8}')}{STREAM}" for at in range(8)
+        )
+        + "WAIT 5\n"
+        + "".join(f"ON {at}\nRST TX\n" for at in range(8))
+        + "".join(
+            f"CONNECT 10.0.7.30:{41_000 + at} {SERVER}\n{opening(name=f'app:{at % 8}')}{STREAM}" for at in range(8)
+        ),
+    }.values(),
+    ids=["a few", "drained, each", "several clients", "all at once"],
+)
+def test_connections_that_have_another_reason_are_not(text: str, tmp_path: Path) -> None:
+    assert found(text, tmp_path) == []
+
+
+def test_names_of_consumers_that_connect_again_and_again_are_hidden(tmp_path: Path) -> None:
+    ((shown, _),) = found(connections(7), tmp_path, "--redact-level full")
+    assert shown.startswith("6 connections of ")
+    assert not {"app", SERVER, "10.0.7.30"} & set(shown.split())
