@@ -62,8 +62,9 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
         if not carving.frames:
             found = f"{carving.dissector.tally.frames:,} frames"
             raise CaptureError(f"no frame of the input matches; nothing was written ({found} were read)")
-        carving.settle()
         lines = _secrets(carving, secrets if with_secrets else carried)
+        secrets.feed(lines)  # as whoever reads OUT has them: a resumed session under its own random
+        carving.settle()
         packets = sink.write_pieces(_pieces(carving, paths, lines, salvage=given.salvage))
     for line in (*damage_lines(inputs), *mixed_lines(carving.dissector)):
         note(line)
@@ -79,7 +80,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
         if lines:
             note(f"dcpdump: note: {out} carries the secrets of its TLS connections: it opens itself")
         elif any(each.opened_bytes for each in carving.dissector.sealings.values()):
-            note("dcpdump: note: reading it needs the same key log")
+            note(f"dcpdump: note: reading it needs the same key log{_resumed(carving, secrets)}")
     return status
 
 
@@ -91,6 +92,14 @@ def _secrets(carving: Carving, secrets: Secrets) -> bytes:
             for random, owner in sealing.randoms:
                 lines += secrets.lines(random, owner)
     return b"".join(lines)
+
+
+def _resumed(carving: Carving, secrets: Secrets) -> str:
+    """Return what else is needed where a session is resumed whose secrets are logged for its first connection alone."""
+    taken = [each for number, each in carving.dissector.sealings.items() if number in carving.taken]
+    if not carving.incomplete or all(secrets.knows(random) for each in taken for random, _ in each.randoms):
+        return ""
+    return " and the connection whose session was resumed: --with-secrets writes what opens it alone"
 
 
 def _pieces(carving: Carving, paths: Sequence[str], lines: bytes, *, salvage: bool) -> Iterator[bytes]:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from dcpdump.capture import open_capture
+from dcpdump.net.endpoints import Flow
+from dcpdump.wire.encode import encode
 from tests.support.captures import Pcapng, Record
 from tests.support.console import Printed, run
-from tests.support.packets import ACK, SYN, ethernet, flow, ipv4_tcp
+from tests.support.packets import ACK, FLOW, SYN, ethernet, flow, ipv4_tcp
 from tests.support.traces import traces
 from tests.tls.encoder import CLIENT, SERVER, Script, made
 from tests.tls.twins import Twin, seal
@@ -41,9 +43,9 @@ def without_syn(made_: Twin, first: int) -> Twin:
     return Twin(made_.packets[first:], made_.keylog)
 
 
-def of(script: Script) -> Twin:
+def of(script: Script, there: Flow = FLOW) -> Twin:
     """Make a capture of the flights of a script, which begins with its connection."""
-    ends = (flow(), flow().reverse)
+    ends = (there, there.reverse)
     seqs = [1_000, 5_000]
     out = [Record(0, ethernet(ipv4_tcp(ends[0], 999, flags=SYN)))]
     out.append(Record(1, ethernet(ipv4_tcp(ends[1], 4_999, flags=SYN | ACK, ack=1_000))))
@@ -300,6 +302,42 @@ def test_carve_writes_the_secrets_of_a_key_log_only_when_it_is_asked_to(tmp_path
     assert run(f"dcpdump read {bare} --keylog {files.keys} --opcode stream_end -f line").out.count("stream-end") == 1
     assert "it opens itself" in carved(files, whole, "--with-secrets").err
     assert run(f"dcpdump read {whole} --opcode stream_end -f line").out.count("stream-end") == 1
+
+
+def resumed() -> Twin:
+    """Make two connections of one session, of which the key log has the first alone."""
+    first, second = Script(0x0303, 0xC02F, "first"), Script(0x0303, 0xC02F, "second")
+    first.handshake12()
+    second.handshake12(resumed=first, ticket=True, line=False)
+    for script in (first, second):
+        script.say(CLIENT, encode("DCP_NOOP", opaque=1))
+        script.say(SERVER, encode("DCP_NOOP", response=True, opaque=1))
+    packets = of(first).packets + of(second, flow("10.0.0.1:50001")).packets
+    return Twin(packets, first.keylog)
+
+
+def test_a_resumed_connection_that_is_carved_with_its_secrets_opens_itself(tmp_path: Path) -> None:
+    files, out = Files(tmp_path, resumed()), tmp_path / "out.pcapng"
+    result = files.read(f"--connection 1 --with-secrets -w {out}", "carve")
+    assert (result.code, result.err.splitlines()) == (
+        0,
+        [
+            f"{out}: 2 of 4 frames · 11 of 25 packets",
+            f"dcpdump: note: {out} carries the secrets of its TLS connections: it opens itself",
+        ],
+    )
+    assert run(f"dcpdump read {out} -f line -q").out.count("noop") == 2
+
+
+def test_of_a_resumed_connection_that_is_carved_without_its_secrets_it_is_said_what_it_needs(tmp_path: Path) -> None:
+    files, out = Files(tmp_path, resumed()), tmp_path / "out.pcapng"
+    result = files.read(f"--connection 1 -w {out}", "carve")
+    assert result.code == 4
+    assert result.err.splitlines()[-1] == (
+        "dcpdump: note: reading it needs the same key log and the connection whose session was resumed: "
+        "--with-secrets writes what opens it alone"
+    )
+    assert files.read(f"-w {out} --force", "carve").err.endswith("reading it needs the same key log\n")
 
 
 def test_redact_does_not_conceal_inside_tls(tmp_path: Path) -> None:
