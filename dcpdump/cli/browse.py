@@ -55,7 +55,7 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, m
     words, tz, zone = words_of(options), options.get("tz"), zone_in(options)
     selection(options)
     keylogs = options.get("keylog") or ()
-    given = input_of(options)
+    given = input_of(options, captures)
     shown = DEFAULT_VALUE_BYTES if value_bytes is None else None if value_bytes < 0 else value_bytes
     from dcpdump.cli.browsing import BrowseOptions, Browsing
 

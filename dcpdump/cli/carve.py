@@ -43,7 +43,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
     connections, are other ones, and what lies between them counts as lost. The set-up has the login: redact OUT before
     you share it. Of TLS connections OUT has the secrets that the input carried.
     """
-    chosen, given = selection(options), input_of(options)
+    chosen, given = selection(options), input_of(options, captures)
     paths = expand(captures)
     carried, secrets = Secrets(), given.keys.secrets
     inputs = replace(given, keys=KeyLogs(secrets=carried)).open(paths)

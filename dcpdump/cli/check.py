@@ -73,7 +73,7 @@ def check(
     each rule and stream. Filters choose findings; every frame is judged, whatever they say.
     """
     rules = _chosen(select, ignore)
-    chosen, shown, given = choosing(options), display(options), input_of(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     if explain is not None or listed:
         return _tell(rules if explain is None else _named(explain, "--explain"), explain is not None, shown)
     if not captures:

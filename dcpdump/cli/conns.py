@@ -31,7 +31,7 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     A question mark stands where the capture does not say. TLS that could not be opened has a row that says why.
     """
     order = sorting(CONNECTIONS, options)
-    chosen, shown, given = choosing(options), display(options), input_of(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = Listing(chosen, shown, given)

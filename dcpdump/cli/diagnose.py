@@ -54,7 +54,7 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     looked at, whatever they say.
     """
     carried = carried_options(options)
-    chosen, shown, given = choosing(options), display(options), input_of(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
 
     def line(command: Command) -> str:

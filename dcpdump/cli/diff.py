@@ -66,7 +66,7 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
         raise click.UsageError("standard input can be only one of the two")
     zone = zone_in(options)
     choices = selection(dict(options)), selection(options)  # of each its own: relative times count from its start
-    shown, given = display(options), input_of(options)
+    shown, given = display(options), input_of(options, (a, b))
     paths = [expand((each,)) for each in (a, b)]
     with ExitStack() as stack:
         sink = stack.enter_context(Sink(shown.path, force=shown.force, inputs=[*paths[0], *paths[1]], paged=True))

@@ -54,7 +54,7 @@ def export(
     streams and findings read all.
     """
     need_pyarrow()
-    given = input_of(options)
+    given = input_of(options, captures)
     chosen, shown = selection(options), display({**options, "color": "never"})
     if schema:
         _print_schemas()

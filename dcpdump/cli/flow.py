@@ -43,7 +43,7 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     outstanding is the least that it can be (≥), and whether the producer is blocked is inferred from its waits.
     """
     order = sorting(_COLUMNS, options)
-    chosen, shown, given = choosing(options), display(options), input_of(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = LedgerConsumer(chosen, shown, given)

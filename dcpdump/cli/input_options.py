@@ -64,7 +64,7 @@ def input_options(*, salvage: bool = True, follow: bool = True, keylog: bool = T
     return add
 
 
-def input_of(options: dict[str, Any]) -> InputOptions:
-    """Take the options that say how captures are read out of ``options``."""
-    keys = key_logs(options) if "keylog" in options else KeyLogs()
+def input_of(options: dict[str, Any], captures: Sequence[str]) -> InputOptions:
+    """Take the options that say how captures are read, which are named so, out of ``options``."""
+    keys = key_logs(options, captures) if "keylog" in options else KeyLogs()
     return InputOptions(options.pop("salvage", False), options.pop("follow", False), options.pop("memory"), keys)

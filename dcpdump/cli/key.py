@@ -47,7 +47,7 @@ def key(pattern: str, captures: tuple[str, ...], collection: str | None, quiet: 
     """
     texts = {} if collection is None else {"collection": collection}
     matches = clauses.by_key(pattern, asked="PATTERN")
-    chosen, shown, given = choosing(options), display(options), input_of(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         tracing = Tracing(chosen, shown, given, matches, texts)

@@ -1,6 +1,7 @@
 """Provide the option that names key logs, and what is said of them."""
 
 import os
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -31,15 +32,17 @@ def load_ciphers() -> None:
     import_module("dcpdump.tls.unsealer")
 
 
-def key_logs(options: dict[str, Any]) -> KeyLogs:
-    """Take the option out of ``options``, open the key logs, and read them: as they grow, where a capture may."""
+def key_logs(options: dict[str, Any], captures: Sequence[str] = ()) -> KeyLogs:
+    """Take the option out of ``options``, open the key logs, and read them: as they grow, where a capture may.
+
+    Without captures there is an interface, or a relay.
+    """
     paths = tuple(options.pop("keylog", ()))
     if not paths and os.environ.get(VARIABLE):
         paths = (os.environ[VARIABLE],)
     if not paths:
         return KeyLogs()
     given = click.get_current_context().params
-    captures = given.get("captures") or ()
     if "-" in paths and ("-" in captures or paths.count("-") > 1):
         raise click.UsageError("standard input can be the capture or one key log, not both")
     if not can_open():
@@ -48,7 +51,7 @@ def key_logs(options: dict[str, Any]) -> KeyLogs:
     quiet = bool(given.get("quiet")) or given.get("summary") == "none"
     if captures:
         logs.read()
-    grows = not captures or bool(given.get("follow")) or any(not os.path.isfile(path) for path in captures)
+    grows = not captures or bool(given.get("follow")) or any(map(_is_pipe, captures))
     if grows:  # what is captured now is decoded with secrets that are logged now
         logs.grow()
     for each in () if quiet else logs.files:
@@ -60,3 +63,8 @@ def key_logs(options: dict[str, Any]) -> KeyLogs:
             mode = each.open_to_others
             note(f"dcpdump: note: {each.path} is readable by others (mode {mode}); it opens these connections")
     return logs
+
+
+def _is_pipe(path: str) -> bool:
+    """Return whether a capture comes from a pipe: it is neither a file nor a folder, a glob or a place elsewhere."""
+    return path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))

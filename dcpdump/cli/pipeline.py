@@ -140,7 +140,7 @@ def pipeline(
         raise click.UsageError("Missing option '-o': the folder to write to.")
     if "collection" in chosen.texts and collection_choice(chosen.texts["collection"]).by_name:
         raise click.UsageError(_BY_ID)
-    given = input_of(options)
+    given = input_of(options, captures)
     job = Job(
         captures,
         shown.path,

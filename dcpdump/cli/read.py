@@ -60,7 +60,7 @@ def read(
     CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP connection
     continues from one file into the next. DCP is found by its content, on any port.
     """
-    chosen, shown, given = selection(options), display(options), input_of(options)
+    chosen, shown, given = selection(options), display(options), input_of(options, captures)
     if context is not None and shown.format == "csv":
         raise click.UsageError("csv cannot mark context (-f ndjson, line, table or grid)")
     paths = expand(captures)

@@ -65,7 +65,7 @@ def redact(
         raise click.UsageError("redact cannot conceal inside TLS; read --redact and export --redact can")
     if salt is not None and is_given("salt_file"):
         raise click.UsageError("either --salt or --salt-file, not both")
-    paths, given = expand(captures), input_of(options)
+    paths, given = expand(captures), input_of(options, captures)
     inputs = [open_capture(path) for path in paths]  # without secrets: what is in TLS stays closed
     for capture in inputs:
         if not capture.rereadable:

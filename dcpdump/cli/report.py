@@ -61,7 +61,7 @@ def report(
         raise click.UsageError("a page is not for a terminal: name a file with -o page.html")
     carried = carried_options(options)
     shown = _display(output, options)
-    chosen, given = choosing(options), input_of(options)
+    chosen, given = choosing(options), input_of(options, captures)
     paths = expand(captures)
     wish = Wish(captures, carried, title or names_of(paths), frames, shown.redactor is not None)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:

@@ -40,7 +40,7 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     Equal rollbacks of a client are one; more than three are a loop.
     """
     order = sorting(_COLUMNS, options)
-    chosen, shown, given = choosing(options), display(options), input_of(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = LedgerConsumer(chosen, shown, given)

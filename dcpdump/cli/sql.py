@@ -50,8 +50,8 @@ def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **
     need_pyarrow()
     times = {name: options.pop(name) for name in ("since", "until", "tz")}
     selection(dict(times))  # what is wrong with them is said before anything is read
-    shown, given = display({**options, "tz": times["tz"]}), input_of(options)
     query, names = ("", words) if interactive else (words[0] if words else "", words[1:])
+    shown, given = display({**options, "tz": times["tz"]}), input_of(options, names)
     if not names:
         missing = "CAPTURE…" if interactive or words else "QUERY"
         raise click.UsageError(f"Missing argument '{missing}': dcpdump sql 'select count(*) from frames' node1.pcap")

@@ -31,7 +31,7 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
     order = sorting(statistics.COLUMNS, options)
     zone = zone_in(options)
-    chosen, shown, given = selection(options), display(options), input_of(options)
+    chosen, shown, given = selection(options), display(options), input_of(options, captures)
     paths = expand(captures)
     inputs = given.open(paths)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:

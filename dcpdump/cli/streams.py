@@ -66,7 +66,7 @@ def streams(
     """
     order = sorting(rows.COLUMNS, options)
     causes = None if cause is None else _causes(cause)
-    chosen, shown, given = choosing(options), display(options), input_of(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         rates = Rates() if shown.format == "text" and sink.is_terminal else None

@@ -75,7 +75,7 @@ def lines(dissector: Dissector) -> Iterator[str]:
     """Yield a line for each connection of which something stays closed or that was joined late, and a count."""
     events = silent = 0
     none = [each for each in dissector.sealings.values() if each.cause == why.NO_SECRETS]
-    for number, each in dissector.sealings.items():
+    for number, each in sorted(dissector.sealings.items()):
         text = _line(each)
         if not text or each.cause == why.NO_SECRETS:
             continue
@@ -91,7 +91,7 @@ def lines(dissector: Dissector) -> Iterator[str]:
 
 def objects(dissector: Dissector) -> list[Json]:
     """Return the connections as objects of the summary."""
-    return [{"connection": number, **as_object(each)} for number, each in list(dissector.sealings.items())[:_OBJECTS]]
+    return [{"connection": number, **as_object(each)} for number, each in sorted(dissector.sealings.items())[:_OBJECTS]]
 
 
 def as_object(sealing: Sealing) -> Json:

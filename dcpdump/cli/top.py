@@ -78,7 +78,7 @@ def top(
     if captures and options["interface"]:
         raise click.UsageError("either an interface (-i) or captures, not both")
     port = options["port"]
-    chosen, shown, given = choosing(options), display(options), input_of(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     wanted = tap(options, port)
     paths = expand(captures)
     inputs = given.open(paths)

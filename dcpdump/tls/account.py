@@ -47,7 +47,7 @@ def _why(parties: Parties, sides: list[Side], secrets: Secrets, too_late: int) -
     """Return why something stays closed; empty where nothing does."""
     if not any(side.encrypted for side in sides):
         return ""
-    if too_late:
+    if too_late and any(parties.ring.has(role) for role in (0, 1)):
         return why.TOO_LATE
     closed = next((side.closed for side in sides if side.closed), "")
     if any(side.opened for side in sides):

@@ -189,8 +189,15 @@ def test_a_key_log_that_cannot_be_read_is_an_error_of_usage(tmp_path: Path) -> N
     assert result.err.startswith("dcpdump: error: the key log cannot be read: no such file or directory (")
 
 
-def test_a_key_log_without_secrets_is_said_to_have_none(tmp_path: Path) -> None:
-    result = Files(tmp_path, twin(), b"# nothing\nthis\nis\nno log\n").read()
+@pytest.mark.parametrize(
+    "command", ["read {0}/tls.pcap", "read {0}", "diff {0} {0}", "sql 'select count(*) from frames' {0}"]
+)
+def test_a_key_log_without_secrets_is_said_to_have_none(tmp_path: Path, command: str) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    files = Files(tmp_path, twin(), b"# nothing\nthis\nis\nno log\n")
+    files.capture.rename(folder / files.capture.name)
+    result = run(f"dcpdump {command.format(folder)} --keylog {files.keys}")
     assert result.code == 3
     assert f"dcpdump: note: {tmp_path / 'keys.log'} holds no TLS secret (3 lines not understood)\n" in result.err
 
@@ -203,10 +210,25 @@ def test_a_key_log_that_others_may_read_is_noted_once(tmp_path: Path) -> None:
     assert note not in files.read("-q").err
 
 
-def test_standard_input_is_one_thing_only() -> None:
-    result = run("dcpdump read - --keylog -")
+@pytest.mark.parametrize("command", ["read -", "diff - samples/replica.pcap", "sql 'select 1' -"])
+def test_standard_input_is_one_thing_only(command: str) -> None:
+    result = run(f"dcpdump {command} --keylog -")
     assert result.code == 2
     assert "standard input can be the capture or one key log, not both" in result.err
+
+
+def test_connections_that_stay_closed_are_named_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    first, second = Script(name="first"), Script(name="second")
+    for script in (first, second):
+        script.handshake()
+        script.say(SERVER, made("text", size=300))
+    *begun, last = of(first).packets
+    packets = [*begun, *of(second, flow("10.0.0.1:50001")).packets, last]
+    other = Script(name="other")
+    other.handshake()
+    result = Files(tmp_path, Twin(packets, other.keylog)).read()
+    notes = [line for line in result.err.splitlines() if line.startswith("dcpdump: note: connection ")]
+    assert [line.split()[3] for line in notes] == ["0", "1"]
 
 
 def test_eight_connections_have_a_line_and_the_others_a_count(tmp_path: Path) -> None:

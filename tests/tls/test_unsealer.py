@@ -353,6 +353,16 @@ def test_so_much_waits_and_opening_begins_where_the_secrets_come(version: int, s
     assert sealing.passed > 6_000_000
 
 
+def test_where_no_secrets_come_they_are_not_said_to_have_come_too_late() -> None:
+    script = Script()
+    script.handshake()
+    script.say(SERVER, made("text", size=6_000_000))
+    unsealer = Unsealer(secrets_of(b"CLIENT_TRAFFIC_SECRET_0 " + b"ab" * 32 + b" " + b"cd" * 32, growing=True))
+    fed(unsealer, script.flights, [0, 0])
+    unsealer.close()
+    assert unsealer.sealing().cause == "no-secret"
+
+
 def test_what_waits_is_bounded() -> None:
     script = Script()
     script.handshake()
