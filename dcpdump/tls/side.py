@@ -287,18 +287,19 @@ class Side:
     def found_again(self, sealed: Sealed, key: Key, number: int, out: list[Event]) -> None:
         """Give a gap for what was lost before a record of which the number was found."""
         opener = self.opener
+        missed = number - self.number if key == self.key else max(number, 1)
         known = opener is not None and key == self.key and opener.exact and not self.padded and not self.unknown
         if known and opener is not None and self.end is not None:
-            missed = number - self.number
             lost = sealed.offset - self.end - missed * (HEAD + opener.overhead)
             self.lost_records += missed
             if lost >= 0 and missed >= 0:
                 self.lose(lost, sealed.seen, out)
                 return
-        if self.offset or self.given:
+            missed = 0  # which is counted
+        begun = self.offset or self.given
+        if begun or (not self.late and key.rank == APPLICATION and number > (key.label == CLIENT_RANDOM)):
+            self.lost_records += max(missed, 0)
             self.lose(None, sealed.seen, out)
-        elif key.rank == APPLICATION and number > (key.label == CLIENT_RANDOM):
-            self.late = True
 
     def _chain(self, sealed: Sealed) -> None:
         """Have a cipher that chains records continue behind one that is not opened."""

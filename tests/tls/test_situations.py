@@ -4,13 +4,14 @@ import json
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dcpdump.capture import open_capture
 from dcpdump.net.endpoints import Flow
 from dcpdump.wire.encode import encode
-from tests.support.captures import Pcapng, Record
+from tests.support.captures import Pcapng, Record, pcap
 from tests.support.console import Printed, run
 from tests.support.packets import ACK, FLOW, SYN, ethernet, flow, ipv4_tcp
 from tests.support.traces import traces
@@ -154,6 +155,37 @@ def test_lost_records_are_damage(tmp_path: Path) -> None:
     result = Files(tmp_path, Twin([*made_.packets[:at], *made_.packets[at + 1 :]], made_.keylog)).read("-f line")
     assert result.code == 4
     assert "B lost (" in result.err
+
+
+SUITES = [(0x0304, 0x1301), (0x0303, 0xC02F), (0x0303, 0xC014)]
+
+
+def noops(version: int, suite: int) -> Twin:
+    """Make a connection of twelve frames, each in a packet of its own: the last twelve."""
+    script = Script(version, suite)
+    script.handshake()
+    for opaque in range(6):
+        script.say(CLIENT, encode("DCP_NOOP", opaque=opaque))
+        script.say(SERVER, encode("DCP_NOOP", response=True, opaque=opaque))
+    return of(script)
+
+
+def compared(folder: Path, whole: Twin, lacking: list[Record]) -> list[dict[str, Any]]:
+    """Return the frames that a capture of the same connection lacks, as ``diff`` says."""
+    other = folder / "other.pcap"
+    other.write_bytes(pcap(lacking))
+    result = Files(folder, whole).read(f"{other} -f ndjson -q", "diff")
+    return [row for row in map(json.loads, result.out.splitlines()) if row["type"] == "frame"]
+
+
+@pytest.mark.parametrize(("version", "suite"), SUITES)
+@pytest.mark.parametrize("lost", [-12, -8])
+def test_lost_records_are_damage_whatever_is_known_of_them(version: int, suite: int, lost: int, tmp_path: Path) -> None:
+    whole = noops(version, suite)
+    lacking = [*whole.packets[:lost], *whole.packets[lost + 1 :]]
+    assert [row["cause"] for row in compared(tmp_path, whole, lacking)] == ["lost"]
+    result = Files(tmp_path, Twin(lacking, whole.keylog)).read("-f line")
+    assert (result.code, len(result.out.splitlines())) == (4, 11)
 
 
 def test_a_cipher_that_is_not_opened_is_named(tmp_path: Path) -> None:
