@@ -165,12 +165,15 @@ class _Judge:
         start, stop = self._there(run)
         before = self._other.rows(self._theirs, start - 1, start) if start else None
         behind = self._other.rows(self._theirs, stop, stop + 1) if stop < self._count else None
-        low = None if before is None else int(before[0]["offset"]) + int(before[0]["length"])
+        begin = 0 if before is None else int(before[0]["offset"])
+        end = 0 if before is None else begin + int(before[0]["length"])
         high = None if behind is None else int(behind[0]["offset"])
         lost = [
             length
             for offset, length in self._losses
-            if (low is None or offset + length >= low) and (high is None or offset <= high)
+            if (high is None or offset <= high)
+            # One of an unknown length may lie within the frame before and go beyond it.
+            and (before is None or (offset + length >= end if length else offset > begin))
         ]
         if lost:
             return Absence.LOST, sum(lost)

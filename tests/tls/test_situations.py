@@ -188,6 +188,19 @@ def test_lost_records_are_damage_whatever_is_known_of_them(version: int, suite: 
     assert (result.code, len(result.out.splitlines())) == (4, 11)
 
 
+def test_what_is_lost_behind_a_frame_that_was_cut_was_not_left_out(tmp_path: Path) -> None:
+    script = Script(0x0303, 0xC014)
+    script.handshake()
+    values = {"by_seqno": 1, "rev_seqno": 1}
+    frame = encode("DCP_MUTATION", values, layout="1", key=b"k", value=made("value", size=2_000))
+    script.say(SERVER, frame, 500)
+    for opaque in range(4):
+        script.say(SERVER, encode("DCP_NOOP", opaque=opaque))
+    whole = of(script)
+    lacking = [*whole.packets[:-7], *whole.packets[-2:]]
+    assert [row["cause"] for row in compared(tmp_path, whole, lacking)] == ["lost", "lost"]
+
+
 def test_a_cipher_that_is_not_opened_is_named(tmp_path: Path) -> None:
     script = Script(0x0303, 0xC02F)
     script.suite = 0x0005
