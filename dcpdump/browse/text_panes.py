@@ -1,10 +1,10 @@
 """Panes of text: as it is, or continued below where lines are too long."""
 
 from collections.abc import Sequence
-from textwrap import wrap
 
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
+from dcpdump.render.cells import folded
 from dcpdump.render.lines import Line
 from dcpdump.render.style import STYLES
 
@@ -56,7 +56,7 @@ class PagePane(TextPane):
         lines: list[Sequence[Piece]] = []
         for kind, text in self._page:
             indent = " " * (len(text) - len(text.lstrip()))
-            for piece in wrap(text, wide, subsequent_indent=indent) or [""]:
+            for piece in folded(text, wide, rest=indent) or [""]:
                 lines.append([(f" {piece}", STYLES.get(kind, ""))])
         self.show([*lines, *self._below])
         self.top = max(0, min(top, self.count - self.height))

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from textwrap import wrap
 
 from dcpdump.iso_time import iso_time
 from dcpdump.record import Json
+from dcpdump.render.cells import folded
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
@@ -92,13 +92,12 @@ def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
         "NOOPs": cells["NOOPs"],
         "traffic": sent if opened else "",
     }
-    yield from (Line(LineKind.TITLE, text) for text in wrap(title, width, subsequent_indent="  "))
+    yield from (Line(LineKind.TITLE, text) for text in folded(title, width, rest="  "))
     for name, text in about.items():
         if text:
             head = f"  {name:<10}"
             yield from (
-                Line(LineKind.PLAIN, line)
-                for line in wrap(text, max(24, width), initial_indent=head, subsequent_indent=" " * len(head))
+                Line(LineKind.PLAIN, line) for line in folded(text, max(24, width), first=head, rest=" " * len(head))
             )
 
 

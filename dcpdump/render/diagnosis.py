@@ -2,7 +2,6 @@
 judged.
 """
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from dcpdump.clock import clock_in_use
@@ -12,6 +11,7 @@ from dcpdump.diagnosis.trouble import Command, Trouble, TroubleSeverity, Unjudge
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
+from dcpdump.render.cells import folded
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
@@ -49,15 +49,7 @@ def _wrapped(kind: LineKind, text: str, width: int | None, first: str = "", rest
     """Break text at the width of a terminal; elsewhere it stays one line."""
     if width is None:
         return [Line(kind, first + text)]
-    pieces = textwrap.wrap(
-        text,
-        max(20, width),
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [Line(kind, piece) for piece in pieces]
+    return [Line(kind, piece) for piece in folded(text, max(20, width), first=first, rest=rest, cut=False)]
 
 
 def _holds(evidence: Evidence, names: str, width: int | None) -> Iterator[Line]:

@@ -1,7 +1,6 @@
 """Write findings as lines for people, as objects for programs, and as SARIF; and the pages of the rules."""
 
 import os
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
@@ -12,6 +11,7 @@ from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
+from dcpdump.render.cells import folded
 from dcpdump.render.lines import Line, LineKind
 
 Folded = Iterable[tuple[Finding, int]]
@@ -184,7 +184,7 @@ def page(rule: Rule, width: int | None = _WIDTH) -> Iterator[Line]:
     yield Line(LineKind.PLAIN, "")
     for paragraph in rule.page.split("\n\n"):
         plain = " ".join(paragraph.split())
-        for text in [plain] if width is None else textwrap.wrap(plain, width):
+        for text in [plain] if width is None else folded(plain, width):
             yield Line(LineKind.FIELD, text)
         yield Line(LineKind.PLAIN, "")
     yield Line(LineKind.FIELD, f"Severity: {rule.severity.value}")

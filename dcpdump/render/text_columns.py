@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Protocol
 
+from dcpdump.render.cells import cell_len, folded, padded
 from dcpdump.render.lines import Line, LineKind
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -49,7 +49,7 @@ class Table:
         out = []
         if heading:
             same = " · ".join(f"{self.heads[at]} {self.rows[0][at]}" for at in heading)
-            out = [Line(LineKind.COLUMNS, line) for line in wrap(f"all: {same}", width, subsequent_indent="     ")]
+            out = [Line(LineKind.COLUMNS, line) for line in folded(f"all: {same}", width, rest="     ")]
             keep = [at for at in keep if at not in heading]
         gone = []
         for head in (*self.least, *reversed(self.heads[1:-1])):
@@ -62,11 +62,11 @@ class Table:
         out += self._drawn(keep, width)
         if gone:
             text = f"not shown here: {', '.join(gone)} (too narrow; '| cat' shows all)"
-            out += [Line(LineKind.COLUMNS, line) for line in wrap(text, width, subsequent_indent=_GAP)]
+            out += [Line(LineKind.COLUMNS, line) for line in folded(text, width, rest=_GAP)]
         return out
 
     def _widest(self, at: int) -> int:
-        return max(len(self.heads[at]), *(len(row[at]) for row in self.rows))
+        return max(cell_len(self.heads[at]), *(cell_len(row[at]) for row in self.rows))
 
     def _width(self, keep: Sequence[int]) -> int:
         return sum(map(self._widest, keep)) + len(_GAP) * max(0, len(keep) - 1)
@@ -77,13 +77,10 @@ class Table:
         room = None if width is None else max(_ROOM // 2, width - before)
 
         def texts(cells: Sequence[str]) -> list[str]:
-            fields = []
-            for at in keep:
-                right = self.heads[at] in self.right
-                fields.append(cells[at].rjust(widths[at]) if right else cells[at].ljust(widths[at]))
-            if room is None or len(cells[keep[-1]]) <= room:
+            fields = [padded(cells[at], widths[at], right=self.heads[at] in self.right) for at in keep]
+            if room is None or cell_len(cells[keep[-1]]) <= room:
                 return [_GAP.join(fields).rstrip()]
-            first, *others = wrap(cells[keep[-1]], room)
+            first, *others = folded(cells[keep[-1]], room) or [""]
             return [_GAP.join([*fields[:-1], first]), *(" " * before + other for other in others)]
 
         kinds = self.kinds or [LineKind.PLAIN] * len(self.rows)
@@ -101,10 +98,10 @@ def fitted(lines: "Iterable[Line | Fitting]", width: int | None) -> list[Line]:
 def _folded(line: Line, width: int | None) -> list[Line]:
     """Return a line as several, where it is too long for a terminal. What is to be pasted stays one."""
     kind, text = line
-    if width is None or len(text) <= width or kind is LineKind.PLACE:
+    if width is None or cell_len(text) <= width or kind is LineKind.PLACE:
         return [line]
     indent = " " * (len(text) - len(text.lstrip()) + len(_GAP))
-    return [Line(kind, part) for part in wrap(text, width, subsequent_indent=indent)]
+    return [Line(kind, part) for part in folded(text, width, rest=indent)]
 
 
 def spark(counts: Sequence[int]) -> str:

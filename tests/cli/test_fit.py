@@ -69,6 +69,22 @@ def test_columns_that_are_needed_least_go_first_and_it_is_said() -> None:
     ]
 
 
+def test_columns_stand_below_one_another_where_characters_are_wide() -> None:
+    rows = [("配信", "5", "値段は五千円です、値段は五千円です。"), ("kafka", "417", "open")]
+    table = Table(("client", "vb", "verdict"), rows, right=("vb",))
+    assert [line.text for line in table.lines()] == [
+        "client   vb  verdict",
+        "配信      5  値段は五千円です、値段は五千円です。",
+        "kafka   417  open",
+    ]
+    assert [line.text for line in table.lines(45)] == [
+        "client   vb  verdict",
+        "配信      5  値段は五千円です、値段は五千円で",
+        "             す。",
+        "kafka   417  open",
+    ]
+
+
 def test_a_row_keeps_its_kind_on_all_its_lines() -> None:
     kinds = [line.kind for line in TABLE.lines(80)]
     assert kinds == [LineKind.COLUMNS, LineKind.COLUMNS, LineKind.PROBLEM, LineKind.PROBLEM, LineKind.PLAIN]
@@ -117,3 +133,7 @@ def test_a_pager_shows_what_goes_to_a_terminal(tmp_path: Path) -> None:
 
 def test_a_pager_that_is_left_early_ends_the_command_without_a_word() -> None:
     assert shown(["read", "samples/rollback-loop.pcap", "-q"], 80, DCPDUMP_PAGER="head -1")[1:] == []
+
+
+def test_a_cell_of_space_alone_that_is_wider_than_the_terminal_is_an_empty_line() -> None:
+    assert [line.text for line in Table(("a",), [(60 * " ",), ("b",)]).lines(40)] == ["a", "", "b"]
