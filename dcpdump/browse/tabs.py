@@ -10,6 +10,7 @@ from dcpdump.browse.pieces import Piece
 from dcpdump.escape import safe
 from dcpdump.render.lines import LineKind
 from dcpdump.render.style import STYLES
+from dcpdump.render.text_columns import fitting_columns
 
 _GAP = 2
 #: The last column is a text: it gets so many cells at least, before others are left out for it.
@@ -144,12 +145,14 @@ class TabTable(Pane):
         ]
         filled = [at for at in range(len(heads)) if any(row.cells[at] for row in self._rows)]
         last = heads.index(heads[-1])
-        for name in ("", *self.table.least, *reversed(heads[1:-1])):
-            filled = [at for at in filled if heads[at] != name]
-            taken = sum(widths[at] + _GAP for at in filled if at != last) + min(widths[last], _LAST) + 2
-            if taken <= self.size.width:
-                break
-        self._for, self._widths = self.size.width, [(at, widths[at]) for at in filled]
+
+        def fits(columns: Sequence[int]) -> bool:
+            taken = sum(widths[at] + _GAP for at in columns if at != last) + min(widths[last], _LAST) + 2
+            return taken <= self.size.width
+
+        order = dict.fromkeys(heads.index(name) for name in (*self.table.least, *reversed(heads[1:-1])))
+        shown = fitting_columns(filled, [at for at in order if at in filled], fits)
+        self._for, self._widths = self.size.width, [(at, widths[at]) for at in shown]
         return self._widths
 
 

@@ -1,6 +1,6 @@
 """Lay out tables for people: as wide as their cells in a pipe, where nothing is cut; at most as wide as a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,7 +26,7 @@ class Table:
     """Rows under heads. Columns without any cell are left out.
 
     Where a terminal is too narrow, what all rows have alike becomes a heading, the text of the last column continues
-    below itself, and then columns go, those in ``least`` first; how many is said.
+    below itself, and then columns go, those in ``least`` first; which is said.
     """
 
     heads: Sequence[str]
@@ -43,37 +43,36 @@ class Table:
         if not self.rows:
             return []
         keep = [at for at in range(len(self.heads)) if any(row[at] for row in self.rows)]
-        if width is None or self._width(keep) <= width:
-            return self._drawn(keep)
+        widths = {at: max(cell_len(self.heads[at]), *(cell_len(row[at]) for row in self.rows)) for at in keep}
+        if width is None or _width(widths.values()) <= width:
+            return self._drawn(keep, widths)
         heading = [at for at in keep[1:-1] if len(self.rows) > 1 and len({row[at] for row in self.rows}) == 1]
         out = []
         if heading:
             same = " · ".join(f"{self.heads[at]} {self.rows[0][at]}" for at in heading)
             out = [Line(LineKind.COLUMNS, line) for line in folded(f"all: {same}", width, rest="     ")]
             keep = [at for at in keep if at not in heading]
-        gone = []
-        for head in (*self.least, *reversed(self.heads[1:-1])):
-            if self._width(keep[:-1]) + len(_GAP) + min(_ROOM, self._widest(keep[-1])) <= width:
-                break
-            at = self.heads.index(head)
-            if at in keep[1:-1]:
-                keep.remove(at)
-                gone.append(head)
-        out += self._drawn(keep, width)
-        if gone:
-            text = f"not shown here: {', '.join(gone)} (too narrow; '| cat' shows all)"
+
+        def fits(columns: Sequence[int]) -> bool:
+            *others, last = (widths[at] for at in columns)
+            return _width([*others, min(_ROOM, last)]) <= width
+
+        order = self._order(keep)
+        shown = fitting_columns(keep, order, fits)
+        out += self._drawn(shown, widths, width)
+        if len(shown) < len(keep):
+            gone = ", ".join(self.heads[at] for at in order if at not in shown)
+            text = f"not shown here: {gone} (too narrow; '| cat' shows all)"
             out += [Line(LineKind.COLUMNS, line) for line in folded(text, width, rest=_GAP)]
         return out
 
-    def _widest(self, at: int) -> int:
-        return max(cell_len(self.heads[at]), *(cell_len(row[at]) for row in self.rows))
+    def _order(self, keep: Sequence[int]) -> list[int]:
+        """Return the columns that may go, those that are needed least first."""
+        order = dict.fromkeys(self.heads.index(head) for head in (*self.least, *reversed(self.heads[1:-1])))
+        return [at for at in order if at in keep[1:-1]]
 
-    def _width(self, keep: Sequence[int]) -> int:
-        return sum(map(self._widest, keep)) + len(_GAP) * max(0, len(keep) - 1)
-
-    def _drawn(self, keep: Sequence[int], width: int | None = None) -> list[Line]:
-        widths = {at: self._widest(at) for at in keep}
-        before = self._width(keep[:-1]) + len(_GAP) if len(keep) > 1 else 0
+    def _drawn(self, keep: Sequence[int], widths: Mapping[int, int], width: int | None = None) -> list[Line]:
+        before = _width([*(widths[at] for at in keep[:-1]), 0])
         room = None if width is None else max(_ROOM // 2, width - before)
 
         def texts(cells: Sequence[str]) -> list[str]:
@@ -88,6 +87,22 @@ class Table:
         for kind, row in zip(kinds, self.rows, strict=True):
             out += [Line(kind, text) for text in texts(row)]
         return out
+
+
+def _width(columns: Collection[int]) -> int:
+    return sum(columns) + len(_GAP) * (len(columns) - 1)
+
+
+def fitting_columns(columns: Sequence[int], order: Sequence[int], fits: Callable[[Sequence[int]], bool]) -> list[int]:
+    """Return the columns for which there is room; ``order``: those that may go, the least needed first.
+
+    One that is too wide does not take along what is needed less: that is shown, as far as it fits.
+    """
+    shown = [at for at in columns if at not in order]
+    for at in reversed(order):
+        more = sorted([*shown, at])
+        shown = more if fits(more) else shown
+    return shown
 
 
 def fitted(lines: "Iterable[Line | Fitting]", width: int | None) -> list[Line]:

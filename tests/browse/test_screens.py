@@ -109,6 +109,21 @@ def test_the_mouse_chooses_rows_bytes_tabs_and_heads() -> None:
     browse(SAMPLES / "replica.pcap", click, size=(140, 40))
 
 
+def test_a_long_name_does_not_take_the_other_columns_of_a_tab_along(tmp_path: Path) -> None:
+    path = tmp_path / "long.pcap"
+    talk = (
+        opening(name=100 * "n") + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x1}\nRX mutation{seqno=1}\n"
+    )
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(talk))]))
+
+    async def see(shown: Shown) -> None:
+        await shown.press("2")
+        heads = "conn vb asked from..to last seqno snapshots mutations bytes verdict"
+        assert shown.screen.splitlines()[1].split() == heads.split()
+
+    browse(path, see, size=(120, 30))
+
+
 def test_the_border_is_dragged() -> None:
     async def drag(shown: Shown) -> None:
         before = shown.app.main.list.height

@@ -60,12 +60,12 @@ def test_what_all_rows_have_becomes_a_heading_and_the_last_column_continues_belo
 def test_columns_that_are_needed_least_go_first_and_it_is_said() -> None:
     assert texts(50) == [
         "all: client kafka-7f",
-        "conn   vb  verdict",
-        "0     417  ended (StateChanged; abandoned: not",
-        "           asked for again in 120 s)",
-        "0      12  open and flowing",
-        "not shown here: bytes, asked (too narrow; '| cat'",
-        "  shows all)",
+        "conn   vb  bytes  verdict",
+        "0     417    188  ended (StateChanged; abandoned:",
+        "                  not asked for again in 120 s)",
+        "0      12         open and flowing",
+        "not shown here: asked (too narrow; '| cat' shows",
+        "  all)",
     ]
 
 
@@ -82,6 +82,18 @@ def test_columns_stand_below_one_another_where_characters_are_wide() -> None:
         "配信      5  値段は五千円です、値段は五千円で",
         "             す。",
         "kafka   417  open",
+    ]
+
+
+def test_one_wide_column_does_not_take_the_others_along() -> None:
+    rows = [("0", 60 * "n", "417", "188", "open and flowing"), ("1", "kafka", "12", "", "open and flowing")]
+    table = Table(("conn", "client", "vb", "bytes", "verdict"), rows, right=("vb", "bytes"), least=("bytes",))
+    assert [line.text for line in table.lines(50)] == [
+        "conn   vb  bytes  verdict",
+        "0     417    188  open and flowing",
+        "1      12         open and flowing",
+        "not shown here: client (too narrow; '| cat' shows",
+        "  all)",
     ]
 
 
