@@ -26,17 +26,17 @@ _MOST_DIALOGUES = 20_000
 
 def analysis_of(evidence: Evidence) -> Analysis:
     """Return what a reading that is over has to show."""
-    trouble_first = sorted(evidence.judged, key=lambda each: not each[1].trouble)
+    worst_first = sorted(evidence.judged, key=lambda each: each[1].rank)
     by_frame: dict[int, list[Line]] = defaultdict(list)
     for finding, _ in evidence.findings:
         by_frame[finding.frame] += finding_lines.frame_lines([finding])
     return Analysis(
         {
-            "streams": _streams(trouble_first),
+            "streams": _streams(worst_first),
             "findings": _findings(evidence),
             "connections": _connections(evidence),
         },
-        _dialogues(evidence, [stream for stream, _ in trouble_first[:_MOST_DIALOGUES]]),
+        _dialogues(evidence, [stream for stream, _ in worst_first[:_MOST_DIALOGUES]]),
         {frame: tuple(lines) for frame, lines in by_frame.items()},
     )
 

@@ -24,7 +24,7 @@ _HEADS = (
 
 def streams(context: Context, most: int = MOST) -> Markup | None:
     """Return the section; None where there are no streams."""
-    judged = sorted(context.evidence.judged, key=lambda each: not each[1].trouble)
+    judged = sorted(context.evidence.judged, key=lambda each: each[1].rank)
     if not judged:
         return None
     shown = judged[:most]

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from dcpdump.check.rules import RULES
 from tests.support.browsing import SAMPLES, Shown, browse
+from tests.support.diagnoses import TWO_TROUBLES, written
 from tests.support.live import ROOT
 
 #: Begins an analysis that never ends, kills the process that makes it, and prints what is said then.
@@ -51,3 +53,14 @@ def test_a_paragraph_of_the_page_of_a_rule_is_one_line_which_the_pane_continues(
         assert max(map(len, paragraphs)) > 70
 
     browse(SAMPLES / "rollback-loop.pcap", doing)
+
+
+def test_the_worst_streams_come_first_as_streams_has_them(tmp_path: Path) -> None:
+    written(TWO_TROUBLES, tmp_path / "two.pcap")
+
+    async def doing(shown: Shown) -> None:
+        analysis = shown.app.browser.analysis
+        assert analysis is not None
+        assert [row.stream for row in analysis.tabs["streams"].rows] == [(0, 6, 0), (0, 5, 0)]
+
+    browse(tmp_path / "two.pcap", doing)

@@ -10,7 +10,7 @@ import pytest
 from dcpdump.cli.main import outcome
 from tests.support.console import run
 from tests.support.conversation import opening
-from tests.support.diagnoses import objects, written
+from tests.support.diagnoses import TWO_TROUBLES, objects, written
 from tests.support.pages import Node, data_of, page_of, parsed
 
 HERE = Path("samples").resolve()
@@ -103,6 +103,13 @@ def test_the_table_of_streams_has_those_of_streams(sample: str, page: Node) -> N
     rows = objects(f"dcpdump streams {HERE}/{sample}.pcap")
     found = [node.all("td")[-1].text for node in page.all("tbody", id="stream-rows")[0].all("tr")] if rows else []
     assert sorted(found) == sorted(row["verdict"] for row in rows)
+
+
+def test_streams_stand_in_the_order_of_streams(tmp_path: Path) -> None:
+    written(TWO_TROUBLES, tmp_path / "two.pcap")
+    printed = run(f"dcpdump streams {tmp_path}/two.pcap -q").out.splitlines()[1:-1]
+    (table,) = parsed(page_of(tmp_path / "two.pcap")).all("tbody", id="stream-rows")
+    assert [row.all("td")[2].text for row in table.all("tr")] == [row.split()[2] for row in printed] == ["6", "5"]
 
 
 def test_the_findings_are_those_of_check(sample: str, page: Node) -> None:

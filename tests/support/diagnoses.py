@@ -6,7 +6,21 @@ from typing import Any
 
 from tests.support.captures import Record, pcap
 from tests.support.console import run
+from tests.support.conversation import opening
 from tests.support.ledgers import captured
+
+#: The stream that is worse off was asked for last.
+TWO_TROUBLES = (
+    opening()
+    + """
+TX stream-request{vb=5, start-seqno=9}
+RX stream-request-response{rollback, rollback-seqno=0}
+STREAM vb=6
+RX snapshot-marker{start=0, end=1, flags=0x1}
+RX mutation{seqno:1}
+RX stream-end{status=2}
+"""
+)
 
 
 def written(text: str, path: Path) -> Path:
