@@ -14,6 +14,7 @@ from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import AllFrames
 from dcpdump.browse.places import Place, PlaceHistory
 from dcpdump.browse.questions import Describe
+from dcpdump.browse.row_text import RowText
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
@@ -88,7 +89,7 @@ class Browser:
                 if isinstance(answer.value, dict):
                     rows.describe(answer.value)
                 elif answer.value is not None:
-                    rows.describe(dict.fromkeys(asked, "not known"))
+                    rows.describe(dict.fromkeys(asked, RowText("not known")))
                 if answer.done:
                     self._describing = None
         wanted = rows.undescribed()

@@ -21,7 +21,7 @@ from dcpdump.browse.questions import (
     Pick,
     Question,
 )
-from dcpdump.browse.row_text import text_of
+from dcpdump.browse.row_text import RowText, text_of
 from dcpdump.errors import DcpdumpError
 from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.record import Record
@@ -151,14 +151,14 @@ class FrameService:
         scopes = {each: name for each, _ in names.known_scopes() if (name := names.scope(each, number)) is not None}
         return replace(record, names=SettledNames(paths, scopes))
 
-    def _text(self, number: int) -> str:
+    def _text(self, number: int) -> RowText:
         try:
             return text_of(self._record(number))
         except (LookupError, DcpdumpError, OSError):
-            return "no longer kept"
+            return RowText("no longer kept")
 
-    def _describe(self, numbers: tuple[int, ...]) -> Iterator[dict[int, str]]:
-        texts: dict[int, str] = {}
+    def _describe(self, numbers: tuple[int, ...]) -> Iterator[dict[int, RowText]]:
+        texts: dict[int, RowText] = {}
         due = time.monotonic() + _PIECE_S
         for number in numbers:
             texts[number] = self._text(number)
@@ -184,7 +184,7 @@ class FrameService:
     def _pick(self, text: str, numbers: Sequence[int]) -> Iterator[int | None]:
         due = time.monotonic() + _PIECE_S
         for number in numbers:
-            if text in self._text(number).lower():
+            if text in self._text(number).words.lower():
                 yield number
                 return
             if time.monotonic() > due:

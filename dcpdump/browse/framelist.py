@@ -7,7 +7,7 @@ from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import AllFrames, Listed
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
-from dcpdump.browse.row_text import RowShape, TimeColumn, gap_row, row
+from dcpdump.browse.row_text import RowShape, RowText, TimeColumn, gap_row, row
 
 #: Texts of so many frames are kept.
 _KEPT = 4096
@@ -25,7 +25,7 @@ class FrameList(Pane):
         self.times = TimeColumn.CLOCK
         self.follows = False
         self._drawn: object = None  # what of the screen depends on how many rows there are
-        self._texts: OrderedDict[int, str] = OrderedDict()
+        self._texts: OrderedDict[int, RowText] = OrderedDict()
 
     @property
     def count(self) -> int:
@@ -86,7 +86,7 @@ class FrameList(Pane):
         if lost:
             return gap_row(facts, self._frames.gap_bytes(number))
         before = self._before(line)
-        return row(facts, self.shape, before, self._texts.get(number, ""), marked=number in self.marks)
+        return row(facts, self.shape, before, self._texts.get(number, RowText()), marked=number in self.marks)
 
     def _before(self, line: int) -> int | None:
         """Return the time from which the time in a row counts."""
@@ -105,7 +105,7 @@ class FrameList(Pane):
         numbers = (self.listed.at(line)[0] for line in sorted(seen, key=lambda line: abs(line - self.cursor)))
         return tuple(dict.fromkeys(number for number in numbers if number not in self._texts))
 
-    def describe(self, texts: Mapping[int, str]) -> None:
+    def describe(self, texts: Mapping[int, RowText]) -> None:
         """Take what frames say."""
         self._texts.update(texts)
         while len(self._texts) > _KEPT:

@@ -72,6 +72,13 @@ class RowFacts(NamedTuple):
         return self.response and (self.status not in NOT_ERRORS or self.status == ROLLBACK)
 
 
+class RowText(NamedTuple):
+    """What a decoded frame says, as ``read -f line`` has it; empty as long as it was not decoded."""
+
+    words: str = ""
+    problem: bool = False
+
+
 class RowShape(NamedTuple):
     """How rows are laid out."""
 
@@ -98,12 +105,12 @@ def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: boo
     return f"{text:>{width}}"
 
 
-def row(facts: RowFacts, shape: RowShape, before_ns: int | None, text: str, *, marked: bool) -> Sequence[Piece]:
-    """Return a row; ``text`` is what the frame itself says, empty as long as it was not decoded."""
+def row(facts: RowFacts, shape: RowShape, before_ns: int | None, text: RowText, *, marked: bool) -> Sequence[Piece]:
+    """Return a row."""
     wide = shape.width >= _WIDE
     message = name_of(facts.opcode, facts.server, facts.response)
     space = _MESSAGE if wide else _SHORT_MESSAGE
-    sign, colour = _sign(facts)
+    sign, colour = _sign(facts, problem=facts.problem or text.problem)
     vbucket = f"vb {facts.vbucket}" if facts.vbucket is not None and has_vbucket(facts.opcode, facts.server) else ""
     seqno = "" if facts.seqno is None else str(facts.seqno)
     pieces: list[Piece] = [
@@ -117,12 +124,8 @@ def row(facts: RowFacts, shape: RowShape, before_ns: int | None, text: str, *, m
     ]
     if wide:
         pieces += [(f"{seqno:>12} ", ""), (f"{facts.length:>9,} B  ", "dim")]
-    pieces.append((text or _known(facts, wide), _text_style(text)))
+    pieces.append((text.words or _known(facts, wide), "bold red" if text.problem else ""))
     return pieces
-
-
-def _text_style(text: str) -> str:
-    return "bold red" if "} ! " in text else ""
 
 
 def _known(facts: RowFacts, wide: bool) -> str:
@@ -131,8 +134,8 @@ def _known(facts: RowFacts, wide: bool) -> str:
     return "" if wide or facts.seqno is None else f"{{seqno={facts.seqno}"
 
 
-def _sign(facts: RowFacts) -> tuple[str, str]:
-    if facts.problem:
+def _sign(facts: RowFacts, *, problem: bool) -> tuple[str, str]:
+    if problem:
         return PROBLEM, "bold red"
     if facts.refused:
         return REFUSED, "bold red"
@@ -166,15 +169,15 @@ def _status(status: int) -> str:
     return name.lower() if name else f"status=0x{status:04x}"
 
 
-def text_of(record: Record) -> str:
-    """Return what a frame says, as ``read -f line`` has it: its words in braces, what it answers, its problems."""
+def text_of(record: Record) -> RowText:
+    """Return what a frame says: its words in braces, what it answers, its problems."""
     text = f"{{{', '.join(message_words(record, vbucket=False))}}}"
     if record.request is not None:
         after = "" if record.latency_ns is None else f" after {record.latency_ns / 1000:,.0f} us"
         text += f" answers #{record.request.frame:,}{after}"
     if record.problems:
         text += " ! " + "; ".join(safe(problem.text) for problem in record.problems)
-    return text
+    return RowText(text, bool(record.problems))
 
 
 def gap_row(facts: RowFacts, lost: int) -> Sequence[Piece]:

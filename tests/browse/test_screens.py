@@ -124,6 +124,25 @@ def test_a_long_name_does_not_take_the_other_columns_of_a_tab_along(tmp_path: Pa
     browse(path, see, size=(120, 30))
 
 
+def test_a_row_has_the_sign_of_a_problem_that_only_its_document_shows(tmp_path: Path) -> None:
+    talk = opening(collections=True) + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x1}\n"
+    talk += "RX mutation{seqno=1, key=#08617d20212062}\nRX mutation{seqno=2, key=#80}\n"
+    path = tmp_path / "keys.pcap"
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(talk))]))
+
+    async def see(shown: Shown) -> None:
+        await shown.press("G")
+        await shown.settled()
+        list_ = shown.app.main.list
+        rows = [list_.pieces(line) for line in (list_.count - 2, list_.count - 1)]
+        assert [(row[1], row[-1]) for row in rows] == [
+            ((" ", "bold red"), ("{seqno=1, collection=0x8, key=a} ! b}", "")),
+            (("!", "bold red"), ("{seqno=2, key=\\x80} ! the key ends inside its collection id", "bold red")),
+        ]
+
+    browse(path, see)
+
+
 def test_the_border_is_dragged() -> None:
     async def drag(shown: Shown) -> None:
         before = shown.app.main.list.height
