@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from dcpdump.plural import counted
 from dcpdump.streams.request import CLOSED, FILTER_EMPTY, OK, ROLLBACK, SUCCESS, Request
 from dcpdump.streams.wording import reason, seqno, span, status
 
@@ -43,8 +44,8 @@ def ladder(stream: "Stream", now_ns: int | None) -> list[Rung]:
     out = _folded(exchanges)
     if not stream.requests:
         out.append(Rung(Arrow.NOTE, "the capture begins while the stream is open"))
-    if stream.counts_any:
-        out.append(Rung(Arrow.BAND, _messages(stream)))
+    if messages := sum(stream.counts) - (stream.end_frame is not None):  # its end has a row of its own
+        out.append(Rung(Arrow.BAND, _messages(stream, messages)))
     if stream.end_frame is not None:
         arrow = Arrow.ANSWERS if stream.end_status in _EXPECTED else Arrow.REFUSES
         out.append(Rung(arrow, f"stream-end{{{reason(stream.end_status)}}}", stream.ended_ns, stream.end_frame))
@@ -86,9 +87,9 @@ def _folded(exchanges: Sequence[list[Rung]]) -> list[Rung]:
     return [*first, Rung(Arrow.NOTE, f"… {left_out:,} more {'like these' if same else 'requests'} …"), *last]
 
 
-def _messages(stream: "Stream") -> str:
-    words = [f"{stream.snapshots:,} snapshot{'s' * (stream.snapshots != 1)}"] if stream.snapshots else []
-    words.append(f"{sum(stream.counts):,} messages")
+def _messages(stream: "Stream", messages: int) -> str:
+    words = [counted(stream.snapshots, "snapshot")] if stream.snapshots else []
+    words.append(counted(messages, "message"))
     if stream.first_seqno is not None and stream.high_seqno is not None:
         words.append(f"seqno {stream.first_seqno:,} to {stream.high_seqno:,}")
     return ", ".join(words)
