@@ -1,6 +1,7 @@
 """The rules: each has a conversation that trips it and one that comes near; none is tripped by healthy ones."""
 
 import random
+import re
 
 import pytest
 from hypothesis import example, given, settings
@@ -51,6 +52,11 @@ def test_a_rule_has_a_page_and_known_suspensions(rule: Rule) -> None:
     assert rule.page.startswith(("It sees ", "Reported "))
     assert "Usual causes: " in rule.page or rule.id == "D8"
     assert set(rule.off) <= SUSPENSIONS.keys()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_title_has_no_name_of_a_class(rule: Rule) -> None:
+    assert re.findall(r"[a-z][A-Z]", rule.title) == []
 
 
 def test_a_rule_is_found_by_code_and_by_id() -> None:

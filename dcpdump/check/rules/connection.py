@@ -167,7 +167,7 @@ def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 @rule(
     "DCP206",
     "C6",
-    "ConnectionState name in use",
+    "Connection name in use",
     severity=INFO,
     source="dcp/dcpconnmap.cc",
     on=(CLOSING,),
