@@ -286,6 +286,7 @@ class RuleEngine:
         stream = connection.no_stream
         if opcode in _DCP and _astray(frame, connection):
             self._ask(ASTRAY, frame, connection, stream)
+            self.ledger.learn(connection, frame)
             return
         if opcode == SEQNO_ACK:
             place = frame.word << 16 | frame.stream_id

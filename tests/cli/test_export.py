@@ -119,6 +119,22 @@ def test_streams_and_findings_are_those_of_the_commands(name: str, tmp_path: Pat
     ]
 
 
+ASTRAY = "RX stream-request{vb=9}\nTX stream-request-response{einval}\nTX noop{}\nRX noop-response{success}\n"
+
+
+def test_streams_are_the_same_whether_findings_are_written_too(tmp_path: Path) -> None:
+    path, out = tmp_path / "astray.pcap", tmp_path / "out"  # requests travel against the roles of the ends
+    marker = "STREAM vb=5\nRX snapshot-marker{start=1, end=1, flags=0x1}\nRX mutation{seqno:1}\n"
+    path.write_bytes(in_pcap(packets(said(opening() + marker + ASTRAY))))
+    found = []
+    for names in ("streams", "streams,findings"):
+        assert run(f"dcpdump export {path} -o {out} -q --force --tables {names}") == (0, "", "")
+        found.append(rows(out / "streams.parquet"))
+    assert found[0] == found[1]
+    assert [(row["vbucket"], row["state"]) for row in found[0]] == [(5, "open and flowing"), (9, "refused")]
+    assert [row["message"] for row in rows(out / "findings.parquet")] == ["DCP_NOOP sent to a producer"]
+
+
 @pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
 def test_streams_of_more_than_a_batch_are_all_there(form: str, tmp_path: Path) -> None:
     path, count = tmp_path / "many.pcap", 5_000
