@@ -167,7 +167,7 @@ def learned(*, rules: bool) -> Ledger:
             judging.feed(parts)
     for parts in dissection.close_blocks():
         judging.feed(parts)
-    judging.close(None, alone=True)
+    judging.close(None)
     return judging.ledger
 
 

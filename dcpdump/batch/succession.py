@@ -30,9 +30,12 @@ class Succession:
             times = block.ts_ns if len(block.files) == 1 else block.ts_ns[block.file == number]
             times = times[times != NO_TIME]
             if len(times):
-                span = int(times.min()), int(times.max())
-                before = self._times.get(name, span)
-                self._times[name] = min(span[0], before[0]), max(span[1], before[1])
+                self.note(name, int(times.min()), int(times.max()))
+
+    def note(self, name: str, first_ns: int, last_ns: int) -> None:
+        """Note that a file has packets of these times."""
+        first, last = self._times.get(name, (first_ns, last_ns))
+        self._times[name] = min(first_ns, first), max(last_ns, last)
 
     def take(self, parts: Sequence[Part]) -> None:
         """Note which connections continue from one file into another."""

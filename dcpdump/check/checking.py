@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from dcpdump.batch.block import Block
 from dcpdump.batch.part import Part
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.fold import SHOWN, Fold
@@ -25,6 +26,14 @@ class Judging:
         self._feed = Feed(dissection, self.ledger, closely=rules, hides=hides)
         self._engine = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
 
+    def meet(self, block: Block) -> None:
+        """Take a block of packets, before its parts."""
+        self._feed.meet(block)
+
+    def note(self, file: str, first_ns: int, last_ns: int) -> None:
+        """Note, in place of its blocks, that a file has packets of these times."""
+        self._feed.succession.note(file, first_ns, last_ns)
+
     def feed(self, parts: Sequence[Part]) -> None:
         """Take the parts of a block, before the dissection's gaps are cleared."""
         for step in self._feed.steps(parts):
@@ -35,14 +44,13 @@ class Judging:
                 self.fold.add(finding)
             self.ledger.evict(connection)
 
-    def close(self, last_ns: int | None, *, alone: bool) -> None:
-        """End the input, whose last packet is of that time. ``alone``: it is one capture."""
-        self.ledger.alone = alone
+    def close(self, last_ns: int | None) -> None:
+        """End the input, whose last packet is of that time."""
         for step in self._feed.rest():
             self._learn(step)
         self._feed.close(last_ns, self._engine.lose if self._engine is not None else None)
         if self._engine is not None:
-            for finding in self._engine.close(alone=alone):
+            for finding in self._engine.close(alone=self.ledger.alone):
                 self.fold.add(finding)
 
     def hide(self, redactor: Redactor) -> None:

@@ -27,7 +27,7 @@ def analyse(
 ) -> Analysis:
     """Return what the tabs show; ``report`` receives from time to time how much was read, up to 1."""
     size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
-    watched = Watched(given, replace(_TEXT, redactor=redactor), report, size, alone=len(paths) == 1)
+    watched = Watched(given, replace(_TEXT, redactor=redactor), report, size)
     watched.captures = given.open(paths)
     Reading(CaptureSource(watched.captures), watched.dissection, watched).read()
     return analysis_of(evidence_of(watched))
@@ -36,10 +36,8 @@ def analyse(
 class Watched(Checking):
     """The rules over all frames, and how far they are. ``size``: of all captures."""
 
-    def __init__(
-        self, given: InputOptions, shown: Display, report: Callable[[float], None], size: int, *, alone: bool
-    ) -> None:
-        super().__init__(_ALL, shown, given, RULES, everything=False, alone=alone)
+    def __init__(self, given: InputOptions, shown: Display, report: Callable[[float], None], size: int) -> None:
+        super().__init__(_ALL, shown, given, RULES, everything=False)
         self._report, self._size, self._due = report, size, 0.0
 
     def meet(self, block: Block) -> None:

@@ -7,9 +7,6 @@ from typing import Any
 import click
 
 from dcpdump import __version__
-from dcpdump.batch.block import Block
-from dcpdump.batch.part import Part
-from dcpdump.batch.succession import Succession
 from dcpdump.capture import expand
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
@@ -80,7 +77,7 @@ def check(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        checking = Checking(chosen, shown, given, rules, everything=everything, alone=len(paths) == 1)
+        checking = Checking(chosen, shown, given, rules, everything=everything)
         reading = checking.read(paths, sink)
         if reading.status != code.UNUSABLE:  # else there was nothing to judge, which the summary reports
             checking.write(sink, paths)
@@ -89,7 +86,7 @@ def check(
 
 
 class Checking(LedgerConsumer):
-    """The rules over all frames, and what they find of the connections to show. ``alone``: there is one file."""
+    """The rules over all frames, and what they find of the connections to show."""
 
     closely = True
     evicted_are = "judged by the rules, but not listed"
@@ -102,29 +99,15 @@ class Checking(LedgerConsumer):
         rules: Sequence[Rule],
         *,
         everything: bool,
-        alone: bool,
     ) -> None:
         super().__init__(chosen, shown, given)
         self._rules = rules
-        self._succession = None if alone else Succession()
         limit = None if everything else SHOWN
         # What is only counted has no time of its own.
         self._engine = RuleEngine(rules, self.ledger, shown=limit if chosen.since is None else None)
         self._lose = self._engine.lose
         self._fold = Fold(limit)
         self._totals = None if everything else RuleTotals()
-
-    def meet(self, block: Block) -> None:
-        """Note also whether several files are one capture."""
-        super().meet(block)
-        if self._succession is not None:
-            self._succession.meet(block)
-
-    def take(self, parts: list[Part]) -> bool:
-        """Learn all frames."""
-        if self._succession is not None:
-            self._succession.take(parts)
-        return super().take(parts)
 
     def _learn(self, step: Step) -> None:
         self._keep(self._engine.feed_step(step))
@@ -138,12 +121,10 @@ class Checking(LedgerConsumer):
 
     def _evict(self, connection: ConnectionState) -> None:
         self._keep(self._engine.evict(connection))
-        if self._succession is not None:
-            self._succession.forget(connection.number)
         super()._evict(connection)
 
     def _end(self) -> None:
-        self._keep(self._engine.close(alone=self._succession is None or self._succession.one))
+        self._keep(self._engine.close(alone=self.ledger.alone))
 
     def _hide(self, redactor: Redactor) -> None:
         super()._hide(redactor)

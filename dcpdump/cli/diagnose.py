@@ -61,7 +61,7 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
         return command_line(command, captures, carried)
 
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        consumer = Checking(chosen, shown, given, RULES, everything=False, alone=len(paths) == 1)
+        consumer = Checking(chosen, shown, given, RULES, everything=False)
         reading = consumer.read(paths, sink)
         found = diagnosed(evidence_of(consumer))
         if consumer.ledger.frames:

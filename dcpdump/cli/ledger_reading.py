@@ -165,7 +165,6 @@ class LedgerConsumer(Consumer[Part]):
     def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
         """Read captures to their end, or to a signal."""
         self.captures = self._input.open(paths)
-        self.ledger.alone = len(self.captures) == 1
         reading = Reading(CaptureSource(self.captures), self.dissection, self, sink)
         reading.analyse()
         if self._shown.format in ("text", "html"):  # what people read
@@ -257,6 +256,7 @@ class LedgerConsumer(Consumer[Part]):
             self._begins_ns = block.begins_ns
         self._last_ns = block.where(-1).ts_ns
         self.times.meet(block)
+        self._feed.meet(block)
 
     def take(self, parts: list[Part]) -> bool:
         """Learn all frames; return False: there are never enough."""

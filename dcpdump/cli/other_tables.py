@@ -41,6 +41,8 @@ class OtherTables:
         """Count packets."""
         self._last_ns = block.where(-1).ts_ns
         self._files.feed(block)
+        if self._judging is not None:
+            self._judging.meet(block)
 
     def take(self, parts: Sequence[Part]) -> pa.RecordBatch | None:
         """Judge frames, before the dissection's gaps are cleared; return the new rows of gaps."""
@@ -57,7 +59,7 @@ class OtherTables:
             yield "files", self._files.rows(problems)
         if self._judging is None:
             return
-        self._judging.close(self._last_ns, alone=len(captures) == 1)
+        self._judging.close(self._last_ns)
         if self._redactor is not None:
             self._judging.hide(self._redactor)
         if "streams" in self._names:

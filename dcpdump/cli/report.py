@@ -65,7 +65,7 @@ def report(
     paths = expand(captures)
     wish = Wish(captures, carried, title or names_of(paths), frames, shown.redactor is not None)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        consumer = Reporting(chosen, shown, given, checked=not no_check, alone=len(paths) == 1)
+        consumer = Reporting(chosen, shown, given, checked=not no_check)
         reading = consumer.read(paths, sink)
         if not consumer.ledger.frames:
             sink.abandon()
@@ -77,10 +77,8 @@ def report(
 class Reporting(Checking):
     """The rules over all frames; also gathers what the pictures need."""
 
-    def __init__(
-        self, chosen: StreamChoice, shown: Display, given: InputOptions, *, checked: bool, alone: bool
-    ) -> None:
-        super().__init__(chosen, shown, given, RULES if checked else (), everything=False, alone=alone)
+    def __init__(self, chosen: StreamChoice, shown: Display, given: InputOptions, *, checked: bool) -> None:
+        super().__init__(chosen, shown, given, RULES if checked else (), everything=False)
         self.gathered = Gathered()
 
     def take(self, parts: list[Part]) -> bool:

@@ -109,9 +109,9 @@ class EventReplay:
         self._last_ns = log.last_ns
         self.judging.feed([self._numbered(part) for part in log.parts])
 
-    def close(self, *, alone: bool) -> Judging:
-        """End the input, and return the ledger and findings. ``alone``: the input is one capture."""
-        self.judging.close(self._last_ns, alone=alone)
+    def close(self) -> Judging:
+        """End the input, and return the ledger and findings."""
+        self.judging.close(self._last_ns)
         return self.judging
 
     def _numbered(self, part: Part) -> Part:

@@ -46,7 +46,7 @@ class TaskOptions(NamedTuple):
     folder: str
     tables: frozenset[str]
     tag: str = ""
-    alone: bool = False  #: the input is one capture, which a run finds out
+    times: tuple[tuple[str, int, int], ...] = ()  #: files with their first and last time, which a run finds out
 
     @property
     def judges(self) -> bool:
@@ -75,7 +75,9 @@ class TaskOptions(NamedTuple):
                 for batch in stream:
                     for data in batch.column("data").to_pylist():
                         replay.feed(data)
-        judging = replay.close(alone=self.alone)
+        for times in self.times:
+            replay.judging.note(*times)
+        judging = replay.close()
         if self.choice.redactor is not None:
             judging.hide(self.choice.redactor)
         for batch in verdicts.stream_rows(judging.ledger):
@@ -109,7 +111,6 @@ def run(
     plan = plan_splits(found, open_binary, split_bytes)
     if plan.first_ns is not None:
         choice.begin(plan.first_ns)
-    job = job._replace(alone=len(found) - len(plan.unusable) == 1)
     rounds = TaskRounds(spark, folder, progress)
     done: dict[int, TaskResult] = {}
 
@@ -132,6 +133,8 @@ def run(
     outcome.written += parts.close()
     if job.judges:
         frames = [each.path for each in outcome.written if each.table == "events"]
+        timed = [row for row in outcome.files if row.get("first_time_ns") is not None]
+        job = job._replace(times=tuple((row["path"], row["first_time_ns"], row["last_time_ns"]) for row in timed))
         (written,) = rounds.run("judged", job.judge, [frames])
         outcome.written += written
     outcome.moved = rounds.moved

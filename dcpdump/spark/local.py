@@ -71,13 +71,14 @@ class _Engine:
                 if not number:
                     self._choice.begin(int(block.ts_ns[0]))
                 self._files.feed(block)
+                self._judging.meet(block)
                 self._last_ns = block.where(-1).ts_ns
                 self._take(dissection.feed_block(block))
             self._take(dissection.close_blocks())
         files = self._files.rows({each.name: [str(damage) for damage in each.damage] for each in captures})
         rows = sorted([*files.to_pylist(), *unusable], key=lambda row: str(row["path"]))
         self._parts.feed("files", table_of(rows, "files"))
-        self._judge(alone=len(captures) == 1)
+        self._judge()
         tally, net = dissection.tally, dissection.balance
         return Outcome(
             self._parts.close(), tally.frames, tally.lost_bytes, tally.skipped_bytes, net.conflicts, rows, tally.foreign
@@ -102,11 +103,11 @@ class _Engine:
     def _judges(self) -> bool:
         return not self._tables.isdisjoint(("streams", "findings"))
 
-    def _judge(self, *, alone: bool) -> None:
+    def _judge(self) -> None:
         if not self._judges:
             return
         judging = self._judging
-        judging.close(None if self._last_ns == NO_TIME else self._last_ns, alone=alone)
+        judging.close(None if self._last_ns == NO_TIME else self._last_ns)
         if self._choice.redactor is not None:
             judging.hide(self._choice.redactor)
         for batch in verdicts.stream_rows(judging.ledger):

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dcpdump.batch.block import Block
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
+from dcpdump.batch.succession import Succession
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
@@ -35,7 +37,12 @@ class Feed:
         self._pending = PendingLosses()
         self._order = Order()
         self._latest = NO_TIME
+        self.succession = Succession()  #: of the files
         self._crowded = dissection.most_connections  # beyond so many connections some may be evicted
+
+    def meet(self, block: Block) -> None:
+        """Take a block of packets, before its parts: the ledger is to know whether several files are one capture."""
+        self.succession.meet(block)
 
     def frame_events(self, parts: Sequence[Part]) -> list[FrameEvent]:
         """Take the next parts, and return the events that the ledger learns next."""
@@ -50,6 +57,7 @@ class Feed:
         in_order = True
         self._pending.add(self._dissection.gaps)
         self._dissection.gaps.clear()
+        self.succession.take(parts)
         for part in parts:
             for ends in part.places:
                 self._ledger.meet(ends)
@@ -93,6 +101,7 @@ class Feed:
         self._crowded = max(most, len(ledger.connections) - len(found) + most // _LOOKS)
         for each in found:
             self._lose(self._pending.take(each.number), lose)
+            self.succession.forget(each.number)
         return found
 
     @property
@@ -113,6 +122,7 @@ class Feed:
         """
         self._lose(self.losses, lose)
         self._end()
+        self._ledger.alone = self.succession.one
         self._ledger.close(last_ns)
 
     def _lose(self, losses: Sequence[Lost], lose: Lose | None) -> None:

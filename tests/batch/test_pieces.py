@@ -129,7 +129,7 @@ def judged(dissection: Watching, captured: list[Packet]) -> tuple[list[Json], li
     for block in blocks(captured):
         take(dissection.feed_block(block))
     take(dissection.close_blocks())
-    judging.close(captured[-1].ts_ns, alone=True)
+    judging.close(captured[-1].ts_ns)
     return records, judging.fold.findings(), (dissection.tally, dissection.balance)
 
 

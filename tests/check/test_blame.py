@@ -23,17 +23,18 @@ def mutation(vbucket: int, opaque: int, seqno: int) -> str:
     return f"RX mutation{{vb={vbucket}, opaque=0x{opaque:x}, seqno={seqno}, key=v{vbucket}k{seqno}}}\n"
 
 
-def judged(captured: list[Packet], *, alone: bool = True) -> list[tuple[str, int, str]]:
+def judged(captured: list[Packet]) -> list[tuple[str, int, str]]:
     """Return what is found in captured packets to the end of the capture: rule, connection and sentence."""
     dissection = Watching()
     judging = Judging(dissection)
     for block in blocks(captured):
+        judging.meet(block)
         for parts in dissection.feed_block(block):
             judging.feed(parts)
             dissection.gaps.clear()
     for parts in dissection.close_blocks():
         judging.feed(parts)
-    judging.close(captured[-1].ts_ns, alone=alone)
+    judging.close(captured[-1].ts_ns)
     return [(each.rule.id, each.connection, each.message) for each, _ in judging.fold.findings()]
 
 
@@ -155,8 +156,11 @@ def test_silence_is_told_where_the_capture_goes_on_without_a_connection() -> Non
 
 
 def test_of_several_captures_the_end_of_one_says_nothing_of_what_is_in_the_others() -> None:
-    both = packets(said(PLAIN + "TX stream-request{vb=6, opaque=0x66}\nCONNECT\n" + PLAIN + "WAIT 90\nRX noop\n"))
-    assert [each for each in judged(both, alone=False) if each[0] == "F7"] == []
+    silent = PLAIN + "TX stream-request{vb=6, opaque=0x66}\n"
+    both = packets(said(silent + "CONNECT\n" + PLAIN + "WAIT 90\nRX noop\n"))
+    begins = len(packets(said(silent)))
+    files = [each._replace(file=f"{at >= begins}.pcap") for at, each in enumerate(both)]
+    assert [each for each in judged(files) if each[0] == "F7"] == []
 
 
 def test_bytes_that_are_no_frame_though_none_was_lost_are_told_as_such() -> None:

@@ -58,3 +58,32 @@ def test_captures_of_other_connections_are_not_the_end_of_the_first(tmp_path: Pa
 def test_captures_of_the_same_time_are_not_the_end_of_one_another(tmp_path: Path) -> None:
     whole = rotated()
     assert of_one(judged(tmp_path, whole[::2], whole[1::2]))[1] is False
+
+
+SILENT = opening(controls="set_noop_interval=20") + "STREAM vb=5\nRX snapshot-marker{start=0, end=3, flags=0x6}\n"
+SILENT += items(1, 3) + "CONNECT 10.9.0.1:50000 10.9.0.2:11210\n" + PLAIN
+"""A producer that sends no NOOP, and what another sends until the end."""
+
+
+def save_silent(folder: Path) -> None:
+    """Write it as a capture that was rotated."""
+    whole = packets(said(SILENT + "".join(NOOP % at for at in range(1, 13))))
+    for number, (begin, end) in enumerate(((0, 34), (34, 50), (50, len(whole)))):
+        records = [Record(each.ts_ns or 0, each.data, each.wire_length) for each in whole[begin:end]]
+        (folder / f"n_{number}.pcap").write_bytes(pcap(records))
+
+
+def test_every_command_says_the_same_of_a_rotated_capture(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    save_silent(folder)
+    found = {
+        "check": run(f"dcpdump check {folder} -q -f ndjson").out,
+        "findings": run(f"dcpdump sql 'from findings' {folder} -q -f ndjson").out,
+        "streams": run(f"dcpdump streams {folder} -q -f ndjson").out,
+        "sql": run(f"dcpdump sql 'from streams' {folder} -q -f ndjson").out,
+        "diagnose": run(f"dcpdump diagnose {folder} -q -f ndjson").out,
+    }
+    wanted = {"check": "DCP513", "findings": "DCP513"}
+    for name, text in found.items():
+        assert f'"{wanted.get(name, "noops-missing")}"' in text, name

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.check.test_succession import save_silent
 from tests.support import archives
 from tests.support.console import run
 from tests.support.tables import exported, found
@@ -57,6 +58,13 @@ class TestRows:
     def test_of_compressed_files_with_other_traffic_between(self, tmp_path: Path) -> None:
         folder = archives.rotated(tmp_path / "in", archives.with_tls(archives.records(1200)), 3, "pcap.gz")
         assert_same(str(folder), tmp_path, "--split 100k")
+
+    def test_of_a_rotated_capture_whose_end_is_the_end_of_all(self, tmp_path: Path) -> None:
+        (tmp_path / "in").mkdir()
+        save_silent(tmp_path / "in")
+        assert_same(f"{tmp_path}/in", tmp_path)
+        assert [row["cause"] for row in found(tmp_path / "spark", "streams")] == ["noops-missing"]
+        assert [row["code"] for row in found(tmp_path / "spark", "findings")] == ["DCP513"]
 
     def test_of_two_places_that_captured_the_same(self, tmp_path: Path) -> None:
         some = archives.records(800, 2)

@@ -247,7 +247,7 @@ def judged(testimonies: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tu
     replay = EventReplay()
     for each in testimonies:
         replay.feed(each)
-    judging = replay.close(alone=True)
+    judging = replay.close()
     streams: list[tuple[Any, ...]] = [
         (s.connection.number, s.vbucket, s.opaque, s.size, s.high_seqno, s.counts) for s in judging.ledger.streams
     ]
