@@ -56,6 +56,19 @@ def _values(column: pa.Array) -> Sequence[Any]:
     return [plain(value, mapping=pa.types.is_map(kind)) for value in values]
 
 
+def _interval(value: pa.MonthDayNano) -> str:
+    """Return an interval as DuckDB spells it: ``1 day 00:01:30.5``."""
+    size, seconds = abs(value.months), abs(value.nanoseconds) // 1_000_000_000
+    parts = [(size // 12, value.months < 0, "year"), (size % 12, value.months < 0, "month")]
+    parts.append((abs(value.days), value.days < 0, "day"))
+    words = [f"{'-' * minus}{count} {unit}{'s' * (count != 1)}" for count, minus, unit in parts if count]
+    if value.nanoseconds or not words:
+        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        fraction = f".{abs(value.nanoseconds) % 1_000_000_000 // 1000:06d}".rstrip("0").rstrip(".")
+        words.append(f"{'-' * (value.nanoseconds < 0)}{clock}{fraction}")
+    return " ".join(words)
+
+
 def plain(value: Any, *, mapping: bool = False) -> Any:
     """Return a value as JSON has it; ``mapping``: its pairs are those of a map."""
     if value is None or isinstance(value, (bool, int, str)):
@@ -66,8 +79,10 @@ def plain(value: Any, *, mapping: bool = False) -> Any:
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, bytes):
         return safe(value)
+    if isinstance(value, pa.MonthDayNano):
+        return _interval(value)
     if isinstance(value, (datetime, date, time)):
-        text = value.isoformat()
+        text = value.isoformat(timespec="microseconds") if isinstance(value, datetime) else value.isoformat()
         return f"{text.removesuffix('+00:00')}Z" if text.endswith("+00:00") else text
     if isinstance(value, dict):
         return {str(name): plain(each) for name, each in value.items()}

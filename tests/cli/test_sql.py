@@ -232,6 +232,27 @@ def test_what_json_does_not_have_is_spelled() -> None:
     ]
 
 
+INTERVALS = "0 second|90 minute|1500 millisecond|-1 microsecond|100 hour|1 day|-3 day|14 month|-14 month|24 month"
+
+
+def test_intervals_are_spelled_as_duckdb_spells_them() -> None:
+    values = ", ".join(f"(interval ({number}) {unit})" for number, unit in map(str.split, INTERVALS.split("|")))
+    values += ", (interval 14 month + interval (-1) day - interval 90 second)"
+    query = f"select made, made::varchar as text from (values {values}) as rows(made)"
+    rows = [json.loads(line) for line in run(f'dcpdump sql "{query}" {REPLICA} -q -f ndjson').out.splitlines()]
+    assert [row["made"] for row in rows] == [row["text"] for row in rows]
+    assert rows[-1]["made"] == "1 year 2 months -1 day -00:01:30"
+
+
+def test_a_time_has_microseconds_wherever_it_stands() -> None:
+    query = "select ts, {'made': ts} inside, [ts] several from (select timestamptz '2025-11-20 12:00:00Z' as ts)"
+    assert json.loads(run(f'dcpdump sql "{query}" {REPLICA} -q -f ndjson').out) == {
+        "ts": "2025-11-20T12:00:00.000000Z",
+        "inside": {"made": "2025-11-20T12:00:00.000000Z"},
+        "several": ["2025-11-20T12:00:00.000000Z"],
+    }
+
+
 def test_each_column_of_an_answer_has_a_name_of_its_own() -> None:
     found = run(f'dcpdump sql "select 1 a, 2 a, 3 a" {REPLICA} -f ndjson -q')
     assert found == (0, '{"a": 1, "a_1": 2, "a_2": 3}\n', "")
