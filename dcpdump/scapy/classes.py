@@ -13,6 +13,8 @@ from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
 from dcpdump.spec.field import Blob, EnumValue, Field, FlatTable, Layout, Message, Repeat
 
 CLASSES: dict[str, Any] = {}  #: by name
+#: How many items a group may have: scapy's own limit is 100, and a bucket has 1,024 vbuckets. Their bytes bound them.
+_MOST = 1 << 32
 
 
 class _Item(ScapyPacket):  # type: ignore[misc]
@@ -51,12 +53,13 @@ def _sized(field: Field | Blob, blobs: dict[str, str]) -> list[Any]:
 
 
 def _repeat(name: str, repeat: Repeat) -> Any:
+    how = {"length_from": lambda pkt: pkt.value_length(), "max_count": _MOST}
     if len(repeat.fields) == 1 and isinstance(repeat.fields[0], Field):
-        return FieldListField(repeat.name, [], number(repeat.fields[0]), length_from=lambda pkt: pkt.value_length())
+        return FieldListField(repeat.name, [], number(repeat.fields[0]), **how)
     blobs = {field.size: field.name for field in repeat.fields if isinstance(field, Blob)}
     fields = [made for field in repeat.fields for made in _sized(field, blobs)]
     item = type(f"{name}_{repeat.name}", (_Item,), {"fields_desc": fields, "name": repeat.name})
-    return _Items(repeat.name, [], item, length_from=lambda pkt: pkt.value_length())
+    return _Items(repeat.name, [], item, **how)
 
 
 def _body(name: str, layout: Layout) -> tuple[list[Any], int]:

@@ -164,6 +164,14 @@ def test_frames_of_a_session_can_be_written_and_read_again(capture: Path, tmp_pa
         assert sorted(record.frame.raw.data for record in again) == sorted(whole)
 
 
+@pytest.mark.parametrize("count", [100, 101, 1024])
+def test_a_group_has_as_many_items_as_its_bytes_hold(count: int) -> None:
+    seqnos = [{"vbucket": number, "seqno": 3 * number} for number in range(count)]
+    data = bytes(dcp.GET_ALL_VB_SEQNOS_RESPONSE(seqnos=seqnos))
+    assert [{"vbucket": item.vbucket, "seqno": item.seqno} for item in DCP(data).seqnos] == seqnos
+    assert DCP(bytes(dcp.HELLO(key=b"x", features=list(range(count))))).features == list(range(count))
+
+
 def test_items_of_a_group_are_given_as_dicts() -> None:
     entries = [{"vbucket_uuid": 7, "seqno": 9}, {"vbucket_uuid": 1, "seqno": 0}]
     packet = DCP(bytes(dcp.DCP_STREAM_REQ_RESPONSE(failover_log=entries)))
