@@ -9,7 +9,9 @@ so the driver reads all captures itself when it plans, without making rows. That
 pipeline, and its tables for queries.
 """
 
+import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from pyspark.sql.types import StructType
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.filter import Clause, FrameFilter, clauses
+from dcpdump.filter.error import FilterError
 from dcpdump.record import DEFAULT_VALUE_BYTES
 from dcpdump.spark import spark_types as signed
 from dcpdump.spark.decoding import decode_split
@@ -95,21 +98,21 @@ class FrameReader(DataSourceReader):
     """A reader of the frames of captures, one work per task."""
 
     def __init__(self, options: Any, schema: StructType) -> None:
-        self._path = options.get("path", "")
+        path = options.get("path")  # Spark has several in a list of JSON
+        self._paths: list[str] = json.loads(options.get("paths", "[]")) if path is None else [path]
         self._schema = schema
         self._split = int(options.get("split", _SPLIT_BYTES))
-        self._value_bytes: int | None = int(options.get("value_bytes", DEFAULT_VALUE_BYTES))
-        if self._value_bytes == -1:
-            self._value_bytes = None
+        value_bytes = options.get("value_bytes", DEFAULT_VALUE_BYTES)
+        self._value_bytes = None if value_bytes in ("all", "-1") else int(value_bytes)
         self._show_secrets = options.get("show_secrets", "").lower() == "true"
         self._salvage = options.get("salvage", "").lower() == "true"
         self._texts: dict[str, str] = {}
 
     def partitions(self) -> Sequence[SourcePartition]:
         """Survey the captures on the driver, and return one partition for each task."""
-        if not self._path:
+        if not self._paths:
             raise DcpdumpError("no captures are named", "", 'spark.read.format("dcp").load("captures/")')
-        found = inputs(self._path.split(","))
+        found = inputs(self._paths)
         plan = plan_splits(found, open_binary, self._split)
         for path, _, why in plan.unusable:
             raise CaptureError(why, path, "dcpdump pipeline goes on without such a file")
@@ -167,5 +170,11 @@ class FilteringReader(FrameReader):
         for each in filters:
             if isinstance(each, (EqualTo, In)) and len(each.attribute) == 1 and each.attribute[0] in _CLAUSES:
                 values = [each.value] if isinstance(each, EqualTo) else list(each.value)
-                self._texts.setdefault(each.attribute[0], ",".join(map(str, values)))
+                self._note(each.attribute[0], ",".join(str(value) for value in values if value is not None))
             yield each
+
+    def _note(self, name: str, text: str) -> None:
+        """Note the values that a column has to have, unless no frame can have them: that is for Spark to find."""
+        with suppress(FilterError):
+            _CLAUSES[name](text)
+            self._texts.setdefault(name, text)

@@ -72,6 +72,42 @@ def test_filters_are_heard_where_the_session_lets_them(reading: "SparkSession") 
     assert plain
 
 
+NEVER = "vbucket = 70000|vbucket IN (528, NULL)|kind = 'REQUEST'|kind = ''|opcode = 300|opcode = -1|connection = -1"
+
+
+def test_filters_that_no_frame_fits_are_no_errors(reading: "SparkSession") -> None:
+    def counts() -> list[int]:
+        frames = reading.read.format("dcp").load("samples/replica.pcap")
+        return [frames.where(condition).count() for condition in NEVER.split("|")]
+
+    plain = counts()
+    reading.conf.set(PUSHDOWN, "true")
+    try:
+        dcpdump.spark.register(reading)
+        assert counts() == plain
+    finally:
+        reading.conf.unset(PUSHDOWN)
+        dcpdump.spark.register(reading)
+    assert [bool(count) for count in plain] == [False, True, False, False, False, False, False]
+
+
+def test_several_captures_are_given_as_a_list_whatever_their_names(reading: "SparkSession", tmp_path: Path) -> None:
+    odd = tmp_path / "a,b [1] 100%.pcap"
+    odd.write_bytes(Path("samples/replica.pcap").read_bytes())
+    one = reading.read.format("dcp").load(str(odd)).count()
+    both = reading.read.format("dcp").load([str(odd), "samples/order.pcap"]).select("file").distinct().collect()
+    assert (one, sorted(row["file"] for row in both)) == (27, sorted([str(odd), "samples/order.pcap"]))
+
+
+def test_values_are_as_long_as_asked_for(reading: "SparkSession") -> None:
+    def longest(value_bytes: str) -> int:
+        frames = reading.read.format("dcp").option("value_bytes", value_bytes).load("samples/replica.pcap")
+        documents = frames.where("name = 'DCP_MUTATION'").select("value").collect()
+        return max(len(row["value"] or b"") for row in documents)
+
+    assert [longest(each) for each in ("0", "10", "all")] == [0, 10, 4000]
+
+
 def test_what_cannot_be_read_is_said(reading: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "in.pcap").write_bytes(b"no capture")
     for path, options, sentence in (
