@@ -57,10 +57,13 @@ def extensions() -> list[Any]:
     return mypycify(modules, opt_level="1", debug_level="0", group_name="dcpdump")
 
 
+#: What mypyc needs: itself, and the libraries with types that it finds imported, straight or by other modules of ours.
+NEEDED = ["mypy>=2.4", "numpy", "rich"]
+
 #: What asks only for names and needs: the modules need not be looked at for that.
 _ASKING = {"egg_info", "dist_info", "sdist"}
 
 if can_compile():
-    setup(setup_requires=["mypy>=2.4"], ext_modules=[] if _ASKING & set(sys.argv) else extensions())
+    setup(setup_requires=NEEDED, ext_modules=[] if _ASKING & set(sys.argv) else extensions())
 else:
     setup()
