@@ -49,7 +49,8 @@ def read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
 
 def _numbered(split: list[list[str]]) -> list[list[str]] | None:
     """Return the lines without their numbers, when each begins with the number after the line above's; or None."""
-    if len(split) < 2 or not all(len(line) > 1 and line[0].isdecimal() and len(line[0]) < 7 for line in split):
+    longest = 6 if len(split) > 1 else 1  # digits: alone, two of them are a byte
+    if not all(len(line) > 1 and line[0].isdecimal() and len(line[0]) <= longest for line in split):
         return None
     first = int(split[0][0])
     if [int(line[0]) for line in split] != list(range(first, first + len(split))):

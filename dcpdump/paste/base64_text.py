@@ -7,11 +7,12 @@ import base64
 import binascii
 import re
 
-from dcpdump.paste.pasted import HEADER, Pasted, begins_frame
+from dcpdump.paste.pasted import HEADER, Pasted, begins_frame, is_whole
 
 _ARMOUR = re.compile(r"^-----(?:BEGIN|END)[^\n]*$|^[A-Z][\w-]*:[^\n]*$", re.M)
 _DATA_URI = re.compile(r"^data:[^,\n]{0,200};base64,", re.I)
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_WRAPPED = re.compile(r"^[ \t>|]*(?:[A-Za-z0-9+/]{60,76}[ \t]*\n[ \t>|]*)+[A-Za-z0-9+/]{1,76}={0,2}(?=[ \t]*$)", re.M)
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
@@ -27,6 +28,19 @@ def read_base64_token(text: str) -> bytes | None:
     except binascii.Error:
         return None
     return data if begins_frame(data) and len(data) >= HEADER else None
+
+
+def with_base64_joined(text: str) -> str:
+    """Return ``text`` with base64 that was wrapped in one line, where lines of it hold a frame together."""
+    return _WRAPPED.sub(_joined, text)
+
+
+def _joined(wrapped: re.Match[str]) -> str:
+    lines = re.findall(r"[^\s>|]+", wrapped[0])
+    whole = read_base64_token("".join(lines))
+    if whole is None or (not is_whole(whole) and all(read_base64_token(line) for line in lines)):
+        return wrapped[0]
+    return "".join(lines)
 
 
 def read_base64(text: str) -> Pasted | None:

@@ -13,7 +13,10 @@ from dcpdump.paste.pasted import CUT, LIMIT, Pasted, counted
 from dcpdump.paste.rows import KINDS, RULER, Row, cells, row
 from dcpdump.paste.runs import Run, read_run
 
-_STRAY = re.compile(r"(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{2}(?:[ ,]{0,2}(?:0x)?[0-9a-fA-F]{2}){7}")
+_STRAY = re.compile(
+    r"(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{2}(?:[ ,\t]{0,2}(?:0x)?[0-9a-fA-F]{2}){7}"
+    r"|(?<![0-9A-Za-z])[0-9]{1,3}(?:[ \t]+-?[0-9]{1,3}){7}(?![0-9A-Za-z])"
+)
 _DERIVED = re.compile(r"^(?:Reassembled|Decompressed|Uncompressed|Decrypted|De-chunked|Unencoded)\b", re.I)
 _CUT_OFF = re.compile(r"\n[ \t]*(?:\.{3,}|…)[ \t]*\s*$")
 

@@ -12,9 +12,10 @@ from dcpdump.paste.strings import bare_escapes, read_strings
 from dcpdump.paste.tokens import Token, tokens_of
 
 PROSE = 32  # words beside the bytes: more than any declaration or call around them has
-#: The first line of a hex dump, with any blanks, and maybe behind tags of HTML.
+#: The first line of a hex dump, behind what a log, a mail or a web page puts before it.
 _DUMP = re.compile(
-    r"^[^\S\n]*(?:<[^<>\n]*>[^\S\n]*)*(?:[0-9A-Fa-f]{4,16}:|[0-9A-Fa-f]{8}\b)[^\S\n]+(?:[0-9A-Fa-f]{2,4}[^\S\n]){4}",
+    r"^[^\"'\n]{0,120}?(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{4,16}:|[0-9A-Fa-f]{8}\b)[^\S\n]+"
+    r"(?:[0-9A-Fa-f]{2,4}(?:[^\S\n]+[0-9A-Fa-f]{2,4}){3}|[0-9A-Fa-f]{8,64})[^\S\n]",
     re.M,
 )
 

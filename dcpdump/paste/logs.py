@@ -7,7 +7,7 @@ the one above when it is nothing but hex after what every line begins with.
 import re
 from typing import NamedTuple
 
-from dcpdump.paste.base64_text import read_base64_token
+from dcpdump.paste.base64_text import read_base64, read_base64_token, with_base64_joined
 from dcpdump.paste.dumps import read_dump
 from dcpdump.paste.literals import read_literal
 from dcpdump.paste.odd import refuse_behind, refuse_odd
@@ -38,7 +38,7 @@ _PROMISING = re.compile(r"(?:[0-9a-fA-F]{2}(?:[ :,-]{1,2}(?:0[xX])?|\\x)?){8}")
 _WRAPPED = re.compile(r"(.*?[^\s,])\s+((?:0[xX][0-9a-fA-F]{2}(?:,?\s+|,?$)){1,16})")
 _DIGITS = re.compile(r"\d+")
 _ELLIPSIS = re.compile(r"\s*(?:\.{3,}|…)")
-_TAIL = re.compile(r"(?:^|[\s:=\]>|])((?:0[xX])?[0-9a-fA-F]{2}(?:[ :-]?(?:0x)?[0-9a-fA-F]{2})*)\s*$")
+_TAIL = re.compile(r"(?:^|[\s:=\]>|])((?:0[xX])?[0-9a-fA-F]{2}(?:(?:[ :-]|, ?)?(?:0x)?[0-9a-fA-F]{2})*),?\s*$")
 
 
 class _LogPiece(NamedTuple):
@@ -65,7 +65,7 @@ def read_log(text: str) -> Pasted | None:
     """Return the frames that log lines hold, or None."""
     pieces: list[_LogPiece] = []
     skipped = 0
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(with_base64_joined(text).split("\n"), 1):
         piece = _piece(number, line, pieces[0] if pieces else None)
         if piece is not None:
             pieces.append(piece)
@@ -171,7 +171,7 @@ def read_prefixed(text: str) -> Pasted | None:
     if not any_prefix:
         return None
     body = "\n".join(stripped)
-    pasted = read_dump(body) or read_literal(body)
+    pasted = read_dump(body) or read_literal(body) or read_base64(body)
     if pasted is None:
         return None
     return Pasted(pasted.dialect, pasted.parts, (*pasted.notes, "log prefix dropped"))

@@ -8,10 +8,10 @@ from dcpdump.paste.digits import bytes_of_digits
 from dcpdump.paste.escapes import Digits, in_latin_1, meaning_of_digits, numeric_escapes, unescape
 from dcpdump.paste.languages import string_name
 from dcpdump.paste.odd import refuse_odd
-from dcpdump.paste.pasted import CUT, HEADER, LIMIT, MAGICS, Pasted, begins_frame, odd_digits
+from dcpdump.paste.pasted import CUT, HEADER, LIMIT, MAGICS, Pasted, begins_frame, is_whole, odd_digits
 from dcpdump.paste.tokens import Quoted, Token, quoted
 
-_GLUE = frozenset({"+", ".", "..", "\\", "&", "++", "\\\n", "<>", "<", ">"})
+_GLUE = frozenset({"+", ".", "..", "&", "++", "<>", "<", ">", "<<", ">>"})  # and a backslash before whatever it is
 
 
 class _StringPiece(NamedTuple):
@@ -56,6 +56,8 @@ def read_strings(tokens: list[Token]) -> Pasted | None:
         elif begins_frame(data) or sum(numeric_escapes(s.body) for s, _ in pieces) >= 4:
             binary.append(_Reading(data, cut, string_name(tokens, first.prefix, len(pieces))))
     frames = [reading for reading in binary if begins_frame(reading.data)]
+    if 0 < len(frames) < len(binary) and not all(is_whole(reading.data) for reading in frames):
+        return None  # others may continue them, behind something that is not known here
     chosen = frames or texts or binary
     if not chosen:
         return None
@@ -79,7 +81,7 @@ def _groups(tokens: list[Token]) -> list[_Group]:
             groups[-1].pieces[-1] = groups[-1].pieces[-1]._replace(times=times)
         elif token.kind == "ellipsis" and groups and open_group:
             groups[-1] = groups[-1]._replace(cut=True)
-        elif token.text not in _GLUE and not (token.text == "," and printed_by_gdb):
+        elif token.text not in _GLUE and token.text[0] != "\\" and not (token.text == "," and printed_by_gdb):
             open_group = False
     return groups
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 
 _ANSI = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|\x1b[()][0-9A-Z]")
+_BYTES_LITERAL = re.compile(r"(?<![A-Za-z0-9_])b['\"]")
 _INVISIBLE = dict.fromkeys([0xFEFF, 0x200B, 0x200C, 0x200D, 0x2060, 0xAD, 0x200E, 0x200F])
 _SPACES = dict.fromkeys([160, 5760, *range(8192, 8203), 8239, 8287, 12288], " ")
 _CHARACTERS = str.maketrans(
@@ -48,7 +49,9 @@ def cleaned(text: str) -> str:
     if text.isascii():
         return text
     # In a string with escapes an odd space may be one of the bytes; elsewhere it is the page's.
-    escaped = ('"' in text or "'" in text) and ("\\x" in text or "\\u" in text or "\\0" in text)
+    # A literal of bytes has none that is not ASCII.
+    quoted = ('"' in text or "'" in text) and not _BYTES_LITERAL.search(text)
+    escaped = quoted and ("\\x" in text or "\\u" in text or "\\0" in text)
     return text if escaped else with_plain_spaces(text)
 
 
@@ -60,7 +63,8 @@ _ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&
 _FENCE = re.compile(r"^[ \t>|*]*(?:(```+|~~~+)[^`\n]*|\{(?:code|noformat)(?::[^}\n]*)?\})[ \t]*$", re.M)
 _TICKS = re.compile(r"`{1,2}([^`\n]{8,})`{1,2}")
 _PROMPT = re.compile(
-    r"^[ \t]*(?:[\w.@~:/\\-]*[$#%] |\$ |PS [^>\n]{0,200}> |[A-Z]:\\[^>\n]{0,200}> ?|\([gl]ldb\) |\(gdb\) |\(rr\) |>>> "
+    r"^[ \t]*(?:[\w.@~:/\\-]*[$#%] |\[[\w.@~:/ -]{1,80}\][$#%] "
+    r"|\$ |PS [^>\n]{0,200}> |[A-Z]:\\[^>\n]{0,200}> ?|\([gl]ldb\) |\(gdb\) |\(rr\) |>>> "
     r"|\.\.\. |In \[\d+\]: |iex\(\d+\)> |irb\([^)\n]{0,40}\)[^>\n]{0,20}[>*] |scala> |jshell> |\d+> |\d+: kd> |kd> )"
 )
 _ANSWER = re.compile(r"^[ \t]*(?:Out\[\d+\]: |=> |\$\d+ ==> |res\d+: [^=\n]{0,60}= |\$\d+ = )", re.M)
