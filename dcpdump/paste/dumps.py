@@ -17,6 +17,8 @@ _STRAY = re.compile(
     r"(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{2}(?:[ ,\t]{0,2}(?:0x)?[0-9a-fA-F]{2}){7}"
     r"|(?<![0-9A-Za-z])[0-9]{1,3}(?:[ \t]+-?[0-9]{1,3}){7}(?![0-9A-Za-z])"
 )
+#: A field that a dissector prints above its dump: its value is among the dump's bytes.
+_FIELD = re.compile(r"^[>|]*\s{4,}[A-Z][\w /()-]{0,60}: (?:0x)?[0-9a-fA-F]+(?:…|\s*[\[(].*)?\s*$")
 _DERIVED = re.compile(r"^(?:Reassembled|Decompressed|Uncompressed|Decrypted|De-chunked|Unencoded)\b", re.I)
 _CUT_OFF = re.compile(r"\n[ \t]*(?:\.{3,}|…)[ \t]*\s*$")
 
@@ -38,7 +40,7 @@ def find_dumps(text: str) -> Found | None:
         found = row(number, line)
         if found is None:
             if line.strip():
-                stray = stray or (not RULER.match(line) and _STRAY.search(line) is not None)
+                stray = stray or _is_stray(line)
                 last_noise = line.strip()
                 fresh = True
             continue
@@ -83,6 +85,11 @@ def find_dumps(text: str) -> Found | None:
         return None
     kept = tuple(r for r in runs if not _DERIVED.match(r[0]))
     return Found(kept, tuple(r for r in runs if _DERIVED.match(r[0]))) if kept else Found(tuple(runs))
+
+
+def _is_stray(line: str) -> bool:
+    """Return whether a line that is no row of a dump holds bytes of its own."""
+    return _STRAY.search(line) is not None and not RULER.match(line) and not _FIELD.match(line)
 
 
 def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:

@@ -559,6 +559,19 @@ def test_no_byte_is_lost_of_what_stands_in_a_page(text: str, data: bytes) -> Non
     assert read_paste(text).parts == (data,)
 
 
+def test_the_fields_that_a_dissector_prints_above_a_dump_are_not_bytes_beside_it() -> None:
+    fields = """Couchbase Protocol, Stream Request DCP Request, Opcode: 0x53, VBucket: 0x5
+    Magic: Request (0x80)
+    CAS: 0x0000000000000000
+    Extras
+        End Sequence Number: 18446744073709551615
+        VBucket UUID: 0x00000000feeddeca
+
+"""
+    read = Pasted("hex + ASCII dump", (STREAM_REQUEST,))
+    assert read_paste(fields + wireshark_hex(STREAM_REQUEST, True)) == read
+
+
 def test_lines_of_base64_that_are_a_frame_each_stay_apart() -> None:
     frames = (STREAM_END + bytes(16), STREAM_REQUEST[:48])
     lines = "\n".join(base64.b64encode(frame).decode() for frame in frames)
