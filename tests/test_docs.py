@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.check.rules import seqno
 from dcpdump.cli.main import COMMANDS
+from dcpdump.spec.opcodes import DCP_DELETION, DCP_MUTATION
+from dcpdump.streams import opcode_kinds
 from tests.test_samples import transcribe
 
 TOP = Path(__file__).parent.parent
@@ -41,6 +44,15 @@ def test_a_console_block_shows_what_the_command_prints(page: str, block: str) ->
 def test_the_examples_of_the_library_run(page: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(example, page, "exec"), {})
     assert ("print(" in example) == bool(capsys.readouterr().out)
+
+
+def test_the_opcode_and_the_rule_of_the_guide_are_as_the_code_has_them() -> None:
+    guide = dict(BLOCK.findall((TOP / "CONTRIBUTING.md").read_text("utf-8")))
+    assert guide["python"] in (TOP / "dcpdump/spec/snapshot.py").read_text("utf-8")
+    names = {**vars(seqno), **vars(opcode_kinds)}
+    exec(compile(guide["py"], "CONTRIBUTING.md", "exec"), names)
+    made = names["seqno_is_zero"]
+    assert (made.code, made.on) == ("DCP499", (DCP_MUTATION, DCP_DELETION))
 
 
 def test_every_command_is_in_the_table() -> None:
