@@ -19,7 +19,7 @@ from dcpdump.cli.options import Display, display, display_options, selection, se
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.errors import CaptureError, PasteError
-from dcpdump.paste import DIALECTS, NAME, Pasted, read_paste
+from dcpdump.paste import DIALECTS, LIMIT, NAME, Pasted, read_paste
 from dcpdump.record import as_json
 from dcpdump.render import OUTPUTS, View, ndjson
 from dcpdump.render.findings import frame_lines, frame_objects
@@ -81,9 +81,10 @@ def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
             raise CaptureError("standard input is closed", "-", "give the bytes as arguments, or a file with -i")
         if sys.stdin.isatty():
             note("Paste the bytes, then press Ctrl-D.")
-        return sys.stdin.buffer.read()
+        return sys.stdin.buffer.read(LIMIT + 1)
     try:
-        return Path(source).read_bytes()
+        with Path(source).open("rb") as file:
+            return file.read(LIMIT + 1)
     except OSError as error:
         raise CaptureError(f"cannot read: {(error.strerror or str(error)).lower()}", source) from error
 

@@ -11,10 +11,10 @@ from dcpdump.paste.formats import FORMATS, SEARCHES, Format
 from dcpdump.paste.not_a_paste import NAME, refuse_files
 from dcpdump.paste.odd import refuse_odd
 from dcpdump.paste.packets import without_packets
-from dcpdump.paste.pasted import EXAMPLE, Pasted
+from dcpdump.paste.pasted import EXAMPLE, LIMIT, Pasted
 from dcpdump.paste.text import cleaned, decoded, views
 
-__all__ = ["DIALECTS", "NAME", "Pasted", "read_paste"]
+__all__ = ["DIALECTS", "LIMIT", "NAME", "Pasted", "read_paste"]
 
 RAW = "raw"
 
@@ -29,6 +29,8 @@ def read_paste(text: str | bytes, dialect: str | None = None) -> Pasted:
     if isinstance(text, bytes):
         if dialect is None:
             refuse_files(text)
+        if len(text) > LIMIT:
+            raise PasteError(f"more than {LIMIT >> 20} MiB are not a paste", "", f"head -c 1M {NAME} | dcpdump explain")
         plain = None if dialect == RAW else decoded(text)
         if plain is None:
             return without_packets(_raw(text))

@@ -31,16 +31,18 @@ def read_base64_token(text: str) -> bytes | None:
 
 
 def with_base64_joined(text: str) -> str:
-    """Return ``text`` with base64 that was wrapped in one line, where lines of it hold a frame together."""
+    """Return ``text`` with wrapped base64 in one line; without it where its lines hold no frame, as those of a key."""
     return _WRAPPED.sub(_joined, text)
 
 
 def _joined(wrapped: re.Match[str]) -> str:
     lines = re.findall(r"[^\s>|]+", wrapped[0])
     whole = read_base64_token("".join(lines))
-    if whole is None or (not is_whole(whole) and all(read_base64_token(line) for line in lines)):
+    if _HEX.fullmatch(lines[0]):
+        return wrapped[0]  # which is of these letters too
+    if all(read_base64_token(line) for line in lines) and not (whole and is_whole(whole)):
         return wrapped[0]
-    return "".join(lines)
+    return "".join(lines) if whole else ""
 
 
 def read_base64(text: str) -> Pasted | None:

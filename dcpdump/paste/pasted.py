@@ -11,7 +11,7 @@ from dcpdump.errors import PasteError
 #: The first byte of every frame of the protocol.
 MAGICS = frozenset({0x80, 0x08, 0x81, 0x18, 0x82, 0x83})
 HEADER = 24
-#: How many bytes the repetitions in a paste may stand for: more is a damaged number, not a frame.
+#: The longest paste, and how many bytes the repetitions in one may stand for: more is a damaged number, not a frame.
 LIMIT = 64 << 20
 
 #: The note on a paste that ends in an ellipsis, and so is read up to there.

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 from pathlib import Path
 
 import cramjam
@@ -58,6 +59,25 @@ def test_arguments_and_a_file_are_not_taken_together(tmp_path: Path) -> None:
             "dcpdump: error: the bytes come from the arguments or from -i FILE, not from both\n"
             "hint: dcpdump explain --help\n",
         )
+
+
+def test_what_is_too_long_for_a_paste_is_not_read_whole(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.touch()
+    os.truncate(disk, 1 << 40)
+    assert run(f"dcpdump explain -i {disk}") == (
+        2,
+        "",
+        f"dcpdump: error: more than 64 MiB are not a paste ({disk})\nhint: head -c 1M {disk} | dcpdump explain\n",
+    )
+    os.truncate(disk, 0)
+    disk.write_bytes(pcap([]))
+    os.truncate(disk, 1 << 40)
+    assert run(f"dcpdump explain -i {disk}") == (
+        2,
+        "",
+        f"dcpdump: error: this is a pcap capture, not a paste ({disk})\nhint: dcpdump read {disk}\n",
+    )
 
 
 def test_it_says_which_form_it_took() -> None:

@@ -559,6 +559,12 @@ def test_no_byte_is_lost_of_what_stands_in_a_page(text: str, data: bytes) -> Non
     assert read_paste(text).parts == (data,)
 
 
+def test_a_line_of_a_key_is_not_a_frame_that_begins_there() -> None:
+    lines = base64.encodebytes(random.Random(7).randbytes(57) + MUTATION + random.Random(8).randbytes(300)).decode()
+    page = f"The key:\n-----BEGIN PRIVATE KEY-----\n{lines}-----END PRIVATE KEY-----\n"
+    assert refusal(page)[0].startswith("no bytes found")
+
+
 def test_the_fields_that_a_dissector_prints_above_a_dump_are_not_bytes_beside_it() -> None:
     fields = """Couchbase Protocol, Stream Request DCP Request, Opcode: 0x53, VBucket: 0x5
     Magic: Request (0x80)
