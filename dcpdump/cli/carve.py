@@ -23,6 +23,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError
+from dcpdump.plural import counted
 from dcpdump.rewrite.carving import Carving
 from dcpdump.tls.secrets import Secrets
 
@@ -60,8 +61,8 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
             what, hint = nothing_found(carving.dissector)
             raise CaptureError(what, "", hint)
         if not carving.frames:
-            found = f"{carving.dissector.tally.frames:,} frames"
-            raise CaptureError(f"no frame of the input matches; nothing was written ({found} were read)")
+            read = counted(carving.dissector.tally.frames, "frame")
+            raise CaptureError(f"no frame of the input matches; nothing was written ({read} read)")
         lines = _secrets(carving, secrets if with_secrets else carried)
         secrets.feed(lines)  # as whoever reads OUT has them: a resumed session under its own random
         carving.settle()
@@ -75,8 +76,9 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
         note(f"dcpdump: warning: of {carving.incomplete:,} connections the frames decode otherwise in {out}")
         status = code.DAMAGED
     if not quiet:
-        frames = f"{carving.frames:,} of {carving.dissector.tally.frames:,} frames"
-        note(f"{out}: {frames} · {packets:,} of {carving.dissector.balance.packets:,} packets")
+        frames = counted(carving.dissector.tally.frames, "frame")
+        captured = counted(carving.dissector.balance.packets, "packet")
+        note(f"{out}: {carving.frames:,} of {frames} · {packets:,} of {captured}")
         if lines:
             note(f"dcpdump: note: {out} carries the secrets of its TLS connections: it opens itself")
         elif any(each.opened_bytes for each in carving.dissector.sealings.values()):

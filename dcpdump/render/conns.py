@@ -79,7 +79,8 @@ def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
     opened = bool(cells["end"])
     said = f"{cells['name']} · {cells['agent']} · bucket {cells['bucket']} · {cells['end']}"
     title = f"connection {cells['conn']}  {said if opened else 'closed TLS'}"
-    sent = f"{cells['frames']} frames · {cells['bytes']} B · streams: {cells['streams'] or 'none'}"
+    frames = f"{cells['frames']} frame{'s' * (cells['frames'] != '1')}"
+    sent = f"{frames} · {cells['bytes']} B · streams: {cells['streams'] or 'none'}"
     sent += f" · {cells['lost']} B lost" if cells["lost"] else ""
     about = {
         "ends": cells["client → server"] + (f", the server is {cells['server is']}" if opened else ""),

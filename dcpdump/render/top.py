@@ -114,7 +114,7 @@ def _title(view: TopView) -> str:
     words.append(counted(len(view.connections), "connection"))
     kinds = Counter(row.verdict.kind.value for row in view.streams).most_common()
     words.append(counted(len(view.streams), "stream") + "".join(f", {count:,} {kind}" for kind, count in kinds))
-    words.append(f"{view.frames:,} frames")
+    words.append(counted(view.frames, "frame"))
     for name, what in (("dropped_by_kernel", "the kernel"), ("dropped_by_dcpdump", "dcpdump")):
         if name in view.packet_counts:
             words.append(f"dropped by {what} {view.packet_counts[name]:,}")
