@@ -40,6 +40,9 @@ class Succession:
     def take(self, parts: Sequence[Part]) -> None:
         """Note which connections continue from one file into another."""
         for part in parts:
+            directions = ((ends.connection, ends.direction) for ends in part.places)
+            if len(part.files) == 1 and all(self._latest.get(each) == part.files[0] for each in directions):
+                continue  # as nearly always
             for name, place, row in _firsts(part):
                 ends = part.places[place]
                 direction = ends.connection, ends.direction
