@@ -166,7 +166,8 @@ class Exchanges:
 
     def oldest_noop(self, direction: int) -> FrameEvent | None:
         """Return the NOOP that waits longest, of those whose answer was not among lost bytes."""
-        return next((each.frame for each in self.noops.get(direction, {}).values()), None)
+        waiting = self.noops.get(direction)
+        return next(iter(waiting.values())).frame if waiting else None
 
     def kinds(self) -> list[Kind]:
         """Return the kinds of requests that wait."""
