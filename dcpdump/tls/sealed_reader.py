@@ -8,7 +8,7 @@ from typing import Final
 from dcpdump.net.event import End, Event
 from dcpdump.tls import handshake as hs
 from dcpdump.tls import sealing as why
-from dcpdump.tls.keyring import EARLY, Key
+from dcpdump.tls.keyring import APPLICATION, EARLY, Key
 from dcpdump.tls.opening import OpenedRecord, Opening
 from dcpdump.tls.parties import Parties
 from dcpdump.tls.record_cutter import Sealed
@@ -79,6 +79,8 @@ class SealedReader:
             if not ready:
                 side.pass_by(sealed)
                 return False
+        elif self._waits(side, role, sealed):
+            return None
         opened = self._opening.open(side, role, sealed, out)
         if opened is not None:
             self._opened(side, sealed, opened, out)
@@ -120,6 +122,16 @@ class SealedReader:
             if server is None and ring.secrets.of(ring.random, CLIENT_RANDOM):
                 side.closed = why.NO_SERVER_HELLO
         return False
+
+    def _waits(self, side: Side, role: int, sealed: Sealed) -> bool:
+        """Return whether a record is behind the handshake, and the secret of what follows may come yet."""
+        key, opener = side.key, side.opener
+        if key is None or opener is None or key.rank == APPLICATION or sealed.holes or not side.in_step:
+            return False
+        if not (self._secrets.growing and side.patient) or self.final:
+            return False
+        missing = next(self._ring.after(key, role), None) is None
+        return missing and opener.open(side.number, sealed.head, sealed.body) is None
 
     def _join(self, side: Side, sealed: Sealed, partner: Key | None, out: list[Event]) -> bool:
         """Search the secret of a direction of which the handshake was not captured."""

@@ -270,6 +270,20 @@ def test_what_waits_opens_when_its_secrets_come() -> None:
     assert unsealer.pending == 0
 
 
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_what_waits_for_the_second_of_two_secrets_opens_when_that_comes(first: int) -> None:
+    script = Script()
+    script.handshake()
+    talked(script)
+    secrets = secrets_of(b"".join(script.lines[:first]), growing=True)
+    unsealer = Unsealer(secrets)
+    before = texts(feed_without_end(unsealer, script))
+    secrets.feed(b"".join(script.lines[first:]))
+    after = texts(unsealer.open_waiting())
+    assert [one + other for one, other in zip(before, after, strict=True)] == script.texts
+    assert unsealer.pending == 0
+
+
 def feed_without_end(unsealer: Unsealer, script: Script) -> list[tuple[int, Event]]:
     events: list[tuple[int, Event]] = []
     offsets = [0, 0]
