@@ -40,6 +40,7 @@ def reason(sealing: Sealing) -> str:
         why.VERSION: f"{sealing.version} is not opened",
         why.NO_SERVER_HELLO: "the server's hello was not captured, without which TLS 1.2 cannot be opened",
         why.TOO_LATE: f"{_size(sealing.passed)} passed before its secrets came",
+        why.HANDSHAKE: "its secrets are of the handshake only",
         why.ONE_DIRECTION: f"no secret of the {'server' if sealing.server else 'client'}'s direction",
     }.get(sealing.cause, "")
 

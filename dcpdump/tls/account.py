@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from dcpdump.tls import sealing as why
 from dcpdump.tls.handshake import TLS_1_3
+from dcpdump.tls.keyring import APPLICATION
 from dcpdump.tls.parties import Parties
 from dcpdump.tls.sealing import VERSIONS, Sealing
-from dcpdump.tls.secrets import CLIENT_RANDOM, Secrets
+from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets
 from dcpdump.tls.side import Side
 from dcpdump.tls.suites import SUITES, name_of
 
@@ -51,9 +52,13 @@ def _why(parties: Parties, sides: list[Side], secrets: Secrets, too_late: int) -
         return why.TOO_LATE
     closed = next((side.closed for side in sides if side.closed), "")
     if any(side.opened for side in sides):
+        if closed == why.NO_SECRET and all(side.key is None or side.key.rank != APPLICATION for side in sides):
+            return why.HANDSHAKE
         if closed in (why.NO_SECRET, why.NO_FIT):
             return why.ONE_DIRECTION if closed == why.NO_SECRET else closed
-        return why.ONE_DIRECTION if any(side.encrypted and not side.opened for side in sides) else ""
+        if not any(side.encrypted and not side.opened for side in sides):
+            return ""
+        return why.NOT_FOUND if _has_both(sides, secrets) else why.ONE_DIRECTION
     if closed in (why.SUITE, why.VERSION):
         return closed
     if not len(secrets):
@@ -65,3 +70,9 @@ def _why(parties: Parties, sides: list[Side], secrets: Secrets, too_late: int) -
     traffic = any(side.joining.tried for side in sides) and any(side.joining.spent for side in sides)
     old = any(0 < side.joining.version < TLS_1_3 for side in sides)
     return why.LATE if old or not traffic else why.NOT_FOUND
+
+
+def _has_both(sides: list[Side], secrets: Secrets) -> bool:
+    """Return whether of a connection that was joined late there are the secrets of both directions."""
+    random = next((side.key.random for side in sides if side.joined_at is not None and side.key is not None), b"")
+    return all(secrets.of(random, label) for label in (CLIENT_TRAFFIC, SERVER_TRAFFIC))

@@ -13,6 +13,7 @@ VERSION: Final = "version"  #: nor its version
 NO_SERVER_HELLO: Final = "no-server-hello"
 TOO_LATE: Final = "too-late"  #: so much passed before its secrets came
 ONE_DIRECTION: Final = "one-direction"  #: there is no secret of one side
+HANDSHAKE: Final = "handshake-only"  #: there are secrets of the handshake, and none of what follows
 
 VERSIONS: Final = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3"}
 

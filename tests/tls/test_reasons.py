@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.wire.encode import encode
 from tests.support.console import run
 from tests.tls.encoder import CLIENT, SERVER, Script, made
 from tests.tls.test_situations import Files, of, twin, without_syn
@@ -58,6 +59,24 @@ def one_side(who: bytes) -> Callable[[], Twin]:
         return Twin(whole.packets, b"".join(x for x in whole.keylog.splitlines(True) if x.startswith(who)))
 
     return make
+
+
+def handshake_only() -> Twin:
+    whole = twin()
+    return Twin(whole.packets, b"".join(x for x in whole.keylog.splitlines(True) if b"HANDSHAKE" in x))
+
+
+def late_after_updates() -> Twin:
+    """Make a connection that is joined late, in which the server has updated its key more often than is tried."""
+    script = Script()
+    script.handshake()
+    for _ in range(4):
+        script.key_update(SERVER)
+    before = len(of(script).packets)
+    for _ in range(4):
+        script.say(CLIENT, encode("DCP_NOOP"))
+        script.say(SERVER, encode("DCP_NOOP", response=True))
+    return without_syn(of(script), before)
 
 
 def hurt() -> Twin:
@@ -148,6 +167,21 @@ SITUATIONS = {
         "one-direction",
         "1.3 AES-128-GCM, no secret of the server's direction",
         "B stay encrypted: no secret of the server's direction",
+    ),
+    "the secrets of the handshake only": Situation(
+        handshake_only,
+        3,
+        "handshake-only",
+        "1.3 AES-128-GCM to cb.example, 6,030 B stay encrypted: its secrets are of the handshake only",
+        "B stay encrypted: its secrets are of the handshake only",
+    ),
+    "1.3 joined late, after one side updated its key": Situation(
+        late_after_updates,
+        0,
+        "not-found",
+        "1.3 AES-128-GCM, joined at record 0, joined after its handshake: none of the secrets of 1 connection opens it "
+        "up to record 1,048,576",
+        "none of the secrets of 1 connection opens it up to record 1,048,576",
     ),
     "1.3 joined late": Situation(
         late(0x0304, 0x1301),
