@@ -24,6 +24,8 @@ from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
 from dcpdump.unfinished import UnfinishedFolder
 
+_NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --redact can"
+
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="IN…")
@@ -62,7 +64,7 @@ def redact(
     it must decode to the same frames.
     """
     if keylog:
-        raise click.UsageError("redact cannot conceal inside TLS; read --redact and export --redact can")
+        raise click.UsageError(_NOT_INSIDE_TLS)
     if salt is not None and is_given("salt_file"):
         raise click.UsageError("either --salt or --salt-file, not both")
     paths, given = expand(captures), input_of(options, captures)
@@ -80,7 +82,7 @@ def redact(
             redaction.survey()
             if redaction.dissector.tally.frames == 0:
                 what, hint = nothing_found(redaction.dissector)
-                raise CaptureError(what, "", hint)
+                raise CaptureError(what, "", _NOT_INSIDE_TLS if redaction.dissector.sealings else hint)
             parts = [target.write(path, redaction.write(path)) for path in paths]
             _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
     for line in damage_lines(inputs, salvage=False):

@@ -413,6 +413,12 @@ def test_redact_does_not_conceal_inside_tls(tmp_path: Path) -> None:
     assert "redact cannot conceal inside TLS; read --redact and export --redact can" in result.err
 
 
+def test_redact_offers_no_key_log_where_there_is_nothing_but_tls(tmp_path: Path) -> None:
+    result = run(f"dcpdump redact {Files(tmp_path, twin()).capture} -w {tmp_path / 'out.pcapng'}")
+    assert result.code == 3
+    assert result.err.endswith("hint: redact cannot conceal inside TLS; read --redact and export --redact can\n")
+
+
 def test_redacted_output_conceals_what_was_inside_tls(tmp_path: Path) -> None:
     files = Files(tmp_path, twin())
     result = files.read("-f ndjson --redact -q")
