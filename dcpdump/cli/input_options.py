@@ -40,9 +40,10 @@ class InputOptions:
         return Limits.within(self.memory)
 
     def open(self, paths: Sequence[str]) -> "list[Capture]":
-        """Open captures. Raises errors.CaptureError."""
+        """Open captures, to be read once. Raises errors.CaptureError."""
         from dcpdump.capture import open_capture
 
+        self.keys.secrets.forget_connections()
         return [open_capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets) for path in paths]
 
 

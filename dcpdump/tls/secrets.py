@@ -142,6 +142,10 @@ class Secrets:
         other._of, other._logs, other.growth = self._of, self._logs, self.growth
         return other
 
+    def forget_connections(self) -> None:
+        """Take it that no connection was seen yet: captures are read anew, or other ones."""
+        self._claimed, self._last, self.budget = set(), b"", Budget()
+
     def add_source(self, gather: Callable[[], None]) -> None:
         """Note what takes further secrets, to be asked once there is something that they may open."""
         self._sources.append(gather)

@@ -157,6 +157,19 @@ def test_lost_records_are_damage(tmp_path: Path) -> None:
     assert "B lost (" in result.err
 
 
+def test_a_connection_that_both_captures_have_is_joined_late_in_the_second_too(tmp_path: Path) -> None:
+    files, late = Files(tmp_path, twin()), tmp_path / "late.pcap"
+    late.write_bytes(without_syn(twin(), 20).pcap)
+    results = [
+        files.read(f"{late} -q --frames 0", "diff"),
+        run(f"dcpdump diff {late} {files.capture} --keylog {files.keys} -q --frames 0"),
+    ]
+    assert [each.out.splitlines()[-1] for each in results] == [
+        "frames: 13 in both, 14 only in A · 1 connection in both",
+        "frames: 13 in both, 14 only in B · 1 connection in both",
+    ]
+
+
 SUITES = [(0x0304, 0x1301), (0x0303, 0xC02F), (0x0303, 0xC014)]
 
 
