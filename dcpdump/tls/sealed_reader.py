@@ -124,9 +124,11 @@ class SealedReader:
         return False
 
     def _waits(self, side: Side, role: int, sealed: Sealed) -> bool:
-        """Return whether a record is behind the handshake, and the secret of what follows may come yet."""
+        """Return whether a record is behind a handshake, and the secret of what follows may come yet."""
         key, opener = side.key, side.opener
-        if key is None or opener is None or key.rank == APPLICATION or sealed.holes or not side.in_step:
+        if key is None or opener is None or sealed.holes or not side.in_step:
+            return False
+        if key.rank == APPLICATION and not side.turning:
             return False
         if not (self._secrets.growing and side.patient) or self.final:
             return False
