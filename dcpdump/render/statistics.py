@@ -10,7 +10,7 @@ from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import bytes_text, spark
-from dcpdump.spec import find
+from dcpdump.spec import UNKNOWN_NAME, find
 
 _COLUMNS = 64  #: vbuckets in a row of the map
 _HEAT = " ░▒▓█"
@@ -46,7 +46,7 @@ def lines(found: Statistics, order: Order = list) -> list[Line]:
     out += _section("connections", _connections(found, order))
     out += _section(_vbuckets_title(found), _heat_map(found))
     out += _section("sizes in bytes", [_distribution("all frames", found.sizes)])
-    latencies = [_distribution(find(opcode).name, each) for opcode, each in sorted(found.latencies.items())]
+    latencies = [_distribution(opcode_name(opcode), each) for opcode, each in sorted(found.latencies.items())]
     out += _section("latencies in microseconds, request to response", latencies)
     out += _section("throughput", _throughput(found))
     return out
@@ -79,15 +79,20 @@ def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
 
 def _kinds(found: Statistics) -> list[CountedRow]:
     """Return the messages, most frequent first, then by opcode: in no order that depends on how the input is cut."""
-    rows = [CountedRow(kind, _kind_name(kind), amount) for kind, amount in found.kinds.items()]
+    rows = [CountedRow(kind, kind_name(kind), amount) for kind, amount in found.kinds.items()]
     return sorted(rows, key=lambda row: (-row.amount.frames, row.key[1], row.key))
 
 
-def _kind_name(kind: Kind) -> str:
+def kind_name(kind: Kind) -> str:
+    """Return what people call a kind of message."""
     server, opcode, response = kind
+    return f"{opcode_name(opcode, server=server)} {'response' if response else 'request'}"
+
+
+def opcode_name(opcode: int, *, server: bool = False) -> str:
+    """Return the name of a message; of one that is not known with its opcode, since there may be several."""
     name = find(opcode, server=server).name
-    name = f"UNKNOWN 0x{opcode:02x}" if name == "UNKNOWN" else name
-    return f"{name} {'response' if response else 'request'}"
+    return f"{name} 0x{opcode:02x}" if name == UNKNOWN_NAME else name
 
 
 def _ends(found: Statistics) -> list[CountedRow]:

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from dcpdump.render.statistics import opcode_name
 from dcpdump.report.context import Context, row, section, table
 from dcpdump.report.draw import WIDTH, axis, picture
 from dcpdump.report.html import Markup, element, tag
 from dcpdump.report.latencies import DECADES, PER_DECADE
-from dcpdump.spec import find
 from dcpdump.streams.wording import span
 
 _HEIGHT = 180
@@ -30,7 +30,7 @@ def latency(context: Context) -> Markup | None:
         element("path", d=_dots(cells, low, high, first, last), class_=f"dots hue{at % _HUES}")
         for at, cells in enumerate(rows)
     ]
-    names = [find(opcode).name for opcode in opcodes]
+    names = [opcode_name(opcode) for opcode in opcodes]
     legend = [element("span", _swatch(at), f" {name}") for at, name in enumerate(names)]
     grid = [
         element("path", d=f"M0 {_y(power * PER_DECADE, low, high):.1f}H{WIDTH}", class_="grid")
@@ -99,4 +99,4 @@ def _row(context: Context, opcode: int) -> Markup:
         (context.frame(answer.frame, span(answer.latency_ns)), ", " if at + 1 < len(slowest) else "")
         for at, answer in enumerate(slowest)
     ]
-    return row(find(opcode).name, *cells, links)
+    return row(opcode_name(opcode), *cells, links)

@@ -1,9 +1,9 @@
 """Messages: how many of each there are, and their bytes as bars."""
 
+from dcpdump.render.statistics import kind_name
 from dcpdump.report.axis import size
 from dcpdump.report.context import Context, row, section, table
 from dcpdump.report.html import Markup, element, tag
-from dcpdump.spec import find
 
 _MOST = 40
 
@@ -16,12 +16,12 @@ def messages(context: Context) -> Markup | None:
     most = kinds[0][1].bytes
     rows = [
         row(
-            f"{find(opcode, server=server).name} {'response' if response else 'request'}",
+            kind_name(kind),
             f"{amount.frames:,}",
             size(amount.bytes),
             _bar(100 * amount.bytes / max(1, most)),
         )
-        for (server, opcode, response), amount in kinds[:_MOST]
+        for kind, amount in kinds[:_MOST]
     ]
     return section("messages", "Messages", table(("message", "frames", "bytes", ""), rows))
 

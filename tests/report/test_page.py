@@ -259,6 +259,18 @@ def test_messages_are_named_as_stats_names_them(sample: str, page: Node) -> None
     assert named == {f"{row['name']} {row['message_kind']}" for row in rows}
 
 
+def test_messages_that_are_not_known_are_named_by_their_opcodes(tmp_path: Path) -> None:
+    odd = "".join(f"HEX TX 80{code}{'00' * 22}\nHEX RX 81{code}{'00' * 22}\n" for code in ("9c", "9d"))
+    path = written(opening() + odd, tmp_path / "odd.pcap")
+    page = parsed(page_of(path))
+    names = [f"UNKNOWN 0x{code} {kind}" for code in ("9c", "9d") for kind in ("request", "response")]
+    for section, wanted in (("messages", names), ("latency", ["UNKNOWN 0x9c", "UNKNOWN 0x9d"])):
+        rows = page.all("section", id=section)[0].all("tr")
+        found = [row.all("td")[0].text for row in rows if row.all("td") and "UNKNOWN" in row.text]
+        assert sorted(found) == wanted
+        assert [name for name in wanted if name not in run(f"dcpdump stats {path} -q").out] == []
+
+
 def test_no_more_frames_than_wanted_are_shown() -> None:
     path = Path("samples/rollback-loop.pcap").resolve()
     counts = [len(parsed(page_of(path, f"--frames {most}")).all("details", class_="frame")) for most in (0, 3)]
