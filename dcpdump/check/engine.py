@@ -173,9 +173,9 @@ class RuleEngine:
             if until_ns is not None and connection.last_ns is not None:
                 connection.until_ns = max(connection.last_ns, until_ns)
         self.partly += connection.doubtful
+        self.streams += len(connection.streams)
         for stream in connection.streams:
             if stream.granted or stream.last_frame:
-                self.streams += 1
                 self.partly += stream.doubtful
                 if stream.end_frame is None:
                     self._done(last_message(stream), connection, stream)

@@ -17,6 +17,7 @@ from tests.support.check_cases import CASES, PLAIN, STREAM
 from tests.support.console import run
 from tests.support.conversation import packets, said
 
+SAMPLES = Path("samples").resolve()
 ORDER = "samples/order.pcap"
 
 
@@ -178,3 +179,10 @@ def test_what_an_example_quotes_is_hashed(tmp_path: Path) -> None:
 def test_a_file_that_is_no_capture_is_refused() -> None:
     assert run("dcpdump check README.md").code == 3
     assert run("dcpdump check").code == 2
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.pcap")))
+def test_as_many_streams_are_checked_as_streams_lists(name: str) -> None:
+    checked = run(f"dcpdump check {SAMPLES}/{name} -q").out.splitlines()[-1]
+    listed = run(f"dcpdump streams {SAMPLES}/{name} -q").out.splitlines()[-1]
+    assert checked.split(" checked by ")[0] == listed.split(" · ")[0]
