@@ -1,7 +1,7 @@
 """The verdict: the troubles, worst first, each with the command and the place on the page that show more."""
 
 from dcpdump.diagnosis.diagnosis import DiagnosisOutcome
-from dcpdump.diagnosis.trouble import Trouble, TroubleCode, TroubleSeverity
+from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode, TroubleSeverity
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
 
@@ -24,7 +24,6 @@ def verdict(context: Context) -> Markup:
     found = context.found
     shown = found.troubles[:_MOST]
     rest = len(found.troubles) - len(shown)
-    captures = " ".join(context.wish.captures)
     return section(
         "verdict",
         "What to look at",
@@ -32,7 +31,9 @@ def verdict(context: Context) -> Markup:
         if found.outcome in (DiagnosisOutcome.HEALTHY, DiagnosisOutcome.UNKNOWN)
         else None,
         element("ol", [_trouble(context, each) for each in shown], class_="troubles") if shown else None,
-        element("p", f"{rest:,} more: dcpdump diagnose {captures} --all") if rest else None,
+        element("p", f"{rest:,} more: ", element("code", context.line(Command("diagnose", ("--all",)))))
+        if rest
+        else None,
         _unjudged(context),
         lead="" if found.outcome in (DiagnosisOutcome.HEALTHY, DiagnosisOutcome.UNKNOWN) else found.looked_at + ".",
     )
