@@ -40,6 +40,19 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a capture with names of which each is wider than a window."""
+    folder = tmp_path_factory.mktemp("long")
+    text = (
+        f"CONNECT [2001:db8:85a3::8a2e:370:7330]:50123 [2001:db8:85a3::8a2e:370:aaaa]:11210\n{opening(name=190 * 'n')}"
+    )
+    text += f"STREAM vb=5\n{LIVE}RX mutation{{seqno:1, key={200 * 'k'}}}\nRX stream-end{{status=2}}\nWAIT 60\nTX noop\n"
+    page = folder / "page.html"
+    page.write_text(page_of(written(text, folder / f"{100 * 'c'}.pcap")), "utf-8")
+    return page
+
+
+@pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a capture with many vbuckets, a loop, and flow control."""
     folder = tmp_path_factory.mktemp("story")
@@ -102,10 +115,11 @@ def test_a_script_from_elsewhere_is_refused(browser: Any, tmp_path: Path, story:
 
 
 @pytest.mark.parametrize("width", [390, 800, 1280])
-def test_nothing_scrolls_sideways(width: int, browser: Any, story: Path) -> None:
-    opened(browser, story, width)
-    browser.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+def test_nothing_scrolls_sideways(width: int, browser: Any, story: Path, long: Path) -> None:
+    for page in (story, long):
+        opened(browser, page, width)
+        browser.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 def test_without_a_script_all_texts_and_pictures_are_there(browser: Any, story: Path) -> None:
@@ -228,6 +242,24 @@ def test_on_paper_it_is_light_and_short(browser: Any, story: Path) -> None:
     )
     pages = base64.b64decode(printed["data"]).count(b"/Type /Page\n")
     assert 1 <= pages <= 30
+
+
+@pytest.mark.parametrize("width", [900, 1280])
+def test_arrows_of_a_dialogue_are_not_covered_and_end_below_the_names_of_both_sides(
+    width: int, browser: Any, story: Path
+) -> None:
+    opened(browser, story, width)
+    covered, apart = browser.execute_script(
+        "const box = e => e.getBoundingClientRect(), all = s => [...document.querySelectorAll(s)];"
+        "const bands = all('.ladder li.band .arrow').filter(e => e.parentNode.previousElementSibling);"
+        "const above = e => box(e.parentNode.previousElementSibling.querySelector('.arrow')).bottom;"
+        "const lines = e => box(e.parentNode.querySelector('.ladder .arrow'));"
+        "return [bands.map(e => box(e).top - above(e)),"
+        " all('.ends').map(e => [box(e).left - lines(e).left, box(e).right - lines(e).right])]"
+    )
+    assert covered
+    assert [gap for gap in covered if gap < 4] == []  # an arrow's head is four pixels high below its line
+    assert {round(each) for ends in apart for each in ends} == {0}
 
 
 def test_with_the_style_removed_it_still_reads_in_order(browser: Any, story: Path) -> None:
