@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Protocol
 
 from dcpdump.render.cells import cell_len, folded, padded
@@ -26,7 +27,8 @@ class Table:
     """Rows under heads. Columns without any cell are left out.
 
     Where a terminal is too narrow, what all rows have alike becomes a heading, the text of the last column continues
-    below itself, and then columns go, those in ``least`` first; which is said.
+    below itself, as does that of a first one that leaves no room for it, and then columns go, those in ``least``
+    first; which is said.
     """
 
     heads: Sequence[str]
@@ -57,6 +59,8 @@ class Table:
             *others, last = (widths[at] for at in columns)
             return _width([*others, min(_ROOM, last)]) <= width
 
+        if not fits([keep[0], keep[-1]]) and len(keep) > 1:
+            widths[keep[0]] = min(widths[keep[0]], max(_ROOM // 2, width // 3))
         order = self._order(keep)
         shown = fitting_columns(keep, order, fits)
         out += self._drawn(shown, widths, width)
@@ -72,15 +76,22 @@ class Table:
         return [at for at in order if at in keep[1:-1]]
 
     def _drawn(self, keep: Sequence[int], widths: Mapping[int, int], width: int | None = None) -> list[Line]:
-        before = _width([*(widths[at] for at in keep[:-1]), 0])
-        room = None if width is None else max(_ROOM // 2, width - before)
+        sizes = [widths[at] for at in keep]
+        if width is not None:
+            sizes[-1] = min(sizes[-1], max(_ROOM // 2, width - _width([*sizes[:-1], 0])))
 
         def texts(cells: Sequence[str]) -> list[str]:
-            fields = [padded(cells[at], widths[at], right=self.heads[at] in self.right) for at in keep]
-            if room is None or cell_len(cells[keep[-1]]) <= room:
-                return [_GAP.join(fields).rstrip()]
-            first, *others = folded(cells[keep[-1]], room) or [""]
-            return [_GAP.join([*fields[:-1], first]), *(" " * before + other for other in others)]
+            columns = [
+                [cells[at]] if cell_len(cells[at]) <= size else folded(cells[at], size) or [""]
+                for at, size in zip(keep, sizes, strict=True)
+            ]
+            return [
+                _GAP.join(
+                    padded(text, size, right=self.heads[at] in self.right)
+                    for at, size, text in zip(keep, sizes, fields, strict=True)
+                ).rstrip()
+                for fields in zip_longest(*columns, fillvalue="")
+            ]
 
         kinds = self.kinds or [LineKind.PLAIN] * len(self.rows)
         out = [Line(LineKind.COLUMNS, text) for text in texts(self.heads)]

@@ -149,3 +149,14 @@ def test_a_pager_that_is_left_early_ends_the_command_without_a_word() -> None:
 
 def test_a_cell_of_space_alone_that_is_wider_than_the_terminal_is_an_empty_line() -> None:
     assert [line.text for line in Table(("a",), [(60 * " ",), ("b",)]).lines(40)] == ["a", "", "b"]
+
+
+def test_a_first_column_that_leaves_no_room_continues_below_itself() -> None:
+    table = Table(("key", "vb", "bytes"), [(40 * "k", "5", "324"), ("k2", "12", "60")], right=("vb", "bytes"))
+    assert [line.text for line in table.lines(30)] == [
+        "key               vb  bytes",
+        "kkkkkkkkkkkkkkkk   5    324",
+        "kkkkkkkkkkkkkkkk",
+        "kkkkkkkk",
+        "k2                12     60",
+    ]
