@@ -22,6 +22,8 @@ def _cells(char: str) -> int:
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
     """Return text with space behind it, or before it, so that it takes so many cells."""
+    if text.isascii():
+        return text.rjust(width) if right else text.ljust(width)
     space = " " * (width - cell_len(text))
     return space + text if right else text + space
 

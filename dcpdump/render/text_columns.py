@@ -80,18 +80,18 @@ class Table:
         if width is not None:
             sizes[-1] = min(sizes[-1], max(_ROOM // 2, width - _width([*sizes[:-1], 0])))
 
+        columns = [(at, size, self.heads[at] in self.right) for at, size in zip(keep, sizes, strict=True)]
+
         def texts(cells: Sequence[str]) -> list[str]:
-            columns = [
-                [cells[at]] if cell_len(cells[at]) <= size else folded(cells[at], size) or [""]
-                for at, size in zip(keep, sizes, strict=True)
-            ]
+            if width is None or all(cell_len(cells[at]) <= size for at, size, _ in columns):
+                return [_GAP.join([padded(cells[at], size, right=right) for at, size, right in columns]).rstrip()]
+            pieces = zip_longest(*(folded(cells[at], size) for at, size, _ in columns), fillvalue="")
             return [
                 _GAP.join(
-                    padded(text, size, right=self.heads[at] in self.right)
-                    for at, size, text in zip(keep, sizes, fields, strict=True)
+                    [padded(text, size, right=right) for text, (_, size, right) in zip(fields, columns, strict=True)]
                 ).rstrip()
-                for fields in zip_longest(*columns, fillvalue="")
-            ]
+                for fields in pieces
+            ] or [""]
 
         kinds = self.kinds or [LineKind.PLAIN] * len(self.rows)
         out = [Line(LineKind.COLUMNS, text) for text in texts(self.heads)]
