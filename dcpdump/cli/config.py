@@ -74,6 +74,12 @@ def refuse_unknown_variables(command: str, params: Iterable[click.Parameter]) ->
             raise ConfigError(variable, "there is no such option", hint)
         if is_given_only(command, param):
             raise ConfigError(variable, "can be given on the command line only")
+        _refuse_values(variable, "", _values(param, os.environ[variable]), param)
+
+
+def _values(param: click.Parameter, text: str) -> Iterable[str]:
+    """Return the values of a variable, as click takes them."""
+    return param.type.split_envvar_value(text) if param.multiple else [text]
 
 
 def _beginning(command: str | None) -> str:
@@ -90,10 +96,12 @@ def sections(path: str, commands: Iterable[str]) -> Sections:
     """Return the sections of a file. Raises ConfigError."""
     found = _parsed(path)
     for name, section in found.items():
+        if name in commands and not isinstance(section, dict):
+            raise ConfigError(path, f"{name} is not a section", f"[{name}], and below it: format = 'line'")
+        if not isinstance(section, dict):
+            raise ConfigError(path, f"{name} stands in no section", f"[read], and below it: {name} = …")
         if name not in commands:
             raise ConfigError(path, f"there is no command {name!r}", _nearest(name, commands, "[{}]"))
-        if not isinstance(section, dict):
-            raise ConfigError(path, f"{name} is not a section", f"[{name}], and below it: format = 'line'")
     return found
 
 
@@ -124,12 +132,18 @@ def _value(path: str, where: str, value: Any, param: click.Parameter) -> Any:
         return value
     if any(isinstance(each, bool) for each in several) or (isinstance(value, list) and not param.multiple):
         raise ConfigError(path, f"{where} is a text or a number")
-    try:
-        for each in several:
-            param.type.convert(str(each), param, None)
-    except click.BadParameter as error:
-        raise ConfigError(path, f"{where}: {error.message}") from error
+    _refuse_values(path, f"{where}: ", map(str, several), param)
     return [str(each) for each in several] if param.multiple else str(value)
+
+
+def _refuse_values(path: str, where: str, values: Iterable[str], param: click.Parameter) -> None:
+    """Raise ConfigError for a value that an option does not take."""
+    try:
+        for each in values:
+            param.type.convert(each, param, None)
+    except click.BadParameter as error:
+        is_flag = isinstance(param, click.Option) and param.is_flag
+        raise ConfigError(path, where + ("is true or false" if is_flag else error.message)) from error
 
 
 def _nearest(word: str, known: Iterable[str], form: str) -> str:

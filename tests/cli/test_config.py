@@ -51,6 +51,7 @@ def test_an_option_that_may_be_given_several_times_takes_a_text_or_a_list(config
         ("[read]\nformat = true\n", "[read] format is a text or a number", "dcpdump help config"),
         ("[read]\nformat = {}\n", "[read] format is neither a text", "dcpdump help config"),
         ("read = 1\n", "read is not a section", "[read], and below it: format = 'line'"),
+        ("format = 'line'\n", "format stands in no section", "[read], and below it: format = …"),
         ("[read\n", "is not TOML: ", "dcpdump help config"),
         *(
             (f"[read]\n{key} = {value}\n", f"[read] {key} can be given on the command line only", "dcpdump help config")
@@ -82,9 +83,11 @@ def test_no_file_changes_what_check_ends_with(config: Path, key: str) -> None:
         ("READ_SHOW_SECRETS", "can be given on the command line only", "dcpdump help config"),
         ("CHECK_FAIL_ON", "can be given on the command line only", "dcpdump help config"),
         ("CHECK_VBUCKET", "can be given on the command line only", "dcpdump help config"),
+        ("READ_VALUE_BYTES", "'never' is neither a number of bytes nor 'all'", "dcpdump help config"),
+        ("READ_PROBLEMS", "is true or false", "dcpdump help config"),
     ],
 )
-def test_a_variable_that_sets_nothing_is_a_clear_error_of_its_command_alone(
+def test_a_variable_that_is_not_right_is_a_clear_error_of_its_command_alone(
     variable: str, error: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"DCPDUMP_{variable}", "never")
