@@ -68,7 +68,10 @@ def words_of(names: Sequence[tuple[str, str]], incomplete: str) -> list[Completi
 def _opcodes() -> Iterable[tuple[str, str]]:
     from dcpdump.spec import MESSAGES
 
-    return [(message.name.removeprefix("DCP_").lower(), f"0x{opcode:02x}") for opcode, message in MESSAGES.items()]
+    numbers: dict[str, list[str]] = {}
+    for opcode, message in MESSAGES.items():  # NOOP is two of them, and an option takes both
+        numbers.setdefault(message.name.removeprefix("DCP_").lower(), []).append(f"0x{opcode:02x}")
+    return [(name, ", ".join(opcodes)) for name, opcodes in numbers.items()]
 
 
 def _statuses() -> Iterable[tuple[str, str]]:

@@ -149,6 +149,14 @@ class GroupedCommand(click.Command):
             self.params.append(_schema_option(schema))
         take_from_environment(self.name, self.params)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words of the command line; errors of all kinds know their command, for the hint."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the titles of their groups; others last."""
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}

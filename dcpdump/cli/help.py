@@ -1,11 +1,13 @@
 """Provide ``dcpdump help``: pages that answer one question each, and all of it as man pages."""
 
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 
 import click
 
 from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.main import CommandError
 from dcpdump.cli.man import man_of_command, man_of_page
 from dcpdump.cli.sink import Sink
 from dcpdump.errors import OutputError
@@ -49,7 +51,9 @@ def help_command(ctx: click.Context, name: str | None, folder: Path | None) -> N
         with click.Context(command, info_name=name, parent=ctx.find_root()) as inner:
             text = command.get_help(inner) + "\n"
     else:
-        raise click.BadParameter(f"there is no page {name!r}; pages are {', '.join(found)}")
+        near = get_close_matches(name, [*found, *group.list_commands(ctx)], n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"pages are {', '.join(found)}"
+        raise CommandError(f"there is no page {name!r}", hint)
     with Sink(None, paged=True) as sink:
         sink.write(text)
 
@@ -63,6 +67,8 @@ def _write_man(found: dict[str, str], group: click.Group, root: click.Context, f
         with click.Context(command, info_name=name, parent=root) as inner:
             texts[f"dcpdump-{name}.1"] = man_of_command(command, inner)
     texts |= {f"dcpdump-{name}.7": man_of_page(name, page) for name, page in found.items()}
+    if folder.exists() and not folder.is_dir():
+        raise OutputError("the output is not a folder", str(folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():

@@ -4,6 +4,7 @@ import os
 import pty
 import select
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -67,6 +68,14 @@ def start(command: list[str], folder: Path, typed: str, done: str) -> str:
         os.close(terminal)
         os.waitpid(child, 0)
     return shown.decode("utf-8", "replace")
+
+
+def test_a_name_that_two_messages_have_is_offered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMP_WORDS", "dcpdump read --opcode !noo")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    monkeypatch.setenv("_DCPDUMP_COMPLETE", "bash_complete")
+    printed = subprocess.run([sys.executable, "-m", "dcpdump"], cwd=TOP, capture_output=True, text=True)
+    assert printed.stdout == "plain,!noop\n"
 
 
 @pytest.mark.parametrize("shell", SHELLS)

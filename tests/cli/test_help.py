@@ -32,10 +32,23 @@ def test_it_prints_the_help_of_a_command() -> None:
 
 
 def test_a_page_that_does_not_exist_is_a_usage_error_that_names_those_that_do() -> None:
-    status, out, err = run("dcpdump help nonsense")
-    assert (status, out) == (2, "")
-    assert "there is no page 'nonsense'" in err
-    assert "filters" in err
+    names = ", ".join(pages())
+    error = "dcpdump: error: there is no page {!r}\nhint: {}\n"
+    assert run("dcpdump help xyz") == (2, "", error.format("xyz", f"pages are {names}"))
+    assert run("dcpdump help filter") == (2, "", error.format("filter", "did you mean 'filters'?"))
+    assert run("dcpdump help exprot") == (2, "", error.format("exprot", "did you mean 'export'?"))
+
+
+def test_man_pages_are_not_written_where_a_file_is(tmp_path: Path) -> None:
+    file = tmp_path / "man"
+    file.touch()
+    assert run(f"dcpdump help --man {file}") == (5, "", f"dcpdump: error: the output is not a folder ({file})\n")
+
+
+def test_an_option_without_its_value_names_the_help_of_its_command() -> None:
+    error = "dcpdump: error: Option '{}' requires an argument.\nhint: dcpdump {} --help\n"
+    for command, option in (("read", "--opcode"), ("relay", "--to"), ("export", "-f"), ("help", "--man")):
+        assert run(f"dcpdump {command} {option}") == (2, "", error.format(option, command))
 
 
 def test_it_writes_a_man_page_for_each_command_and_each_page(tmp_path: Path) -> None:
@@ -59,7 +72,7 @@ def test_groff_finds_nothing_wrong_with_the_man_pages(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    status, _, err = run(f"dcpdump help --man {tmp_path}/file")
+    status, _, err = run(f"dcpdump help --man {tmp_path}/file/man")
     assert status == 5
     assert "cannot write man pages" in err
 
