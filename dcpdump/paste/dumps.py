@@ -59,9 +59,11 @@ def find_dumps(text: str) -> Found | None:
     runs: list[tuple[str, Run]] = []
     if stray or (blocks and not _may_be_dump(blocks[0][1], runs) and _holds_bytes(blocks[0][1])):
         return None
-    total = 0
+    total, last = 0, list[Row]()
     for title, rows in blocks:
         run = read_run(rows) if _may_be_dump(rows, runs) else None
+        if run is None and last:
+            _refuse_later_end(rows[0], last[0], runs[-1][1])
         if run is not None:
             if run.start and runs and not runs[-1][1].start and not _continues(runs, run):
                 raise PasteError(
@@ -70,6 +72,7 @@ def find_dumps(text: str) -> Found | None:
                     "paste the dump whole",
                 )
             _append(runs, title, run)
+            last = rows
             total += len(run.data)
             if total > LIMIT:
                 return None
@@ -85,6 +88,22 @@ def find_dumps(text: str) -> Found | None:
         return None
     kept = tuple(r for r in runs if not _DERIVED.match(r[0]))
     return Found(kept, tuple(r for r in runs if _DERIVED.match(r[0]))) if kept else Found(tuple(runs))
+
+
+def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
+    """Raise PasteError for a lone offset, as hexdump and od end their dumps with, that is not where the run ends."""
+    alike = row.indent == first.indent and len(row.offset) == len(first.offset) >= 7
+    if row.rest is None or row.rest.strip() or not alike:
+        return
+    digits = "0123456789abcdef"
+    bases = [base for base in (16, 10, 8) if set(row.offset.lower()) <= set(digits[:base])]
+    end = run.start + len(run.data)
+    if end not in [int(row.offset, base) for base in bases]:
+        raise PasteError(
+            f"the dump ends at offset {row.offset}, but byte {end} is the next: lines are left out",
+            f"line {row.line}",
+            "paste the dump whole",
+        )
 
 
 def _is_stray(line: str) -> bool:

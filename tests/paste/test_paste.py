@@ -19,6 +19,7 @@ from tests.support.paste_forms import (
     MORE,
     field_table,
     hexdump_c,
+    od,
     pairs,
     prefixed,
     rows,
@@ -557,6 +558,24 @@ PARTS_OF_PAGES = {
 @pytest.mark.parametrize(("text", "data"), PARTS_OF_PAGES.values(), ids=PARTS_OF_PAGES.keys())
 def test_no_byte_is_lost_of_what_stands_in_a_page(text: str, data: bytes) -> None:
     assert read_paste(text).parts == (data,)
+
+
+DUMPS_THAT_END = {
+    "hexdump -C": hexdump_c(STREAM_REQUEST),
+    "od -t x1": od(STREAM_REQUEST, "{:02x}".format),
+    "od -A x": od(STREAM_REQUEST, "{:02x}".format, "07x"),
+    "od -A d": od(STREAM_REQUEST, "{:02x}".format, "07d"),
+    "od -t u1": od(STREAM_REQUEST, "{:3d}".format),
+}
+
+
+@pytest.mark.parametrize("form", DUMPS_THAT_END)
+def test_a_dump_without_its_last_line_is_refused_where_its_end_is_there(form: str) -> None:
+    *lines, row, end = DUMPS_THAT_END[form].rstrip().split("\n")
+    cut = "\n".join([*lines, "...", end])
+    assert refusal(cut)[0].startswith(f"the dump ends at offset {end}, but byte 64 is the next: lines are left out")
+    assert read_paste("\n".join([*lines, row, "", end])).parts == (STREAM_REQUEST,)
+    assert read_paste("\n".join([*lines, row, end, "", "That was in 2025.", "2025"])).parts == (STREAM_REQUEST,)
 
 
 def test_a_line_of_a_key_is_not_a_frame_that_begins_there() -> None:
