@@ -75,8 +75,8 @@ def standing(connection: ConnectionState, now_ns: int | None) -> Standing:
 def why_blocked(window: Window, found: Standing) -> str:
     """Return why a producer is taken to be blocked, in words."""
     least = "" if window.complete else "at least "
-    of = "" if window.size is None else f" of {window.size}"
-    text = f"{least}{window.outstanding}{of} bytes not acknowledged since {clock(found.since_ns)}"
+    of = "" if window.size is None else f" of {window.size:,}"
+    text = f"{least}{window.outstanding:,}{of} bytes not acknowledged since {clock(found.since_ns)}"
     if found.evidence is FlowEvidence.SEEN:
         return text
     size = "" if window.size is not None else "; the buffer size was not captured"
@@ -95,7 +95,8 @@ def why_unknown(connection: ConnectionState) -> str:
         return "only one direction of the connection was captured"
     if window.size is None:
         return "the buffer size was not captured"
-    return f"acknowledgements may be missing, and {window.outstanding} of {window.size} bytes or more are outstanding"
+    waiting = f"{window.outstanding:,} of {window.size:,} bytes"
+    return f"acknowledgements may be missing, and {waiting} or more are outstanding"
 
 
 def _inferred(window: Window, now_ns: int | None) -> Standing:

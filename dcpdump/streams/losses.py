@@ -24,7 +24,7 @@ def lost_since(connection: ConnectionState, ts_ns: int | None) -> Unknown | None
     if not all(connection.frames):
         return Unknown(Reason.ONE_DIRECTION, "only one direction of the connection was captured")
     if connection.lost_after(ts_ns):
-        text = f"{sum(connection.lost_bytes)} bytes of the connection were lost or skipped"
+        text = f"{sum(connection.lost_bytes):,} bytes of the connection were lost or skipped"
         return Unknown(Reason.BYTES_LOST, text)
     return None
 
@@ -56,7 +56,7 @@ class Losses:
             text = "bytes of connections that were not kept in memory were lost or skipped"
             return Unknown(Reason.BYTES_LOST, text) if self._evicted_ns >= ts_ns else None
         if mate.lost_after(ts_ns):
-            text = f"{sum(mate.lost_bytes)} bytes of connection {mate.number} were lost or skipped"
+            text = f"{sum(mate.lost_bytes):,} bytes of connection {mate.number} were lost or skipped"
             return Unknown(Reason.BYTES_LOST, text)
         return Unknown(Reason.STARTS_LATE, f"the beginning of connection {mate.number} was not captured")
 

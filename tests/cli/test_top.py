@@ -34,7 +34,7 @@ def test_a_blocked_stream_is_shown_with_what_its_client_did_not_acknowledge() ->
         "",
         "conn  client    vb  frames/s  kB/s  last seqno  lag  state",
         "0     kafka-7f   9       3.9   0.2         120    0  blocked by flow control "
-        "(1920 of 1900 bytes not acknowledged since 12:12:16.997)",
+        "(1,920 of 1,900 bytes not acknowledged since 12:12:16.997)",
     ]
 
 
@@ -71,7 +71,7 @@ def test_scripts_get_one_object_with_the_same() -> None:
                     "lost_bytes": 0,
                     "state": "blocked by flow control",
                     "cause": "window-full",
-                    "why": "1920 of 1900 bytes not acknowledged since 12:12:16.997",
+                    "why": "1,920 of 1,900 bytes not acknowledged since 12:12:16.997",
                     "trouble": True,
                 }
             ],

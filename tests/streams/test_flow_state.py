@@ -251,7 +251,7 @@ def test_where_messages_were_lost_at_least_the_others_are_outstanding() -> None:
     assert (window.account, window.outstanding) == (Account.RELATIVE, 44 + 19 * MESSAGE)
     assert stands(kept) == Standing(FlowState.BLOCKED, FlowEvidence.SEEN, window.last_sent_ns)
     assert [Judge(kept).verdict(stream).text for stream in kept.streams] == [
-        "blocked by flow control (at least 1146 of 1000 bytes not acknowledged since 12:00:00.035)"
+        "blocked by flow control (at least 1,146 of 1,000 bytes not acknowledged since 12:00:00.035)"
     ]
 
 

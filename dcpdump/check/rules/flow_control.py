@@ -73,7 +73,7 @@ def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
         return None
     if window.acked + (frame.get("buffer_bytes") or 0) != window.wire:
         return None
-    return f"acknowledges wire bytes: {window.sent - window.wire} bytes of {window.prepared} prepares stay"
+    return f"acknowledges wire bytes: {window.sent - window.wire:,} bytes of {window.prepared:,} prepares stay"
 
 
 def _all_in_window(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
