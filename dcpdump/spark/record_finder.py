@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpdump.batch.gather import overlapping
 from dcpdump.capture.pcap import DAY, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, YEAR, PcapHeader
-from dcpdump.capture.pcapng import BLOCK_KEPT, PACKET
+from dcpdump.capture.pcapng import BLOCK_KEPT, OLD_PACKET, PACKET, SECTION, SIMPLE_PACKET
 from dcpdump.capture.plain_pcap import boundaries, is_plain
 from dcpdump.capture.plausible import LOOKED_AT, begins_like
 from dcpdump.capture.section import ORDERS
@@ -157,7 +157,7 @@ class PcapForm:
                 break
             if kind == 1:
                 self.interfaces += 1
-            elif kind == PACKET or (kind == 0x0A0D0D0A and at):
+            elif kind in (PACKET, SIMPLE_PACKET, OLD_PACKET) or (kind == SECTION and at):
                 break
             at += length
         self.head = data[:at]

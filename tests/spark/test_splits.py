@@ -89,6 +89,19 @@ def test_a_pcapng_is_split_inside(tmp_path: Path, traffic: list[Packet], target:
     assert len(found.works) == len(plan.splits) + 1
 
 
+@pytest.mark.parametrize("kind", ["simple", "old"])
+def test_a_pcapng_of_packets_in_another_form_is_read_once(tmp_path: Path, traffic: list[Packet], kind: str) -> None:
+    write = Pcapng()
+    blocks = [write.section(), write.interface(1, 0, [(9, b"\x09")])]
+    for packet in traffic[-100:]:
+        ts_ns, data = packet.ts_ns or 0, packet.data
+        blocks.append(write.simple_packet(data) if kind == "simple" else write.old_packet(ts_ns, data))
+    path = written(tmp_path / "one.pcapng", b"".join(blocks))
+    found, plan = split([path], 40_000)
+    assert found.rows == want(path).rows
+    assert len(plan.splits) > 1
+
+
 def test_a_pcapng_with_an_interface_in_the_middle_is_one_task(tmp_path: Path, traffic: list[Packet]) -> None:
     write = Pcapng()
     blocks = [write.section(), write.interface(1, 0, [(9, b"\x09")])]
