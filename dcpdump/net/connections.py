@@ -65,6 +65,10 @@ def _direction(half: Half) -> int:
     return half.direction
 
 
+def _urgency(half: Half) -> tuple[int, int, int]:
+    return half.stream.deadline or 0, half.connection.number, half.direction
+
+
 class Connections:
     """All TCP connections of one input. ``counts`` says at any time what became of everything."""
 
@@ -308,14 +312,21 @@ class Connections:
             heappush(self._deadlines, (half.stream.deadline, self._serial, half))
 
     def _keep_deadlines(self, now: int, seen: Seen, out: list[Delivery]) -> None:
-        """Tick those directions whose deadline has passed."""
+        """Tick those directions whose deadline has passed, in the order of their deadlines.
+
+        What they were scheduled for may be earlier, and is not known of connections that were loaded.
+        """
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now:
-            _, _, half = heappop(deadlines)
-            half.scheduled = False
-            deadline = half.stream.deadline
-            if deadline is not None:
-                self._tell(half, half.stream.tick(seen) if deadline <= now else [], out)
+            due: list[Half] = []
+            while deadlines and deadlines[0][0] <= now:
+                half = heappop(deadlines)[2]
+                half.scheduled = False
+                due.append(half)
+            for half in sorted(due, key=_urgency):
+                deadline = half.stream.deadline
+                if deadline is not None:
+                    self._tell(half, half.stream.tick(seen) if deadline <= now else [], out)
 
     def _weigh(self, seen: Seen, out: list[Delivery]) -> None:
         """Add up the memory of all directions, and evict the least recently used beyond the limit.

@@ -542,3 +542,22 @@ def test_no_damage_raises_and_the_books_balance(data: st.DataObject) -> None:
         bad[where] = data.draw(st.integers(0, 255))
         some[at] = some[at]._replace(data=bytes(bad))
     run(some, Limits(connections=2, patience_bytes=1000, pending_bytes=4000))
+
+
+def test_gaps_are_given_up_in_the_order_of_their_deadlines() -> None:
+    here, there = FLOW, FLOW.reverse
+    sent = [
+        ipv4_tcp(here, 99, flags=SYN),
+        ipv4_tcp(there, 499, flags=SYN | ACK, ack=100),
+        ipv4_tcp(there, 510, b"b" * 10, ack=100),  # what is before it comes late
+        ipv4_tcp(here, 110, b"a" * 10, ack=520),  # what is before it never comes
+        ipv4_tcp(there, 500, b"b" * 10, ack=120),
+        ipv4_tcp(there, 530, b"b" * 10, ack=120),  # nor what is before this
+        ipv4_tcp(here, 120, ack=540),
+        ipv4_tcp(here, 120, b"a" * 10, ack=540),
+    ]
+    some = packets(map(ethernet, sent))
+    some[-1] = some[-1]._replace(ts_ns=NOON + 10 * SECOND)
+    found, _ = run(some)
+    gaps = [(direction, event.offset) for _, direction, event in found if isinstance(event, Gap)]
+    assert gaps == [(0, 0), (1, 20)]
