@@ -10,7 +10,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
-from dcpdump.cli.sink import Sink, refuse_empty
+from dcpdump.cli.sink import Sink, folder_of
 from dcpdump.cli.tables import TableNames, need_pyarrow
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ def export(
         return code.DONE
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
-    refuse_empty(shown.path)
-    if shown.path is None:
-        raise click.UsageError("Missing option '-o': the folder to write to.")
+    folder_of(shown.path)
     inputs = given.open(expand(captures))
     return _export(inputs, chosen, shown, given, tables, jobs).conclude("none" if quiet else summary)
 

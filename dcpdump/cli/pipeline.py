@@ -15,7 +15,7 @@ from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.progress import progress
-from dcpdump.cli.sink import refuse_empty
+from dcpdump.cli.sink import folder_of
 from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
@@ -135,15 +135,13 @@ def pipeline(
     chosen, shown = selection(options), display({**options, **_FIXED})
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
-    refuse_empty(shown.path)
-    if shown.path is None:
-        raise click.UsageError("Missing option '-o': the folder to write to.")
+    folder = folder_of(shown.path)
     if "collection" in chosen.texts and collection_choice(chosen.texts["collection"]).by_name:
         raise click.UsageError(_BY_ID)
     given = input_of(options, captures)
     job = Job(
         captures,
-        shown.path,
+        folder,
         capture_id or _named(captures),
         tables,
         _choice(chosen, shown, given),

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+import click
+
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import Pager, pager_command
 from dcpdump.cli.signals import EndedAtOnce, Terminated
@@ -186,6 +188,16 @@ def refuse_empty(path: str | None) -> None:
     """Raise OutputError for a name that is empty, as of a variable of a script that is not set."""
     if path == "":
         raise OutputError("the name of the output is empty")
+
+
+def folder_of(path: str | None) -> str:
+    """Return the folder that tables are to be written to. Raises OutputError and UsageError where none is named."""
+    refuse_empty(path)
+    if path is None:
+        raise click.UsageError("Missing option '-o': the folder to write to.")
+    if path == "-":
+        raise OutputError("tables are written to a folder, not to standard output", "-o -", "name one: -o tables")
+    return path
 
 
 def _is_device(path: Path) -> bool:

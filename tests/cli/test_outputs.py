@@ -167,3 +167,12 @@ def test_an_output_whose_name_is_empty_is_refused(
     printed = run(shlex.join(["dcpdump", name, *words, str(capture), option, ""]))
     assert printed == (5, "", "dcpdump: error: the name of the output is empty\n")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("command", ["export", "pipeline --engine local"])
+def test_tables_are_not_for_standard_output(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = REPLICA.resolve()
+    monkeypatch.chdir(tmp_path)
+    error = "dcpdump: error: tables are written to a folder, not to standard output (-o -)\nhint: name one: -o tables\n"
+    assert run(f"dcpdump {command} {capture} -o -") == (5, "", error)
+    assert os.listdir(tmp_path) == []
