@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-import pytest
-
 from tests.test_floors import PACKAGE, imports
 
 ROOT = Path(__file__).parent.parent
@@ -67,7 +65,6 @@ def test_a_build_needs_each_library_with_types_that_the_compiler_enters() -> Non
 
 
 def test_a_source_distribution_has_all_that_its_readme_and_tests_use(tmp_path: Path) -> None:
-    pytest.importorskip("setuptools", minversion="77")
     kept = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "*.so", "build", "dist")
     source = tmp_path / "source"
     shutil.copytree(ROOT, source, ignore=kept)
