@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 from pathlib import Path
+from zipfile import ZipFile
 
 import cramjam
 import pytest
@@ -197,6 +198,14 @@ def test_a_capture_is_refused_with_the_command_that_reads_it(tmp_path: Path, kin
     hint = "hint: dcpdump read {0}\n" + (f"hint: {unpack} {{0}} | dcpdump explain\n" if unpack else "")
     assert run(f"dcpdump explain -i '{path}'") == (2, "", f"{error} ({path})\n" + hint.format(f"'{path}'"))
     assert run("dcpdump explain", data) == (2, "", f"{error}\n" + hint.format("-"))
+
+
+def test_an_archive_is_refused_which_no_command_reads(tmp_path: Path) -> None:
+    path = tmp_path / "captures.zip"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("one.pcap", CAPTURE)
+    error = f"dcpdump: error: this is a ZIP archive, not a paste ({path})\nhint: unzip -p {path} | dcpdump explain\n"
+    assert run(f"dcpdump explain -i {path}") == (2, "", error)
 
 
 def test_bytes_are_taken_for_what_the_user_says() -> None:
