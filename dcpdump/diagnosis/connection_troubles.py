@@ -146,10 +146,7 @@ def _flow(each: ConnectionState) -> Command:
 def _residue(each: ConnectionState) -> str:
     """Say what is acknowledged too much or too little; nothing where that adds up."""
     found = leak(each.window)
-    if found is None:
-        return ""
-    how = f"{found.bytes:,} B less" if found.bytes > 0 else f"{-found.bytes:,} B more"
-    return f"acknowledged {how} than was sent: {found.text or 'no kind of message explains it'}"
+    return "" if found is None else found.in_words
 
 
 def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble]:

@@ -156,8 +156,7 @@ def _sums(window: Window) -> Iterator[str]:
     """Yield sentences on sums that do not agree."""
     found = leak(window)
     if found is not None:
-        how = f"{found.bytes:,} B less" if found.bytes > 0 else f"{-found.bytes:,} B more"
-        yield f"acknowledged {how} than sent: {found.text or 'no kind of message explains it'}"
+        yield found.in_words
     elif window.overacked and window.complete:
         yield f"acknowledged {window.overacked:,} B before they were sent"
     if window.ignored:

@@ -26,6 +26,12 @@ class Leak(NamedTuple):
     frames: int = 0
     text: str = ""
 
+    @property
+    def in_words(self) -> str:
+        """Return it as a sentence about whoever acknowledges."""
+        how = "less than was sent" if self.bytes > 0 else "more than was sent by then"
+        return f"acknowledged {abs(self.bytes):,} B {how}: {self.text or 'no kind of message explains it'}"
+
 
 def leak(window: Window) -> Leak | None:
     """Return a leak; None where the counters agree.

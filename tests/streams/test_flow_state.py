@@ -222,7 +222,7 @@ def test_a_late_capture_finds_what_is_never_acknowledged() -> None:
     both = "RX mutation{seqno:SEQNO, key=aa, value=#00}\nRX seqno-advanced{by-seqno=SEQNO}\n"
     text = "".join(both.replace("SEQNO", str(n)) + acknowledged(MESSAGE) for n in range(1, 25))
     assert lines(joined(BEGUN + text))[-1] == (
-        "  conn 0 acknowledged 672 B less than sent: DCP_SEQNO_ADVANCED x 21 not acknowledged"
+        "  conn 0 acknowledged 672 B less than was sent: DCP_SEQNO_ADVANCED x 21 not acknowledged"
     )
 
 
