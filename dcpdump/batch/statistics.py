@@ -17,7 +17,8 @@ from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec import find
 from dcpdump.wire.frame import magic_of
 
-VBUCKETS = 1024
+#: What 16 bits of a header can hold: a server has 1,024, but what is sent may be anything.
+VBUCKETS = 1 << 16
 _STEPS = 4096  #: of time, at most
 _EXACT = 1000  #: values up to here are kept as they are
 _SECOND = 1_000_000_000
@@ -155,9 +156,10 @@ class Statistics:
             self.ends.setdefault(part.places[number], Amount()).add(int(frames[number]), int(sizes[number]))
 
     def _count_vbuckets(self, magic: Array, opcode: Array, word: Array, length: Array) -> None:
-        mine = STREAMED[opcode] & REQUEST[magic] & (word < VBUCKETS)
-        self.vbuckets += np.bincount(word[mine], minlength=VBUCKETS)
-        self.vbucket_bytes += np.bincount(word[mine], length[mine], VBUCKETS).astype(np.int64)
+        mine = STREAMED[opcode] & REQUEST[magic]
+        frames, sizes = np.bincount(word[mine]), np.bincount(word[mine], length[mine])
+        self.vbuckets[: len(frames)] += frames
+        self.vbucket_bytes[: len(sizes)] += sizes.astype(np.int64)
 
     def _count_latencies(self, part: Part, rows: Sequence[int]) -> None:
         found: dict[int, list[int]] = {}

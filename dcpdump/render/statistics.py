@@ -175,7 +175,7 @@ def _heat_map(found: Statistics) -> list[str]:
         counts = found.vbuckets[begin : begin + _COLUMNS].tolist()
         cells = "".join(_HEAT[-(-count * (len(_HEAT) - 1) // most)] for count in counts)
         if cells.strip():
-            rows.append(f"  {begin:>4} |{cells}|")
+            rows.append(f"  {begin:>5} |{cells}|")
     return rows
 
 

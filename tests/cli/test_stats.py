@@ -67,7 +67,18 @@ def test_what_comes_within_a_microsecond_has_no_rate(tmp_path: Path) -> None:
 
 def test_people_see_a_map_of_the_vbuckets() -> None:
     printed = run("dcpdump stats samples/takeover.pcap -q").out
-    assert "vbuckets: 1 with traffic, at most 5 frames\n    64 |" + " " * 13 + "█" in printed
+    assert "vbuckets: 1 with traffic, at most 5 frames\n     64 |" + " " * 13 + "█" in printed
+
+
+def test_vbuckets_are_counted_up_to_the_last_of_16_bits(tmp_path: Path) -> None:
+    streams = "".join(f"STREAM vb={vb}\nRX snapshot-marker{{start=0, end=1, flags=1}}\n" for vb in (1023, 1024, 65535))
+    path = tmp_path / "vbuckets.pcap"
+    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in packets(said(PLAIN + streams))]))
+    counts = {"frames": 1, "bytes": 44}
+    found = [row for row in counted(str(path))["vbucket"] if row["vbucket"] > 1000]
+    assert found == [{"vbucket": vb, **counts} for vb in (1023, 1024, 65535)]
+    rows = [line for line in run(f"dcpdump stats {path} -q").out.splitlines() if line.endswith("|")]
+    assert [row.partition("|")[0] for row in rows][-3:] == ["    960 ", "   1024 ", "  65472 "]
 
 
 def test_a_capture_without_frames_counts_nothing() -> None:
