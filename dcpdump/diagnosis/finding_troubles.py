@@ -59,7 +59,7 @@ def _spread(group: list[tuple[Finding, int]], connections: tuple[int, ...]) -> s
     """Say over how many vbuckets or connections findings spread, where those are several."""
     if len(connections) > 1:
         return f" on {counted(len(connections), 'connection')}"
-    places = {finding.vbucket for finding, _ in group}
+    places = {finding.vbucket for finding, _ in group} - {None}
     return f" in {counted(len(places), 'vbucket')}" if len(places) > 1 else ""
 
 
