@@ -26,7 +26,8 @@ from dcpdump.streams.opcode_kinds import (
 if TYPE_CHECKING:
     from dcpdump.streams.request import Request
 
-#: Requests without an answer are forgotten, oldest first, beyond this many.
+#: Requests without an answer are forgotten, oldest first, beyond this many. Not stream requests: the ledger keeps the
+#: streams that they begin, and must not take the answers for those of others.
 MOST = 4096
 #: Frames of a connection in which its two directions may be captured out of order.
 SLACK = 64
@@ -52,6 +53,8 @@ class Exchanges:
 
     closely: bool  #: answers for which no request came are kept, until they are taken
     count: int = 0  #: requests that wait
+    forgotten: set[Kind] = field(default_factory=set)  #: of these an answer may be to a request that was forgotten
+    fresh: set[Place] = field(default_factory=set)  #: requests were taken since bytes were lost last
     answered: dict[Kind, int] = field(default_factory=dict)  #: the number of the latest request that was answered
     unclaimed: dict[Kind, int] = field(default_factory=dict)  #: answers for which no request came, so far
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
@@ -87,9 +90,10 @@ class Exchanges:
                 self.unclaimed[kind] -= 1
                 self.unpaired.discard(request.opaque)
                 return early.answer
-        if self.count >= MOST:
+        if self.count >= MOST and request.opcode != STREAM_REQ:
             self._forget_oldest()
             before = self.by_place.get(place)
+        self.fresh.add(place)
         if before:
             before.append(waiting)
         else:
@@ -119,6 +123,7 @@ class Exchanges:
         queue = self.by_place.get(place)
         if not queue:
             self._expire(frames)
+            late = late or kind in self.forgotten
             self.earlier.append(Early(answer if answer.opcode in _TEACH else place_of(answer), frames, late))
             self.unclaimed[kind] = self.unclaimed.get(kind, 0) + 1
             if answer.opcode == STREAM_REQ and len(self.unpaired) < MOST:
@@ -126,18 +131,17 @@ class Exchanges:
             return None
         if answer.opcode == STAT and answer.value_at > answer.key_at:
             return queue[0]
-        waiting = queue.pop(0)
-        if not queue:
-            del self.by_place[place]
-        self._remove(waiting.frame)
+        waiting = queue[0]
+        self._drop(waiting)
         self.answered[kind] = max(self.answered.get(kind, 0), waiting.frame.number)
         return waiting
 
     def give_up(self, request: "Request") -> None:
         """Take it that the answer to a stream request was lost, if it is the oldest of its opaque."""
-        for queue in self.by_place.values():
-            if queue[0].request is request:
-                self._forget(queue[0])
+        for direction in (0, 1):
+            queue = self.by_place.get((direction, STREAM_REQ, request.opaque))
+            if queue and queue[0].request is request:
+                self._drop(queue[0])
                 return
 
     def early(self, direction: int, opcode: int, opaque: int) -> Early | None:
@@ -181,16 +185,18 @@ class Exchanges:
         self.earlier.clear()
         self.unasked.clear()
         self.noops.clear()
-        for queue in list(self.by_place.values()):
+        for place in list(self.fresh):  # of the others there is one each, and it is doubtful since the loss before
+            queue = self.by_place[place]
             if len(queue) > 1:
                 self._forget_all(list(queue))
             else:
                 queue[0].doubtful = True
+        self.fresh.clear()
 
     def _forget_all(self, forgotten: list[UnansweredRequest]) -> None:
         for waiting in forgotten:
             _forgo(waiting)
-            self._forget(waiting)
+            self._drop(waiting)
 
     def _expire(self, frames: int) -> None:
         while self.earlier and frames - self.earlier[0].frames >= SLACK:
@@ -200,21 +206,24 @@ class Exchanges:
                 del self.unasked[:-MOST]
 
     def _forget_oldest(self) -> None:
-        oldest = min((next(iter(self.by_kind[kind].values())) for kind in self.kinds()), key=_number)
-        self._forget(oldest)
+        others = [kind for kind in self.kinds() if kind[1] != STREAM_REQ]
+        if sum(len(self.by_kind[kind]) for kind in others) < MOST:
+            return
+        oldest = min((next(iter(self.by_kind[kind].values())) for kind in others), key=_number)
+        self.forgotten.add((oldest.frame.direction, oldest.frame.opcode))
+        self._drop(oldest)
 
-    def _forget(self, waiting: UnansweredRequest) -> None:
+    def _drop(self, waiting: UnansweredRequest) -> None:
         frame = waiting.frame
-        queue = self.by_place[frame.direction, frame.opcode, frame.opaque]
+        place = frame.direction, frame.opcode, frame.opaque
+        queue = self.by_place[place]
         queue.pop(0)  # those of one opaque are forgotten from the oldest on
         if not queue:
-            del self.by_place[frame.direction, frame.opcode, frame.opaque]
-        self._remove(frame)
-
-    def _remove(self, request: FrameEvent) -> None:
-        del self.by_kind[request.direction, request.opcode][request.number]
-        if request.opcode == NOOP:
-            self.noops.get(request.direction, {}).pop(request.number, None)
+            del self.by_place[place]
+            self.fresh.discard(place)
+        del self.by_kind[frame.direction, frame.opcode][frame.number]
+        if frame.opcode == NOOP:
+            self.noops.get(frame.direction, {}).pop(frame.number, None)
         self.count -= 1
 
 
