@@ -16,6 +16,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import times
 
 _NAMED = 3
+_LISTED = 40  #: ranges of connections in a command, at most
 
 
 def unjudged(evidence: Evidence) -> Iterator[Unjudged]:
@@ -64,7 +65,9 @@ def _of(
     if len(found) > _NAMED:
         named += f" and {len(found) - _NAMED:,} more"
     numbers = tuple(each.number for each in found)
-    where = ("--connection", ",".join(map(str, numbers))) if len(numbers) < len(evidence.connections) else ()
+    ranges = [text for text, _ in words.ranges(numbers)]
+    few = len(numbers) < len(evidence.connections) and len(ranges) <= _LISTED
+    where = ("--connection", ",".join(ranges)) if few else ()
     return Unjudged(code, f"{named}: {text}", len(found), numbers, Command(command, where))
 
 

@@ -74,6 +74,12 @@ def test_a_finding_about_the_connection_is_in_no_vbucket(path: Path) -> None:
     assert row["text"] == "NOOPs are missing (DCP513, twice)"
 
 
+def test_the_command_for_many_connections_that_were_not_judged_is_short(path: Path) -> None:
+    half = "".join(f"CONNECT 10.0.0.9:{50_100 + at} 10.0.0.1:11210\nTX open{{flags=1, key=x}}\n" for at in range(60))
+    (row,) = rows(connections(1, "") + half, path, "unjudged")
+    assert (row["count"], row["command"]) == (60, f"dcpdump conns {path} --connection 1-60")
+
+
 def test_of_equal_troubles_the_larger_comes_first(path: Path) -> None:
     text = connections(2, "") + "ON 0\nSTREAM vb=1\n" + LIVE + ENDED
     text += "ON 1\n" + streams(range(2, 5), LIVE + ENDED) + DAY
