@@ -26,9 +26,10 @@ from dcpdump.streams.opcode_kinds import (
 if TYPE_CHECKING:
     from dcpdump.streams.request import Request
 
-#: Requests without an answer are forgotten, oldest first, beyond this many. Not stream requests: the ledger keeps the
-#: streams that they begin, and must not take the answers for those of others.
+#: Requests without an answer are forgotten, oldest first, beyond this many.
 MOST = 4096
+#: And so many for streams, of which a client may ask for as many as there are vbuckets, for each of its stream ids.
+MOST_STREAMS = 16_384
 #: Frames of a connection in which its two directions may be captured out of order.
 SLACK = 64
 _NEAR_NS = 1_000_000_000
@@ -90,8 +91,8 @@ class Exchanges:
                 self.unclaimed[kind] -= 1
                 self.unpaired.discard(request.opaque)
                 return early.answer
-        if self.count >= MOST and request.opcode != STREAM_REQ:
-            self._forget_oldest()
+        if self.count >= MOST:
+            self._forget_beyond(MOST_STREAMS if request.opcode == STREAM_REQ else MOST, request.opcode)
             before = self.by_place.get(place)
         self.fresh.add(place)
         if before:
@@ -205,11 +206,13 @@ class Exchanges:
                 self.unasked.append(place_of(expired.answer))
                 del self.unasked[:-MOST]
 
-    def _forget_oldest(self) -> None:
-        others = [kind for kind in self.kinds() if kind[1] != STREAM_REQ]
-        if sum(len(self.by_kind[kind]) for kind in others) < MOST:
+    def _forget_beyond(self, most: int, opcode: int) -> None:
+        """Forget the oldest request, for streams or else of other opcodes as this one is, where so many wait."""
+        alike = [kind for kind in self.kinds() if (kind[1] == STREAM_REQ) == (opcode == STREAM_REQ)]
+        if sum(len(self.by_kind[kind]) for kind in alike) < most:
             return
-        oldest = min((next(iter(self.by_kind[kind].values())) for kind in others), key=_number)
+        oldest = min((next(iter(self.by_kind[kind].values())) for kind in alike), key=_number)
+        _forgo(oldest)
         self.forgotten.add((oldest.frame.direction, oldest.frame.opcode))
         self._drop(oldest)
 
