@@ -107,16 +107,17 @@ def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream
     The requests were captured before the answers to those before them.
     """
     stream, request = waiting.stream, waiting.request
-    if stream is None or request not in stream.requests[:-1]:
+    at = 0 if stream is None else next((at for at, each in enumerate(stream.requests, 1) if each is request), 0)
+    if stream is None or request is None or not 0 < at < len(stream.requests):
         return None
-    at = stream.requests.index(request) + 1
     later = Stream(connection, stream.vbucket, stream.stream_id, number=stream.number + 1)
     later.requests, stream.requests = stream.requests[at:], stream.requests[:at]
     later.losses, later.other_losses, later.holes = stream.losses, stream.other_losses, stream.holes
     later.lost_before, later.first_ns, later.opaque = stream.lost_before, stream.last_ns, later.requests[-1].opaque
     stream.opaque, stream.rival = request.opaque, later
+    moved = set(map(id, later.requests))
     for each in connection.asked_for(STREAM_REQ):
-        if each.request in later.requests:
+        if each.request is not None and id(each.request) in moved:
             each.stream = later
             each.request.still_open = stream
     return later
