@@ -7,10 +7,10 @@ others to the same server whose bucket was not captured either.
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
-from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from dcpdump.spec.opcodes import GET_ALL_VB_SEQNOS
@@ -38,11 +38,6 @@ class Log(NamedTuple):
     entries: tuple[Entry, ...]
     ts_ns: int | None = None
 
-    @property
-    def when(self) -> Moment:
-        """Return when it was captured."""
-        return moment(self.ts_ns, self.frame)
-
 
 class High(NamedTuple):
     """A high seqno of a vbucket that the server reported."""
@@ -50,11 +45,6 @@ class High(NamedTuple):
     frame: int
     seqno: int
     ts_ns: int | None = None
-
-    @property
-    def when(self) -> Moment:
-        """Return when it was captured."""
-        return moment(self.ts_ns, self.frame)
 
 
 class Purge(NamedTuple):
@@ -65,14 +55,8 @@ class Purge(NamedTuple):
     ts_ns: int | None = None
     granted: Moment | None = None
 
-    @property
-    def when(self) -> Moment:
-        """Return when it was captured."""
-        return moment(self.ts_ns, self.frame)
-
 
 Fact = TypeVar("Fact", Log, High, Purge)
-_WHEN = attrgetter("when")
 
 
 @dataclass(slots=True)
@@ -97,7 +81,7 @@ class Logs:
     """Learn from frames as they come; ``close`` before you ask."""
 
     def __init__(self) -> None:
-        self._by_connection: dict[ConnectionState, _Facts] = {}
+        self._by_connection: defaultdict[ConnectionState, _Facts] = defaultdict(_Facts)
         self._members: dict[ConnectionState, list[_Facts]] = {}  #: of the place of a connection
         self._merged: dict[int, _Facts] = {}  #: by identity of a list of members
 
@@ -111,7 +95,7 @@ class Logs:
         torn = not frame.whole
         entries = () if torn or frame.record is None else tuple(starmap(Entry, failover_log(frame.record.frame)))
         if entries or (torn and not frame.word):
-            kept = self._facts(connection).logs.setdefault(vbucket, [])
+            kept = self._by_connection[connection].logs.setdefault(vbucket, [])
             _keep(kept, Log(frame.number, entries, frame.ts_ns))
 
     def learn_highs(self, connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
@@ -121,7 +105,7 @@ class Logs:
             return
         if waiting is not None and waiting.value:  # of one collection only
             return
-        highs = self._facts(connection).highs
+        highs = self._by_connection[connection].highs
         vbucket, current = record.frame.get("observed_vbucket"), record.frame.get("current_seqno")
         if vbucket is not None and current is not None:
             _keep(highs.setdefault(vbucket, []), High(frame.number, current, frame.ts_ns))
@@ -139,7 +123,7 @@ class Logs:
         if seqno:
             granted = stream.granted_frame
             when = None if granted is None else moment(stream.granted_ns, granted)
-            kept = self._facts(stream.connection).purges.setdefault(stream.vbucket, [])
+            kept = self._by_connection[stream.connection].purges.setdefault(stream.vbucket, [])
             _keep(kept, Purge(frame.number, seqno, frame.ts_ns, when))
 
     def close(self, connections: Iterable[ConnectionState]) -> None:
@@ -168,7 +152,7 @@ class Logs:
     def around(self, connection: ConnectionState, vbucket: int, when: Moment) -> tuple[Log | None, Log | None]:
         """Return the newest failover log up to a moment, and the first that was captured after it."""
         known = self.logs(connection, vbucket)
-        at = bisect_right(known, when, key=_WHEN)
+        at = bisect_right(known, when, key=_when)
         return known[at - 1] if at else None, known[at] if at < len(known) else None
 
     def high(self, connection: ConnectionState, vbucket: int) -> High | None:
@@ -179,10 +163,10 @@ class Logs:
     def reached(self, connection: ConnectionState, vbucket: int, when: Moment, uuid: int) -> int:
         """Return the seqno that a vbucket had surely reached at a moment, on the branch of the newest uuid."""
         highs = self._of(connection).highs.get(vbucket, ())
-        at = bisect_right(highs, when, key=_WHEN)
+        at = bisect_right(highs, when, key=_when)
         if not at:
             return 0
-        log, _ = self.around(connection, vbucket, highs[at - 1].when)
+        log, _ = self.around(connection, vbucket, _when(highs[at - 1]))
         return highs[at - 1].seqno if log is not None and log.entries and log.entries[0].uuid == uuid else 0
 
     def purged(self, connection: ConnectionState, vbucket: int, asked: Moment, answered: Moment) -> "Purged":
@@ -192,19 +176,13 @@ class Logs:
         brought is at least that; the backfill of an earlier stream may have opened its file before.
         """
         known = self._of(connection).purges.get(vbucket, ())
-        at = bisect_right(known, asked, key=_WHEN)
+        at = bisect_right(known, asked, key=_when)
         least = known[at - 1] if at else None
         later = (known[place] for place in range(at, len(known)))
         most = next((each for each in later if each.granted is not None and each.granted > answered), None)
         if least is not None and most is not None and least.seqno > most.seqno:
             return Purged(None, None)  # it fell: the vbucket was made anew in between
         return Purged(least, most)
-
-    def _facts(self, connection: ConnectionState) -> _Facts:
-        facts = self._by_connection.get(connection)
-        if facts is None:
-            facts = self._by_connection[connection] = _Facts()
-        return facts
 
     def _of(self, connection: ConnectionState) -> _Facts:
         members = self._members.get(connection, [])
@@ -236,15 +214,19 @@ def _keep(kept: list[Fact], fact: Fact) -> None:
             del kept[0]
 
 
+def _when(fact: Log | High | Purge) -> Moment:
+    return moment(fact.ts_ns, fact.frame)
+
+
 def _says(fact: Log | High | Purge) -> object:
     return fact.entries if isinstance(fact, Log) else fact.seqno
 
 
 def _merged(several: Sequence[dict[int, list[Fact]]]) -> dict[int, list[Fact]]:
-    together: dict[int, list[Fact]] = {}
+    together: defaultdict[int, list[Fact]] = defaultdict(list)
     for facts in several:
         for vbucket, kept in facts.items():
-            together.setdefault(vbucket, []).extend(kept)
+            together[vbucket] += kept
     for kept in together.values():
-        kept.sort(key=_WHEN)
+        kept.sort(key=_when)
     return together
