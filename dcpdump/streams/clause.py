@@ -57,15 +57,11 @@ class AskedStream(NamedTuple):
 
 def asked(request: Request) -> AskedStream | None:
     """Return the numbers of a request; None where one was not captured."""
-    start, uuid, low, high = (
-        request.start_seqno,
-        request.vbucket_uuid,
-        request.snap_start_seqno,
-        request.snap_end_seqno,
-    )
+    start, uuid = request.start_seqno, request.vbucket_uuid
+    low, high = request.snap_start_seqno, request.snap_end_seqno
     if start is None or uuid is None or low is None or high is None:
         return None
-    flags = request.flags or 0
+    flags = request.bits
     if start == low:
         high = start
     elif start == high:
@@ -142,5 +138,4 @@ def overdue(request: Request, log: Sequence[Entry], purge_seqno: int | None = No
 
 def _in_range(request: Request) -> bool:
     """Return whether a request's start is in its snapshot; one that is not is refused before anything is compared."""
-    low, start, high = request.snap_start_seqno or 0, request.start_seqno or 0, request.snap_end_seqno or 0
-    return low <= start <= high or bool((request.flags or 0) & FROM_LATEST)
+    return request.snap_start <= request.start <= (request.snap_end_seqno or 0) or bool(request.bits & FROM_LATEST)

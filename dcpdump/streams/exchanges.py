@@ -78,7 +78,6 @@ class Exchanges:
         if before and (late or before[0].doubtful):
             same = all((each.frame.word, each.key) == (request.word, waiting.key) for each in before)
             self._forget_all(list(before))
-            before = None
             if not same:
                 _forgo(waiting)
                 return None
@@ -93,16 +92,9 @@ class Exchanges:
                 return early.answer
         if self.count >= MOST:
             self._forget_beyond(MOST_STREAMS if request.opcode == STREAM_REQ else MOST, request.opcode)
-            before = self.by_place.get(place)
         self.fresh.add(place)
-        if before:
-            before.append(waiting)
-        else:
-            self.by_place[place] = [waiting]
-        alike = self.by_kind.get(kind)
-        if alike is None:
-            alike = self.by_kind[kind] = {}
-        alike[request.number] = waiting
+        self.by_place.setdefault(place, []).append(waiting)
+        self.by_kind.setdefault(kind, {})[request.number] = waiting
         if request.opcode == NOOP and not waiting.doubtful:
             self.noops.setdefault(request.direction, {})[request.number] = waiting
         self.count += 1
@@ -211,7 +203,7 @@ class Exchanges:
         alike = [kind for kind in self.kinds() if (kind[1] == STREAM_REQ) == (opcode == STREAM_REQ)]
         if sum(len(self.by_kind[kind]) for kind in alike) < most:
             return
-        oldest = min((next(iter(self.by_kind[kind].values())) for kind in alike), key=_number)
+        oldest = min((next(iter(self.by_kind[kind].values())) for kind in alike), key=lambda each: each.frame.number)
         _forgo(oldest)
         self.forgotten.add((oldest.frame.direction, oldest.frame.opcode))
         self._drop(oldest)
@@ -234,10 +226,6 @@ def _forgo(waiting: UnansweredRequest) -> None:
     """Note that the answer to a request cannot be distinguished from others."""
     if waiting.request is not None:
         waiting.request.ambiguous = True
-
-
-def _number(waiting: UnansweredRequest) -> int:
-    return waiting.frame.number
 
 
 def _belongs(early: Early, request: FrameEvent, *, late: bool) -> bool:

@@ -40,9 +40,6 @@ def filter_fault(document: Any) -> FilterFault | None:
         return FilterFault.NO_ID
     if "scope" in document and "collections" in document:
         return FilterFault.BOTH
-    strings = [document.get("scope", ""), document.get("purge_seqno", ""), *_list(collections)]
+    names = collections if isinstance(collections, list) else [None]
+    strings = [document.get("scope", ""), document.get("purge_seqno", ""), *names]
     return None if all(isinstance(each, str) for each in strings) else FilterFault.TYPE
-
-
-def _list(collections: Any) -> list[Any]:
-    return collections if isinstance(collections, list) else [None]

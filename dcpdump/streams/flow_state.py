@@ -5,7 +5,6 @@ what the producer did before: where it waited for acknowledgements, again and ag
 bytes, that number is what the window holds. Nothing is inferred from silence alone.
 """
 
-from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -112,7 +111,7 @@ def _inferred(window: Window, now_ns: int | None) -> Standing:
     silent = between(window.last_sent_ns, now_ns) or 0
     if window.sent - window.acked < least:
         return Standing(FlowState.OPEN, FlowEvidence.INFERRED)
-    if silent <= _PROMPT * _longest(waits):
+    if silent <= _PROMPT * max(mark.resumed_ns or 0 for mark in waits):
         return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     return Standing(FlowState.BLOCKED, FlowEvidence.INFERRED, window.last_sent_ns)
 
@@ -126,11 +125,6 @@ def _waited(mark: Mark) -> bool:
 def _before(mark: Mark) -> int:
     """Return what was outstanding before an acknowledgement."""
     return mark.outstanding + mark.acked
-
-
-def _longest(waits: Sequence[Mark]) -> int:
-    """Return how long it took the producer to continue, at most."""
-    return max(mark.resumed_ns or 0 for mark in waits)
 
 
 def _message(window: Window) -> int:

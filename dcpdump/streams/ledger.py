@@ -27,7 +27,7 @@ from dcpdump.streams.opcode_kinds import (
     WANTED,
 )
 from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES
-from dcpdump.streams.requests import asked, closing, doubt
+from dcpdump.streams.requests import asked, doubt
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive
 from dcpdump.streams.state import ConnectionState, replaced
@@ -338,7 +338,7 @@ class Ledger:
             connection.replicates |= opcode == SEQNO_ACK
             known = connection.current.get(frame.word << 16 | frame.stream_id)
             if known is not None and opcode == CLOSE_STREAM:
-                closing(known, frame)
+                known.close_asked = True
             elif known is not None and opcode == SEQNO_ACK and frame.fields and frame.fields[0] is not None:
                 known.acknowledge(frame.fields[0])
             else:

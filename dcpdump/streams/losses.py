@@ -40,7 +40,8 @@ class Losses:
         if not any(each.lossy for each in every):
             return  # where nothing was lost, what begins late was merely silent before
         for connection in every:
-            torn = max(connection.last_loss_ns, _beginning(connection))
+            begins_ns = connection.first_ns or 0 if connection.starts_late else 0
+            torn = max(connection.last_loss_ns, begins_ns)
             for owner in _owners(connection) if torn else ():
                 self._by_owner.setdefault(owner, []).append((torn, connection))
         for each in self._by_owner.values():
@@ -68,11 +69,6 @@ class Losses:
             for _, mate in islice(torn, at, at + _FURTHER):
                 if mate is not connection and (same(connection, mate) or hosts(connection) == hosts(mate)):
                     yield mate
-
-
-def _beginning(connection: ConnectionState) -> int:
-    """Return when a connection was first captured of which the beginning was not; 0 where it was."""
-    return (connection.first_ns or 0) if connection.starts_late else 0
 
 
 def _owners(connection: ConnectionState) -> list[str]:

@@ -8,12 +8,10 @@ from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Holds
 from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, HELLO, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.consumer import Identity
-from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.prepares import NO_PREPARES
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import Stream
 
 
 def hide(ledger: Ledger, redactor: Redactor) -> None:
@@ -25,7 +23,8 @@ def hide(ledger: Ledger, redactor: Redactor) -> None:
         for stream in connection.streams:
             for request in stream.requests:
                 hide_request(request, redactor)
-            _forget_keys(stream)
+            stream.forget_keys()  # they are compared only while frames come
+            stream.prepares = NO_PREPARES
 
 
 def _key(redactor: Redactor, opcode: int, text: str | None) -> str | None:
@@ -52,7 +51,8 @@ def _hide(connection: ConnectionState, redactor: Redactor) -> None:
     connection.collection_names = redactor.settled_names(connection.collection_names)
     for queue in connection.exchanges.by_place.values():
         for waiting in queue:
-            _hide_waiting(waiting, redactor)
+            asked = find(waiting.frame.opcode)
+            waiting.key, waiting.value = redactor.key(asked, waiting.key), redactor.value(asked, waiting.value)
     connection.exchanges.earlier.clear()  # whole answers, which wait for requests
     connection.src, connection.dst = (redactor.endpoint(end) for end in (connection.src, connection.dst))
 
@@ -74,18 +74,6 @@ def _hidden_identity(identity: Identity, redactor: Redactor) -> Identity:
         hidden(identity.numberless),
         all_hidden(identity.numbers),
     )
-
-
-def _hide_waiting(waiting: UnansweredRequest, redactor: Redactor) -> None:
-    """Hash what a request asks for that was not answered."""
-    message = find(waiting.frame.opcode)
-    waiting.key, waiting.value = redactor.key(message, waiting.key), redactor.value(message, waiting.value)
-
-
-def _forget_keys(stream: Stream) -> None:
-    """Forget keys of documents, which are compared only while frames come."""
-    stream.forget_keys()
-    stream.prepares = NO_PREPARES
 
 
 def hide_request(request: Request, redactor: Redactor) -> None:

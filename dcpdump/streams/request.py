@@ -9,16 +9,8 @@ if TYPE_CHECKING:
     from dcpdump.streams.stream import Stream
 
 SUCCESS, ROLLBACK = 0x00, 0x23
-TAKEOVER, DISK_ONLY, TO_LATEST, ACTIVE_ONLY, STRICT_UUID, FROM_LATEST, IGNORE_PURGED, CACHE_TRANSFER = (
-    0x01,
-    0x02,
-    0x04,
-    0x10,
-    0x20,
-    0x40,
-    0x80,
-    0x100,
-)
+TAKEOVER, DISK_ONLY, TO_LATEST, ACTIVE_ONLY = 0x01, 0x02, 0x04, 0x10  #: of a request's flags
+STRICT_UUID, FROM_LATEST, IGNORE_PURGED, CACHE_TRANSFER = 0x20, 0x40, 0x80, 0x100
 MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20  #: of a marker's type
 OK, CLOSED, FILTER_EMPTY = 0, 1, 7  #: of STREAM_END's status
 ACTIVE, PENDING = 1, 3  #: states of a vbucket

@@ -174,13 +174,8 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
         connection.early_acks = [each for each in connection.early_acks if each.opaque != frame.opaque]
 
 
-def closing(stream: Stream, frame: FrameEvent) -> None:
-    """Take it that the consumer asks to close a stream."""
-    stream.close_asked = True
-
-
 def closed(stream: Stream, frame: FrameEvent) -> None:
-    """Take the answer to that."""
+    """Take the answer to a CLOSE_STREAM."""
     stream.close_asked = False
     if frame.word == SUCCESS and not stream.closed:
         stream.closed = True

@@ -54,7 +54,7 @@ def waiting_for(frame: FrameEvent, connection: ConnectionState) -> UnansweredReq
     if frame.opcode in _KEYED:
         waiting.key = _key(frame) or ""
     if frame.opcode == CONTROL:
-        waiting.value = _text(frame.value)
+        waiting.value = safe(frame.value)
     elif frame.opcode == ALL_SEQNOS and frame.get("collection_id") is not None:
         waiting.value = "one collection"
     return waiting
@@ -99,7 +99,7 @@ def _open(connection: ConnectionState, frame: FrameEvent) -> None:
 
 
 def _control(connection: ConnectionState, frame: FrameEvent) -> None:
-    key, value = _key(frame), _text(frame.value)
+    key, value = _key(frame), safe(frame.value)
     if key is None:
         return
     if key in connection.controls or len(connection.controls) < _CONTROLS:
@@ -239,8 +239,4 @@ def _features(frame: FrameEvent) -> frozenset[int] | None:
 
 def _key(frame: FrameEvent) -> str | None:
     """Return the key of a frame as text; None where bytes of the frame were lost, and maybe of the key."""
-    return _text(frame.key) if frame.whole else None
-
-
-def _text(data: bytes) -> str:
-    return safe(data)
+    return safe(frame.key) if frame.whole else None

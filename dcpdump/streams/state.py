@@ -14,11 +14,7 @@ from dcpdump.streams.facts import Control, Noops, SetupRefusal, Snapshot, Unansw
 from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
-from dcpdump.streams.request import (
-    PRODUCER,
-    SUCCESS,
-    Request,
-)
+from dcpdump.streams.request import PRODUCER, SUCCESS, Request
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
