@@ -22,7 +22,7 @@ from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, TroubleSeverity
 from dcpdump.render import diagnosis as rows
-from dcpdump.streams.verdict import IDLE_NS, Judge
+from dcpdump.streams.verdict import Judge
 
 #: Options that choose, and are chosen by again in the commands that show more.
 _CARRIED = ("connection", "host", "port", "vbucket", "stream_id", "since", "until", "tz", "redact_level")
@@ -76,9 +76,9 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     return code.FINDINGS if status in (code.DONE, code.DAMAGED) and _fails(found, fail_on) else status
 
 
-def evidence_of(consumer: Checking, idle_ns: int = IDLE_NS) -> Evidence:
+def evidence_of(consumer: Checking) -> Evidence:
     """Return what a reading that is over has to say."""
-    judge = Judge(consumer.ledger, idle_ns)
+    judge = Judge(consumer.ledger)
     return Evidence(
         consumer.ledger,
         [(stream, judge.verdict(stream)) for stream in consumer.streams],

@@ -15,8 +15,6 @@ from dcpdump.streams.wording import clock, span
 
 #: A connection that was blocked for less of its time was not slowed down by it.
 _PERMILLE = 5
-#: Of connections with one trouble, so many are named.
-_NAMED = 3
 _LISTED = 40  #: in a command
 _REASONS = {
     "lost-by-capture": "the receiver acknowledged them: the capture lost them, not the network",
@@ -33,7 +31,7 @@ def together(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
     for trouble in troubles:
         alike.setdefault((trouble.code, trouble.cause), []).append(trouble)
     for group in alike.values():
-        if len(group) <= _NAMED:
+        if len(group) <= words.NAMED:
             yield from group
             continue
         worst = min(group, key=lambda trouble: trouble.rank)
@@ -46,7 +44,7 @@ def together(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
             count=len(numbers),
             connections=numbers,
             streams=tuple(stream for trouble in group for stream in trouble.streams),
-            frames=tuple(frame for trouble in group for frame in trouble.frames)[:_NAMED],
+            frames=tuple(frame for trouble in group for frame in trouble.frames)[: words.NAMED],
         )
 
 
@@ -206,9 +204,6 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
     total = sum(sum(each.lost_bytes) for each in torn)
     places = sum(sum(each.losses) for each in torn)
     worst = sorted(torn, key=lambda each: -sum(each.lost_bytes))
-    named = ", ".join(words.who(each, several) for each in worst[:_NAMED])
-    if len(worst) > _NAMED:
-        named += f" and {len(worst) - _NAMED:,} more"
     reasons = [reason for reason, count in evidence.counters.hole_bytes.items() if count]
     why = "; or ".join(_REASONS[reason] for reason in reasons if reason in _REASONS)
     skipped = evidence.tally.skipped_bytes
@@ -216,13 +211,13 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
     detail = "; ".join(filter(None, (why, also, "verdicts reach only as far as what was captured")))
     return Trouble(
         TroubleCode.LOST,
-        f"{counted(total, 'byte')} of {named} {'is' if total == 1 else 'are'} not in the capture "
+        f"{counted(total, 'byte')} of {words.named(worst, several)} {'is' if total == 1 else 'are'} not in the capture "
         f"({counted(places, 'gap')})",
         Command("conns", ("--connection", ",".join(str(each.number) for each in worst[:_LISTED]))),
         detail,
         "bytes-lost",
         places,
         tuple(each.number for each in worst),
-        frames=tuple(each.lost_frame for each in worst if each.lost_frame)[:_NAMED],
+        frames=tuple(each.lost_frame for each in worst if each.lost_frame)[: words.NAMED],
         ts_ns=min((ns for each in torn for ns in each.lost_ns if ns is not None), default=None),
     )

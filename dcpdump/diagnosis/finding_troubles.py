@@ -41,11 +41,12 @@ def _trouble(code: TroubleCode, rule: str, group: list[tuple[Finding, int]]) -> 
     count = sum(1 + more for _, more in group)
     connections = tuple(sorted({finding.connection for finding, _ in group}))
     often = "" if count == 1 else f", {times(count)}" + _spread(group, connections)
+    chosen = ("--connection", str(connections[0])) if len(connections) == 1 else ()
     where = f"c{first.connection}" + (f" vb {first.vbucket}" if first.vbucket is not None else "")
     return Trouble(
         code,
         f"{first.rule.title} ({rule}{often})",
-        Command("check", (*_narrowed(connections), "--select", rule)),
+        Command("check", (*chosen, "--select", rule)),
         f"{'' if count == 1 else 'first in '}frame {first.frame}, {where}: {first.message}",
         rule,
         count,
@@ -61,7 +62,3 @@ def _spread(group: list[tuple[Finding, int]], connections: tuple[int, ...]) -> s
         return f" on {counted(len(connections), 'connection')}"
     places = {finding.vbucket for finding, _ in group} - {None}
     return f" in {counted(len(places), 'vbucket')}" if len(places) > 1 else ""
-
-
-def _narrowed(connections: tuple[int, ...]) -> tuple[str, ...]:
-    return ("--connection", str(connections[0])) if len(connections) == 1 else ()

@@ -15,7 +15,6 @@ from dcpdump.streams.flow_state import FlowState, standing, why_unknown
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import times
 
-_NAMED = 3
 _LISTED = 40  #: ranges of connections in a command, at most
 
 
@@ -26,14 +25,20 @@ def unjudged(evidence: Evidence) -> Iterator[Unjudged]:
     yield from _streams(evidence)
     yield from _rules(evidence)
     yield from _encrypted(evidence)
-    yield from _not_opened(evidence)
+    for server, attempts in words.by_server(evidence.unanswered).items():
+        yield Unjudged(UnjudgedCode.SYN, words.not_opened(server, attempts), len(attempts))
 
 
 def _connections(evidence: Evidence) -> Iterator[Unjudged]:
     dcp = evidence.dcp
     half = [each for each in dcp if not all(each.frames)]
     late = [each for each in dcp if each.starts_late and all(each.frames)]
-    flow = [each for each in dcp if all(each.frames) and _flow_unknown(evidence, each)]
+    # The producer may be blocked while no frame shows it.
+    flow = [
+        each
+        for each in dcp
+        if all(each.frames) and each.window.wire and standing(each, evidence.now_ns).state is FlowState.UNKNOWN
+    ]
     if half:
         yield _of(
             UnjudgedCode.ONE_DIRECTION,
@@ -52,18 +57,10 @@ def _connections(evidence: Evidence) -> Iterator[Unjudged]:
         yield _of(UnjudgedCode.FLOW, flow, f"flow control: {why_unknown(flow[0])}", evidence, "flow")
 
 
-def _flow_unknown(evidence: Evidence, each: ConnectionState) -> bool:
-    """Return whether the producer may be blocked while no frame shows it."""
-    return bool(each.window.wire) and standing(each, evidence.now_ns).state is FlowState.UNKNOWN
-
-
 def _of(
     code: UnjudgedCode, found: list[ConnectionState], text: str, evidence: Evidence, command: str = "conns"
 ) -> Unjudged:
-    several = len(evidence.dcp) > 1
-    named = ", ".join(words.who(each, several) for each in found[:_NAMED])
-    if len(found) > _NAMED:
-        named += f" and {len(found) - _NAMED:,} more"
+    named = words.named(found, len(evidence.dcp) > 1)
     numbers = tuple(each.number for each in found)
     ranges = [text for text, _ in words.ranges(numbers)]
     few = len(numbers) < len(evidence.connections) and len(ranges) <= _LISTED
@@ -108,8 +105,8 @@ def _rules(evidence: Evidence) -> Iterator[Unjudged]:
 
 def _rule_names(rules: list[str]) -> str:
     """Name rules, the first few."""
-    named = ", ".join(rules[:_NAMED])
-    more = f" and {len(rules) - _NAMED} more" if len(rules) > _NAMED else ""
+    named = ", ".join(rules[: words.NAMED])
+    more = f" and {len(rules) - words.NAMED} more" if len(rules) > words.NAMED else ""
     return f"rule{'s' * (len(rules) > 1)} {named}{more}"
 
 
@@ -122,8 +119,3 @@ def _encrypted(evidence: Evidence) -> Iterator[Unjudged]:
                 "nothing in there was read",
                 count,
             )
-
-
-def _not_opened(evidence: Evidence) -> Iterator[Unjudged]:
-    for server, attempts in words.by_server(evidence.unanswered).items():
-        yield Unjudged(UnjudgedCode.SYN, words.not_opened(server, attempts), len(attempts))

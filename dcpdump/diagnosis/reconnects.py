@@ -58,7 +58,7 @@ def _trouble(chain: list[ConnectionState]) -> Trouble:
     first, last = chain[0], chain[-1]
     lasting = span((last.ended_ns or 0) - (first.first_ns or 0))
     lasted = span(int(median((each.ended_ns or 0) - (each.first_ns or 0) for each in chain)))
-    ways = Counter(words.end_of_connection(ended_by(each)) for each in chain)
+    ways = Counter(words.ENDS[ended_by(each)] for each in chain)
     how = ", ".join(f"{count:,} {way}" for way, count in ways.most_common())
     numbers = ",".join(text for text, _ in words.ranges(each.number for each in chain)[:_LISTED])
     return Trouble(

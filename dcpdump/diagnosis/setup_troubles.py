@@ -10,7 +10,6 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode, Unjudged, UnjudgedCode
 from dcpdump.plural import counted
-from dcpdump.spec.names import STATUS
 from dcpdump.streams.facts import SetupRefusal
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.state import ConnectionState
@@ -66,8 +65,9 @@ def setup_unjudged(evidence: Evidence) -> Iterator[Unjudged]:
         refusals = [refusal for _, refusal in group]
         yield Unjudged(
             UnjudgedCode.SETUP,
-            f"{_who(group[0][0], several)}: {_what(refusals)} was refused with {_status(refusals[0].status)}, and "
-            "bytes of the connection were lost since: it may have been accepted later",
+            f"{_who(group[0][0], several)}: {_what(refusals)} was refused with "
+            f"{words.status_name(refusals[0].status)}, and bytes of the connection were lost since: "
+            "it may have been accepted later",
             connections=(number,),
             command=_command(refusals[0].opcode, (number,)),
         )
@@ -127,7 +127,7 @@ def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
     bucket = f"; its bucket is {first.bucket}" if first.bucket and case.opcode != SELECT_BUCKET else ""
     return Trouble(
         TroubleCode.NOT_SET_UP,
-        f"{who}: {_what(refusals)} was refused with {_status(case.status)}{often}",
+        f"{who}: {_what(refusals)} was refused with {words.status_name(case.status)}{often}",
         _command(case.opcode, numbers),
         f"frame {earliest.frame}, at {clock(earliest.ts_ns)}{by}, and not accepted since{bucket}",
         _CAUSES[case.opcode],
@@ -150,10 +150,6 @@ def _what(refusals: list[SetupRefusal]) -> str:
     if opcode == SELECT_BUCKET:
         return f"the bucket {refusals[0].asked}".rstrip()
     return "the login" if opcode == SASL_AUTH else "DCP_OPEN"
-
-
-def _status(status: int) -> str:
-    return STATUS.names.get(status, f"0x{status:02x}")
 
 
 def _command(opcode: int, connections: tuple[int, ...]) -> Command:

@@ -1,28 +1,30 @@
 """Troubles of streams: those whose verdict is one, all of one connection and cause as one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence, Judged
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode
+from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
 from dcpdump.streams.explanation import doubt, explain
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock
+from dcpdump.streams.wording import clock, reason_name
 
 #: Where more connections than these have the same trouble, they are one trouble.
 _APART = 3
 _FRAMES = 8
 _VBUCKETS = 40  #: named in a command, at most
-_CLOSED = frozenset(
-    {
-        Cause.CLOSED_BY_SERVER,
-        Cause.CLOSED_BY_CLIENT,
-        Cause.RESET_BY_SERVER,
-        Cause.RESET_BY_CLIENT,
-        Cause.CONNECTION_ENDED,
-    }
-)
+#: By cause: what streams wait for.
+_WAITS: dict[Cause | Reason, str] = {
+    Cause.SNAPSHOT_INCOMPLETE: "stuck in the middle of a snapshot",
+    Cause.END_NOT_SENT: "stuck at the end: the end seqno is reached and no STREAM_END came",
+    Cause.STATE_NOT_ANSWERED: "stuck in a takeover: SET_VBUCKET_STATE is not answered",
+    Cause.SNAPSHOT_NOT_ACKNOWLEDGED: "stuck behind a snapshot that is not acknowledged",
+    Cause.BEHIND_SERVER: "stuck behind the server's high seqno",
+    Cause.NOOPS_MISSING: "stuck: the producer is silent, and sends no NOOP",
+    Cause.NOT_ANSWERED: "asked for without an answer",
+}
 _BY_KIND = {
     VerdictKind.ENDED: TroubleCode.ENDED,
     VerdictKind.STUCK: TroubleCode.STUCK,
@@ -48,7 +50,7 @@ def code_of(verdict: Verdict) -> TroubleCode | None:
         return TroubleCode.LOOP
     if isinstance(verdict.cause, Reason) or verdict.cause is Cause.NOT_REOPENED_YET:
         return TroubleCode.UNCLEAR
-    if verdict.cause in _CLOSED:
+    if verdict.cause in words.ENDS:
         return TroubleCode.CLOSED
     return _BY_KIND.get(verdict.kind)
 
@@ -73,40 +75,62 @@ def _trouble(
     evidence: Evidence, code: TroubleCode, cause: Cause | Reason, judged: Sequence[Judged], several: bool
 ) -> Trouble:
     streams = [stream for stream, _ in judged]
-    first, verdict = judged[0]
-    detail = _DETAILS.get(code, _why)(evidence, first, verdict, len(judged))
+    first = streams[0]
     connections = tuple(sorted({stream.connection.number for stream in streams}))
     return Trouble(
         code,
         _text(code, cause, judged, several),
         _command(code, cause, streams, connections),
-        detail,
+        _detail(evidence, code, judged),
         cause.value,
         len(streams),
         connections,
         tuple(streams),
         tuple(frame for frame in map(_frame, streams) if frame is not None)[:_FRAMES],
-        _when(first),
+        first.last_ns if first.end_frame is None else first.ended_ns,
     )
 
 
 def _text(code: TroubleCode, cause: Cause | Reason, judged: Sequence[Judged], several: bool) -> str:
-    streams = [stream for stream, _ in judged]
+    """Say in a sentence what became of streams, and of which vbuckets they are where it does not name one."""
+    streams, one = [stream for stream, _ in judged], len(judged) == 1
+    who, are, was = words.subject(streams, several), "is" if one else "are", "was" if one else "were"
+    listed = "" if one else f": {words.listed_vbuckets(stream.vbucket for stream in streams)}"
     match code:
         case TroubleCode.LOOP:
-            return words.loop(streams, judged[0][1].why, several)
+            again = f"was rolled back {judged[0][1].why}" if one else "are rolled back again and again"
+            return f"{who} {again}{listed}"
         case TroubleCode.ENDED:
-            return words.ended(streams, several)
+            ends = {stream.end_status for stream in streams if stream.end_frame is not None}
+            names = sorted(reason_name(each) or str(each) for each in ends if each is not None)
+            how = f" ({', '.join(names)})" if names else ""
+            return f"{who} ended{how} and {was} not asked for again{listed}"
         case TroubleCode.REFUSED:
-            return words.refused(streams, several)
+            statuses = {stream.requests[-1].status for stream in streams if stream.requests}
+            names = sorted(words.status_name(each) for each in statuses if each is not None)
+            how = f" with {', '.join(names)}" if names else ""
+            return f"{who} {was} refused{how} and not granted since{listed}"
         case TroubleCode.ROLLED_BACK:
-            return words.rolled_back(streams, several)
+            return f"{who} {was} rolled back and not asked for again{listed}"
         case TroubleCode.CLOSED:
-            return words.closed(cause, streams, clock(streams[0].connection.ended_ns), several)
+            return _closed(words.ENDS[cause], streams, several)
+        case TroubleCode.UNCLEAR if cause is Cause.NOT_REOPENED_YET:
+            return f"{who} stopped just before the capture ends{listed}"
         case TroubleCode.UNCLEAR:
-            return words.unclear(cause, streams, several)
+            return f"{who} stopped, and the capture does not tell what followed{listed}"
         case _:
-            return words.stuck(cause, streams, several)
+            return f"{who} {are} {_WAITS.get(cause, 'stuck')}{listed}"
+
+
+def _closed(by: str, streams: Sequence[Stream], several: bool) -> str:
+    """Say that connections ended with streams open."""
+    connections = {stream.connection for stream in streams}
+    if len(connections) > 1:
+        return f"{counted(len(connections), 'connection')} were {by} with {counted(len(streams), 'stream')} open"
+    (connection,) = connections
+    open_ones = words.place(streams[0]) if len(streams) == 1 else counted(len(streams), "stream")
+    who, when = words.who(connection, several), clock(connection.ended_ns)
+    return f"the connection of {who} was {by} at {when} with {open_ones} open"
 
 
 def _command(
@@ -132,37 +156,13 @@ def _frame(stream: Stream) -> int | None:
     return stream.last_frame or stream.granted_frame
 
 
-def _when(stream: Stream) -> int | None:
-    if stream.end_frame is not None:
-        return stream.ended_ns
-    return stream.last_ns
-
-
-# -- the second sentence -----------------------------------------------------------------------------------------
-
-_Detail = Callable[[Evidence, Stream, Verdict, int], str]
-
-
-def _why(_: Evidence, stream: Stream, verdict: Verdict, count: int) -> str:
-    return verdict.why if count == 1 else f"{words.place(stream)}: {verdict.why}"
-
-
-def _clause(evidence: Evidence, stream: Stream, verdict: Verdict, count: int) -> str:
-    """Return which clause of the protocol explains a rollback, of the request that is clearest."""
-    clearest = min(stream.rollbacks, key=lambda request: bool(doubt(request, stream)))
-    text = explain(clearest, stream, evidence.ledger).text
-    return text if count == 1 else f"{words.place(stream)}, {verdict.why}: {text}"
-
-
-def _noop(_: Evidence, stream: Stream, verdict: Verdict, count: int) -> str:
-    """Return since when a NOOP waited for its answer, where one did."""
-    waits = stream.connection.noops.open_ns
+def _detail(evidence: Evidence, code: TroubleCode, judged: Sequence[Judged]) -> str:
+    """Return more of the first stream: its verdict; of a rollback the clause that explains the clearest request."""
+    (stream, verdict), one = judged[0], len(judged) == 1
+    if code in (TroubleCode.LOOP, TroubleCode.ROLLED_BACK):
+        clearest = min(stream.rollbacks, key=lambda request: bool(doubt(request, stream)))
+        text = explain(clearest, stream, evidence.ledger).text
+        return text if one else f"{words.place(stream)}, {verdict.why}: {text}"
+    waits = stream.connection.noops.open_ns if code is TroubleCode.CLOSED else None
     silent = f"a NOOP waited for its answer since {clock(waits)}; " if waits is not None else ""
-    return silent + _why(_, stream, verdict, count)
-
-
-_DETAILS: dict[TroubleCode, _Detail] = {
-    TroubleCode.LOOP: _clause,
-    TroubleCode.ROLLED_BACK: _clause,
-    TroubleCode.CLOSED: _noop,
-}
+    return silent + (verdict.why if one else f"{words.place(stream)}: {verdict.why}")
