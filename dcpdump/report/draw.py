@@ -43,9 +43,9 @@ def symbol(kind: str) -> Markup:
     return tag("svg", {"class": "symbol", "viewBox": "-8 -8 16 16", "aria-hidden": "true"}, drawn)
 
 
-def picture(height: int, label: str, *children: Child, class_: str = "plot") -> Markup:
+def picture(height: int, label: str, *children: Child) -> Markup:
     """Return what stretches: lines and areas of a height, whose coordinates run to 1,000."""
-    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class": class_}
+    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class": "plot"}
     return tag("svg", {**box, "role": "img", "aria-label": label, "tabindex": 0, "data-zoom": True}, *children)
 
 
@@ -150,16 +150,13 @@ def _mark(times: TimeAxis, group: Sequence[DrawnMark]) -> Markup:
 def axis(times: TimeAxis) -> Markup:
     """Return the axis below pictures."""
     found = times.ticks()
+    anchors = ["start", *["middle"] * (len(found) - 2), "end"]
     labels = [
         tag(
             "svg",
             {"x": f"{100 * tick.place:.2f}%", "overflow": "visible"},
-            element("text", tick.label, y=12, text_anchor=_anchor(at, len(found))),
+            element("text", tick.label, y=12, text_anchor=anchor),
         )
-        for at, tick in enumerate(found)
+        for tick, anchor in zip(found, anchors, strict=True)
     ]
     return element("div", tag("svg", {"class": "axis", "aria-hidden": "true"}, labels), class_="lane")
-
-
-def _anchor(at: int, count: int) -> str:
-    return "start" if at == 0 else "end" if at == count - 1 else "middle"

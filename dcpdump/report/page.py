@@ -4,7 +4,6 @@ import json
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 
@@ -19,34 +18,15 @@ from dcpdump.report.html import Markup, element
 from dcpdump.report.losses import losses
 from dcpdump.report.stream_table import MOST as STREAMS
 from dcpdump.report.stream_table import streams
+from dcpdump.report.vbuckets import MOST as MAPS
 from dcpdump.streams.wording import span
 
 #: A page is never longer: frames are dropped first, then streams, then maps.
 MOST = 5_000_000
 _FEW_STREAMS = 200
 _JSON_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
-_NAMES = {
-    "verdict": "Verdict",
-    "timeline": "Timeline",
-    "vbuckets": "vBuckets",
-    "flow": "Flow control",
-    "latency": "Latency",
-    "messages": "Messages",
-    "dialogues": "Dialogues",
-    "findings": "Findings",
-    "streams": "Streams",
-    "losses": "Losses",
-    "frames": "Frames",
-}
-
-
-@dataclass(slots=True)
-class _Size:
-    """How much of what may be dropped the page has."""
-
-    frames: bool = True
-    streams: int = STREAMS
-    maps: int = 8
+#: Sections that are called otherwise than their id.
+_NAMES = {"vbuckets": "vBuckets", "flow": "Flow control"}
 
 
 def choose_frames(context: Context) -> list[int]:
@@ -77,20 +57,17 @@ def _first_of_rules(context: Context, severity: Severity, most: int) -> list[int
 
 def page(context: Context) -> str:
     """Return the page, short enough to be opened."""
-    wanted = _Size()
-    made = _page(context, wanted)
-    for shorter in (_Size(frames=False), _Size(False, _FEW_STREAMS), _Size(False, _FEW_STREAMS, 1)):
-        if len(made) <= MOST:
-            break
-        if not shorter.frames:
+    made = _page(context, STREAMS, MAPS)
+    for rows, maps in ((STREAMS, MAPS), (_FEW_STREAMS, MAPS), (_FEW_STREAMS, 1)):
+        if len(made) > MOST:
             context.records.clear()
-        made = _page(context, shorter)
+            made = _page(context, rows, maps)
     return made
 
 
-def _page(context: Context, wanted: _Size) -> str:
+def _page(context: Context, most_streams: int, most_maps: int) -> str:
     style, script = (files("dcpdump.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    maps, known = vbuckets.vbuckets(context, wanted.maps)
+    maps, known = vbuckets.vbuckets(context, most_maps)
     sections = {
         "verdict": verdict.verdict(context),
         "timeline": timeline.timeline(context),
@@ -100,9 +77,9 @@ def _page(context: Context, wanted: _Size) -> str:
         "messages": messages.messages(context),
         "dialogues": dialogues.dialogues(context),
         "findings": findings(context),
-        "streams": streams(context, wanted.streams),
+        "streams": streams(context, most_streams),
         "losses": losses(context),
-        "frames": frame_pages.frames(context) if wanted.frames else None,
+        "frames": frame_pages.frames(context),
     }
     there = {name: made for name, made in sections.items() if made is not None}
     head = element(
@@ -141,13 +118,8 @@ def _hash(text: str) -> str:
 
 def _header(context: Context) -> Markup:
     """Return the head of the page: which capture, when, how much."""
-    facts = [element("span", words) for words in _facts(context)]
-    return element(
-        "header",
-        element("h1", context.wish.title),
-        element("p", facts, class_="facts"),
-        _data_note(context),
-    )
+    facts = element("p", [element("span", words) for words in _facts(context)], class_="facts")
+    return element("header", element("h1", context.wish.title), facts, _data_note(context))
 
 
 def _facts(context: Context) -> Iterator[str]:
@@ -182,7 +154,7 @@ def _data_note(context: Context) -> Markup | None:
 
 
 def _navigation(names: list[str]) -> Markup:
-    links = [element("a", _NAMES[name], href=f"#{name}") for name in names]
+    links = [element("a", _NAMES.get(name, name.capitalize()), href=f"#{name}") for name in names]
     buttons = [
         element("button", "+", type="button", data_do="in", aria_label="Zoom in"),
         element("button", "−", type="button", data_do="out", aria_label="Zoom out"),

@@ -22,7 +22,7 @@ _HEADS = (
 )
 
 
-def streams(context: Context, most: int = MOST) -> Markup | None:
+def streams(context: Context, most: int) -> Markup | None:
     """Return the section; None where there are no streams."""
     judged = sorted(context.evidence.judged, key=lambda each: each[1].rank)
     if not judged:

@@ -17,7 +17,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, seqno, span
 
-_MAPS = 8
+MOST = 8  #: maps
 _MULTIPLES = 12
 _HITS = 400
 #: Maps of so few rows have hard edges.
@@ -25,7 +25,7 @@ _FEW = 64
 _LABELS = 16
 
 
-def vbuckets(context: Context, most: int = _MAPS) -> tuple[Markup | None, list[dict[str, object]]]:
+def vbuckets(context: Context, most: int) -> tuple[Markup | None, list[dict[str, object]]]:
     """Return the section, and what a script has to know to read its maps."""
     times, course = context.times, context.gathered.course
     groups = consumers(context.evidence.connections)

@@ -1,6 +1,5 @@
 """The verdict: the troubles, worst first, each with the command and the place on the page that show more."""
 
-from dcpdump.diagnosis.diagnosis import DiagnosisOutcome
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode, TroubleSeverity
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
@@ -27,15 +26,13 @@ def verdict(context: Context) -> Markup:
     return section(
         "verdict",
         "What to look at",
-        element("p", found.conclusion, class_=f"conclusion {found.outcome.value}")
-        if found.outcome in (DiagnosisOutcome.HEALTHY, DiagnosisOutcome.UNKNOWN)
-        else None,
+        None if found.troubles else element("p", found.conclusion, class_=f"conclusion {found.outcome.value}"),
         element("ol", [_trouble(context, each) for each in shown], class_="troubles") if shown else None,
         element("p", f"{rest:,} more: ", element("code", context.line(Command("diagnose", ("--all",)))))
         if rest
         else None,
         _unjudged(context),
-        lead="" if found.outcome in (DiagnosisOutcome.HEALTHY, DiagnosisOutcome.UNKNOWN) else found.looked_at + ".",
+        lead=f"{found.looked_at}." if found.troubles else "",
     )
 
 
