@@ -72,7 +72,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
             "buffer": window.size,
             "buffer_asked": window.asked,
             "complete": window.complete,
-            "account": window.account.value,
+            "account": "exact" if window.complete else "relative",
             "state": state.state.value,
             "evidence": state.evidence.value,
             "sent": window.sent,

@@ -105,7 +105,7 @@ def place_of(frame: FrameEvent) -> FrameEvent:
     ))  # fmt: skip
 
 
-def event_of(record: Record, gap_before: int | None = None) -> FrameEvent:
+def event_of(record: Record) -> FrameEvent:
     """Return the event of a frame that was decoded by itself."""
     frame, header = record.frame, record.frame.header
     shape = shape_of(frame.layout)
@@ -136,7 +136,7 @@ def event_of(record: Record, gap_before: int | None = None) -> FrameEvent:
         key_at,
         key_at + header.key_length,
         max(0, frame.raw.length - key_at - header.key_length),
-        frame.raw.gap_before if gap_before is None else gap_before,
+        frame.raw.gap_before,
         not frame.raw.holes and len(frame.raw.data) >= frame.raw.length,
         frame.raw.confidence == "low",
         record,

@@ -10,7 +10,7 @@ from operator import sub
 from typing import NamedTuple
 
 from dcpdump.spec import find
-from dcpdump.streams.window import CACHE_TRANSFER_END, COUNTED, FIRST, LAST, PREPARE, Account, Mark, Window
+from dcpdump.streams.window import CACHE_TRANSFER_END, COUNTED, FIRST, LAST, PREPARE, Mark, Window
 
 #: A floor is looked for in a quarter of the acknowledgements, of at least so many.
 _ENOUGH = 8
@@ -41,7 +41,7 @@ def leak(window: Window) -> Leak | None:
     marks = window.marks
     if not marks or window.off:
         return None
-    if window.account is Account.RELATIVE:
+    if not window.complete:
         return _relative([_since(marks[0], mark) for mark in marks])
     if window.size is None and window.asked is None:
         return None

@@ -27,13 +27,6 @@ _EPHEMERAL = 32_768
 _BETWEEN_NODES = (DCP_SET_VBUCKET_STATE, DCP_PREPARE, DCP_COMMIT, DCP_ABORT)
 
 
-class RoleEvidence(Enum):
-    """How far it can be trusted who is who."""
-
-    SEEN = "seen"
-    INFERRED = "inferred"
-
-
 class Basis(Enum):
     """The evidence of which end is the server."""
 
@@ -46,11 +39,6 @@ class Basis(Enum):
     PRODUCER = "who sends the changes"
     EPHEMERAL = "only the other end has a port of those that systems give to clients"
 
-    @property
-    def evidence(self) -> RoleEvidence:
-        """Return whether it was seen, or inferred."""
-        return RoleEvidence.SEEN if self in (Basis.MESSAGES, Basis.SYN) else RoleEvidence.INFERRED
-
 
 class Roles(NamedTuple):
     """The direction in which the server sends, and the evidence. None: there is none."""
@@ -59,19 +47,14 @@ class Roles(NamedTuple):
     basis: Basis | None = None
 
     @property
-    def evidence(self) -> RoleEvidence | None:
-        """Return whether it was seen or inferred; None where it is not known."""
-        return None if self.basis is None else self.basis.evidence
+    def word(self) -> str | None:
+        """Return whether they were ``seen`` or ``inferred``, as JSON has it; None where they are not known."""
+        return None if self.basis is None else "seen" if self.basis in (Basis.MESSAGES, Basis.SYN) else "inferred"
 
     @property
     def inferred(self) -> bool:
-        """Return whether it is known, and only inferred."""
-        return self.evidence is RoleEvidence.INFERRED
-
-    @property
-    def word(self) -> str | None:
-        """Return the evidence as JSON has it; None where it is not known."""
-        return None if self.basis is None else self.basis.evidence.value
+        """Return whether they are known, and only inferred."""
+        return self.word == "inferred"
 
 
 UNKNOWN = Roles()

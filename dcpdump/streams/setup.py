@@ -45,7 +45,8 @@ def begin_direction(connection: ConnectionState, frame: FrameEvent) -> None:
     if first and frame.opcode in _FIRST and not (frame.response or frame.server):
         connection.began = frame.direction
     elif connection.late and frame.direction != connection.feeder:
-        connection.window.join(frame.ts_ns)
+        # The consumer may have acknowledged what came before.
+        connection.window.lose(None, frame.ts_ns, acks=True)
 
 
 def waiting_for(frame: FrameEvent, connection: ConnectionState) -> UnansweredRequest:

@@ -6,7 +6,6 @@ wire, a CACHE_TRANSFER_END 24 whatever it has. Responses, NOOP, CONTROL and ackn
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import NamedTuple
 
 from dcpdump.spec import find
@@ -37,17 +36,6 @@ COUNTED: list[bool] = [_counts(opcode) for opcode in range(256)]
 FIRST, LAST = DCP_OPEN, max(opcode for opcode in range(256) if COUNTED[opcode])
 #: What is sent by opcode where nothing is, shared by all windows: of most connections there is no message.
 _NOTHING = [0] * (LAST - FIRST + 1)
-
-
-def _nothing() -> list[int]:
-    return _NOTHING
-
-
-class Account(Enum):
-    """What the counters of a window are. The values are codes."""
-
-    EXACT = "exact"  #: the producer's own
-    RELATIVE = "relative"  #: of what was captured: the least that the producer's can be
 
 
 class Blocked(NamedTuple):
@@ -105,7 +93,7 @@ class Window:
     peak: int = 0
     beyond: int = 0  #: messages sent since it is full, after the one that filled it
     beyond_ns: int | None = None  #: the time of the first of them
-    complete: bool = False  #: DCP_OPEN was captured, and nothing was lost since
+    complete: bool = False  #: DCP_OPEN was captured, and nothing was lost since: else the account is relative
     blocked_since: int | None = None  #: the time of the last message that was sent, where it is full
     is_blocked: bool = False  #: it is full
     full_since: int | None = None
@@ -114,8 +102,8 @@ class Window:
     last_ack_ns: int | None = None
     last_sent_ns: int | None = None
     resumed_ns: int | None = None  #: the first message since the last acknowledgement
-    bytes: list[int] = field(default_factory=_nothing)  #: by opcode, from FIRST on, as the wire has them
-    frames: list[int] = field(default_factory=_nothing)
+    bytes: list[int] = field(default_factory=lambda: _NOTHING)  #: by opcode, from FIRST on, as the wire has them
+    frames: list[int] = field(default_factory=lambda: _NOTHING)
     with_ids: int = 0
     noops: int = 0
     answers: int = 0
@@ -145,7 +133,7 @@ class Window:
     def sends(self, opcode: int, length: int, stream_id: int, ts_ns: int | None) -> None:
         """Count a message of a stream."""
         if self.bytes is _NOTHING:
-            self._begin()
+            self.bytes, self.frames = _NOTHING.copy(), _NOTHING.copy()
         at = opcode - FIRST
         self.bytes[at] += length
         self.frames[at] += 1
@@ -177,7 +165,7 @@ class Window:
     ) -> None:
         """Count documents that do not fill it: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
         if self.bytes is _NOTHING:
-            self._begin()
+            self.bytes, self.frames = _NOTHING.copy(), _NOTHING.copy()
         count, before = 0, self.outstanding
         for opcode, frames, size in kinds:
             self.bytes[opcode - FIRST] += size
@@ -263,15 +251,6 @@ class Window:
             self.full_since = self.blocked_since = ts_ns if self.is_blocked else None
             self.beyond, self.beyond_ns = 0, None
 
-    def join(self, ts_ns: int | None) -> None:
-        """Begin a relative account with the first frame of the consumer: it may have acknowledged what came before."""
-        self.lose(None, ts_ns, acks=True)
-
-    @property
-    def account(self) -> Account:
-        """Whether the counters are the producer's, or the least that they can be."""
-        return Account.EXACT if self.complete else Account.RELATIVE
-
     @property
     def is_exceeded(self) -> bool:
         """Whether the producer continues although it is full, for longer than the order of capture explains."""
@@ -327,9 +306,6 @@ class Window:
             self.blocked.append(Blocked(self.blocked_since, ts_ns, outstanding))
         self.is_blocked, self.full_since, self.blocked_since = False, None, None
         self.beyond, self.beyond_ns = 0, None
-
-    def _begin(self) -> None:
-        self.bytes, self.frames = list(_NOTHING), list(_NOTHING)
 
     def _clear(self) -> None:
         """Begin a new account."""

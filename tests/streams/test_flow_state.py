@@ -11,7 +11,7 @@ from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standi
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge
-from dcpdump.streams.window import Account, Excess, Window
+from dcpdump.streams.window import Excess, Window
 from tests.support.console import run
 from tests.support.conversation import Said, opening, packets, said
 from tests.support.ledgers import ledger_of
@@ -184,7 +184,7 @@ def test_a_late_capture_infers_that_a_producer_waits_where_it_waited_before() ->
     kept = joined(slow_consumer() + MINUTE)
     window = only(kept).window
     assert stands(kept) == Standing(FlowState.BLOCKED, FlowEvidence.INFERRED, window.last_sent_ns)
-    assert (window.account, window.size, window.outstanding) == (Account.RELATIVE, None, 8 * MESSAGE)
+    assert (window.complete, window.size, window.outstanding) == (False, None, 8 * MESSAGE)
     assert [Judge(kept).verdict(stream).text for stream in kept.streams] == [
         "blocked by flow control (inferred: at least 464 bytes not acknowledged since 12:00:05.122, and it waited for "
         "acknowledgements at this level before; the buffer size was not captured)"
@@ -248,7 +248,7 @@ def without(text: str, opcode: int, which: int) -> Ledger:
 def test_where_messages_were_lost_at_least_the_others_are_outstanding() -> None:
     kept = without(BEGUN + mutations(1, 20) + MINUTE, 0x57, 3)
     window = only(kept).window
-    assert (window.account, window.outstanding) == (Account.RELATIVE, 44 + 19 * MESSAGE)
+    assert (window.complete, window.outstanding) == (False, 44 + 19 * MESSAGE)
     assert stands(kept) == Standing(FlowState.BLOCKED, FlowEvidence.SEEN, window.last_sent_ns)
     assert [Judge(kept).verdict(stream).text for stream in kept.streams] == [
         "blocked by flow control (at least 1,146 of 1,000 bytes not acknowledged since 12:00:00.035)"
@@ -258,7 +258,7 @@ def test_where_messages_were_lost_at_least_the_others_are_outstanding() -> None:
 def test_where_acknowledgements_were_lost_the_account_begins_anew() -> None:
     text = BEGUN + mutations(1, 10) + acknowledged(MESSAGE) + acknowledged(MESSAGE)
     window = only(without(text + mutations(11, 12) + "WAIT 5\n" + acknowledged(10) + mutations(13, 14), 0x5D, 0)).window
-    assert (window.account, window.outstanding, window.size) == (Account.RELATIVE, 4 * MESSAGE - 10, SIZE)
+    assert (window.complete, window.outstanding, window.size) == (False, 4 * MESSAGE - 10, SIZE)
 
 
 def test_few_lost_bytes_do_not_hide_that_there_is_room() -> None:

@@ -6,7 +6,6 @@ from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standi
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rollback import rollbacks
 from dcpdump.streams.verdict import Judge
-from dcpdump.streams.window import Account
 from tests.support.conversation import opening
 from tests.support.ledgers import damaged
 
@@ -65,7 +64,7 @@ def test_what_came_before_the_first_acknowledgement_of_a_late_capture_may_be_ack
     kept = damaged(late)
     window = kept.connections[0].window
     mutation = kept.streams[0].size - 44  # of the marker
-    assert (window.account, window.outstanding, window.sent) == (Account.RELATIVE, mutation // 4, 44 + mutation)
+    assert (window.complete, window.outstanding, window.sent) == (False, mutation // 4, 44 + mutation)
 
 
 def test_messages_that_come_behind_their_acknowledgement_are_not_outstanding() -> None:

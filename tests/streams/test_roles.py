@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dcpdump.net.packet import Packet
-from dcpdump.streams.roles import Basis, RoleEvidence, Roles
+from dcpdump.streams.roles import Basis, Roles
 from dcpdump.streams.state import ConnectionState
 from tests.support.captures import Record, pcap
 from tests.support.console import run
@@ -144,7 +144,7 @@ def test_the_port_that_several_connections_share_is_the_servers() -> None:
     whole = connected(*(f"10.0.0.9:{port} 10.0.0.1:41209\n{COMMIT}" for port in (40000, 40001)))
     late = [packet for packet in whole if len(packet.data) > 60]
     assert [each.roles for each in roles(late)] == [Roles(1, Basis.SHARED)] * 2
-    assert Roles(1, Basis.SHARED).evidence is RoleEvidence.INFERRED
+    assert Roles(1, Basis.SHARED).word == "inferred"
 
 
 MUTATION = "TX mutation{vb=5, seqno:1}\n"
