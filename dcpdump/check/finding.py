@@ -28,8 +28,7 @@ class Finding:
     @property
     def place(self) -> tuple[str, int, int | None, int, bool]:
         """What repeats of it have in common: the rule and the stream; of unknown ones, the connection."""
-        unknown = self.severity is Severity.UNKNOWN
-        if unknown:
+        if self.severity is Severity.UNKNOWN:
             return self.rule.code, self.connection, None, 0, True
         return self.rule.code, self.connection, self.vbucket, self.stream_id, False
 

@@ -72,7 +72,6 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
     source="daemon/mcbp_validators.cc",
     off=(Suspend.START,),
     on=(ASKED,),
-    scope=Scope.STREAM,
     status="Einval",
 )
 def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -104,7 +103,6 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     source="daemon/protocol/mcbp",
     off=(Suspend.START,),
     on=(OPEN,),
-    scope=Scope.STREAM,
     status="NoBucket",
 )
 def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:

@@ -7,10 +7,7 @@ from dcpdump.check.rule import DECODED, MARKED, PACKED, SUSPICIOUS, VIOLATION, B
 from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.opcode_kinds import (
-    DOCUMENTS,
-    PREPARE,
-)
+from dcpdump.streams.opcode_kinds import DOCUMENTS, PREPARE
 from dcpdump.streams.request import XATTRS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream

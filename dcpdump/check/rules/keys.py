@@ -27,10 +27,6 @@ _NAMED = {_CREATES_COLLECTION: "BeginCollection", _CREATES_SCOPE: "CreateScope",
 _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer does not say that it is reserved
 
 
-def _none_long(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-    return close.longest <= _LOGICAL
-
-
 @rule(
     "DCP113",
     "F13",
@@ -39,7 +35,7 @@ def _none_long(run: DocumentRun, close: Close, connection: ConnectionState, stre
     source="include/memcached/limits.h, include/memcached/dockey_view.h",
     on=(*_WITH_VALUES, COMMIT, ABORT, SYSTEM_EVENT, OPEN, CONTROL),
     status="Einval",
-    spares=_none_long,
+    spares=lambda run, close, connection, stream: close.longest <= _LOGICAL,
 )
 def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a key has more than 250 bytes, or with collections more than 251 with its collection id, or more

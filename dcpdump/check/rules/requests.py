@@ -5,7 +5,7 @@ from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import ADD_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD, STREAM_REQ
-from dcpdump.streams.request import FROM_LATEST, Request
+from dcpdump.streams.request import FROM_LATEST, ROLLBACK, Request
 from dcpdump.streams.requests import request_of
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -116,7 +116,7 @@ def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Strea
 
     Usual causes: a proxy that answers in a server's place.
     """
-    if frame.word != 0x23:
+    if frame.word != ROLLBACK:
         return None
     if frame.value_length != 8:
         return f"the rollback's value has {frame.value_length} bytes, not 8"
@@ -172,12 +172,10 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
 
     Usual causes: a uuid that is not in the failover log, kept in a checkpoint; a snapshot end of 2^64-1.
     """
-    request = awaited(frame, connection)
-    if frame.word != 0x23 or request is None:
+    waiting, request = connection.exchanges.asked(frame), awaited(frame, connection)
+    if frame.word != ROLLBACK or waiting is None or request is None:
         return None
-    waiting = connection.exchanges.asked(frame)
-    vbucket = waiting.frame.word if waiting is not None else 0
-    before, times = connection.rolled_back.get(vbucket << 16 | request.stream_id, (None, 0))
+    before, times = connection.rolled_back.get(waiting.frame.word << 16 | request.stream_id, (None, 0))
     seqno = frame.get("rollback_seqno")
     if before is None or before.rollback_seqno != seqno or before.start_seqno != request.start_seqno:
         return None

@@ -8,16 +8,7 @@ from dcpdump.check.meaning import (
     without_meaning,
 )
 from dcpdump.check.quote import repeated
-from dcpdump.check.rule import (
-    DECODED,
-    INFO,
-    SUSPICIOUS,
-    VIOLATION,
-    ZERO,
-    Remark,
-    Severity,
-    rule,
-)
+from dcpdump.check.rule import DECODED, INFO, SUSPICIOUS, VIOLATION, ZERO, Remark, Severity, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.disclosure import hidden_numbers
 from dcpdump.spec import MESSAGES
@@ -185,10 +176,6 @@ _RESERVED: dict[int, dict[str, tuple[tuple[int, str], ...]]] = {
 _WITHOUT_CAS = (SYSTEM_EVENT, SEQNO_ACK, COMMIT, ABORT, ADVANCED, OSO, CACHED, CACHED_END)
 
 
-def _all_clear(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-    return True  # what has something in a reserved field is in no run that is inspected closely
-
-
 @rule(
     "DCP109",
     "F9",
@@ -196,7 +183,8 @@ def _all_clear(run: DocumentRun, close: Close, connection: ConnectionState, stre
     severity=INFO,
     source="memcached/protocol_binary.h",
     on=(*_RESERVED, *_WITHOUT_CAS),
-    spares=_all_clear,
+    # What has something in a reserved field is in no run that is inspected closely.
+    spares=lambda run, close, connection, stream: True,
 )
 def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a reserved field is not zero: DCP_OPEN's seqno, bytes 4-7 of a stream request, lock time,
@@ -218,10 +206,6 @@ def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     return None
 
 
-def _all_sound(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-    return close.sound or not connection.has_collections
-
-
 @rule(
     "DCP110",
     "F10",
@@ -229,7 +213,7 @@ def _all_sound(run: DocumentRun, close: Close, connection: ConnectionState, stre
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc, dockey",
     on=_KEYED,
-    spares=_all_sound,
+    spares=lambda run, close, connection, stream: close.sound or not connection.has_collections,
 )
 def collection_key(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the LEB128 prefix of a key, on a connection with collections, does not end, is not in its shortest

@@ -1,7 +1,6 @@
 """DCP3xx, second part: how snapshots follow one another."""
 
 from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
-from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ADVANCED, MARKER
 from dcpdump.streams.request import CHECKPOINT, DISK, FROM_LATEST, HISTORY, MEMORY
@@ -15,10 +14,6 @@ def _first(stream: Stream) -> bool:
     return request is not None and not stream.snapshots and not request.bits & FROM_LATEST
 
 
-def _first_near(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-    return not _first_is_far(stream, run.first_seqno)
-
-
 @rule(
     "DCP304",
     "S4",
@@ -27,7 +22,7 @@ def _first_near(run: DocumentRun, close: Close, connection: ConnectionState, str
     source="dcp/active_stream.cc (adjustStartIfFirstSnapshot)",
     off=(Suspend.START, Suspend.REPLICA),
     on=(MARKER, FIRST),
-    spares=_first_near,
+    spares=lambda run, close, connection, stream: not _first_is_far(stream, run.first_seqno),
 )
 def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the first marker starts above the requested snapshot start and the requested start: of a disk
@@ -88,10 +83,6 @@ def seed_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     return f"the first snapshot starts at {request.start}, though the requested one starts at {request.snap_start}"
 
 
-def _begins_memory(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-    return not _begins_elsewhere(stream, run.first_seqno)
-
-
 @rule(
     "DCP306",
     "S6",
@@ -101,7 +92,7 @@ def _begins_memory(run: DocumentRun, close: Close, connection: ConnectionState, 
     off=(Suspend.FILTER, Suspend.REPLICA, Suspend.START, Suspend.LOST, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
     on=(FIRST,),
     scope=Scope.SNAPSHOT,
-    spares=_begins_memory,
+    spares=lambda run, close, connection, stream: not _begins_elsewhere(stream, run.first_seqno),
 )
 def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a later memory snapshot does not start at the seqno of its first item (without the checkpoint

@@ -66,11 +66,8 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     """Return what was sent although it has to wait for a reply to SET_VBUCKET_STATE; None where all waited."""
     at = stream.state_acks
     if at + 1 < len(stream.states):
-        early, what = (
-            stream.states[at + 1],
-            f"SET_VBUCKET_STATE({VBUCKET_STATE.names.get(stream.states[at + 1].state)})",
-        )
-        ts_ns, frame = early.ts_ns, early.frame
+        early = stream.states[at + 1]
+        ts_ns, frame, what = early.ts_ns, early.frame, f"SET_VBUCKET_STATE({VBUCKET_STATE.names.get(early.state)})"
     elif at + 1 == len(stream.states) and stream.end_frame is not None and stream.end_status == 0:
         ts_ns, frame, what = stream.ended_ns, stream.end_frame, "STREAM_END(Ok)"
     else:
