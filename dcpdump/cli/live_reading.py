@@ -44,22 +44,28 @@ class InterfaceSource:
             return
         self._queue.finish()
         counts = packet_counts(self._queue, dissection)
-        if form == "json":
-            note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
-            return
-        note(drops_in_words(counts))
-        for line in tls_notes.lines(dissection):
-            note(line)
-        if dissection.tally.frames:
-            note(balance_line(dissection, consumer.frames, consumer.verb))
-        elif counts["decoded"]:
-            what, hint = nothing_found(dissection)
-            note(f"dcpdump: note: {what}")
-            note(f"hint: {hint}")
+        passed_by(dissection, consumer, form, counts, drops_in_words(counts), carried=bool(counts["decoded"]))
 
     def status(self, _: Dissector) -> int:
         """Return the exit code: Ctrl-C is the usual end of a capture."""
         return self.stop.terminated or code.DONE
+
+
+def passed_by(
+    dissection: Dissector, consumer: Consumer[Any], form: str, counts: Json, line: str, *, carried: bool
+) -> None:
+    """Write what passed by, as ``counts`` or as a ``line``, and what was decoded. ``carried``: there was something."""
+    if form == "json":
+        note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
+        return
+    for each in (line, *tls_notes.lines(dissection)):
+        note(each)
+    if dissection.tally.frames:
+        note(balance_line(dissection, consumer.frames, consumer.verb))
+    elif carried:
+        what, hint = nothing_found(dissection)
+        note(f"dcpdump: note: {what}")
+        note(f"hint: {hint}")
 
 
 def packet_counts(queue: LiveQueue, dissector: Dissector) -> Json:

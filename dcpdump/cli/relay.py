@@ -1,6 +1,5 @@
 """Provide ``dcpdump relay``: pass connections on to a server, and print the frames that pass."""
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -15,17 +14,16 @@ from dcpdump.capture.relay import Address, Relay, text
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
-from dcpdump.cli import tls_notes
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.key_logs import key_logs, keylog_option
+from dcpdump.cli.live_reading import passed_by
 from dcpdump.cli.options import display, display_options, latency_option, selection, selection_options, time_option
 from dcpdump.cli.reading import Blocks, Consumer, Reading
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import refuse_hidden_packets
 from dcpdump.cli.stderr import note
-from dcpdump.cli.summary import balance, balance_line, nothing_found
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
 from dcpdump.net.packet import Packet
@@ -78,19 +76,9 @@ class RelaySource:
         if form == "none":
             return
         relay = self._relay
-        if form == "json":
-            passed = {"relayed_connections": relay.connections, "relayed_bytes": relay.bytes}
-            note(json.dumps({**balance(dissection, (), consumer.frames), **passed}))
-            return
-        note(f"passed on {counted(relay.connections, 'connection')} · {bytes_text(relay.bytes)}")
-        for line in tls_notes.lines(dissection):
-            note(line)
-        if dissection.tally.frames:
-            note(balance_line(dissection, consumer.frames, consumer.verb))
-        elif relay.bytes:
-            what, hint = nothing_found(dissection)
-            note(f"dcpdump: note: {what}")
-            note(f"hint: {hint}")
+        counts = {"relayed_connections": relay.connections, "relayed_bytes": relay.bytes}
+        line = f"passed on {counted(relay.connections, 'connection')} · {bytes_text(relay.bytes)}"
+        passed_by(dissection, consumer, form, counts, line, carried=relay.bytes > 0)
 
     def status(self, _: Dissector) -> int:
         """Return the exit code: Ctrl-C is the usual end."""
