@@ -33,14 +33,11 @@ class Completed(click.types.StringParamType):
 
 
 class File(click.types.StringParamType):
-    """A name of a file or of a folder."""
-
-    def __init__(self, kind: str = "file") -> None:
-        self._kind = kind
+    """A name of a file."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Have the shell complete a file, or a folder."""
-        return [CompletionItem(incomplete, type=self._kind)]
+        """Have the shell complete a file."""
+        return [CompletionItem(incomplete, type="file")]
 
 
 @add_completion_class
@@ -92,10 +89,6 @@ def _causes() -> Iterable[tuple[str, str]]:
     return [(each.value, "") for each in (*Cause, *Reason)]
 
 
-def _kinds() -> Iterable[tuple[str, str]]:
-    return [("request", ""), ("response", "")]
-
-
 def _interfaces() -> Iterable[tuple[str, str]]:
     from dcpdump.capture.live import interfaces
 
@@ -115,22 +108,13 @@ def _pages() -> Iterable[tuple[str, str]]:
     ]
 
 
-_FILE = File()
 #: By the name of an argument or an option.
 _BY_NAME: dict[str, click.ParamType] = {  # type: ignore[type-arg]
-    "captures": _FILE,
-    "output": _FILE,
-    "out": _FILE,
-    "write": _FILE,
-    "source": _FILE,
-    "keylog": _FILE,
-    "salt-file": _FILE,
+    **dict.fromkeys("captures output out write source keylog salt-file".split(), File()),
     "opcode": Completed(_opcodes),
     "status": Completed(_statuses),
-    "kind": Completed(_kinds),
-    "select": Completed(_rules),
-    "ignore": Completed(_rules),
-    "explain": Completed(_rules),
+    "kind": Completed(lambda: [("request", ""), ("response", "")]),
+    **dict.fromkeys("select ignore explain".split(), Completed(_rules)),
     "cause": Completed(_causes),
     "interface": Completed(_interfaces),
     "name": Completed(_pages),

@@ -55,7 +55,7 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
             sink.write(output.header())
         wanted = [one for one in explained if chosen.accepts(one.record)][: chosen.count]
         for whole in wanted:
-            found, one = judge(whole.record), _shown(whole, shown)
+            found, one = judge(whole.record), replace(whole, record=shown.shown(whole.record))
             sink.write(_json(one, found, shown) if shown.format == "ndjson" else output.write(one.record, view))
             if shown.format in _TEXTS:
                 sink.write(_rules(found, shown, view))
@@ -65,10 +65,6 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     for at in (one.frame_at for one in explained if one.frame_at is not None and not quiet):
         note(f"note: a frame begins at byte {at}; what stands before it begins none")
     return code.DONE
-
-
-def _shown(explained: Annotated, shown: Display) -> Annotated:
-    return replace(explained, record=shown.shown(explained.record))
 
 
 def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:

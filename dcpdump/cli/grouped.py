@@ -1,7 +1,7 @@
 """Format the help of commands: options in groups, and examples at the end."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -163,7 +163,8 @@ class GroupedCommand(click.Command):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None and isinstance(param, click.Option):
-                groups.setdefault(_title(param.opts), []).append(record)
+                title = next((_TITLES[name] for name in param.opts if name in _TITLES), "Other options")
+                groups.setdefault(title, []).append(record)
         for title, records in groups.items():
             if records:
                 with formatter.section(title):
@@ -195,7 +196,3 @@ def _schema_option(own: Callable[[], Any] | None) -> click.Option:
         callback=show,
         help="Print the JSON Schema of the rows of -f ndjson, and do nothing.",
     )
-
-
-def _title(names: Iterable[str]) -> str:
-    return next((_TITLES[name] for name in names if name in _TITLES), "Other options")

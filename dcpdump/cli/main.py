@@ -291,7 +291,8 @@ def outcome(words: list[str]) -> int:
     except click.UsageError as error:
         if isinstance(error, click.NoSuchOption):
             error = click.NoSuchOption(error.option_name, None, _near_options(error), error.ctx)
-        return _complain(error.format_message(), (getattr(error, "hint", "") or _usage_hint(error),), code.USAGE)
+        hint = f"{error.ctx.command_path} --help" if error.ctx else "dcpdump --help"
+        return _complain(error.format_message(), (getattr(error, "hint", "") or hint,), code.USAGE)
     except DcpdumpError as error:
         if debug:
             raise
@@ -334,10 +335,6 @@ def _near_options(error: click.NoSuchOption) -> list[str]:
     params = error.ctx.command.params if error.ctx else []
     names = {name.lstrip("-"): name for param in params for name in param.opts if name.startswith("--")}
     return [names[near] for near in get_close_matches(error.option_name.lstrip("-"), names, n=3, cutoff=0.7)]
-
-
-def _usage_hint(error: click.UsageError) -> str:
-    return f"{error.ctx.command_path} --help" if error.ctx else "dcpdump --help"
 
 
 def _complain(what: str, hints: Iterable[str], status: int) -> int:

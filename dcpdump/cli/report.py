@@ -60,7 +60,7 @@ def report(
     if output is None and (sys.stdout is None or sys.stdout.isatty()):
         raise click.UsageError("a page is not for a terminal: name a file with -o page.html")
     carried = carried_options(options)
-    shown = _display(output, options)
+    shown = Display("html", "never", 64, output, options.pop("force"), False, redactor_of(options))
     chosen, given = choosing(options), input_of(options, captures)
     paths = expand(captures)
     wish = Wish(captures, carried, title or names_of(paths), frames, shown.redactor is not None)
@@ -115,7 +115,3 @@ def context_of(consumer: Reporting, wish: Wish) -> Context:
     for number, record in gathered.frames.frames(wanted).items():
         context.records[number] = record if redactor is None else redactor.record(record)
     return context
-
-
-def _display(output: str | None, options: dict[str, Any]) -> Display:
-    return Display("html", "never", 64, output, options.pop("force"), False, redactor_of(options))
