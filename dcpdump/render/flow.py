@@ -11,7 +11,7 @@ from dcpdump.spec import find
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.window import COUNTED, FIRST, LAST, Excess, Window, between
+from dcpdump.streams.window import FIRST, LAST, Excess, Window, between
 from dcpdump.streams.wording import client, clock, span
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
@@ -79,7 +79,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
             "acked": window.acked,
             "acks": window.acks,
             "ignored": window.ignored or None,
-            "kinds": [_kind(window, opcode) for opcode in _opcodes(window)],
+            "kinds": [_kind(window, code) for code in range(FIRST, LAST + 1) if window.frames[code - FIRST]],
         }
         if all(each.frames):
             out |= {
@@ -89,7 +89,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
                 "blocked": state.state is FlowState.BLOCKED,
                 "blocked_ms": window.blocked_ns(now_ns) // 1_000_000,
                 "intervals": [_interval(*times) for times in _intervals(window, state)],
-                "exceeded": [_excess(each) for each in _excesses(window)] or None,
+                "exceeded": [_interval(*each[:3]) | {"messages": each.messages} for each in _excesses(window)] or None,
                 "mismatch": None if found is None else _mismatch(found),
                 "over_time": [
                     {"time": iso_time(mark.ts_ns), "outstanding": outstanding}
@@ -165,16 +165,12 @@ def _sums(window: Window) -> Iterator[str]:
 
 def _intervals(window: Window, found: Standing) -> list[tuple[int | None, int | None, int]]:
     open_one = [(found.since_ns, None, window.outstanding)] if found.state is FlowState.BLOCKED else []
-    return [*((each.start_ns, each.end_ns, each.outstanding) for each in window.blocked), *open_one]
+    return [*window.blocked, *open_one]
 
 
 def _excesses(window: Window) -> list[Excess]:
     open_one = [Excess(window.full_since, None, window.outstanding, window.beyond)] if window.is_exceeded else []
     return [*window.excesses, *open_one]
-
-
-def _excess(excess: Excess) -> Json:
-    return _interval(excess.start_ns, excess.end_ns, excess.outstanding) | {"messages": excess.messages}
 
 
 def _interval(start: int | None, end: int | None, outstanding: int) -> Json:
@@ -186,10 +182,6 @@ def _levels(window: Window) -> list[int]:
     """Return the outstanding bytes at each mark; where only differences are known, above the lowest."""
     low = 0 if window.complete else min((mark.outstanding for mark in window.marks), default=0)
     return [mark.outstanding - low for mark in window.marks]
-
-
-def _opcodes(window: Window) -> list[int]:
-    return [code for code in range(FIRST, LAST + 1) if window.frames[code - FIRST] and COUNTED[code]]
 
 
 def _kind(window: Window, opcode: int) -> Json:

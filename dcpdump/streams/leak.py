@@ -10,7 +10,7 @@ from operator import sub
 from typing import NamedTuple
 
 from dcpdump.spec import find
-from dcpdump.streams.window import CACHE_TRANSFER_END, COUNTED, FIRST, LAST, PREPARE, Mark, Window
+from dcpdump.streams.window import CACHE_TRANSFER_END, FIRST, LAST, PREPARE, Mark, Window
 
 #: A floor is looked for in a quarter of the acknowledgements, of at least so many.
 _ENOUGH = 8
@@ -121,7 +121,7 @@ def _suspects(mark: Mark) -> Iterator[Leak]:
     """Yield what would be left over if a kind were forgotten, or counted as the wire has it."""
     for opcode in range(FIRST, LAST + 1):
         frames, size = mark.frames[opcode - FIRST], mark.kinds[opcode - FIRST]
-        if not frames or not COUNTED[opcode]:
+        if not frames:
             continue
         name = find(opcode).name
         if opcode == PREPARE:
