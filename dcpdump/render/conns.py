@@ -67,7 +67,7 @@ class ConnectionTable:
             heads = (*_HEADS[:2], "tls", *_HEADS[2:])
             sealed = [self.tls.get(each.number, "") for each in self.connections]
             rows = [(*row[:2], text, *row[2:]) for row, text in zip(rows, sealed, strict=True)]
-            rows += [(str(c.number), _between(c), c.text, *[""] * (len(heads) - 3)) for c in self.closed]
+            rows += [(str(c.number), f"{c.src} → {c.dst}", c.text, *[""] * (len(heads) - 3)) for c in self.closed]
             rows.sort(key=lambda row: int(row[0]))
         if width is None:
             return Table(heads, rows, _RIGHT).lines()
@@ -218,10 +218,6 @@ def _bucket(each: ConnectionState) -> str:
 def _refused_bucket(each: ConnectionState) -> Json:
     refusal = each.refusals.get((SELECT_BUCKET, 0))
     return {} if refusal is None else {"bucket_refused": refusal.asked or None, "bucket_status": refusal.status}
-
-
-def _between(each: ClosedConnection) -> str:
-    return f"{each.src} → {each.dst}"
 
 
 def _authentication(each: ConnectionState) -> str:

@@ -13,6 +13,7 @@ from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.cells import folded
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.ndjson import without_none
 
 Folded = Iterable[tuple[Finding, int]]
 SEVERITY_KINDS = {
@@ -91,29 +92,24 @@ def objects(findings: Folded) -> Iterator[Json]:
     """Yield an object for each finding."""
     for finding, more in findings:
         rule = finding.rule
-        out: Json = {
-            "code": rule.code,
-            "rule": rule.id,
-            "severity": finding.severity.value,
-            "title": rule.title,
-            "connection": finding.connection,
-        }
-        if finding.vbucket is not None:
-            out["vbucket"] = finding.vbucket
-        if finding.stream_id:
-            out["stream_id"] = finding.stream_id
-        out["frame"] = finding.frame
-        if finding.ts_ns is not None:
-            out["time"] = iso_time(finding.ts_ns)
-        out["message"] = finding.message
-        if finding.status:
-            out["status"] = finding.status
-        if finding.reason:
-            out["reason"] = finding.reason
-        out["spec"] = rule.source
-        if more:
-            out["more"] = more
-        yield out
+        yield without_none(
+            {
+                "code": rule.code,
+                "rule": rule.id,
+                "severity": finding.severity.value,
+                "title": rule.title,
+                "connection": finding.connection,
+                "vbucket": finding.vbucket,
+                "stream_id": finding.stream_id or None,
+                "frame": finding.frame,
+                "time": None if finding.ts_ns is None else iso_time(finding.ts_ns),
+                "message": finding.message,
+                "status": finding.status or None,
+                "reason": finding.reason or None,
+                "spec": rule.source,
+                "more": more or None,
+            }
+        )
 
 
 def sarif(findings: Folded, rules: Sequence[Rule], files: Sequence[str], version: str) -> Json:

@@ -35,11 +35,7 @@ _RIGHT = ("vb", "seqno", "rev", "frame", "sid", "bytes")
 
 
 def lines(
-    changes: Sequence[Change],
-    coverages: Sequence[Coverage],
-    vbucket: int | None = None,
-    *,
-    incomplete: bool = False,
+    changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None, *, incomplete: bool
 ) -> "list[Line | Fitting]":
     """Return a table of changes, and below it what the capture has of their vbuckets.
 

@@ -1,6 +1,6 @@
 """Write a message as the specification draws it: byte grids, fields, rules, flags, errors. From the table alone."""
 
-from dcpdump.render.grid import HEAD
+from dcpdump.render.grid import HEAD, rule
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Layout, Message, Part, Presence, Repeat
 from dcpdump.spec.names import CONTROL_KEYS, STATUS
 from dcpdump.spec.opcodes import DCP_CONTROL
@@ -101,7 +101,7 @@ def _drawn(fields: tuple[Field, ...]) -> list[str]:
             text = field.label if first and width == left else (f"{field.label} ..." if first else f"... {field.label}")
             cells.append((text, width))
             at, left, first = at + width, left - width, False
-    out = [*HEAD, " " * 8 + "+---------------" * 4 + "+"]
+    out = [*HEAD, rule(4)]
     row: list[tuple[str, int]] = []
     start = at = 0
     for cell in cells:
@@ -117,8 +117,7 @@ def _drawn(fields: tuple[Field, ...]) -> list[str]:
 
 def _row(start: int, cells: list[tuple[str, int]]) -> list[str]:
     text = "".join(f"| {label[: _CELL * size - 2]:<{_CELL * size - 2}}" for label, size in cells)
-    width = sum(size for _, size in cells)
-    return [f"{start:8d}{text}|", " " * 8 + "+---------------" * width + "+"]
+    return [f"{start:8d}{text}|", rule(sum(size for _, size in cells))]
 
 
 def _names(message: Message) -> list[str]:

@@ -40,6 +40,8 @@ _KINDS = {
     "aborts": ABORT,
     "system_events": SYSTEM_EVENT,
 }
+#: Their columns.
+_COUNTED = tuple(name.replace("_", " ") for name in _KINDS)
 _HEADS = (
     "conn",
     "client",
@@ -50,15 +52,15 @@ _HEADS = (
     "from..to",
     "last seqno",
     "snapshots",
-    *(name.replace("_", " ") for name in _KINDS),
+    *_COUNTED,
     "bytes",
     "lost",
     "rate",
     "verdict",
 )
 #: What a narrow terminal has no room for, the least first.
-_LEAST = ("rate", "bytes", "filter", "snapshots", "from..to", "asked", *(name.replace("_", " ") for name in _KINDS))
-_RIGHT = ("vb", "sid", "last seqno", "snapshots", *(name.replace("_", " ") for name in _KINDS), "bytes", "lost")
+_LEAST = ("rate", "bytes", "filter", "snapshots", "from..to", "asked", *_COUNTED)
+_RIGHT = ("vb", "sid", "last seqno", "snapshots", *_COUNTED, "bytes", "lost")
 
 
 #: What streams can be sorted by; None where there is nothing.
@@ -130,20 +132,18 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         "src": connection.src,
         "dst": connection.dst,
         "vbucket": stream.vbucket,
-    }
-    if stream.stream_id:
-        out["stream_id"] = stream.stream_id
-    out |= {"name": connection.name, "roles": connection.roles.word}
-    out["opaque"] = stream.opaque
-    out |= {
+        "stream_id": stream.stream_id or None,
+        "name": connection.name,
+        "roles": connection.roles.word,
+        "opaque": stream.opaque,
         "verdict": verdict.text,
         "state": verdict.kind.value,
         "cause": verdict.cause.value,
         "why": verdict.why,
         "trouble": verdict.trouble,
+        "requests": [_request(each, connection.collection_names) for each in stream.requests],
+        "opened_at": _time(stream.granted_ns),
     }
-    out["requests"] = [_request(each, connection.collection_names) for each in stream.requests]
-    out["opened_at"] = _time(stream.granted_ns)
     if request is not None:
         out |= {"start_seqno": request.start_seqno, "end_seqno": request.end_seqno}
     out["snapshots"] = stream.snapshots
@@ -152,8 +152,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     out |= {"first_seqno": stream.first_seqno, "last_seqno": stream.last_seqno}
     if stream.snapshot is not None:
         out["snapshot"] = {"start_seqno": stream.snapshot.start, "end_seqno": stream.snapshot.end}
-    rollbacks = stream.rollbacks
-    if rollbacks:
+    if rollbacks := stream.rollbacks:
         out |= {"rollback_seqno": rollbacks[-1].rollback_seqno, "rollbacks": len(rollbacks)}
     if stream.failover_log:
         out["failover_log"] = [

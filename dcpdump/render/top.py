@@ -14,7 +14,6 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rate_meter import Rate
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.window import Window
 from dcpdump.streams.wording import clock
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
@@ -90,14 +89,13 @@ def lines(view: TopView, most: int | None = None) -> "list[Line | Fitting]":
 
 def as_object(view: TopView) -> Json:
     """Return all of it as one object. What was not captured is left out."""
-    out: Json = {
+    return {
         "time": None if view.now_ns is None else iso_time(view.now_ns),
         "frames": view.frames,
         **view.packet_counts,
+        "connections": [_connection_object(peer) for peer in view.connections],
+        "streams": [_stream_object(row) for row in view.streams],
     }
-    out["connections"] = [_connection_object(peer) for peer in view.connections]
-    out["streams"] = [_stream_object(row) for row in view.streams]
-    return out
 
 
 def _rank(row: StreamRow) -> tuple[bool, int, int, int, int]:
@@ -124,6 +122,7 @@ def _title(view: TopView) -> str:
 def _connection(peer: Peer) -> tuple[str, ...]:
     each, rate, window = peer.connection, peer.rate, peer.connection.window
     known = window.complete and window.size is not None
+    full = "EXCEEDED" if window.is_exceeded else "BLOCKED" if window.is_blocked else ""
     return (
         str(each.number),
         peer.client,
@@ -135,7 +134,7 @@ def _connection(peer: Peer) -> tuple[str, ...]:
         number(window.size),
         f"{100 * window.outstanding // window.size} %" if known and window.size else "",
         number(sum(each.lost_bytes)) if each.lossy else "",
-        _ending(each) or (_full(window) if known else ""),
+        f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else full if known else "",
     )
 
 
@@ -153,14 +152,6 @@ def _stream(row: StreamRow) -> tuple[str, ...]:
         number(stream.lost_bytes or None),
         row.verdict.text,
     )
-
-
-def _ending(each: ConnectionState) -> str:
-    return f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else ""
-
-
-def _full(window: Window) -> str:
-    return "EXCEEDED" if window.is_exceeded else "BLOCKED" if window.is_blocked else ""
 
 
 def _rate(value: float) -> str:
