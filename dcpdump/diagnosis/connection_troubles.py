@@ -101,7 +101,9 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
         text = f"{name} was blocked by flow control for {span(total)}{share}"
         longest = max(window.blocked, key=lambda times: (times.end_ns or 0) - (times.start_ns or 0))
         lasting = span((longest.end_ns or 0) - (longest.start_ns or 0))
-        detail = f"{counted(len(window.blocked), 'time')}, the longest from {clock(longest.start_ns)}, {lasting}"
+        of = f" of the first {len(window.blocked):,}" if window.further else ""
+        often = counted(len(window.blocked) + window.further, "time")
+        detail = f"{often}, the longest{of} from {clock(longest.start_ns)}, {lasting}"
     detail = "; ".join(filter(None, (detail, _residue(each))))
     first = since if not window.blocked else window.blocked[0].start_ns
     return Trouble(

@@ -89,6 +89,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
                 "blocked": state.state is FlowState.BLOCKED,
                 "blocked_ms": window.blocked_ns(now_ns) // 1_000_000,
                 "intervals": [_interval(*times) for times in _intervals(window, state)],
+                "intervals_left": window.further or None,
                 "exceeded": [_interval(*each[:3]) | {"messages": each.messages} for each in _excesses(window)] or None,
                 "mismatch": None if found is None else _mismatch(found),
                 "over_time": [
@@ -127,7 +128,8 @@ def _notes(each: ConnectionState, found: Standing, now_ns: int | None) -> list[L
     out = [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _times(each.window, found, now_ns)]
     hidden = len(_intervals(each.window, found)) - _SHOWN
     if hidden > 0:
-        out.append(Line(LineKind.PLAIN, f"  conn {each.number} {hidden:,} shorter intervals are in -f ndjson"))
+        later = f"; {each.window.further:,} later ones were not kept" if each.window.further else ""
+        out.append(Line(LineKind.PLAIN, f"  conn {each.number} {hidden:,} shorter intervals are in -f ndjson{later}"))
     return out + [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _sums(each.window)]
 
 

@@ -87,6 +87,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "hints": ("[text]", "what is odd, but not wrong"),
     "ignored": (INT, "bytes acknowledged while flow control was off"),
     "intervals": ("[@interval]", "when the producer was blocked"),
+    "intervals_left": (INT, "how many later intervals were not kept"),
     "key": (TEXT, "a key as text, without its collection; of a control its name"),
     "key_hex": (TEXT, "the key as it was sent, in hexadecimal"),
     "kind": (TEXT, "request or response"),
@@ -278,7 +279,8 @@ ROWS: dict[str, str] = {
         cause expected_seqno failover_log failover_log_frame purge_seqno purge_seqno_frame granted_start_seqno
         granted_frame granted_connection""",
     "flow": """connection client roles complete account state evidence sent acked acks kinds | name outstanding peak
-        overacked blocked blocked_ms intervals over_time buffer buffer_asked mismatch exceeded ignored""",
+        overacked blocked blocked_ms intervals intervals_left over_time buffer buffer_asked mismatch exceeded
+        ignored""",
     "top": "frames connections streams | time",
     "top.connection": """connection src dst roles streams frames_per_second bytes_per_second lost_bytes | name end
         ended_at buffer_bytes unacknowledged_bytes blocked exceeded""",

@@ -14,7 +14,7 @@ from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_OPEN, DCP_PREPARE, 
 
 PREPARE, CACHE_TRANSFER_END = DCP_PREPARE, DCP_CACHE_TRANSFER_END
 _END_SIZE = 24
-#: Blocked intervals and acknowledgements are kept up to so many; then every second one is dropped, or the rest.
+#: Blocked intervals are kept up to so many, the rest is counted; of acknowledgements then every second one is dropped.
 _INTERVALS = 10_000
 _MARKS = 2_048
 _NO_LIMIT = 1 << 63
@@ -98,6 +98,7 @@ class Window:
     is_blocked: bool = False  #: it is full
     full_since: int | None = None
     blocked: list[Blocked] = field(default_factory=list)
+    further: int = 0  #: times in which it was blocked that are not kept
     excesses: list[Excess] = field(default_factory=list)
     last_ack_ns: int | None = None
     last_sent_ns: int | None = None
@@ -108,6 +109,7 @@ class Window:
     noops: int = 0
     answers: int = 0
     marks: list[Mark] = field(default_factory=list)
+    _further_ns: int = 0  #: how long those are that are not kept
     _behind_ns: int = 0  #: messages up to that time come after acknowledgements that may be theirs
     _step: int = 1
     _limit: int = _NO_LIMIT  #: the size, while flow control is on
@@ -268,7 +270,7 @@ class Window:
         ended = [(each.start_ns, each.end_ns) for each in self.blocked]
         if self.is_blocked and not self.is_exceeded:
             ended.append((self.blocked_since, until_ns))
-        return sum(end - start for start, end in ended if start is not None and end is not None)
+        return self._further_ns + sum(end - start for start, end in ended if start is not None and end is not None)
 
     def _pass(self, length: int) -> None:
         """Take bytes that may have been acknowledged before they were captured: the most can be that much more."""
@@ -304,6 +306,9 @@ class Window:
                 self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
         elif len(self.blocked) < _INTERVALS:
             self.blocked.append(Blocked(self.blocked_since, ts_ns, outstanding))
+        else:
+            self.further += 1
+            self._further_ns += between(self.blocked_since, ts_ns) or 0
         self.is_blocked, self.full_since, self.blocked_since = False, None, None
         self.beyond, self.beyond_ns = 0, None
 
