@@ -66,7 +66,7 @@ class Line:
         return Seen(self.number, self.now)
 
     @property
-    def told(self) -> list[str]:
+    def in_short(self) -> list[str]:
         """Return the events in short: ``0 b'abc'``, ``3 gap 4 not-acked``, ``7 end fin``."""
         return [short(event) for event in self.events]
 
@@ -103,7 +103,7 @@ def test_sequence_numbers_wrap_and_offsets_do_not() -> None:
     line = Line(isn=0xFFFFFFFD)
     for offset in (4, 2, 0, 6):
         line.send(offset, b"abcdefgh"[offset : offset + 2])
-    assert line.told == ["0 b'ab'", "2 b'cd'", "4 b'ef'", "6 b'gh'"]
+    assert line.in_short == ["0 b'ab'", "2 b'cd'", "4 b'ef'", "6 b'gh'"]
 
 
 def test_a_segment_of_nothing_says_nothing() -> None:
@@ -112,7 +112,7 @@ def test_a_segment_of_nothing_says_nothing() -> None:
 
 def test_data_on_the_syn_itself_is_data() -> None:
     line = Line(syn=False).send(-1, b"early", flags=SYN).send(5, b"more")
-    assert line.told == ["0 b'early'", "5 b'more'"]
+    assert line.in_short == ["0 b'early'", "5 b'more'"]
 
 
 # ── what comes again ────────────────────────────────────────────────────────────────────────────────────────
@@ -120,7 +120,7 @@ def test_data_on_the_syn_itself_is_data() -> None:
 
 def test_a_retransmission_is_counted_and_not_repeated() -> None:
     line = Line().send(0, b"abc").wait(SECOND).send(0, b"abc").send(3, b"d")
-    assert line.told == ["0 b'abc'", "3 b'd'"]
+    assert line.in_short == ["0 b'abc'", "3 b'd'"]
     assert (line.balance.retransmitted_packets, line.balance.retransmitted_bytes) == (1, 3)
 
 
@@ -133,18 +133,18 @@ def test_the_same_segment_within_a_moment_is_a_duplicate_of_the_capture() -> Non
 
 def test_a_coalesced_retransmission_brings_what_is_new_in_it() -> None:
     line = Line().send(0, b"abc").send(0, b"abcdef")
-    assert line.told == ["0 b'abc'", "3 b'def'"]
+    assert line.in_short == ["0 b'abc'", "3 b'def'"]
 
 
 def test_a_keepalive_byte_is_ignored() -> None:
     line = Line().send(0, b"abc").wait(SECOND).send(2, b"\0").send(2, b"").send(3, b"def")
-    assert line.told == ["0 b'abc'", "3 b'def'"]
+    assert line.in_short == ["0 b'abc'", "3 b'def'"]
     assert (line.balance.keepalive_bytes, line.balance.conflicts) == (1, 0)
 
 
 def test_a_keepalive_byte_behind_a_hole_is_ignored() -> None:
     line = Line().send(3, b"def").wait(SECOND).send(5, b"\0").send(0, b"abc")
-    assert line.told == ["0 b'abc'", "3 b'def'"]
+    assert line.in_short == ["0 b'abc'", "3 b'def'"]
     assert line.balance.keepalive_bytes == 1
 
 
@@ -155,19 +155,19 @@ def test_a_zero_window_probe_is_data() -> None:
 
 def test_overlapping_bytes_that_disagree_keep_the_first_and_are_reported() -> None:
     line = Line().send(0, b"abcdef").send(2, b"cXXfgh")
-    assert line.told == ["0 b'abcdef'", "3 conflict b'def' b'XXf'", "6 b'gh'"]
+    assert line.in_short == ["0 b'abcdef'", "3 conflict b'def' b'XXf'", "6 b'gh'"]
     assert line.balance.conflicts == 1
 
 
 def test_the_first_arrival_wins_among_waiting_segments_too() -> None:
     line = Line().send(4, b"EFGH").send(2, b"cdef").send(0, b"ab")
-    assert line.told == ["0 b'ab'", "2 b'cd'", "4 b'EFGH'", "4 conflict b'EF' b'ef'"]
+    assert line.in_short == ["0 b'ab'", "2 b'cd'", "4 b'EFGH'", "4 conflict b'EF' b'ef'"]
     assert line.balance.conflicts == 1
 
 
 def test_a_waiting_segment_sent_again_with_other_bytes_is_a_conflict() -> None:
     line = Line().send(3, b"def").send(3, b"dXf").send(0, b"abc")
-    assert line.told == ["4 conflict b'ef' b'Xf'", "0 b'abc'", "3 b'def'"]
+    assert line.in_short == ["4 conflict b'ef' b'Xf'", "0 b'abc'", "3 b'def'"]
 
 
 # ── holes ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -175,133 +175,133 @@ def test_a_waiting_segment_sent_again_with_other_bytes_is_a_conflict() -> None:
 
 def test_an_acknowledged_hole_is_lost_by_the_capture_after_two_seconds() -> None:
     line = Line().send(0, b"abc").send(6, b"ghi").ack(9).wait(SECOND).tick()
-    assert line.told == ["0 b'abc'"]
-    assert line.wait(SECOND).tick().told == ["0 b'abc'", "3 gap 3 lost-by-capture", "6 b'ghi'"]
+    assert line.in_short == ["0 b'abc'"]
+    assert line.wait(SECOND).tick().in_short == ["0 b'abc'", "3 gap 3 lost-by-capture", "6 b'ghi'"]
 
 
 def test_an_acknowledged_hole_is_lost_by_the_capture_after_more_bytes() -> None:
     line = Line(limits=Limits(patience_bytes=8)).send(4, b"efgh").ack(8).send(8, b"ijkl")
-    assert line.told == []
+    assert line.in_short == []
     line.send(12, b"mnop")
-    assert line.told == ["0 gap 4 lost-by-capture", "4 b'efgh'", "8 b'ijkl'", "12 b'mnop'"]
+    assert line.in_short == ["0 gap 4 lost-by-capture", "4 b'efgh'", "8 b'ijkl'", "12 b'mnop'"]
 
 
 def test_a_late_retransmission_still_fills_an_acknowledged_hole() -> None:
     line = Line().send(3, b"def").ack(6).wait(SECOND).send(0, b"abc")
-    assert line.told == ["0 b'abc'", "3 b'def'"]
+    assert line.in_short == ["0 b'abc'", "3 b'def'"]
 
 
 def test_a_hole_that_the_receiver_waits_for_is_not_given_up() -> None:
     line = Line().ack(0).send(3, b"def").ack(0).wait(60 * SECOND).tick()
-    assert line.told == []
+    assert line.in_short == []
     assert line.stream.deadline is None
-    assert line.send(0, b"abc").told == ["0 b'abc'", "3 b'def'"]
+    assert line.send(0, b"abc").in_short == ["0 b'abc'", "3 b'def'"]
 
 
 def test_a_hole_in_a_capture_of_one_direction_is_given_up_after_two_seconds() -> None:
     line = Line().send(3, b"def")
     assert line.stream.deadline == line.now + 2 * SECOND
-    assert line.wait(2 * SECOND).tick().told == ["0 gap 3 not-acked", "3 b'def'"]
+    assert line.wait(2 * SECOND).tick().in_short == ["0 gap 3 not-acked", "3 b'def'"]
 
 
 def test_a_hole_is_given_up_when_too_much_waits_behind_it() -> None:
     line = Line(limits=Limits(pending_bytes=8)).ack(0).send(2, b"cdef").send(6, b"ghij").send(10, b"k")
-    assert line.told == ["0 gap 2 not-acked", "2 b'cdef'", "6 b'ghij'", "10 b'k'"]
+    assert line.in_short == ["0 gap 2 not-acked", "2 b'cdef'", "6 b'ghij'", "10 b'k'"]
     assert line.balance.overflows == 1
 
 
 def test_too_many_waiting_segments_count_as_too_much() -> None:
     line = Line(limits=Limits(pending_segments=2)).ack(0).send(2, b"c").send(4, b"e").send(6, b"g")
-    assert line.told == ["0 gap 2 not-acked", "2 b'c'"]
+    assert line.in_short == ["0 gap 2 not-acked", "2 b'c'"]
 
 
 def test_the_end_of_input_turns_holes_into_gaps() -> None:
     line = Line().ack(0).send(3, b"def").send(9, b"jkl").close()
-    assert line.told == ["0 gap 3 end", "3 b'def'", "6 gap 3 end", "9 b'jkl'", "12 end end"]
+    assert line.in_short == ["0 gap 3 end", "3 b'def'", "6 gap 3 end", "9 b'jkl'", "12 end end"]
 
 
 def test_at_the_end_an_acknowledged_hole_is_still_lost_by_the_capture() -> None:
     line = Line().send(3, b"def").ack(6).close()
-    assert line.told == ["0 gap 3 lost-by-capture", "3 b'def'", "6 end end"]
+    assert line.in_short == ["0 gap 3 lost-by-capture", "3 b'def'", "6 end end"]
 
 
 def test_acknowledged_bytes_after_the_last_one_seen_were_lost_by_the_capture() -> None:
-    assert Line().send(0, b"abc").ack(9).close().told == ["0 b'abc'", "3 gap 6 lost-by-capture", "9 end end"]
-    assert Line().send(0, b"abc").ack(4).close().told == ["0 b'abc'", "3 end end"]  # a FIN, most likely
+    assert Line().send(0, b"abc").ack(9).close().in_short == ["0 b'abc'", "3 gap 6 lost-by-capture", "9 end end"]
+    assert Line().send(0, b"abc").ack(4).close().in_short == ["0 b'abc'", "3 end end"]  # a FIN, most likely
 
 
 def test_a_direction_of_which_only_acknowledgements_were_seen_is_one_gap() -> None:
     line = Line(syn=False).ack(100).ack(600).close()
-    assert line.told == ["0 gap 500 lost-by-capture", "500 end end"]
+    assert line.in_short == ["0 gap 500 lost-by-capture", "500 end end"]
 
 
 def test_the_snap_length_leaves_a_gap_and_the_stream_goes_on() -> None:
     line = Line().send(0, b"abc", missing=5).send(8, b"def")
-    assert line.told == ["0 b'abc'", "3 gap 5 snaplen", "8 b'def'"]
+    assert line.in_short == ["0 b'abc'", "3 gap 5 snaplen", "8 b'def'"]
 
 
 def test_the_snap_length_may_cut_segments_that_wait() -> None:
     line = Line().send(8, b"ij", missing=6).send(16, b"qr").send(0, b"ab", missing=6)
-    assert line.told == ["0 b'ab'", "2 gap 6 snaplen", "8 b'ij'", "10 gap 6 snaplen", "16 b'qr'"]
+    assert line.in_short == ["0 b'ab'", "2 gap 6 snaplen", "8 b'ij'", "10 gap 6 snaplen", "16 b'qr'"]
 
 
 def test_bytes_under_a_cut_that_another_segment_brought_are_used() -> None:
     line = Line().send(4, b"ef").send(0, b"ab", missing=6)
-    assert line.told == ["0 b'ab'", "2 gap 2 snaplen", "4 b'ef'", "6 gap 2 snaplen"]
+    assert line.in_short == ["0 b'ab'", "2 gap 2 snaplen", "4 b'ef'", "6 gap 2 snaplen"]
 
 
 def test_memory_that_must_be_given_back_makes_an_evicted_gap() -> None:
     line = Line().ack(0).send(3, b"def")
     line.events += line.stream.evict(line.see())
-    assert line.told == ["0 gap 3 evicted", "3 b'def'"]
+    assert line.in_short == ["0 gap 3 evicted", "3 b'def'"]
     assert line.stream.held > 0
-    assert line.send(6, b"g").told[-1] == "6 b'g'"
+    assert line.send(6, b"g").in_short[-1] == "6 b'g'"
 
 
 # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_fin_ends_the_stream_after_its_own_data() -> None:
-    assert Line().send(0, b"abc", flags=FIN | ACK).close().told == ["0 b'abc'", "3 end fin"]
+    assert Line().send(0, b"abc", flags=FIN | ACK).close().in_short == ["0 b'abc'", "3 end fin"]
 
 
 def test_a_fin_behind_bytes_that_never_came_ends_the_stream_nevertheless() -> None:
     line = Line().send(0, b"abc").send(9, b"jkl", flags=FIN | ACK).close()
-    assert line.told == ["0 b'abc'", "3 gap 6 end", "9 b'jkl'", "12 end fin"]
+    assert line.in_short == ["0 b'abc'", "3 gap 6 end", "9 b'jkl'", "12 end fin"]
 
 
 def test_a_fin_that_overtook_the_data_waits_for_it() -> None:
-    assert Line().send(3, b"", flags=FIN | ACK).send(0, b"abc").told == ["0 b'abc'", "3 end fin"]
+    assert Line().send(3, b"", flags=FIN | ACK).send(0, b"abc").in_short == ["0 b'abc'", "3 end fin"]
 
 
 def test_a_hole_before_a_fin_is_given_up_in_time() -> None:
     line = Line().ack(0).send(3, b"", flags=FIN | ACK).wait(2 * SECOND).tick()
-    assert line.told == ["0 gap 3 not-acked", "3 end fin"]
+    assert line.in_short == ["0 gap 3 not-acked", "3 end fin"]
 
 
 def test_a_forged_fin_does_not_stop_the_stream() -> None:
     line = Line().send(0, b"abc").send(3, b"", flags=FIN | ACK).send(3, b"def").close()
-    assert line.told == ["0 b'abc'", "3 end fin", "3 b'def'", "6 end end"]
+    assert line.in_short == ["0 b'abc'", "3 end fin", "3 b'def'", "6 end end"]
 
 
 def test_a_reset_marks_and_does_not_discard() -> None:
     line = Line().send(0, b"abc").send(3, b"", flags=RST).send(3, b"def").close()
-    assert line.told == ["0 b'abc'", "3 b'def'", "6 end end"]
+    assert line.in_short == ["0 b'abc'", "3 b'def'", "6 end end"]
     assert line.balance.resets == 1
 
 
 def test_a_stream_that_was_reset_ends_so() -> None:
-    assert Line().send(0, b"abc").send(3, b"", flags=RST).close().told == ["0 b'abc'", "3 end rst"]
+    assert Line().send(0, b"abc").send(3, b"", flags=RST).close().in_short == ["0 b'abc'", "3 end rst"]
 
 
 def test_after_a_reset_a_hole_is_waited_for_two_seconds_whoever_wants_it() -> None:
     line = Line().ack(0).send(3, b"def").reset().wait(2 * SECOND).tick()
-    assert line.told == ["0 gap 3 not-acked", "3 b'def'"]
+    assert line.in_short == ["0 gap 3 not-acked", "3 b'def'"]
 
 
 def test_a_retransmitted_syn_begins_nothing() -> None:
     line = Line().send(0, b"abc").send(-1, b"", flags=SYN).send(3, b"def")
-    assert line.told == ["0 b'abc'", "3 b'def'"]
+    assert line.in_short == ["0 b'abc'", "3 b'def'"]
     assert line.stream.begins_with(ISN)
     assert not line.stream.begins_with(ISN + 1)
 
@@ -313,13 +313,13 @@ FAR = 1 << 30
 
 def test_one_segment_far_ahead_is_set_aside() -> None:
     line = Line().send(0, b"abc").send(FAR, b"forged").send(3, b"def").close()
-    assert line.told == ["0 b'abc'", "3 b'def'", "6 end end"]
+    assert line.in_short == ["0 b'abc'", "3 b'def'", "6 end end"]
     assert line.balance.stray_bytes == 6
 
 
 def test_a_second_segment_far_ahead_proves_the_first() -> None:
     line = Line().send(0, b"abc").send(FAR + 3, b"jkl").send(FAR, b"ghi").send(FAR + 6, b"m")
-    assert line.told == [
+    assert line.in_short == [
         "0 b'abc'",
         f"3 gap {FAR - 3} not-acked",
         f"{FAR} b'ghi'",
@@ -336,16 +336,16 @@ def test_the_same_forged_segment_twice_proves_nothing() -> None:
 
 def test_an_acknowledgement_far_ahead_proves_a_stray() -> None:
     line = Line().send(0, b"abc").send(FAR, b"ghi").ack(FAR + 3)
-    assert line.told == ["0 b'abc'", f"3 gap {FAR - 3} lost-by-capture", f"{FAR} b'ghi'"]
+    assert line.in_short == ["0 b'abc'", f"3 gap {FAR - 3} lost-by-capture", f"{FAR} b'ghi'"]
 
 
 def test_a_proven_jump_backwards_is_a_gap_of_unknown_length() -> None:
     line = Line().send(0, b"abc").send(-FAR, b"ghi").send(-FAR + 3, b"jkl").send(-FAR + 6, b"m")
-    assert line.told == ["0 b'abc'", "3 gap None not-acked", "3 b'ghi'", "6 b'jkl'", "9 b'm'"]
+    assert line.in_short == ["0 b'abc'", "3 gap None not-acked", "3 b'ghi'", "6 b'jkl'", "9 b'm'"]
 
 
 def test_an_acknowledgement_from_nowhere_is_not_believed() -> None:
-    assert Line().send(0, b"abc").ack(FAR).close().told == ["0 b'abc'", "3 end end"]
+    assert Line().send(0, b"abc").ack(FAR).close().in_short == ["0 b'abc'", "3 end end"]
 
 
 # ── late joins ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -358,14 +358,14 @@ def test_a_capture_that_joined_late_says_so() -> None:
 
 def test_a_late_join_loses_nothing_to_a_swap_at_its_start() -> None:
     line = Line(syn=False).send(503, b"def").send(500, b"abc").send(506, b"ghi").ack(509)
-    assert line.told == ["0 b'abc'", "3 b'def'", "6 b'ghi'"]
+    assert line.in_short == ["0 b'abc'", "3 b'def'", "6 b'ghi'"]
 
 
 def test_a_late_join_waits_no_longer_than_a_moment() -> None:
     line = Line(syn=False).send(500, b"abc")
-    assert line.told == []
+    assert line.in_short == []
     assert line.stream.deadline == line.now + 200 * MILLISECOND
-    assert line.wait(200 * MILLISECOND).tick().told == ["0 b'abc'"]
+    assert line.wait(200 * MILLISECOND).tick().in_short == ["0 b'abc'"]
 
 
 def test_a_late_join_in_a_capture_of_one_direction_goes_on_after_a_few_segments() -> None:
@@ -373,13 +373,13 @@ def test_a_late_join_in_a_capture_of_one_direction_goes_on_after_a_few_segments(
     for at in range(8):
         line.send(at, b"abcdefgh"[at : at + 1])
     assert line.data == b"abcdefgh"
-    assert line.send(8, b"i").told[-1] == "8 b'i'"
+    assert line.send(8, b"i").in_short[-1] == "8 b'i'"
 
 
 def test_a_syn_that_came_late_is_still_the_start() -> None:
     line = Line(syn=False).send(3, b"def").send(-1, b"", flags=SYN).send(0, b"abc")
     assert line.events[0] == Bytes(0, b"abc", Seen(3, NOON + 3 * MILLISECOND), joined_late=False)
-    assert line.told == ["0 b'abc'", "3 b'def'"]
+    assert line.in_short == ["0 b'abc'", "3 b'def'"]
 
 
 def test_bytes_from_before_a_late_start_are_counted_and_dropped() -> None:
@@ -389,12 +389,12 @@ def test_bytes_from_before_a_late_start_are_counted_and_dropped() -> None:
 
 
 def test_a_late_join_that_ends_at_once_keeps_its_bytes() -> None:
-    assert Line(syn=False).send(5, b"abc").close().told == ["0 b'abc'", "3 end end"]
+    assert Line(syn=False).send(5, b"abc").close().in_short == ["0 b'abc'", "3 end end"]
 
 
 def test_bytes_that_come_after_their_place_was_given_up_are_counted() -> None:
     line = Line().send(0, b"abc").send(6, b"ghi").ack(9).wait(2 * SECOND).tick().send(3, b"def")
-    assert line.told == ["0 b'abc'", "3 gap 3 lost-by-capture", "6 b'ghi'"]
+    assert line.in_short == ["0 b'abc'", "3 gap 3 lost-by-capture", "6 b'ghi'"]
     assert line.balance.late_bytes == 3
 
 

@@ -256,9 +256,9 @@ def test_a_plan_packs_small_captures_and_cuts_large_ones() -> None:
 # -- the ledger and the rules ---------------------------------------------------------------------------------
 
 
-def judged(testimonies: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+def judged(events: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     replay = EventReplay()
-    for each in testimonies:
+    for each in events:
         replay.feed(each)
     judging = replay.close()
     streams: list[tuple[Any, ...]] = [
@@ -275,16 +275,16 @@ def judged(testimonies: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tu
 def test_streams_and_findings_do_not_depend_on_splits(tmp_path: Path, traffic: list[Packet], seed: int) -> None:
     packets = disturbed(traffic, seed, 0.01) if seed else traffic
     path = written(tmp_path / "one.pcap", pcap(records(packets), nano=True))
-    expected = judged(split([path], 100 * MB)[0].testimonies)
+    expected = judged(split([path], 100 * MB)[0].events)
     assert len(expected[0]) > 30
     for target in (15_000, 90_000):
-        assert judged(split([path], target)[0].testimonies) == expected
+        assert judged(split([path], target)[0].events) == expected
 
 
 def test_findings_of_samples_do_not_depend_on_splits() -> None:
     for path in sorted(Path("samples").glob("*.pcap")):
-        expected = judged(split([path], MB)[0].testimonies)
-        assert judged(split([path], 4_096)[0].testimonies) == expected, path.name
+        expected = judged(split([path], MB)[0].events)
+        assert judged(split([path], 4_096)[0].events) == expected, path.name
 
 
 @pytest.mark.parametrize(("flags", "frames"), [(0x05, [3, 4, 6]), (0x45, [6]), (None, [5])])
@@ -299,13 +299,13 @@ def test_a_value_that_is_not_what_it_says_is_found_in_any_split(
         fields = {"by_seqno": seqno, "rev_seqno": 1}
         talk.send(1, encode("DCP_MUTATION", fields, layout="1", key=b"k", value=value, datatype=datatype))
     path = written(tmp_path / "odd.pcap", pcap(records(talk.fin().packets), nano=True))
-    _, found = judged(split([path], MB)[0].testimonies)
+    _, found = judged(split([path], MB)[0].events)
     reported = [frame for code, _, _, frame, _, _ in found if code == "DCP105"]
     assert reported == frames
 
 
-def test_testimonies_do_not_carry_documents(tmp_path: Path) -> None:
+def test_events_do_not_carry_documents(tmp_path: Path) -> None:
     secret = random.Random(1).randbytes(40_000)
     packets = documents([secret] * 8).fin().packets
     found, _ = split([written(tmp_path / "big.pcap", pcap(records(packets), nano=True))], MB)
-    assert sum(map(len, found.testimonies)) < 20_000
+    assert sum(map(len, found.events)) < 20_000

@@ -36,7 +36,7 @@ class Tables:
 
     frames: list[Row] = field(default_factory=list)
     gaps: list[Row] = field(default_factory=list)
-    testimonies: list[bytes] = field(default_factory=list)
+    events: list[bytes] = field(default_factory=list)
     surveys: list[int] = field(default_factory=list)  #: works in each round
     decodes: list[int] = field(default_factory=list)
     works: list[Work] = field(default_factory=list)
@@ -151,4 +151,4 @@ def _verified(out: Tables, decoded: Callable[[Work], tuple[Iterable[tuple[str, A
     for _, mine in sorted(found.items()):
         out.frames += mine["frames"]
         out.gaps += mine["gaps"]
-        out.testimonies += mine["events"]
+        out.events += mine["events"]
