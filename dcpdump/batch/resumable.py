@@ -7,8 +7,9 @@ from dcpdump.batch.connection_state import SavedConnection, thinned
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.dissector import BlockDissector, StreamsOf
 from dcpdump.conversation import Conversation
-from dcpdump.net.connections import ConnectionsState, Half
+from dcpdump.net.connections import ConnectionsState
 from dcpdump.net.endpoints import Connection, flow_of
+from dcpdump.net.half import Half
 from dcpdump.tls.unsealer_state import SecretsState
 from dcpdump.unsealing import TlsState
 from dcpdump.wire.collection_names import ConnectionNames, NamesState

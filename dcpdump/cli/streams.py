@@ -22,7 +22,14 @@ from dcpdump.streams.verdict import IDLE_NS, Judge
 
 _BARS = 16
 _STUCK = frozenset(
-    {VerdictKind.STUCK, VerdictKind.BLOCKED, VerdictKind.ENDED, VerdictKind.REFUSED, VerdictKind.ROLLED_BACK}
+    {
+        VerdictKind.STUCK,
+        VerdictKind.BLOCKED,
+        VerdictKind.NOT_READ,
+        VerdictKind.ENDED,
+        VerdictKind.REFUSED,
+        VerdictKind.ROLLED_BACK,
+    }
 )
 
 

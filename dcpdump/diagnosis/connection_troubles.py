@@ -7,11 +7,14 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode
 from dcpdump.plural import counted
+from dcpdump.streams.causes import Cause
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked
+from dcpdump.streams.intervals import Intervals, between
 from dcpdump.streams.leak import leak
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
 from dcpdump.streams.wording import clock, span
+from dcpdump.streams.zero_windows import zero_windows
 
 #: A connection that was blocked for less of its time was not slowed down by it.
 _PERMILLE = 5
@@ -78,19 +81,15 @@ def flow_troubles(evidence: Evidence) -> Iterator[Trouble]:
 
 
 def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:
-    now, window = evidence.now_ns, each.window
-    if each.ended_ns is not None and now is not None:
-        now = min(now, each.ended_ns)
+    now, window = _end_of(each, evidence.now_ns), each.window
     found = standing(each, now)
     still = found.state is FlowState.BLOCKED
     since = found.since_ns if still else None
     lasted = 0 if since is None or now is None else now - since
     total = max(window.blocked_ns(now), lasted)
-    begun = each.first_ns
-    time = 0 if begun is None or now is None else max(1, now - begun)
-    if not ((still and lasted >= BLOCKED_NS) or (total >= BLOCKED_NS and total * 1000 >= _PERMILLE * time)):
+    time = _watched(each, now)
+    if not _slows(total, lasted, time):
         return None
-    share = f" ({100 * total / time:.2g} %)" if time else ""
     name = words.who(each, several)
     streams = tuple(stream for stream, verdict in evidence.judged if stream.connection is each and verdict.trouble)
     held = tuple(stream for stream in streams if not stream.ended)
@@ -98,14 +97,10 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
         text = f"{name} is blocked by flow control since {clock(since)}, {span(lasted)} up to the end"
         detail = why_blocked(window, found)
     else:
-        text = f"{name} was blocked by flow control for {span(total)}{share}"
-        longest = max(window.blocked, key=lambda times: (times.end_ns or 0) - (times.start_ns or 0))
-        lasting = span((longest.end_ns or 0) - (longest.start_ns or 0))
-        of = f" of the first {len(window.blocked):,}" if window.further else ""
-        often = counted(len(window.blocked) + window.further, "time")
-        detail = f"{often}, the longest{of} from {clock(longest.start_ns)}, {lasting}"
+        text = f"{name} was blocked by flow control for {span(total)}{_share(total, time)}"
+        detail = _often(window.blocked)
     detail = "; ".join(filter(None, (detail, _residue(each))))
-    first = since if not window.blocked else window.blocked[0].start_ns
+    first = window.blocked.kept[0].start_ns if window.blocked else since
     return Trouble(
         TroubleCode.BLOCKED,
         text,
@@ -117,6 +112,66 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
         held,
         ts_ns=first,
     )
+
+
+def unread_troubles(evidence: Evidence) -> Iterator[Trouble]:
+    """Yield the connections of which one end does not read, so that TCP lets the other send nothing."""
+    several = len(evidence.dcp) > 1
+    for each in evidence.connections:
+        now = _end_of(each, evidence.now_ns)
+        for end in zero_windows(each, now):
+            lasted = between(end.since_ns, now) or 0
+            time = _watched(each, now)
+            if not _slows(end.intervals.total_ns, lasted, time):
+                continue
+            name = f"the TCP receive window of the {end.end} of {words.who(each, several)}"
+            if end.since_ns is not None:
+                text = f"{name} is zero since {clock(end.since_ns)}, {span(lasted)} up to the end"
+            else:
+                text = f"{name} was zero for {span(end.intervals.total_ns)}{_share(end.intervals.total_ns, time)}"
+            held = tuple(
+                stream
+                for stream, verdict in evidence.judged
+                if stream.connection is each and verdict.cause is Cause.ZERO_WINDOW
+            )
+            yield Trouble(
+                TroubleCode.ZERO_WINDOW,
+                text,
+                _flow(each),
+                f"it does not read, and nothing can be sent to it: {_often(end.intervals)}",
+                "zero-window",
+                max(1, len(held)),
+                (each.number,),
+                held,
+                ts_ns=end.intervals.kept[0].start_ns,
+            )
+
+
+def _end_of(each: ConnectionState, now: int | None) -> int | None:
+    """Return until when a connection was watched, or was there."""
+    return now if each.ended_ns is None or now is None else min(now, each.ended_ns)
+
+
+def _watched(each: ConnectionState, now: int | None) -> int:
+    """Return for how long (ns) a connection was watched; 0 where that is not known."""
+    return 0 if each.first_ns is None or now is None else max(1, now - each.first_ns)
+
+
+def _slows(total: int, lasted: int, time: int) -> bool:
+    """Return whether a connection was held up for long: up to its end, or altogether."""
+    return lasted >= BLOCKED_NS or (total >= BLOCKED_NS and total * 1000 >= _PERMILLE * time)
+
+
+def _share(total: int, time: int) -> str:
+    return f" ({100 * total / time:.2g} %)" if time else ""
+
+
+def _often(intervals: Intervals) -> str:
+    """Return how often something was, and when for longest."""
+    of = f" of the first {len(intervals.kept):,}" if intervals.further else ""
+    longest = intervals.longest
+    lasting = span(longest.lasting_ns)
+    return f"{counted(len(intervals), 'time')}, the longest{of} from {clock(longest.start_ns)}, {lasting}"
 
 
 def _exceeded(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:

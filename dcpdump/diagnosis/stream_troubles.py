@@ -36,7 +36,7 @@ Key = tuple[TroubleCode, Cause | Reason]
 
 
 def stream_troubles(evidence: Evidence) -> Iterator[Trouble]:
-    """Yield the troubles of streams. One that flow control holds back is a trouble of its connection."""
+    """Yield the troubles of streams. One that flow control or TCP holds back is a trouble of its connection."""
     several = len(evidence.dcp) > 1
     for (code, cause), judged in _grouped(evidence.judged):
         yield _trouble(evidence, code, cause, judged, several)
@@ -44,7 +44,7 @@ def stream_troubles(evidence: Evidence) -> Iterator[Trouble]:
 
 def code_of(verdict: Verdict) -> TroubleCode | None:
     """Return what trouble a verdict is; None where it is none, or that of a connection."""
-    if not verdict.trouble or verdict.kind is VerdictKind.BLOCKED:
+    if not verdict.trouble or verdict.kind in (VerdictKind.BLOCKED, VerdictKind.NOT_READ):
         return None
     if verdict.cause is Cause.LOOP:
         return TroubleCode.LOOP

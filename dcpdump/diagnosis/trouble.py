@@ -25,6 +25,7 @@ class TroubleCode(Enum):
     ROLLED_BACK = "rolled-back"
     VIOLATION = "violation"
     BLOCKED = "blocked"
+    ZERO_WINDOW = "zero-window"  #: an end does not read, and TCP lets the other send nothing
     EXCEEDED = "window-exceeded"
     CLOSED = "connection-closed"
     NOOP = "noop-not-answered"
@@ -50,6 +51,7 @@ _LABELS = {
     TroubleCode.LOOP: "rolled back",
     TroubleCode.NOT_SET_UP: "refused",
     TroubleCode.ROLLED_BACK: "rolled back",
+    TroubleCode.ZERO_WINDOW: "not reading",
     TroubleCode.EXCEEDED: "overrun",
     TroubleCode.CLOSED: "closed",
     TroubleCode.NOOP: "no answer",

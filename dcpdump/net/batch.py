@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be16, be32
-from dcpdump.net.connections import Connections, Delivery, Half
+from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import Bytes, Seen
+from dcpdump.net.half import Half
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
 
@@ -187,6 +188,9 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
                     break
         stream, other, size = half.stream, half.other.stream, stop - start
         seq, ack = be32(data, tcp + 4), be32(data, tcp + 8)
+        window = be16(data, tcp + 14)
+        if flags & ACK and (0 if window else 1) != stream.shut:
+            connections.advertise(half, not window, ack, None if ts == NO_TIME else ts)
         plain = (seq == stream.ready if size else stream.begun) and weight + size + _OVERHEAD <= budget
         if plain and flags & ACK and ack != other.last_ack:
             plain = other.indifferent
@@ -196,7 +200,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
             # The machines decide, and nearly always have this segment wait.
             if row > first:
                 connections.count(row - first, delivered, weight, batch.seen(row - 1))
-            segment: Segment = _row(Segment, (half.key, seq, ack, flags, 0, data[start:stop], 0, None))
+            segment: Segment = _row(Segment, (half.key, seq, ack, flags, window, data[start:stop], 0, None))
             known = connections.receive(segment, batch.seen(row))
             out.singles.append(row)
             due = _NEVER if connections.due is None else connections.due

@@ -36,7 +36,7 @@ class ByteStream(Reassembly):
     acknowledgement, a few more segments, or a moment of capture time.
     """
 
-    __slots__ = ("_base", "_first_ack", "_isn", "_stray", "answers", "last_ack", "ready")
+    __slots__ = ("_base", "_first_ack", "_isn", "_stray", "answers", "last_ack", "ready", "shut")
 
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         super().__init__(limits, balance if balance is not None else Counters())
@@ -47,6 +47,7 @@ class ByteStream(Reassembly):
         self._isn: int | None = None
         self._first_ack: int | None = None
         self._stray: Stray | None = None
+        self.shut: i64 = _NEVER  #: 1: its sender advertised a receive window of zero; 0: another; -1: none yet
 
     def state(self) -> StreamState:
         """Return all that decides what it makes of the next segments, as plain values, for ``restore``."""
@@ -60,13 +61,14 @@ class ByteStream(Reassembly):
             "last_ack": self.last_ack,
             "stray": None if stray is None else (*stray,),
             "answers": self.answers,
+            "shut": self.shut,
         }
 
     def restore(self, state: StreamState) -> None:
         """Restore a state. To be asked of a stream that nothing was fed to."""
         self._restore(state)
         stray = state["stray"]
-        self._base, self.ready, self._isn = state["base"], state["ready"], state["isn"]
+        self._base, self.ready, self._isn, self.shut = state["base"], state["ready"], state["isn"], state["shut"]
         self._first_ack, self.last_ack, self.answers = state["first_ack"], state["last_ack"], state["answers"]
         self._stray = None if stray is None else Stray(*stray)
         self._balance.pending_bytes += self._aside

@@ -12,6 +12,7 @@ from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
 from dcpdump.net.endpoints import Connection, reverse_key
 from dcpdump.net.event import END, EVICTED, End, Event, Seen
+from dcpdump.net.half import Half, WindowChange
 from dcpdump.net.layers import Layers, LayersState
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
@@ -22,6 +23,7 @@ from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment
 _OVERHEAD: Final = 256
 #: What a connection takes though it holds no bytes: where there are many, less is left for those.
 _CONNECTION: Final = 2_048
+_CONTROL: Final = FIN | SYN | RST
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
@@ -42,23 +44,6 @@ class ConnectionsState(NamedTuple):
     unweighed: int
     seen: SeenState  #: the last packet
     layers: LayersState
-
-
-class Half:
-    """One direction of an open connection, and its other half."""
-
-    __slots__ = ("connection", "direction", "key", "other", "place", "scheduled", "stream", "syns")
-    __deletable__ = ("other",)  # what a compiler has to know
-
-    def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:
-        self.key = key
-        self.connection = connection
-        self.direction = direction
-        self.place = 2 * connection.number + direction
-        self.stream = stream
-        self.other = self
-        self.scheduled = False  # whether a look at its deadline is due
-        self.syns: tuple[int, ...] = ()  # the times of its SYNs, the first and the last
 
 
 def _direction(half: Half) -> int:
@@ -85,6 +70,7 @@ class Connections:
         self._unweighed = 0
         self._weigh_after = limits.memory // 16
         self._seen = Seen(0, None)
+        self.window_changes: list[WindowChange] | None = None  #: to be taken away by its owner; None: not wanted
 
     @property
     def held(self) -> int:
@@ -208,7 +194,7 @@ class Connections:
 
     def _receive(self, segment: Segment, seen: Seen, out: list[Delivery]) -> None:
         self.counts.tcp_packets += 1
-        key, _, ack, flags, _, payload, _, _ = segment
+        key, _, ack, flags, window, payload, _, _ = segment
         half = self.halves.get(key)
         if half is None or flags & SYN:
             half = self._meet(half, segment, seen, out)
@@ -217,6 +203,8 @@ class Connections:
             self.use(connection)
         # What the other side sent was there before it was acknowledged: that order is kept.
         other = half.other
+        if flags & ACK and not flags & _CONTROL and (not window) != half.stream.shut:
+            self.advertise(half, not window, ack, seen.ts_ns)
         if flags & ACK and ack != other.stream.last_ack:
             self._tell(other, other.stream.acknowledge(ack, seen), out)
         stream = half.stream
@@ -234,6 +222,11 @@ class Connections:
         self._unweighed += len(payload) + _OVERHEAD
         if self._unweighed > self._weigh_after:
             self._weigh(seen, out)
+
+    def advertise(self, half: Half, zero: bool, ack: int, ts_ns: int | None) -> None:
+        """Take the receive window of a segment, which also acknowledges: zero, or not."""
+        if half.advertise(zero, ack) and self.window_changes is not None:
+            self.window_changes.append(WindowChange(half.connection.number, half.direction, zero, ts_ns))
 
     def close(self) -> list[Delivery]:
         """End the input: holes become gaps, and every direction gets its End."""

@@ -53,6 +53,7 @@ class StreamState(ReassemblyState):
     last_ack: int
     stray: StrayState | None
     answers: bool
+    shut: int  #: 1: its sender advertised a receive window of zero; 0: another; -1: nothing yet
 
 
 def stream_essence(state: StreamState) -> tuple[Any, ...]:
@@ -74,6 +75,7 @@ def stream_essence(state: StreamState) -> tuple[Any, ...]:
         state["ended"],
         state["stray"],
         state["deadline"],
+        state["shut"] == 1,
         deadline,
         max(state["top"], offset),
         None if acked is None else max(acked, offset),

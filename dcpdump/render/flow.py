@@ -9,10 +9,12 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, number, spark
 from dcpdump.spec import find
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
+from dcpdump.streams.intervals import Interval, between
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.window import FIRST, LAST, Excess, Window, between
-from dcpdump.streams.wording import client, clock, span
+from dcpdump.streams.window import FIRST, LAST, Excess, Window
+from dcpdump.streams.wording import client, clock, span, times
+from dcpdump.streams.zero_windows import ZeroWindows, zero_windows
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
 #: What a narrow terminal has no room for, the least first.
@@ -56,6 +58,7 @@ def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: 
             )
         )
         notes += _notes(each, found, now_ns) if all(each.frames) else []
+        notes += [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _unread(each, now_ns)]
     return [Table(_HEADS, rows, _RIGHT, _LEAST), *notes] if rows else []
 
 
@@ -79,6 +82,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
             "acked": window.acked,
             "acks": window.acks,
             "ignored": window.ignored or None,
+            "zero_windows": [_zero(end) for end in zero_windows(each, now_ns)] or None,
             "kinds": [_kind(window, code) for code in range(FIRST, LAST + 1) if window.frames[code - FIRST]],
         }
         if all(each.frames):
@@ -89,7 +93,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
                 "blocked": state.state is FlowState.BLOCKED,
                 "blocked_ms": window.blocked_ns(now_ns) // 1_000_000,
                 "intervals": [_interval(*times) for times in _intervals(window, state)],
-                "intervals_left": window.further or None,
+                "intervals_left": window.blocked.further or None,
                 "exceeded": [_interval(*each[:3]) | {"messages": each.messages} for each in _excesses(window)] or None,
                 "mismatch": None if found is None else _mismatch(found),
                 "over_time": [
@@ -128,7 +132,8 @@ def _notes(each: ConnectionState, found: Standing, now_ns: int | None) -> list[L
     out = [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _times(each.window, found, now_ns)]
     hidden = len(_intervals(each.window, found)) - _SHOWN
     if hidden > 0:
-        later = f"; {each.window.further:,} later ones were not kept" if each.window.further else ""
+        further = each.window.blocked.further
+        later = f"; {further:,} later ones were not kept" if further else ""
         out.append(Line(LineKind.PLAIN, f"  conn {each.number} {hidden:,} shorter intervals are in -f ndjson{later}"))
     return out + [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _sums(each.window)]
 
@@ -165,9 +170,19 @@ def _sums(window: Window) -> Iterator[str]:
         yield f"acknowledged {window.ignored:,} B while flow control was off, which do not count"
 
 
-def _intervals(window: Window, found: Standing) -> list[tuple[int | None, int | None, int]]:
-    open_one = [(found.since_ns, None, window.outstanding)] if found.state is FlowState.BLOCKED else []
-    return [*window.blocked, *open_one]
+def _unread(each: ConnectionState, now_ns: int | None) -> Iterator[str]:
+    """Yield which ends did not read, and when."""
+    for end in zero_windows(each, now_ns):
+        longest, count = end.intervals.longest, len(end.intervals)
+        until = "the end" if end.since_ns == longest.start_ns else clock(longest.end_ns)
+        often = f"{times(count)}, {span(end.intervals.total_ns)} in all, for longest " if count > 1 else ""
+        when = f"{clock(longest.start_ns)} to {until} ({span(longest.lasting_ns)})"
+        yield f"TCP receive window of the {end.end} zero {often}{when}: it did not read"
+
+
+def _intervals(window: Window, found: Standing) -> list[Interval]:
+    open_one = [Interval(found.since_ns, None, window.outstanding)] if found.state is FlowState.BLOCKED else []
+    return [*window.blocked.kept, *open_one]
 
 
 def _excesses(window: Window) -> list[Excess]:
@@ -176,8 +191,28 @@ def _excesses(window: Window) -> list[Excess]:
 
 
 def _interval(start: int | None, end: int | None, outstanding: int) -> Json:
-    out: Json = {"from": None if start is None else iso_time(start), "to": None if end is None else iso_time(end)}
-    return {name: value for name, value in out.items() if value is not None} | {"outstanding": outstanding}
+    return _from_to(start, end) | {"outstanding": outstanding}
+
+
+def _from_to(start: int | None, end: int | None) -> Json:
+    times = (("from", start), ("to", end))
+    return {name: iso_time(ts_ns) for name, ts_ns in times if ts_ns is not None}
+
+
+def _lasting(found: ZeroWindows) -> list[Interval]:
+    """Return when a window was zero; the last has no end where it still is."""
+    *over, last = found.intervals.kept
+    return [*over, last if found.since_ns is None else last._replace(end_ns=None)]
+
+
+def _zero(found: ZeroWindows) -> Json:
+    out: Json = {
+        "role": found.end,
+        "zero_ms": found.intervals.total_ns // 1_000_000,
+        "intervals": [_from_to(each.start_ns, each.end_ns) for each in _lasting(found)],
+        "intervals_left": found.intervals.further or None,
+    }
+    return {name: value for name, value in out.items() if value is not None}
 
 
 def _levels(window: Window) -> list[int]:

@@ -210,10 +210,14 @@ KEYS: dict[str, tuple[str, str]] = {
     "commits": (INT, "how many of them were committed"),
     "aborts": (INT, "how many of them were aborted"),
     "system_events": (INT, "how many system events"),
+    "zero_ms": (INT, "milliseconds during which it was zero"),
+    "zero_windows": ("[@zero_window]", "TCP receive windows that were zero: what an end did not read"),
 }
 
 _MESSAGE, _NUMBERS = (TEXT, "the name of the message"), ("[int]", "the numbers of the frames")
 _ROW = (TEXT, "which of the rows it is")
+_STATS = tuple(f"stats.{name}" for name in "total message connection vbucket sizes latency interval".split())
+_DIFF = tuple(f"diff.{name}" for name in "connection stream frame changed alone total document documents".split())
 _OF_DOCUMENTS = {
     "both": "whose last change is the same in both captures",
     "only_a": "that only A has",
@@ -230,9 +234,11 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     ("mismatch", "kind"): _MESSAGE,
     ("key.change", "name"): _MESSAGE,
     **{(row, "kind"): _ROW for row in ("key.change", "key.coverage")},
-    **{(f"stats.{name}", "kind"): _ROW for name in "total message connection vbucket sizes latency interval".split()},
+    **{(row, "kind"): _ROW for row in _STATS},
     ("flow", "client"): (TEXT, "what the client is called: its name, or its address"),
     ("flow", "state"): (TEXT, "what flow control does"),
+    ("zero_window", "intervals"): ("[@zero_interval]", "when it was zero"),
+    ("zero_window", "role"): (TEXT, "which end does not read: producer, consumer; else server, client, one end"),
     ("check", "status"): (TEXT, "the status that a conforming peer answers"),
     ("broken", "status"): (TEXT, "the status that a conforming peer answers"),
     ("conns", "collections"): ("{text}", "names of collections by id, where they were captured"),
@@ -280,7 +286,7 @@ ROWS: dict[str, str] = {
         granted_frame granted_connection""",
     "flow": """connection client roles complete account state evidence sent acked acks kinds | name outstanding peak
         overacked blocked blocked_ms intervals intervals_left over_time buffer buffer_asked mismatch exceeded
-        ignored""",
+        ignored zero_windows""",
     "top": "frames connections streams | time",
     "top.connection": """connection src dst roles streams frames_per_second bytes_per_second lost_bytes | name end
         ended_at buffer_bytes unacknowledged_bytes blocked exceeded""",
@@ -313,6 +319,8 @@ ROWS: dict[str, str] = {
     "control": "key value frame | status status_name",
     "entry": "vbucket_uuid seqno |",
     "interval": "outstanding | from to messages",
+    "zero_window": "role zero_ms intervals | intervals_left",
+    "zero_interval": "| from to",
     "kind": "name opcode frames bytes |",
     "mark": "time outstanding |",
     "mismatch": "bytes text | kind frames",
@@ -328,10 +336,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "read": ("", ("frame",)),
     "sniff": ("", ("frame",)),
     "explain": ("", ("explain",)),
-    "stats": (
-        "kind",
-        tuple(f"stats.{name}" for name in "total message connection vbucket sizes latency interval".split()),
-    ),
+    "stats": ("kind", _STATS),
     "streams": ("", ("streams",)),
     "conns": ("", ("conns",)),
     "rollbacks": ("", ("rollbacks",)),
@@ -339,9 +344,6 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "key": ("kind", ("key.change", "key.coverage")),
     "top": ("", ("top",)),
     "check": ("", ("check",)),
-    "diff": (
-        "type",
-        tuple(f"diff.{name}" for name in "connection stream frame changed alone total document documents".split()),
-    ),
+    "diff": ("type", _DIFF),
     "diagnose": ("type", tuple(f"diagnose.{name}" for name in ("capture", "connection", "trouble", "unjudged"))),
 }

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from dcpdump.batch.gather import Array
 from dcpdump.report.axis import TimeAxis
 from dcpdump.report.html import Child, Markup, Value, element, tag
-from dcpdump.streams.window import Window
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import span
+from dcpdump.streams.zero_windows import zero_windows
 
 WIDTH = 1000
 #: Marks nearer than this, of the width, are one.
@@ -105,17 +106,25 @@ def band(times: TimeAxis, first_ns: int, last_ns: int, height: int, kind: str, t
     return tag("rect", box, element("title", title))
 
 
-def blocked_bands(times: TimeAxis, window: Window, height: int) -> list[Markup]:
-    """Return the times in which a window blocked its producer, shaded."""
+def blocked_bands(times: TimeAxis, connection: ConnectionState, height: int) -> list[Markup]:
+    """Return the times in which flow control blocked the producer, or an end did not read, shaded."""
+    window = connection.window
     found = [
         band(times, each.start_ns, each.end_ns, height, "blocked", f"blocked for {span(each.end_ns - each.start_ns)}")
-        for each in window.blocked
+        for each in window.blocked.kept
         if each.start_ns is not None and each.end_ns is not None
     ]
     since = window.blocked_since
     if window.is_blocked and not window.is_exceeded and since is not None:
         found.append(band(times, since, times.last_ns, height, "blocked", "blocked up to the end"))
-    return found
+    return found + [
+        band(
+            times, each.start_ns, each.end_ns, height, "blocked", f"the {end.end} did not read: its TCP window was zero"
+        )
+        for end in zero_windows(connection, times.last_ns)
+        for each in end.intervals.kept
+        if each.start_ns is not None and each.end_ns is not None
+    ]
 
 
 def marks(times: TimeAxis, found: Iterable[DrawnMark]) -> Markup:

@@ -59,7 +59,7 @@ def _lane(context: Context, each: ConnectionState) -> Markup:
             picture(
                 _HEIGHT,
                 label,
-                blocked_bands(times, window, _HEIGHT),
+                blocked_bands(times, each, _HEIGHT),
                 element("g", drawn, transform=stretched),
                 element("path", d=f"M0 {limit:.1f}H{WIDTH}", class_="limit") if buffer else None,
                 unknown,

@@ -64,7 +64,7 @@ def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
     rate = most * 1e9 / course.axis.step_ns
     found = list(_events(context, each))
     met.update(mark.kind for mark in found)
-    shades = blocked_bands(times, each.window, _HEIGHT)
+    shades = blocked_bands(times, each, _HEIGHT)
     if each.ended_ns is not None:
         shades.append(band(times, each.ended_ns, times.last_ns, _HEIGHT, "over", f"ended at {clock(each.ended_ns)}"))
     label = (

@@ -7,6 +7,7 @@ from dcpdump.report.html import Markup, element
 _MOST = 20
 _PLACES = {
     TroubleCode.BLOCKED: ("flow", "window"),
+    TroubleCode.ZERO_WINDOW: ("timeline", "timeline"),
     TroubleCode.EXCEEDED: ("flow", "window"),
     TroubleCode.MISCOUNTED: ("flow", "window"),
     TroubleCode.LOST: ("losses", "losses"),

@@ -67,7 +67,7 @@ def _composed(
     for way in (0, 1):
         old, new, end = before.streams[way], after.streams[way], ends[way]
         if not active[way]:
-            stream = _after_ack(old, _acknowledged(old, new, end, ends[1 - way]))
+            stream = _after_ack(old, new, _acknowledged(old, new, end, ends[1 - way]))
             if stream is None:
                 return None
             streams.append(stream)
@@ -161,13 +161,18 @@ def _acknowledged(old: StreamState, new: StreamState, end: Beginning, other: Beg
     return new["last_ack"] if anew else old["last_ack"]
 
 
-def _after_ack(old: StreamState, ack: int) -> StreamState | None:
+def _shut(old: StreamState, new: StreamState) -> int:
+    """Return what the sender of a direction advertised last: before the split, if it sent nothing since."""
+    return old["shut"] if new["shut"] < 0 else new["shut"]
+
+
+def _after_ack(old: StreamState, new: StreamState, ack: int) -> StreamState | None:
     """Return a silent direction after the other one's ACK; None where the ACK changes more than that."""
     if ack in (_NEVER, old["last_ack"]):
-        return old
+        return {**old, "shut": _shut(old, new)}
     if old["ready"] < 0 and (old["base"] is not None or old["answers"] or old["first_ack"] is None):
         return None
-    return {**old, "last_ack": ack}
+    return {**old, "last_ack": ack, "shut": _shut(old, new)}
 
 
 def _even(old: StreamState, end: Beginning) -> bool:
@@ -246,6 +251,7 @@ def _moved_stream(old: StreamState, new: StreamState) -> StreamState:
         "isn": old["isn"],
         "first_ack": old["first_ack"],
         "answers": old["answers"],
+        "shut": _shut(old, new),
         "joined_late": old["joined_late"],
         "since": old["since"],
         "now": new["now"] or old["now"],

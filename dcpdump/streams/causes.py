@@ -11,6 +11,7 @@ class VerdictKind(Enum):
     QUIET = "quiet"
     STUCK = "stuck"
     BLOCKED = "blocked by flow control"
+    NOT_READ = "blocked by TCP"  #: the consumer does not read
     ASKED = "asked for"
     ROLLED_BACK = "rolled back"
     REFUSED = "refused"
@@ -33,6 +34,7 @@ class Cause(Enum):
     BEHIND_SERVER = "behind-server"
     NOOPS_MISSING = "noops-missing"  #: and the producer sends nothing else
     WINDOW_FULL = "window-full"
+    ZERO_WINDOW = "zero-window"
     # not granted
     NOT_ANSWERED = "not-answered"
     LOOP = "rollback-loop"
@@ -112,4 +114,5 @@ _WORST_FIRST = (
     VerdictKind.REFUSED,
     VerdictKind.ROLLED_BACK,
     VerdictKind.BLOCKED,
+    VerdictKind.NOT_READ,
 )

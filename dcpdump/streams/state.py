@@ -14,6 +14,7 @@ from dcpdump.streams.facts import Control, Noops, SetupRefusal, Snapshot, Unansw
 from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
+from dcpdump.streams.receive_window import ReceiveWindow
 from dcpdump.streams.request import PRODUCER, SUCCESS, Request
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.stream import Stream
@@ -72,6 +73,8 @@ class ConnectionState:
     noops_enabled_ns: int | None = None
     stream_requests: int = 0
     window: Window = field(default_factory=Window)
+    receive_windows: dict[int, ReceiveWindow] = field(default_factory=dict)
+    #: by the direction in which their ends send: those that were zero
     noops: Noops = field(default_factory=Noops)
     streams: list[Stream] = field(default_factory=list)
     current: dict[int, Stream] = field(default_factory=dict)  #: by vbucket << 16 | stream id
@@ -128,6 +131,10 @@ class ConnectionState:
             self.lost_text = f"the numbers of frame {frame.number} are hidden"
             if frame.opcode == BUFFER_ACK:
                 self.window.lose(None, frame.ts_ns, acks=True)
+
+    def advertise(self, direction: int, *, zero: bool, ts_ns: int | None) -> None:
+        """Take it that the sender of a direction advertises a TCP receive window that is zero, or no more."""
+        self.receive_windows.setdefault(direction, ReceiveWindow()).advertise(zero=zero, ts_ns=ts_ns)
 
     def unlink(self) -> None:
         """Refer to no other connection and not to itself, so that its memory is free."""

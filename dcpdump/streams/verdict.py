@@ -8,6 +8,7 @@ from dcpdump.streams.consumer import Consumers
 from dcpdump.streams.due import BY_PRODUCER, Due, due
 from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked, why_unknown
+from dcpdump.streams.intervals import between
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.missing_noops import CaptureEnds, is_recent
@@ -16,8 +17,8 @@ from dcpdump.streams.refused_messages import why_disconnected
 from dcpdump.streams.request import CLOSED, FILTER_EMPTY, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.window import between
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
+from dcpdump.streams.zero_windows import zero_since
 
 #: A stream that brings nothing for so long is looked at twice.
 IDLE_NS = 10 * 1_000_000_000
@@ -209,6 +210,11 @@ class Judge:
                 filter(None, (why_blocked(connection.window, held), _until(lost_since(connection, stream.last_ns))))
             )
             return Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, why, trouble=True)
+        zero = None if connection.feeder is None else zero_since(connection, 1 - connection.feeder)
+        if zero is not None and (self._since(zero) or 0) >= BLOCKED_NS:
+            why = f"its consumer does not read: its TCP receive window is zero since {clock(zero)}"
+            why = "; ".join(filter(None, (why, _until(lost_since(connection, zero)))))
+            return Verdict(VerdictKind.NOT_READ, Cause.ZERO_WINDOW, why, trouble=True)
         if idle is None or idle < self._idle_ns:
             return self._recent(stream)
         return self._idle(stream, idle)

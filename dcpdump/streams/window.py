@@ -11,11 +11,11 @@ from typing import NamedTuple
 from dcpdump.spec import find
 from dcpdump.spec.field import PRODUCER
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_OPEN, DCP_PREPARE, DCP_SEQNO_ACKNOWLEDGED
+from dcpdump.streams.intervals import MOST, Interval, Intervals, between
 
 PREPARE, CACHE_TRANSFER_END = DCP_PREPARE, DCP_CACHE_TRANSFER_END
 _END_SIZE = 24
-#: Blocked intervals are kept up to so many, the rest is counted; of acknowledgements then every second one is dropped.
-_INTERVALS = 10_000
+#: Acknowledgements are kept up to so many; then every second one is dropped.
 _MARKS = 2_048
 _NO_LIMIT = 1 << 63
 #: A producer lets one message go over the size, and none follow it. The two directions may be captured a little out
@@ -36,14 +36,6 @@ COUNTED: list[bool] = [_counts(opcode) for opcode in range(256)]
 FIRST, LAST = DCP_OPEN, max(opcode for opcode in range(256) if COUNTED[opcode])
 #: What is sent by opcode where nothing is, shared by all windows: of most connections there is no message.
 _NOTHING = [0] * (LAST - FIRST + 1)
-
-
-class Blocked(NamedTuple):
-    """A time in which the producer had to wait: ``end_ns`` None where it still did at the end."""
-
-    start_ns: int | None
-    end_ns: int | None
-    outstanding: int
 
 
 class Excess(NamedTuple):
@@ -97,8 +89,7 @@ class Window:
     blocked_since: int | None = None  #: the time of the last message that was sent, where it is full
     is_blocked: bool = False  #: it is full
     full_since: int | None = None
-    blocked: list[Blocked] = field(default_factory=list)
-    further: int = 0  #: times in which it was blocked that are not kept
+    blocked: Intervals = field(default_factory=Intervals)  #: when the producer had to wait, and does no more
     excesses: list[Excess] = field(default_factory=list)
     last_ack_ns: int | None = None
     last_sent_ns: int | None = None
@@ -109,7 +100,6 @@ class Window:
     noops: int = 0
     answers: int = 0
     marks: list[Mark] = field(default_factory=list)
-    _further_ns: int = 0  #: how long those are that are not kept
     _behind_ns: int = 0  #: messages up to that time come after acknowledgements that may be theirs
     _step: int = 1
     _limit: int = _NO_LIMIT  #: the size, while flow control is on
@@ -267,10 +257,8 @@ class Window:
 
     def blocked_ns(self, until_ns: int | None) -> int:
         """Return how long the producer was blocked, up to a time."""
-        ended = [(each.start_ns, each.end_ns) for each in self.blocked]
-        if self.is_blocked and not self.is_exceeded:
-            ended.append((self.blocked_since, until_ns))
-        return self._further_ns + sum(end - start for start, end in ended if start is not None and end is not None)
+        lasts = self.is_blocked and not self.is_exceeded
+        return self.blocked.total_ns + ((between(self.blocked_since, until_ns) or 0) if lasts else 0)
 
     def _pass(self, length: int) -> None:
         """Take bytes that may have been acknowledged before they were captured: the most can be that much more."""
@@ -302,13 +290,10 @@ class Window:
     def _unblock(self, outstanding: int, ts_ns: int | None) -> None:
         """Close the time in which it was full: the producer was blocked, or sent nevertheless."""
         if self.is_exceeded:
-            if len(self.excesses) < _INTERVALS:
+            if len(self.excesses) < MOST:
                 self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
-        elif len(self.blocked) < _INTERVALS:
-            self.blocked.append(Blocked(self.blocked_since, ts_ns, outstanding))
         else:
-            self.further += 1
-            self._further_ns += between(self.blocked_since, ts_ns) or 0
+            self.blocked.add(Interval(self.blocked_since, ts_ns, outstanding))
         self.is_blocked, self.full_since, self.blocked_since = False, None, None
         self.beyond, self.beyond_ns = 0, None
 
@@ -318,8 +303,3 @@ class Window:
         self.with_ids = self.noops = self.answers = 0
         self.bytes = self.frames = _NOTHING
         self.marks, self._step = [], 1
-
-
-def between(first: int | None, last: int | None) -> int | None:
-    """Return the time from one time to another; None where one is unknown."""
-    return None if first is None or last is None else last - first

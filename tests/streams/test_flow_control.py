@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.spec.opcodes import DCP_OPEN
+from dcpdump.streams.intervals import Interval
 from dcpdump.streams.leak import Leak, leak
-from dcpdump.streams.window import COUNTED, FIRST, LAST, Blocked, Window
+from dcpdump.streams.window import COUNTED, FIRST, LAST, Window
 from dcpdump.wire.encode import encode
 from tests.support.captures import Record, pcap
 from tests.support.console import run
@@ -89,8 +90,8 @@ def test_acknowledged_noops_are_found() -> None:
 def test_a_full_window_is_blocked_until_it_is_acknowledged() -> None:
     run = "".join(MUTATION.replace("SEQNO", str(n)) for n in range(1, 20))
     found = window(BEGUN + run + "WAIT 2\n" + acknowledged(1000))
-    (interval,) = found.blocked
-    assert interval == Blocked(interval.start_ns, interval.end_ns, 1146)
+    (interval,) = found.blocked.kept
+    assert interval == Interval(interval.start_ns, interval.end_ns, 1146)
     assert (found.blocked_ns(None), found.is_blocked, found.peak) == (2_001_000_000, False, 1146)
     assert window(BEGUN + run).is_blocked
 

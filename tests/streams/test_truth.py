@@ -76,7 +76,7 @@ def true_of_connections(lines: list[Talked]) -> list[dict[str, Any]]:
 def said_of_windows(kept: Ledger) -> list[Any]:
     names = "buffer sent acked outstanding peak state".split()
     windows = flow.objects(of(kept), kept.last_ns)
-    blocked = [[each[:2] for each in connection.window.blocked] for connection in of(kept)]
+    blocked = [[each[:2] for each in connection.window.blocked.kept] for connection in of(kept)]
     return [[each.get(name) for name in names] + times for each, times in zip(windows, blocked, strict=True)]
 
 

@@ -101,14 +101,18 @@ def _addresses(flow: Flow) -> bytes:
     return ip_address(flow.src.host).packed + ip_address(flow.dst.host).packed
 
 
-def ipv4_tcp(flow: Flow, seq: int, payload: bytes = b"", *, flags: int = ACK, ack: int = 0) -> bytes:
+def ipv4_tcp(
+    flow: Flow, seq: int, payload: bytes = b"", *, flags: int = ACK, ack: int = 0, window: int = 65_535
+) -> bytes:
     """Return an IPv4 packet with a TCP segment."""
-    return ipv4(flow, tcp(flow, seq, payload, flags=flags, ack=ack))
+    return ipv4(flow, tcp(flow, seq, payload, flags=flags, ack=ack, window=window))
 
 
-def ipv6_tcp(flow: Flow, seq: int, payload: bytes = b"", *, flags: int = ACK, ack: int = 0) -> bytes:
+def ipv6_tcp(
+    flow: Flow, seq: int, payload: bytes = b"", *, flags: int = ACK, ack: int = 0, window: int = 65_535
+) -> bytes:
     """Return an IPv6 packet with a TCP segment."""
-    return ipv6(flow, tcp(flow, seq, payload, flags=flags, ack=ack))
+    return ipv6(flow, tcp(flow, seq, payload, flags=flags, ack=ack, window=window))
 
 
 def ethernet(payload: bytes, ethertype: int | None = None) -> bytes:
@@ -239,6 +243,7 @@ class TcpTalk:
         seq: int | None = None,
         ack: int | None = None,
         flags: int = ACK,
+        window: int = 65_535,
     ) -> "TcpTalk":
         """Write one segment exactly as given: the next numbers unless given, and nothing advances."""
         where = self._flows[direction]
@@ -250,6 +255,7 @@ class TcpTalk:
                 payload,
                 flags=flags,
                 ack=self._next[1 - direction] if ack is None else ack,
+                window=window,
             )
         )
         self._ts_ns += self._step_ns

@@ -1,0 +1,55 @@
+"""Intervals: the times in which something lasted, such as a producer that had to wait."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+#: So many are kept; of later ones only how many there were, and how long they lasted.
+MOST = 10_000
+
+
+class Interval(NamedTuple):
+    """A time in which something lasted."""
+
+    start_ns: int | None
+    end_ns: int | None
+    outstanding: int = 0  #: bytes that were not acknowledged, of flow control
+
+    @property
+    def lasting_ns(self) -> int:
+        """How long it lasted; 0 where a time of it is not known."""
+        return between(self.start_ns, self.end_ns) or 0
+
+
+@dataclass(slots=True)
+class Intervals:
+    """Intervals in the order of time, the first many of them."""
+
+    kept: list[Interval] = field(default_factory=list)
+    further: int = 0  #: that are not kept
+    further_ns: int = 0  #: how long those lasted
+
+    def add(self, interval: Interval) -> None:
+        """Add the next one, which is over."""
+        if len(self.kept) < MOST:
+            self.kept.append(interval)
+        else:
+            self.further += 1
+            self.further_ns += interval.lasting_ns
+
+    def __len__(self) -> int:
+        return len(self.kept) + self.further
+
+    @property
+    def total_ns(self) -> int:
+        """How long all of them lasted."""
+        return self.further_ns + sum(each.lasting_ns for each in self.kept)
+
+    @property
+    def longest(self) -> Interval:
+        """The longest of those that are kept. There has to be one."""
+        return max(self.kept, key=lambda each: each.lasting_ns)
+
+
+def between(first: int | None, last: int | None) -> int | None:
+    """Return the time from one time to another; None where one is unknown."""
+    return None if first is None or last is None else last - first

@@ -1,0 +1,202 @@
+"""TCP receive windows that are zero: who did not read, and when."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from dcpdump.batch.block import blocks
+from dcpdump.net.half import WindowChange
+from dcpdump.net.packet import Packet
+from dcpdump.spark.event_log import EventReplay
+from dcpdump.streams.intervals import Interval, Intervals
+from dcpdump.streams.receive_window import ReceiveWindow
+from dcpdump.streams.watching import Watching
+from dcpdump.wire.encode import encode
+from tests.support.captures import Record, pcap
+from tests.support.console import run
+from tests.support.packets import ACK, MILLISECOND, PSH, RST, TcpTalk
+from tests.support.splitting import cut
+
+SECOND = 1000 * MILLISECOND
+REQUEST = {"start_seqno": 0, "end_seqno": 2**64 - 1, "snap_start_seqno": 0, "snap_end_seqno": 0}
+LOG = b"\0" * 7 + b"\1" + bytes(8)
+
+
+def mutations(talk: TcpTalk, first: int, last: int) -> TcpTalk:
+    """Send mutations from one seqno to another."""
+    for seqno in range(first, last + 1):
+        talk.send(1, encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"k", value=bytes(100), vbucket=5, opaque=3))
+    return talk
+
+
+def begun() -> TcpTalk:
+    """Return a stream in the middle of a snapshot of 9 mutations."""
+    talk = TcpTalk()
+    talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"kafka-7f", opaque=1))
+    talk.send(1, encode("DCP_OPEN", response=True, opaque=1))
+    talk.send(0, encode("DCP_STREAM_REQ", REQUEST, vbucket=5, opaque=3))
+    talk.send(1, encode("DCP_STREAM_REQ", response=True, opaque=3, value=LOG))
+    talk.send(1, encode("DCP_SNAPSHOT_MARKER", {"end_seqno": 9, "snapshot_type": 1}, vbucket=5, opaque=3))
+    return mutations(talk, 1, 5)
+
+
+def written(talk: TcpTalk, folder: Path) -> str:
+    """Write a conversation, and return the path of the capture."""
+    path = folder / "zero.pcap"
+    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in talk]))
+    return str(path)
+
+
+def probed(talk: TcpTalk, seconds: int) -> TcpTalk:
+    """Have the producer ask each second whether its consumer reads again, which it does not."""
+    talk.write(0, window=0)
+    for _ in range(seconds):
+        talk.wait(SECOND).write(1, seq=talk.seq(1) - 1)
+        talk.write(0, window=0)
+    return talk
+
+
+def toggled() -> TcpTalk:
+    """Return a conversation in which both ends stop reading now and then."""
+    chance = random.Random(4)
+    talk = begun()
+    for seqno in range(6, 60):
+        mutations(talk, seqno, seqno)
+        for _ in range(chance.randrange(3)):
+            talk.write(chance.randrange(2), window=chance.choice((0, 0, 900)))
+    return talk
+
+
+def changes(packets: list[Packet], size: int) -> list[WindowChange]:
+    """Return the changes of windows that blocks of a size make known."""
+    dissection = Watching()
+    dissection.watch_windows()
+    for block in blocks(packets, size):
+        for _ in dissection.feed_block(block):
+            pass
+    return dissection.window_changes
+
+
+def replayed(events: list[bytes]) -> dict[int, ReceiveWindow]:
+    """Return what the ledger knows of the windows of the only connection, from the events of splits."""
+    replay = EventReplay()
+    for each in events:
+        replay.feed(each)
+    (connection,) = replay.close().ledger.connections.values()
+    return connection.receive_windows
+
+
+def verdict(path: str) -> str:
+    return str(json.loads(run(f"dcpdump streams {path} -q -f ndjson").out)["verdict"])
+
+
+def windows(path: str) -> list[object]:
+    return list(json.loads(run(f"dcpdump flow {path} -q -f ndjson").out).get("zero_windows", []))
+
+
+def test_a_stream_whose_consumer_does_not_read_is_not_stuck(tmp_path: Path) -> None:
+    path = written(probed(begun(), 30), tmp_path)
+    why = "its consumer does not read: its TCP receive window is zero since 12:00:00.024"
+    assert verdict(path) == f"blocked by TCP ({why})"
+    assert run(f"dcpdump streams {path} -q --stuck --cause zero-window").out.count("blocked by TCP") == 2
+    found = run(f"dcpdump diagnose {path} -q").out
+    assert (
+        "the TCP receive window of the consumer of kafka-7f is zero since 12:00:00.024, 30.1 s up to the end" in found
+    )
+    assert windows(path) == [
+        {
+            "role": "consumer",
+            "zero_ms": 30_060,
+            "intervals": [{"from": "2025-11-20T12:00:00.024000Z"}],
+        }
+    ]
+
+
+def test_a_consumer_that_reads_again_did_not_for_a_time(tmp_path: Path) -> None:
+    talk = probed(begun(), 3).write(0)
+    path = written(probed(mutations(talk, 6, 8), 2).write(0), tmp_path)
+    assert verdict(path) == "open and flowing"
+    assert windows(path) == [
+        {
+            "role": "consumer",
+            "zero_ms": 5_012,
+            "intervals": [
+                {"from": "2025-11-20T12:00:00.024000Z", "to": "2025-11-20T12:00:03.031000Z"},
+                {"from": "2025-11-20T12:00:03.038000Z", "to": "2025-11-20T12:00:05.043000Z"},
+            ],
+        }
+    ]
+    assert run(f"dcpdump flow {path} -q").out.splitlines()[-1] == (
+        "  conn 0 TCP receive window of the consumer zero twice, 5.01 s in all, for longest 12:00:00.024 to "
+        "12:00:03.031 (3.01 s): it did not read"
+    )
+    found = run(f"dcpdump diagnose {path} -q").out
+    assert "the TCP receive window of the consumer of kafka-7f was zero for 5.01 s (" in found
+    assert "2 times, the longest from 12:00:00.024, 3.01 s" in found
+
+
+def test_a_producer_that_does_not_read_is_named(tmp_path: Path) -> None:
+    talk = begun()
+    talk.write(1, window=0)
+    path = written(talk.wait(20 * SECOND).write(1, window=0), tmp_path)
+    assert verdict(path).startswith("stuck (in the middle of snapshot 0..9, at seqno 5, for ")
+    assert "TCP receive window of the producer zero 12:00:00.024 to the end" in run(f"dcpdump flow {path} -q").out
+
+
+@pytest.mark.parametrize("flags", [RST, RST | 16])
+def test_the_window_of_a_reset_says_nothing(tmp_path: Path, flags: int) -> None:
+    assert windows(written(begun().write(0, flags=flags, window=0), tmp_path)) == []
+
+
+def test_an_acknowledgement_that_was_captured_late_says_nothing(tmp_path: Path) -> None:
+    talk = begun()
+    late = talk.seq(1) - 30
+    path = written(mutations(talk, 6, 6).write(0, ack=late, window=0).wait(20 * SECOND).write(1), tmp_path)
+    assert windows(path) == []
+
+
+def test_messages_show_that_a_window_opened_though_that_was_not_captured(tmp_path: Path) -> None:
+    talk = probed(begun(), 3)
+    talk.acks = False
+    path = written(mutations(talk, 6, 8).wait(5 * SECOND).write(1), tmp_path)
+    assert (verdict(path), windows(path)) == ("open and flowing", [])
+
+
+def test_a_window_that_is_zero_before_the_first_frame_is_remembered() -> None:
+    count = len(probed(begun(), 3).packets)
+    packets = mutations(probed(begun(), 3).write(0), 6, 9).packets[count - 4 :]
+    zero = Interval(packets[1].ts_ns, packets[4].ts_ns)
+    assert replayed(cut(packets, [3]).events) == {1: ReceiveWindow(zero=Intervals([zero]))}
+
+
+def test_a_consumer_that_sends_but_does_not_read_is_remembered_not_to_read() -> None:
+    talk = probed(begun(), 3)
+    count = len(talk.packets)
+    talk.write(0, encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": 9}), flags=ACK | PSH, window=0)
+    packets = talk.packets[count - 4 :]
+    assert replayed(cut(packets, [3]).events) == {1: ReceiveWindow(is_zero=True, since_ns=packets[1].ts_ns)}
+
+
+def test_packets_in_blocks_change_windows_as_single_ones_do() -> None:
+    packets = toggled().packets
+    assert changes(packets, 1 << 20) == changes(packets, 1)
+    assert len(changes(packets, 1)) > 30
+
+
+def test_windows_do_not_depend_on_splits() -> None:
+    """Cut before and behind each packet in turn; what a split does not have is from the one before it."""
+    packets = toggled().packets
+    expected = replayed(cut(packets, []).events)
+    assert len(expected) == 2
+    for at in range(1, len(packets)):
+        found = cut(packets, [at, at + 1])
+        assert (replayed(found.events), len(found.decodes)) == (expected, 1), at  # so no state was wrong before
+
+
+def test_later_intervals_are_counted_and_not_kept() -> None:
+    times = Intervals()
+    for start in range(0, 30_000, 2):
+        times.add(Interval(start, start + 1))
+    assert (len(times), len(times.kept), times.further, times.total_ns) == (15_000, 10_000, 5_000, 15_000)
