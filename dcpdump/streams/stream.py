@@ -106,8 +106,11 @@ class Stream:
     @property
     def grant(self) -> Request | None:
         """Return the request that was granted; None where that was not captured."""
-        granted = (request for request in reversed(self.requests) if request.status == SUCCESS)
-        return next(granted, None) if self.granted else None
+        if self.granted:
+            for request in reversed(self.requests):
+                if request.status == SUCCESS:
+                    return request
+        return None
 
     @property
     def begin_captured(self) -> bool:
