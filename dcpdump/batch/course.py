@@ -149,13 +149,21 @@ class Course:
         if not len(rows):
             return
         times = part.ts_ns[rows]
-        for _ in range(self.axis.meet(int(times[0]), int(times.max()))):
-            for grid in (self.bytes, self.frames, self.messages, self.seqnos):
-                grid.fold()
+        self._meet(int(times[0]), int(times.max()))
         steps = self.axis.steps(times)
         numbers = np.array([ends.connection for ends in part.places], np.int64)[part.place[rows]]
         self._put_connections(numbers, steps, part.length[rows])
         self._put_streams(part, rows, numbers, steps)
+
+    def extend(self, last_ns: int) -> None:
+        """Have the last step be that of a time, where frames have any: what ends in silence is pictured with it."""
+        if self.axis.origin_ns is not None:
+            self._meet(self.axis.origin_ns, last_ns)
+
+    def _meet(self, first_ns: int, last_ns: int) -> None:
+        for _ in range(self.axis.meet(first_ns, last_ns)):
+            for grid in (self.bytes, self.frames, self.messages, self.seqnos):
+                grid.fold()
 
     def _put_connections(self, numbers: Array, steps: Array, length: Array) -> None:
         known, which = np.unique(numbers, return_inverse=True)

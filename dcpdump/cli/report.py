@@ -106,6 +106,8 @@ def context_of(consumer: Reporting, wish: Wish) -> Context:
     gathered.frames.forget_parts()
     axis = gathered.course.axis
     times = None
+    if consumer.ledger.last_ns is not None:
+        gathered.extend(consumer.ledger.last_ns)
     if axis.origin_ns is not None:
         times = TimeAxis(axis.origin_ns, axis.origin_ns + axis.used * axis.step_ns)
     context = Context(diagnose(evidence_of(consumer)), gathered, wish, times)

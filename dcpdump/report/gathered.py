@@ -65,6 +65,11 @@ class Gathered:
             return None
         return np.flatnonzero((part.ts_ns != NO_TIME) & (part.ts_ns >= self.since_ns))
 
+    def extend(self, last_ns: int) -> None:
+        """Have the pictures end at a time, if frames do before."""
+        self.course.extend(last_ns)
+        self.levels.extend(last_ns)
+
     def learnt(self, step: Step, ledger: Ledger) -> None:
         """Take note of what flow control has outstanding after a step that the ledger has learnt."""
         connection = ledger.connections.get(step.connection)

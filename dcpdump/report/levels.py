@@ -31,13 +31,22 @@ class Levels:
             return
         rows, times, levels = np.array(self._pending, np.int64).T
         self._pending.clear()
-        doublings = self.axis.meet(int(times[0]), int(times.max()))
+        self._meet(int(times[0]), int(times.max()))
         steps = self.axis.steps(times)
         for grid in (self._most, self._last):
-            for _ in range(doublings):
-                grid.fold()
             grid.reserve(len(self.rows))
             grid.put(rows, steps, levels)
+
+    def extend(self, last_ns: int) -> None:
+        """Have the last step be that of a time, where there are levels: they last."""
+        self.flush()
+        if self.axis.origin_ns is not None:
+            self._meet(self.axis.origin_ns, last_ns)
+
+    def _meet(self, first_ns: int, last_ns: int) -> None:
+        for _ in range(self.axis.meet(first_ns, last_ns)):
+            for grid in (self._most, self._last):
+                grid.fold()
 
     def line(self, connection: int) -> Array:
         """Return the largest level of each step; where none changed it, that of the step before."""

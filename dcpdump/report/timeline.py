@@ -52,7 +52,8 @@ def timeline(context: Context) -> Markup | None:
             "heights grow with the square root, so that a burst does not flatten the rest; a lane has its own scale.",
             class_="caption",
         ),
-        lead="A lane for each connection: how much it carried (area), and what happened to its streams.",
+        lead="A lane for each connection: how much it carried (area), and what happened to its streams. "
+        "Shaded: one end had to wait, or it was over.",
     )
 
 

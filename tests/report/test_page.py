@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from dcpdump.cli.main import outcome
+from dcpdump.wire.encode import encode
+from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening
 from tests.support.diagnoses import TWO_TROUBLES, objects, written
+from tests.support.packets import MILLISECOND, TcpTalk
 from tests.support.pages import Node, data_of, page_of, parsed
 
 HERE = Path("samples").resolve()
@@ -54,6 +57,18 @@ def test_nothing_of_the_page_comes_from_elsewhere(sample: str, pages: dict[str, 
         for name in ("src", "href", "action", "data"):
             assert node.attributes.get(name, "#").startswith(("#", "data:image/png;base64,"))
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", pages[sample])
+
+
+def test_pictures_end_with_the_capture_and_not_with_its_last_frame(tmp_path: Path) -> None:
+    """What is silent up to the end is seen to be."""
+    talk = TcpTalk()
+    talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"app")).wait(60_000 * MILLISECOND).write(1)
+    path = tmp_path / "silent.pcap"
+    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in talk]))
+    data = data_of(parsed(page_of(path)))
+    last_ms = (talk.packets[-1].ts_ns or 0) / 1e6
+    assert last_ms <= data["last"] < last_ms + data["step"]
+    assert "12:01:00" in page_of(path)
 
 
 def test_the_policy_allows_this_style_and_this_script_alone(page: Node) -> None:
