@@ -49,9 +49,9 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     """Say on one screen what a capture holds, and what is wrong in it, worst first.
 
     Rollback loops; streams that ended, are stuck or were refused; refused logins, buckets and DCP_OPENs; broken rules;
-    blocked by flow control; ends that do not read (their TCP window is zero); closed connections; consumers that
-    connect again and again; lost bytes. Each with the command that shows more; and what was not judged, and why.
-    Filters choose streams and connections; every frame is looked at, whatever they say.
+    blocked by flow control; ends that do not read (a TCP window of zero), or do not answer; closed connections;
+    consumers that connect again and again; lost bytes. Each with the command that shows more; and what was not judged,
+    and why. Filters choose streams and connections; every frame is looked at, whatever they say.
     """
     carried = carried_options(options)
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)

@@ -39,9 +39,10 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Show flow control: who blocked whom, and when.
 
     For each connection: buffer, bytes sent, acknowledged and outstanding, when the producer was blocked, which kind of
-    message a consumer never acknowledges, and when an end did not read, so that its TCP receive window was zero. Where
-    the beginning was not captured, or bytes were lost, what is outstanding is the least that it can be (≥), and whether
-    the producer is blocked is inferred from its waits.
+    message a consumer never acknowledges, and when TCP held an end up: its peer did not read (its receive window was
+    zero), or did not acknowledge what was sent again and again. Where the beginning was not captured, or bytes were
+    lost, what is outstanding is the least that it can be (≥), and whether the producer is blocked is inferred from its
+    waits.
     """
     order = sorting(_COLUMNS, options)
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)

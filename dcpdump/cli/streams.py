@@ -25,7 +25,7 @@ _STUCK = frozenset(
     {
         VerdictKind.STUCK,
         VerdictKind.BLOCKED,
-        VerdictKind.NOT_READ,
+        VerdictKind.HELD_UP,
         VerdictKind.ENDED,
         VerdictKind.REFUSED,
         VerdictKind.ROLLED_BACK,

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode
 from dcpdump.plural import counted
-from dcpdump.streams.causes import Cause
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked
 from dcpdump.streams.intervals import Intervals, between
 from dcpdump.streams.leak import leak
 from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.tcp_faults import TcpFault, tcp_faults
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
 from dcpdump.streams.wording import clock, span
-from dcpdump.streams.zero_windows import zero_windows
 
 #: A connection that was blocked for less of its time was not slowed down by it.
 _PERMILLE = 5
@@ -114,37 +114,56 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
     )
 
 
-def unread_troubles(evidence: Evidence) -> Iterator[Trouble]:
-    """Yield the connections of which one end does not read, so that TCP lets the other send nothing."""
+def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
+    """Yield the connections of which one end does not read, or does not answer, so that TCP holds the other up."""
     several = len(evidence.dcp) > 1
     for each in evidence.connections:
         now = _end_of(each, evidence.now_ns)
-        for end in zero_windows(each, now):
-            lasted = between(end.since_ns, now) or 0
-            time = _watched(each, now)
-            if not _slows(end.intervals.total_ns, lasted, time):
+        for found in tcp_faults(each, now):
+            lasted, time = between(found.since_ns, now) or 0, _watched(each, now)
+            total = found.intervals.total_ns
+            if not _slows(total, lasted, time):
                 continue
-            name = f"the TCP receive window of the {end.end} of {words.who(each, several)}"
-            if end.since_ns is not None:
-                text = f"{name} is zero since {clock(end.since_ns)}, {span(lasted)} up to the end"
-            else:
-                text = f"{name} was zero for {span(end.intervals.total_ns)}{_share(end.intervals.total_ns, time)}"
+            code, verb, detail = _HELD_UP[found.fault]
+            tense = verb.still if found.since_ns is not None else verb.over
+            when = f"since {clock(found.since_ns)}, {span(lasted)} up to the end"
+            if found.since_ns is None:
+                when = f"for {span(total)}{_share(total, time)}"
             held = tuple(
                 stream
                 for stream, verdict in evidence.judged
-                if stream.connection is each and verdict.cause is Cause.ZERO_WINDOW
+                if stream.connection is each and verdict.cause.value == found.fault.value
             )
             yield Trouble(
-                TroubleCode.ZERO_WINDOW,
-                text,
+                code,
+                f"the {found.end} of {words.who(each, several)} {tense} {when}",
                 _flow(each),
-                f"it does not read, and nothing can be sent to it: {_often(end.intervals)}",
-                "zero-window",
+                f"{detail}: {_often(found.intervals)}",
+                found.fault.value,
                 max(1, len(held)),
                 (each.number,),
                 held,
-                ts_ns=end.intervals.kept[0].start_ns,
+                ts_ns=found.intervals.kept[0].start_ns,
             )
+
+
+class _Verb(NamedTuple):
+    still: str
+    over: str
+
+
+_HELD_UP = {
+    TcpFault.ZERO_WINDOW: (
+        TroubleCode.ZERO_WINDOW,
+        _Verb("does not read", "did not read"),
+        "its TCP receive window is zero, and nothing can be sent to it",
+    ),
+    TcpFault.NO_ANSWER: (
+        TroubleCode.NO_ANSWER,
+        _Verb("acknowledges nothing", "acknowledged nothing"),
+        "what is sent to it is sent again, in vain: its host, or the network between, is down",
+    ),
+}
 
 
 def _end_of(each: ConnectionState, now: int | None) -> int | None:

@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dcpdump.diagnosis import words
-from dcpdump.diagnosis.connection_troubles import flow_troubles, loss_troubles, noop_troubles, together, unread_troubles
+from dcpdump.diagnosis.connection_troubles import (
+    flow_troubles,
+    held_up_troubles,
+    loss_troubles,
+    noop_troubles,
+    together,
+)
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.finding_troubles import finding_troubles
 from dcpdump.diagnosis.not_judged import unjudged
@@ -89,7 +95,7 @@ class Diagnosis:
 
 def diagnose(evidence: Evidence) -> Diagnosis:
     """Return what is wrong in an input that was read to its end."""
-    troubles = [*stream_troubles(evidence), *together(flow_troubles(evidence)), *together(unread_troubles(evidence))]
+    troubles = [*stream_troubles(evidence), *together(flow_troubles(evidence)), *together(held_up_troubles(evidence))]
     troubles += together(setup_troubles(evidence))
     named = frozenset((trouble.code, number) for trouble in troubles for number in trouble.connections)
     findings = list(finding_troubles(evidence, named))

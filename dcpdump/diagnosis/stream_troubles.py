@@ -44,7 +44,7 @@ def stream_troubles(evidence: Evidence) -> Iterator[Trouble]:
 
 def code_of(verdict: Verdict) -> TroubleCode | None:
     """Return what trouble a verdict is; None where it is none, or that of a connection."""
-    if not verdict.trouble or verdict.kind in (VerdictKind.BLOCKED, VerdictKind.NOT_READ):
+    if not verdict.trouble or verdict.kind in (VerdictKind.BLOCKED, VerdictKind.HELD_UP):
         return None
     if verdict.cause is Cause.LOOP:
         return TroubleCode.LOOP

@@ -26,6 +26,7 @@ class TroubleCode(Enum):
     VIOLATION = "violation"
     BLOCKED = "blocked"
     ZERO_WINDOW = "zero-window"  #: an end does not read, and TCP lets the other send nothing
+    NO_ANSWER = "no-answer"  #: an end acknowledges nothing, not even what is sent again
     EXCEEDED = "window-exceeded"
     CLOSED = "connection-closed"
     NOOP = "noop-not-answered"
@@ -52,6 +53,7 @@ _LABELS = {
     TroubleCode.NOT_SET_UP: "refused",
     TroubleCode.ROLLED_BACK: "rolled back",
     TroubleCode.ZERO_WINDOW: "not reading",
+    TroubleCode.NO_ANSWER: "no acks",
     TroubleCode.EXCEEDED: "overrun",
     TroubleCode.CLOSED: "closed",
     TroubleCode.NOOP: "no answer",

@@ -14,6 +14,7 @@ from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import Bytes, Seen
 from dcpdump.net.half import Half
 from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.sender_state import NO_ANSWER, ZERO_WINDOW
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
 
 if TYPE_CHECKING:
@@ -189,9 +190,11 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
         stream, other, size = half.stream, half.other.stream, stop - start
         seq, ack = be32(data, tcp + 4), be32(data, tcp + 8)
         window = be16(data, tcp + 14)
-        if flags & ACK and (0 if window else 1) != stream.shut:
-            connections.advertise(half, not window, ack, None if ts == NO_TIME else ts)
-        plain = (seq == stream.ready if size else stream.begun) and weight + size + _OVERHEAD <= budget
+        if flags & ACK and (0 if window else 1) != stream.sender.shut and half.advertise(not window, ack):
+            connections.note(half, ZERO_WINDOW, not window, None if ts == NO_TIME else ts)
+        if other.sender.repeats and other.sender.answer():
+            connections.note(half, NO_ANSWER, False, None if ts == NO_TIME else ts)
+        plain = seq == stream.ready and weight + size + _OVERHEAD <= budget
         if plain and flags & ACK and ack != other.last_ack:
             plain = other.indifferent
             if plain:

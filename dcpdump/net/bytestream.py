@@ -12,6 +12,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.reassembly import Fin, Reassembly
 from dcpdump.net.retransmissions import conflict
 from dcpdump.net.retransmit_window import Difference
+from dcpdump.net.sender_state import SenderState
 from dcpdump.net.seqnum import MASK, advance, distance
 from dcpdump.net.stream_state import Stray, StreamState
 from dcpdump.net.tcp import FIN, RST, SYN, Segment
@@ -36,7 +37,7 @@ class ByteStream(Reassembly):
     acknowledgement, a few more segments, or a moment of capture time.
     """
 
-    __slots__ = ("_base", "_first_ack", "_isn", "_stray", "answers", "last_ack", "ready", "shut")
+    __slots__ = ("_base", "_first_ack", "_isn", "_stray", "answers", "last_ack", "ready", "sender")
 
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         super().__init__(limits, balance if balance is not None else Counters())
@@ -47,7 +48,7 @@ class ByteStream(Reassembly):
         self._isn: int | None = None
         self._first_ack: int | None = None
         self._stray: Stray | None = None
-        self.shut: i64 = _NEVER  #: 1: its sender advertised a receive window of zero; 0: another; -1: none yet
+        self.sender = SenderState()
 
     def state(self) -> StreamState:
         """Return all that decides what it makes of the next segments, as plain values, for ``restore``."""
@@ -61,14 +62,15 @@ class ByteStream(Reassembly):
             "last_ack": self.last_ack,
             "stray": None if stray is None else (*stray,),
             "answers": self.answers,
-            "shut": self.shut,
+            "sender": self.sender.state(),
         }
 
     def restore(self, state: StreamState) -> None:
         """Restore a state. To be asked of a stream that nothing was fed to."""
         self._restore(state)
         stray = state["stray"]
-        self._base, self.ready, self._isn, self.shut = state["base"], state["ready"], state["isn"], state["shut"]
+        self._base, self.ready, self._isn = state["base"], state["ready"], state["isn"]
+        self.sender.restore(state["sender"])
         self._first_ack, self.last_ack, self.answers = state["first_ack"], state["last_ack"], state["answers"]
         self._stray = None if stray is None else Stray(*stray)
         self._balance.pending_bytes += self._aside
@@ -199,8 +201,6 @@ class ByteStream(Reassembly):
         if self._reset_at is None:
             return End(self.offset, reason, seen)
         return End(self.offset, "rst", seen, None if seen.ts_ns is None else self._reset_at, self._reset_by_peer)
-
-    # ── the unusual ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _feed_unusual(self, segment: Segment, seen: Seen) -> list[Event]:
         flags, seq, payload = segment.flags, segment.seq, segment.payload

@@ -12,10 +12,11 @@ from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
 from dcpdump.net.endpoints import Connection, reverse_key
 from dcpdump.net.event import END, EVICTED, End, Event, Seen
-from dcpdump.net.half import Half, WindowChange
+from dcpdump.net.half import Half, TcpChange
 from dcpdump.net.layers import Layers, LayersState
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
+from dcpdump.net.sender_state import NO_ANSWER, ZERO_WINDOW
 from dcpdump.net.stream_state import SeenState, StreamState
 from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment
 
@@ -70,7 +71,7 @@ class Connections:
         self._unweighed = 0
         self._weigh_after = limits.memory // 16
         self._seen = Seen(0, None)
-        self.window_changes: list[WindowChange] | None = None  #: to be taken away by its owner; None: not wanted
+        self.tcp_changes: list[TcpChange] | None = None  #: to be taken away by its owner; None: not wanted
 
     @property
     def held(self) -> int:
@@ -203,8 +204,13 @@ class Connections:
             self.use(connection)
         # What the other side sent was there before it was acknowledged: that order is kept.
         other = half.other
-        if flags & ACK and not flags & _CONTROL and (not window) != half.stream.shut:
-            self.advertise(half, not window, ack, seen.ts_ns)
+        sender, ts_ns = half.stream.sender, seen.ts_ns
+        if flags & ACK and not flags & _CONTROL and half.advertise(not window, ack):
+            self.note(half, ZERO_WINDOW, not window, ts_ns)
+        if other.stream.sender.repeats and other.stream.sender.answer():
+            self.note(half, NO_ANSWER, False, ts_ns)
+        if ts_ns is not None and half.brings_nothing(segment) and sender.repeat(ts_ns):
+            self.note(other, NO_ANSWER, True, sender.first_ns)
         if flags & ACK and ack != other.stream.last_ack:
             self._tell(other, other.stream.acknowledge(ack, seen), out)
         stream = half.stream
@@ -223,10 +229,10 @@ class Connections:
         if self._unweighed > self._weigh_after:
             self._weigh(seen, out)
 
-    def advertise(self, half: Half, zero: bool, ack: int, ts_ns: int | None) -> None:
-        """Take the receive window of a segment, which also acknowledges: zero, or not."""
-        if half.advertise(zero, ack) and self.window_changes is not None:
-            self.window_changes.append(WindowChange(half.connection.number, half.direction, zero, ts_ns))
+    def note(self, half: Half, fault: str, begins: bool, ts_ns: int | None) -> None:
+        """Note that the sender of a direction begins to hold the other end up, or no longer does."""
+        if self.tcp_changes is not None:
+            self.tcp_changes.append(TcpChange(half.connection.number, half.direction, fault, begins, ts_ns))
 
     def close(self) -> list[Delivery]:
         """End the input: holes become gaps, and every direction gets its End."""

@@ -5,14 +5,16 @@ from typing import NamedTuple
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.endpoints import Connection
 from dcpdump.net.seqnum import distance
+from dcpdump.net.tcp import FIN, RST, SYN, Segment
 
 
-class WindowChange(NamedTuple):
-    """The sender of a direction takes no more bytes, since its TCP receive window is zero; or it takes some again."""
+class TcpChange(NamedTuple):
+    """An end of a connection began to hold the other up, or no longer does."""
 
     connection: int
-    direction: int
-    zero: bool
+    direction: int  #: in which that end sends
+    fault: str  #: ZERO_WINDOW, NO_ANSWER
+    begins: bool
     ts_ns: int | None
 
 
@@ -37,6 +39,15 @@ class Half:
         acked = self.other.stream.last_ack
         if acked >= 0 and distance(acked, ack) < 0:
             return False  # it was captured behind a later one
-        changes = zero != (self.stream.shut == 1)
-        self.stream.shut = 1 if zero else 0
+        sender = self.stream.sender
+        changes = zero != (sender.shut == 1)
+        sender.shut = 1 if zero else 0
         return changes
+
+    def brings_nothing(self, segment: Segment) -> bool:
+        """Return whether a segment has only bytes that came before: sent again, or to see whether somebody answers."""
+        stream, size = self.stream, len(segment.payload) + segment.payload_missing
+        if not stream.begun or segment.flags & (FIN | SYN | RST):
+            return False
+        end = stream.offset_of(segment.seq) + size
+        return end <= stream.offset if size else end == stream.offset - 1

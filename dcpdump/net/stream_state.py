@@ -5,6 +5,8 @@ What was delivered, which repeats are compared with, and the counters are not pa
 
 from typing import Any, NamedTuple, TypedDict
 
+from dcpdump.net.sender_state import SenderValues
+
 SeenState = tuple[int, int | None, str, int]  #: number and time of a packet, its file, its interface
 #: Where a segment starts, how many bytes had arrived with it, its bytes, the end of what the snap length cut off behind
 #: them, when it came, and in which packet.
@@ -53,7 +55,7 @@ class StreamState(ReassemblyState):
     last_ack: int
     stray: StrayState | None
     answers: bool
-    shut: int  #: 1: its sender advertised a receive window of zero; 0: another; -1: nothing yet
+    sender: SenderValues
 
 
 def stream_essence(state: StreamState) -> tuple[Any, ...]:
@@ -61,6 +63,7 @@ def stream_essence(state: StreamState) -> tuple[Any, ...]:
     offset, arrived = state["offset"], state["arrived"]
     since, deadline = state["patience"] or (None, None)
     fin, acked = state["fin"], state["acked"]
+    shut, repeats, *times = state["sender"]
     return (
         offset,
         state["base"],
@@ -75,7 +78,8 @@ def stream_essence(state: StreamState) -> tuple[Any, ...]:
         state["ended"],
         state["stray"],
         state["deadline"],
-        state["shut"] == 1,
+        shut == 1,
+        repeats and (repeats, *times),
         deadline,
         max(state["top"], offset),
         None if acked is None else max(acked, offset),

@@ -12,9 +12,9 @@ from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standi
 from dcpdump.streams.intervals import Interval, between
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.tcp_faults import TcpFault, TcpFaults, tcp_faults
 from dcpdump.streams.window import FIRST, LAST, Excess, Window
 from dcpdump.streams.wording import client, clock, span, times
-from dcpdump.streams.zero_windows import ZeroWindows, zero_windows
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
 #: What a narrow terminal has no room for, the least first.
@@ -58,7 +58,7 @@ def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: 
             )
         )
         notes += _notes(each, found, now_ns) if all(each.frames) else []
-        notes += [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _unread(each, now_ns)]
+        notes += [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _held_up(each, now_ns)]
     return [Table(_HEADS, rows, _RIGHT, _LEAST), *notes] if rows else []
 
 
@@ -82,7 +82,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
             "acked": window.acked,
             "acks": window.acks,
             "ignored": window.ignored or None,
-            "zero_windows": [_zero(end) for end in zero_windows(each, now_ns)] or None,
+            "tcp_faults": [_fault(found) for found in tcp_faults(each, now_ns)] or None,
             "kinds": [_kind(window, code) for code in range(FIRST, LAST + 1) if window.frames[code - FIRST]],
         }
         if all(each.frames):
@@ -170,14 +170,17 @@ def _sums(window: Window) -> Iterator[str]:
         yield f"acknowledged {window.ignored:,} B while flow control was off, which do not count"
 
 
-def _unread(each: ConnectionState, now_ns: int | None) -> Iterator[str]:
-    """Yield which ends did not read, and when."""
-    for end in zero_windows(each, now_ns):
-        longest, count = end.intervals.longest, len(end.intervals)
-        until = "the end" if end.since_ns == longest.start_ns else clock(longest.end_ns)
-        often = f"{times(count)}, {span(end.intervals.total_ns)} in all, for longest " if count > 1 else ""
-        when = f"{clock(longest.start_ns)} to {until} ({span(longest.lasting_ns)})"
-        yield f"TCP receive window of the {end.end} zero {often}{when}: it did not read"
+def _held_up(each: ConnectionState, now_ns: int | None) -> Iterator[str]:
+    """Yield which ends did not read, or answer, and when."""
+    for found in tcp_faults(each, now_ns):
+        longest, count = found.intervals.longest, len(found.intervals)
+        until = "the end" if found.since_ns == longest.start_ns else clock(longest.end_ns)
+        often = f"{times(count)}, {span(found.intervals.total_ns)} in all, for longest " if count > 1 else ""
+        when = f"{often}{clock(longest.start_ns)} to {until} ({span(longest.lasting_ns)})"
+        if found.fault is TcpFault.ZERO_WINDOW:
+            yield f"TCP receive window of the {found.end} zero {when}: it did not read"
+        else:
+            yield f"the {found.end} acknowledged nothing {when}: it was sent again"
 
 
 def _intervals(window: Window, found: Standing) -> list[Interval]:
@@ -199,17 +202,14 @@ def _from_to(start: int | None, end: int | None) -> Json:
     return {name: iso_time(ts_ns) for name, ts_ns in times if ts_ns is not None}
 
 
-def _lasting(found: ZeroWindows) -> list[Interval]:
-    """Return when a window was zero; the last has no end where it still is."""
+def _fault(found: TcpFaults) -> Json:
     *over, last = found.intervals.kept
-    return [*over, last if found.since_ns is None else last._replace(end_ns=None)]
-
-
-def _zero(found: ZeroWindows) -> Json:
+    last = last if found.since_ns is None else last._replace(end_ns=None)
     out: Json = {
+        "fault": found.fault.value,
         "role": found.end,
-        "zero_ms": found.intervals.total_ns // 1_000_000,
-        "intervals": [_from_to(each.start_ns, each.end_ns) for each in _lasting(found)],
+        "fault_ms": found.intervals.total_ns // 1_000_000,
+        "intervals": [_from_to(each.start_ns, each.end_ns) for each in (*over, last)],
         "intervals_left": found.intervals.further or None,
     }
     return {name: value for name, value in out.items() if value is not None}

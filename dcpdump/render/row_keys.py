@@ -210,8 +210,9 @@ KEYS: dict[str, tuple[str, str]] = {
     "commits": (INT, "how many of them were committed"),
     "aborts": (INT, "how many of them were aborted"),
     "system_events": (INT, "how many system events"),
-    "zero_ms": (INT, "milliseconds during which it was zero"),
-    "zero_windows": ("[@zero_window]", "TCP receive windows that were zero: what an end did not read"),
+    "tcp_faults": ("[@tcp_fault]", "when an end held the other up: it did not read, or did not answer"),
+    "fault": (TEXT, "how: zero-window, no-answer"),
+    "fault_ms": (INT, "milliseconds during which it did"),
 }
 
 _MESSAGE, _NUMBERS = (TEXT, "the name of the message"), ("[int]", "the numbers of the frames")
@@ -237,8 +238,8 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     **{(row, "kind"): _ROW for row in _STATS},
     ("flow", "client"): (TEXT, "what the client is called: its name, or its address"),
     ("flow", "state"): (TEXT, "what flow control does"),
-    ("zero_window", "intervals"): ("[@zero_interval]", "when it was zero"),
-    ("zero_window", "role"): (TEXT, "which end does not read: producer, consumer; else server, client, one end"),
+    ("tcp_fault", "intervals"): ("[@fault_interval]", "when it did"),
+    ("tcp_fault", "role"): (TEXT, "which end: producer, consumer; else server, client, one end"),
     ("check", "status"): (TEXT, "the status that a conforming peer answers"),
     ("broken", "status"): (TEXT, "the status that a conforming peer answers"),
     ("conns", "collections"): ("{text}", "names of collections by id, where they were captured"),
@@ -286,7 +287,7 @@ ROWS: dict[str, str] = {
         granted_frame granted_connection""",
     "flow": """connection client roles complete account state evidence sent acked acks kinds | name outstanding peak
         overacked blocked blocked_ms intervals intervals_left over_time buffer buffer_asked mismatch exceeded
-        ignored zero_windows""",
+        ignored tcp_faults""",
     "top": "frames connections streams | time",
     "top.connection": """connection src dst roles streams frames_per_second bytes_per_second lost_bytes | name end
         ended_at buffer_bytes unacknowledged_bytes blocked exceeded""",
@@ -319,8 +320,8 @@ ROWS: dict[str, str] = {
     "control": "key value frame | status status_name",
     "entry": "vbucket_uuid seqno |",
     "interval": "outstanding | from to messages",
-    "zero_window": "role zero_ms intervals | intervals_left",
-    "zero_interval": "| from to",
+    "tcp_fault": "fault role fault_ms intervals | intervals_left",
+    "fault_interval": "| from to",
     "kind": "name opcode frames bytes |",
     "mark": "time outstanding |",
     "mismatch": "bytes text | kind frames",

@@ -8,6 +8,7 @@ _MOST = 20
 _PLACES = {
     TroubleCode.BLOCKED: ("flow", "window"),
     TroubleCode.ZERO_WINDOW: ("timeline", "timeline"),
+    TroubleCode.NO_ANSWER: ("timeline", "timeline"),
     TroubleCode.EXCEEDED: ("flow", "window"),
     TroubleCode.MISCOUNTED: ("flow", "window"),
     TroubleCode.LOST: ("losses", "losses"),

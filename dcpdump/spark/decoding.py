@@ -56,7 +56,7 @@ class Decoding:
         self._dissection.resume(saved_connections)
         self._event_writer = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if events else None
         if events:
-            self._dissection.watch_windows()
+            self._dissection.watch_tcp()
 
     def feed(self, blocks: Iterable[Block]) -> Iterator[Rows]:
         """Decode blocks of packets, and yield rows as pairs of a table's name and a batch."""
@@ -83,7 +83,7 @@ class Decoding:
             yield "gaps", gap_rows(dissection.gaps, self._redactor)
             dissection.gaps.clear()
         dissection.ended.clear()
-        dissection.window_changes.clear()
+        dissection.tcp_changes.clear()
 
     def exit(self, read: Reads) -> Exit:
         """Return how the work left its connections. ``read``: what its blocks were read from."""

@@ -18,7 +18,7 @@ from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.check.checking import Judging
 from dcpdump.check.rules.datatypes import value as soundness
-from dcpdump.net.half import WindowChange
+from dcpdump.net.half import TcpChange
 from dcpdump.net.limits import Limits
 from dcpdump.record import Record
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
@@ -55,7 +55,7 @@ class EventLog(NamedTuple):
     parts: list[Part]
     lost: list[Lost]
     ended: list[Ended]
-    windows: list[WindowChange]
+    tcp_changes: list[TcpChange]
     entered: int | None  #: bytes that waited behind gaps when the work began; set on its first log only
     pending: int  #: bytes that wait behind gaps now
     releasing: bool  #: as the dissection has it
@@ -75,7 +75,7 @@ class EventWriter:
             [slim(part) for part in parts],
             list(dissection.gaps),
             list(dissection.ended),
-            list(dissection.window_changes),
+            list(dissection.tcp_changes),
             self._entered,
             dissection.balance.pending_bytes,
             dissection.releasing,
@@ -105,7 +105,7 @@ class EventReplay:
         log = _unpacked(data)
         self._replay.gaps += log.lost
         self._replay.ended += log.ended
-        self._replay.window_changes.extend(log.windows)
+        self._replay.tcp_changes.extend(log.tcp_changes)
         if log.entered is not None:
             self._elsewhere = self._replay.balance.pending_bytes - log.entered
         self._replay.balance.pending_bytes = self._elsewhere + log.pending

@@ -10,6 +10,7 @@ from dcpdump.batch.connection_state import SavedConnection
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
 from dcpdump.net.limits import Limits
+from dcpdump.net.sender_state import SenderValues
 from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import SeenState, StreamState
 from dcpdump.spark.guess import Beginning
@@ -45,7 +46,8 @@ def stitched(before: SavedConnection | None, seam: Seam, limits: Limits) -> Save
     turned = before.key != seam.guessed[0].key
     ends = seam.guessed[::-1] if turned else seam.guessed
     after = _turned(saved) if turned else saved
-    return _composed(before, ends, after, seam)
+    found = _composed(before, ends, after, seam)
+    return None if found is None else found._replace(streams=_with_senders(found.streams, before, after))
 
 
 def _turned(saved: SavedConnection) -> SavedConnection:
@@ -67,7 +69,7 @@ def _composed(
     for way in (0, 1):
         old, new, end = before.streams[way], after.streams[way], ends[way]
         if not active[way]:
-            stream = _after_ack(old, new, _acknowledged(old, new, end, ends[1 - way]))
+            stream = _after_ack(old, _acknowledged(old, new, end, ends[1 - way]))
             if stream is None:
                 return None
             streams.append(stream)
@@ -118,6 +120,20 @@ def _composed(
     )
 
 
+def _with_senders(
+    streams: tuple[StreamState, StreamState], before: SavedConnection, after: SavedConnection
+) -> tuple[StreamState, StreamState]:
+    """Return the streams with what is known of their senders: what the split does not show is from before."""
+    old, new = ([each["sender"] for each in saved.streams] for saved in (before, after))
+    here, there = (_sender(old[way], new[way], answered=new[1 - way][0] >= 0) for way in (0, 1))
+    return {**streams[0], "sender": here}, {**streams[1], "sender": there}
+
+
+def _sender(old: SenderValues, new: SenderValues, *, answered: bool) -> SenderValues:
+    shut = old[0] if new[0] < 0 else new[0]
+    return (shut, *(new if new[1] or answered else old)[1:])
+
+
 def recounted(seam: Seam, packets: dict[str, int]) -> Seam:
     """Return the seam with corrected packet numbers; ``packets``: by file, the earlier packets it did not count."""
 
@@ -161,18 +177,13 @@ def _acknowledged(old: StreamState, new: StreamState, end: Beginning, other: Beg
     return new["last_ack"] if anew else old["last_ack"]
 
 
-def _shut(old: StreamState, new: StreamState) -> int:
-    """Return what the sender of a direction advertised last: before the split, if it sent nothing since."""
-    return old["shut"] if new["shut"] < 0 else new["shut"]
-
-
-def _after_ack(old: StreamState, new: StreamState, ack: int) -> StreamState | None:
+def _after_ack(old: StreamState, ack: int) -> StreamState | None:
     """Return a silent direction after the other one's ACK; None where the ACK changes more than that."""
     if ack in (_NEVER, old["last_ack"]):
-        return {**old, "shut": _shut(old, new)}
+        return old
     if old["ready"] < 0 and (old["base"] is not None or old["answers"] or old["first_ack"] is None):
         return None
-    return {**old, "last_ack": ack, "shut": _shut(old, new)}
+    return {**old, "last_ack": ack}
 
 
 def _even(old: StreamState, end: Beginning) -> bool:
@@ -251,7 +262,6 @@ def _moved_stream(old: StreamState, new: StreamState) -> StreamState:
         "isn": old["isn"],
         "first_ack": old["first_ack"],
         "answers": old["answers"],
-        "shut": _shut(old, new),
         "joined_late": old["joined_late"],
         "since": old["since"],
         "now": new["now"] or old["now"],

@@ -11,7 +11,7 @@ class VerdictKind(Enum):
     QUIET = "quiet"
     STUCK = "stuck"
     BLOCKED = "blocked by flow control"
-    NOT_READ = "blocked by TCP"  #: the consumer does not read
+    HELD_UP = "blocked by TCP"  #: its consumer does not read, or does not answer
     ASKED = "asked for"
     ROLLED_BACK = "rolled back"
     REFUSED = "refused"
@@ -35,6 +35,7 @@ class Cause(Enum):
     NOOPS_MISSING = "noops-missing"  #: and the producer sends nothing else
     WINDOW_FULL = "window-full"
     ZERO_WINDOW = "zero-window"
+    NO_ANSWER = "no-answer"  #: of TCP to what is sent again and again
     # not granted
     NOT_ANSWERED = "not-answered"
     LOOP = "rollback-loop"
@@ -114,5 +115,5 @@ _WORST_FIRST = (
     VerdictKind.REFUSED,
     VerdictKind.ROLLED_BACK,
     VerdictKind.BLOCKED,
-    VerdictKind.NOT_READ,
+    VerdictKind.HELD_UP,
 )

@@ -8,7 +8,7 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
 from dcpdump.batch.succession import Succession
-from dcpdump.net.half import WindowChange
+from dcpdump.net.half import TcpChange
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
@@ -23,7 +23,7 @@ from dcpdump.streams.watching import Watching
 
 #: Connections are looked through again when there are more by this share of those that are to be remembered.
 _LOOKS = 8
-#: Windows that are zero before the first frame of their connections are remembered up to so many.
+#: What holds connections up before their first frame is remembered up to so many.
 _EARLY = 1_024
 
 Lose = Callable[[int, int, int | None, int | None], None]
@@ -41,8 +41,8 @@ class Feed:
         self._order = Order()
         self._latest = NO_TIME
         self.succession = Succession()  #: of the files
-        self._early: dict[tuple[int, int], WindowChange] = {}  # windows that are zero of connections without a frame
-        dissection.watch_windows()
+        self._early: dict[tuple[int, int, str], TcpChange] = {}  # of connections without a frame
+        dissection.watch_tcp()
         self._crowded = dissection.most_connections  # beyond so many connections some may be evicted
 
     def meet(self, block: Block) -> None:
@@ -139,20 +139,20 @@ class Feed:
         for ended in self._dissection.ended:
             self._ledger.end(*ended)
         self._dissection.ended.clear()
-        changes = self._dissection.window_changes
+        changes = self._dissection.tcp_changes
         if changes or self._early:
-            self._advertise([*self._early.values(), *changes])
+            self._hold_up([*self._early.values(), *changes])
             changes.clear()
 
-    def _advertise(self, changes: Sequence[WindowChange]) -> None:
-        """Have the connections know which receive windows are zero; of those without a frame, once they have one."""
+    def _hold_up(self, changes: Sequence[TcpChange]) -> None:
+        """Have the connections know how TCP holds them up; those without a frame, once they have one."""
         self._early = {}
         for change in changes:
             connection = self._ledger.connections.get(change.connection)
-            place = change.connection, change.direction
+            place = change[:3]
             if connection is not None:
-                connection.advertise(change.direction, zero=change.zero, ts_ns=change.ts_ns)
-            elif not change.zero:
+                connection.hold_up(change.direction, change.fault, begins=change.begins, ts_ns=change.ts_ns)
+            elif not change.begins:
                 self._early.pop(place, None)
             elif len(self._early) < _EARLY:
                 self._early[place] = change

@@ -50,6 +50,22 @@ class Intervals:
         return max(self.kept, key=lambda each: each.lasting_ns)
 
 
+@dataclass(slots=True)
+class Recurring:
+    """Something that begins and ends, now and then."""
+
+    lasts: bool = False
+    since_ns: int | None = None  #: it does
+    over: Intervals = field(default_factory=Intervals)  #: when it did
+
+    def change(self, *, begins: bool, ts_ns: int | None) -> None:
+        """Take it that it begins or ends; nothing, where it did before."""
+        if self.lasts and not begins:
+            self.over.add(Interval(self.since_ns, ts_ns))
+        if begins != self.lasts:
+            self.lasts, self.since_ns = begins, ts_ns if begins else None
+
+
 def between(first: int | None, last: int | None) -> int | None:
     """Return the time from one time to another; None where one is unknown."""
     return None if first is None or last is None else last - first

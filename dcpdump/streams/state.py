@@ -12,9 +12,9 @@ from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, Noops, SetupRefusal, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, FrameEvent
+from dcpdump.streams.intervals import Recurring
 from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
-from dcpdump.streams.receive_window import ReceiveWindow
 from dcpdump.streams.request import PRODUCER, SUCCESS, Request
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.stream import Stream
@@ -73,8 +73,8 @@ class ConnectionState:
     noops_enabled_ns: int | None = None
     stream_requests: int = 0
     window: Window = field(default_factory=Window)
-    receive_windows: dict[int, ReceiveWindow] = field(default_factory=dict)
-    #: by the direction in which their ends send: those that were zero
+    tcp_faults: dict[tuple[str, int], Recurring] = field(default_factory=dict)
+    #: by fault and the direction in which an end sends: when it held the other up
     noops: Noops = field(default_factory=Noops)
     streams: list[Stream] = field(default_factory=list)
     current: dict[int, Stream] = field(default_factory=dict)  #: by vbucket << 16 | stream id
@@ -132,9 +132,9 @@ class ConnectionState:
             if frame.opcode == BUFFER_ACK:
                 self.window.lose(None, frame.ts_ns, acks=True)
 
-    def advertise(self, direction: int, *, zero: bool, ts_ns: int | None) -> None:
-        """Take it that the sender of a direction advertises a TCP receive window that is zero, or no more."""
-        self.receive_windows.setdefault(direction, ReceiveWindow()).advertise(zero=zero, ts_ns=ts_ns)
+    def hold_up(self, direction: int, fault: str, *, begins: bool, ts_ns: int | None) -> None:
+        """Take it that the sender of a direction begins to hold the other up, or no longer does."""
+        self.tcp_faults.setdefault((fault, direction), Recurring()).change(begins=begins, ts_ns=ts_ns)
 
     def unlink(self) -> None:
         """Refer to no other connection and not to itself, so that its memory is free."""

@@ -17,8 +17,8 @@ from dcpdump.streams.refused_messages import why_disconnected
 from dcpdump.streams.request import CLOSED, FILTER_EMPTY, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.tcp_faults import consumer_fault
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
-from dcpdump.streams.zero_windows import zero_since
 
 #: A stream that brings nothing for so long is looked at twice.
 IDLE_NS = 10 * 1_000_000_000
@@ -193,28 +193,26 @@ class Judge:
     # -- open --------------------------------------------------------------------------------------------
 
     def _open(self, stream: Stream) -> Verdict:
-        connection = stream.connection
+        connection, fault = stream.connection, consumer_fault(stream.connection)
         if stream.flags & TAKEOVER and any(each.state == _ACTIVE for each in stream.states):
             return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
             lost = lost_since(connection, stream.last_ns)
             why = f"{_closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
             missing = self._missing_noops(connection)
-            because = (self._why_disconnected(connection), "" if missing is None else missing.text)
+            silent = "" if missing is None else missing.text
+            because = self._why_disconnected(connection), "" if fault is None else fault.text, silent
             why = "; ".join(filter(None, (why, *because)))
             return self._left(stream, why, connection.ended_ns, ended_by(connection), lost)
         idle = self._since(stream.last_ns)
         held = self._standing(connection)
         if held.state is FlowState.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
-            why = "; ".join(
-                filter(None, (why_blocked(connection.window, held), _until(lost_since(connection, stream.last_ns))))
-            )
+            until = _until(lost_since(connection, stream.last_ns))
+            why = "; ".join(filter(None, (why_blocked(connection.window, held), until)))
             return Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, why, trouble=True)
-        zero = None if connection.feeder is None else zero_since(connection, 1 - connection.feeder)
-        if zero is not None and (self._since(zero) or 0) >= BLOCKED_NS:
-            why = f"its consumer does not read: its TCP receive window is zero since {clock(zero)}"
-            why = "; ".join(filter(None, (why, _until(lost_since(connection, zero)))))
-            return Verdict(VerdictKind.NOT_READ, Cause.ZERO_WINDOW, why, trouble=True)
+        if fault is not None and (self._since(fault.since_ns) or 0) >= BLOCKED_NS:
+            why = "; ".join(filter(None, (fault.text, _until(lost_since(connection, fault.since_ns)))))
+            return Verdict(VerdictKind.HELD_UP, Cause(fault.fault.value), why, trouble=True)
         if idle is None or idle < self._idle_ns:
             return self._recent(stream)
         return self._idle(stream, idle)

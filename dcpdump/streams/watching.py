@@ -1,4 +1,4 @@
-"""Watching: a dissection that remembers how connections ended, and which of their receive windows were zero."""
+"""Watching: a dissection that remembers how connections ended, and when TCP held them up."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import End
-from dcpdump.net.half import WindowChange
+from dcpdump.net.half import TcpChange
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
@@ -43,14 +43,14 @@ class Watching(Dissection):
         self.unanswered: list[Unanswered] = []  #: once the input has ended
         self.most_connections = limits.connections  #: that are to be remembered
 
-    def watch_windows(self) -> None:
-        """Keep the changes of receive windows from now on."""
-        self._connections.window_changes = []
+    def watch_tcp(self) -> None:
+        """Keep from now on when ends of connections begin or cease to hold the other up."""
+        self._connections.tcp_changes = []
 
     @property
-    def window_changes(self) -> list[WindowChange]:
-        """The changes of receive windows, to be taken away by its owner; none where they are not watched."""
-        changes = self._connections.window_changes
+    def tcp_changes(self) -> list[TcpChange]:
+        """Which ends began or ceased to hold the other up, to be taken away by its owner; none where not watched."""
+        changes = self._connections.tcp_changes
         return [] if changes is None else changes
 
     def close_blocks(self) -> "Iterator[list[Part]]":

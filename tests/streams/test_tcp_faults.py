@@ -1,4 +1,4 @@
-"""TCP receive windows that are zero: who did not read, and when."""
+"""TCP faults: which end did not read, or did not answer, and when."""
 
 import json
 import random
@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from dcpdump.batch.block import blocks
-from dcpdump.net.half import WindowChange
+from dcpdump.net.half import TcpChange
 from dcpdump.net.packet import Packet
 from dcpdump.spark.event_log import EventReplay
-from dcpdump.streams.intervals import Interval, Intervals
-from dcpdump.streams.receive_window import ReceiveWindow
+from dcpdump.streams.intervals import Interval, Intervals, Recurring
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import encode
 from tests.support.captures import Record, pcap
@@ -58,42 +57,56 @@ def probed(talk: TcpTalk, seconds: int) -> TcpTalk:
     return talk
 
 
+def unanswered(talk: TcpTalk, times: int, *, keepalive: bool = False) -> TcpTalk:
+    """Have the producer send its last bytes again, and wait for twice as long each time; nothing comes back."""
+    last = encode("DCP_MUTATION", {"by_seqno": 5}, key=b"k", value=bytes(100), vbucket=5, opaque=3)
+    for turn in range(times):
+        talk.wait(200 * MILLISECOND << turn)
+        if keepalive:
+            talk.write(1, seq=talk.seq(1) - 1)
+        else:
+            talk.write(1, last, seq=talk.seq(1) - len(last))
+    return talk
+
+
 def toggled() -> TcpTalk:
-    """Return a conversation in which both ends stop reading now and then."""
+    """Return a conversation in which both ends stop reading now and then, and the consumer to answer."""
     chance = random.Random(4)
     talk = begun()
     for seqno in range(6, 60):
         mutations(talk, seqno, seqno)
+        if seqno % 20 == 0:
+            unanswered(talk, 5, keepalive=seqno == 40)
         for _ in range(chance.randrange(3)):
             talk.write(chance.randrange(2), window=chance.choice((0, 0, 900)))
     return talk
 
 
-def changes(packets: list[Packet], size: int) -> list[WindowChange]:
+def changes(packets: list[Packet], size: int) -> list[TcpChange]:
     """Return the changes of windows that blocks of a size make known."""
     dissection = Watching()
-    dissection.watch_windows()
+    dissection.watch_tcp()
     for block in blocks(packets, size):
         for _ in dissection.feed_block(block):
             pass
-    return dissection.window_changes
+    return dissection.tcp_changes
 
 
-def replayed(events: list[bytes]) -> dict[int, ReceiveWindow]:
+def replayed(events: list[bytes]) -> dict[tuple[str, int], Recurring]:
     """Return what the ledger knows of the windows of the only connection, from the events of splits."""
     replay = EventReplay()
     for each in events:
         replay.feed(each)
     (connection,) = replay.close().ledger.connections.values()
-    return connection.receive_windows
+    return connection.tcp_faults
 
 
 def verdict(path: str) -> str:
     return str(json.loads(run(f"dcpdump streams {path} -q -f ndjson").out)["verdict"])
 
 
-def windows(path: str) -> list[object]:
-    return list(json.loads(run(f"dcpdump flow {path} -q -f ndjson").out).get("zero_windows", []))
+def faults(path: str) -> list[object]:
+    return list(json.loads(run(f"dcpdump flow {path} -q -f ndjson").out).get("tcp_faults", []))
 
 
 def test_a_stream_whose_consumer_does_not_read_is_not_stuck(tmp_path: Path) -> None:
@@ -102,13 +115,12 @@ def test_a_stream_whose_consumer_does_not_read_is_not_stuck(tmp_path: Path) -> N
     assert verdict(path) == f"blocked by TCP ({why})"
     assert run(f"dcpdump streams {path} -q --stuck --cause zero-window").out.count("blocked by TCP") == 2
     found = run(f"dcpdump diagnose {path} -q").out
-    assert (
-        "the TCP receive window of the consumer of kafka-7f is zero since 12:00:00.024, 30.1 s up to the end" in found
-    )
-    assert windows(path) == [
+    assert "the consumer of kafka-7f does not read since 12:00:00.024, 30.1 s up to the end" in found
+    assert faults(path) == [
         {
+            "fault": "zero-window",
             "role": "consumer",
-            "zero_ms": 30_060,
+            "fault_ms": 30_060,
             "intervals": [{"from": "2025-11-20T12:00:00.024000Z"}],
         }
     ]
@@ -118,10 +130,11 @@ def test_a_consumer_that_reads_again_did_not_for_a_time(tmp_path: Path) -> None:
     talk = probed(begun(), 3).write(0)
     path = written(probed(mutations(talk, 6, 8), 2).write(0), tmp_path)
     assert verdict(path) == "open and flowing"
-    assert windows(path) == [
+    assert faults(path) == [
         {
+            "fault": "zero-window",
             "role": "consumer",
-            "zero_ms": 5_012,
+            "fault_ms": 5_012,
             "intervals": [
                 {"from": "2025-11-20T12:00:00.024000Z", "to": "2025-11-20T12:00:03.031000Z"},
                 {"from": "2025-11-20T12:00:03.038000Z", "to": "2025-11-20T12:00:05.043000Z"},
@@ -133,7 +146,7 @@ def test_a_consumer_that_reads_again_did_not_for_a_time(tmp_path: Path) -> None:
         "12:00:03.031 (3.01 s): it did not read"
     )
     found = run(f"dcpdump diagnose {path} -q").out
-    assert "the TCP receive window of the consumer of kafka-7f was zero for 5.01 s (" in found
+    assert "the consumer of kafka-7f did not read for 5.01 s (" in found
     assert "2 times, the longest from 12:00:00.024, 3.01 s" in found
 
 
@@ -147,28 +160,28 @@ def test_a_producer_that_does_not_read_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flags", [RST, RST | 16])
 def test_the_window_of_a_reset_says_nothing(tmp_path: Path, flags: int) -> None:
-    assert windows(written(begun().write(0, flags=flags, window=0), tmp_path)) == []
+    assert faults(written(begun().write(0, flags=flags, window=0), tmp_path)) == []
 
 
 def test_an_acknowledgement_that_was_captured_late_says_nothing(tmp_path: Path) -> None:
     talk = begun()
     late = talk.seq(1) - 30
     path = written(mutations(talk, 6, 6).write(0, ack=late, window=0).wait(20 * SECOND).write(1), tmp_path)
-    assert windows(path) == []
+    assert faults(path) == []
 
 
 def test_messages_show_that_a_window_opened_though_that_was_not_captured(tmp_path: Path) -> None:
     talk = probed(begun(), 3)
     talk.acks = False
     path = written(mutations(talk, 6, 8).wait(5 * SECOND).write(1), tmp_path)
-    assert (verdict(path), windows(path)) == ("open and flowing", [])
+    assert (verdict(path), faults(path)) == ("open and flowing", [])
 
 
 def test_a_window_that_is_zero_before_the_first_frame_is_remembered() -> None:
     count = len(probed(begun(), 3).packets)
     packets = mutations(probed(begun(), 3).write(0), 6, 9).packets[count - 4 :]
     zero = Interval(packets[1].ts_ns, packets[4].ts_ns)
-    assert replayed(cut(packets, [3]).events) == {1: ReceiveWindow(zero=Intervals([zero]))}
+    assert replayed(cut(packets, [3]).events) == {("zero-window", 1): Recurring(over=Intervals([zero]))}
 
 
 def test_a_consumer_that_sends_but_does_not_read_is_remembered_not_to_read() -> None:
@@ -176,23 +189,82 @@ def test_a_consumer_that_sends_but_does_not_read_is_remembered_not_to_read() -> 
     count = len(talk.packets)
     talk.write(0, encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": 9}), flags=ACK | PSH, window=0)
     packets = talk.packets[count - 4 :]
-    assert replayed(cut(packets, [3]).events) == {1: ReceiveWindow(is_zero=True, since_ns=packets[1].ts_ns)}
+    assert replayed(cut(packets, [3]).events) == {("zero-window", 1): Recurring(True, packets[1].ts_ns)}
 
 
-def test_packets_in_blocks_change_windows_as_single_ones_do() -> None:
+@pytest.mark.parametrize("keepalive", [False, True])
+def test_a_stream_whose_consumer_acknowledges_nothing_is_not_stuck(tmp_path: Path, *, keepalive: bool) -> None:
+    path = written(unanswered(begun(), 7, keepalive=keepalive), tmp_path)
+    why = "its consumer acknowledges nothing: what is sent is sent again since 12:00:00.224"
+    assert verdict(path) == f"blocked by TCP ({why})"
+    assert faults(path) == [
+        {
+            "fault": "no-answer",
+            "role": "consumer",
+            "fault_ms": 25_206,
+            "intervals": [{"from": "2025-11-20T12:00:00.224000Z"}],
+        }
+    ]
+    said = run(f"dcpdump diagnose {path} -q").out
+    assert "the consumer of kafka-7f acknowledges nothing since 12:00:00.224, 25.2 s up to the end" in said
+    line = "  conn 0 the consumer acknowledged nothing 12:00:00.224 to the end (25.2 s): it was sent again"
+    assert run(f"dcpdump flow {path} -q").out.splitlines()[-1] == line
+
+
+def test_a_consumer_that_answers_again_did_not_for_a_time(tmp_path: Path) -> None:
+    talk = unanswered(begun(), 5).write(0)
+    path = written(mutations(talk, 6, 9), tmp_path)
+    assert verdict(path) == "open and flowing"
+    times = {"from": "2025-11-20T12:00:00.224000Z", "to": "2025-11-20T12:00:06.229000Z"}
+    assert faults(path) == [{"fault": "no-answer", "role": "consumer", "fault_ms": 6_005, "intervals": [times]}]
+
+
+def test_new_bytes_that_nobody_acknowledges_are_no_answer(tmp_path: Path) -> None:
+    talk = unanswered(begun(), 5)
+    talk.acks = False
+    path = written(mutations(talk, 6, 8).wait(5 * SECOND).write(1), tmp_path)
+    assert verdict(path).startswith("blocked by TCP (its consumer acknowledges nothing")
+
+
+def test_a_connection_that_is_reset_for_want_of_answers_says_so(tmp_path: Path) -> None:
+    said = verdict(written(unanswered(begun(), 6).wait(SECOND).rst(1), tmp_path))
+    assert said.startswith("ended (connection reset by its server at 12:00:13.630, no STREAM_END; ")
+    assert "its consumer acknowledges nothing: what is sent is sent again since 12:00:00.224" in said
+
+
+def test_bytes_that_were_captured_twice_are_not_sent_again(tmp_path: Path) -> None:
+    talk = begun()
+    last = encode("DCP_MUTATION", {"by_seqno": 5}, key=b"k", value=bytes(100), vbucket=5, opaque=3)
+    for _ in range(20):
+        talk.write(1, last, seq=talk.seq(1) - len(last))
+    assert faults(written(talk.wait(20 * SECOND).write(1), tmp_path)) == []
+
+
+def test_probes_that_are_answered_show_that_the_consumer_is_there(tmp_path: Path) -> None:
+    talk = begun()
+    for _ in range(9):
+        talk.wait(SECOND).write(1, seq=talk.seq(1) - 1)
+        talk.write(0)
+    assert faults(written(talk, tmp_path)) == []
+
+
+def test_packets_in_blocks_change_what_single_ones_do() -> None:
     packets = toggled().packets
     assert changes(packets, 1 << 20) == changes(packets, 1)
-    assert len(changes(packets, 1)) > 30
+    assert {each.fault for each in changes(packets, 1)} == {"zero-window", "no-answer"}
 
 
-def test_windows_do_not_depend_on_splits() -> None:
+def test_faults_do_not_depend_on_splits() -> None:
     """Cut before and behind each packet in turn; what a split does not have is from the one before it."""
     packets = toggled().packets
     expected = replayed(cut(packets, []).events)
-    assert len(expected) == 2
+    assert sorted(expected) == [("no-answer", 0), ("zero-window", 0), ("zero-window", 1)]
+    again = 0
     for at in range(1, len(packets)):
         found = cut(packets, [at, at + 1])
-        assert (replayed(found.events), len(found.decodes)) == (expected, 1), at  # so no state was wrong before
+        assert replayed(found.events) == expected, at
+        again += len(found.decodes) > 1
+    assert again == 5  # a split that begins with a probe: what was before it is guessed wrong, and read again
 
 
 def test_later_intervals_are_counted_and_not_kept() -> None:

@@ -1,0 +1,84 @@
+"""TCP faults: when an end of a connection held the other up: it did not read, or did not answer at all."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+from dcpdump.net.sender_state import NO_ANSWER, ZERO_WINDOW
+from dcpdump.streams.intervals import Interval, Intervals, between
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.wording import clock
+
+#: Frames that come so long after a window was zero show that it opened: its packet was not captured.
+_STALE_NS = 1_000_000_000
+
+
+class TcpFault(Enum):
+    """How an end holds the other up. The values are codes."""
+
+    ZERO_WINDOW = ZERO_WINDOW  #: it does not read: its receive window is zero
+    NO_ANSWER = NO_ANSWER  #: it does not acknowledge what is sent to it again and again
+
+
+class TcpFaults(NamedTuple):
+    """When an end held the other up in one way."""
+
+    fault: TcpFault
+    end: str  #: which end: producer or consumer, server or client; else one end
+    intervals: Intervals  #: the last is up to the end, where it still does
+    since_ns: int | None  #: it still does
+
+
+class ConsumerFault(NamedTuple):
+    """How a consumer holds its producer up."""
+
+    fault: TcpFault
+    since_ns: int
+
+    @property
+    def text(self) -> str:
+        """Return it in words."""
+        if self.fault is TcpFault.ZERO_WINDOW:
+            return f"its consumer does not read: its TCP receive window is zero since {clock(self.since_ns)}"
+        return f"its consumer acknowledges nothing: what is sent is sent again since {clock(self.since_ns)}"
+
+
+def tcp_faults(connection: ConnectionState, until_ns: int | None) -> Iterator[TcpFaults]:
+    """Yield how the ends held each other up, to a time or the end of the connection."""
+    if connection.ended_ns is not None and until_ns is not None:
+        until_ns = min(until_ns, connection.ended_ns)
+    for (fault, direction), known in sorted(connection.tcp_faults.items()):
+        since = fault_since(connection, TcpFault(fault), direction)
+        still = [] if since is None else [Interval(since, until_ns)]
+        if known.over or still:
+            intervals = replace(known.over, kept=[*known.over.kept, *still])
+            yield TcpFaults(TcpFault(fault), _end(connection, direction), intervals, since)
+
+
+def fault_since(connection: ConnectionState, fault: TcpFault, direction: int) -> int | None:
+    """Return since when the sender of a direction holds the other end up; None where it does not."""
+    known = connection.tcp_faults.get((fault.value, direction))
+    if known is None or known.since_ns is None:
+        return None
+    later = between(known.since_ns, connection.latest_ns[1 - direction])
+    if fault is TcpFault.ZERO_WINDOW and later is not None and later >= _STALE_NS:
+        return None
+    return known.since_ns
+
+
+def consumer_fault(connection: ConnectionState) -> ConsumerFault | None:
+    """Return how the consumer holds its producer up; None where it does not."""
+    if connection.feeder is not None:
+        for fault in TcpFault:
+            since = fault_since(connection, fault, 1 - connection.feeder)
+            if since is not None:
+                return ConsumerFault(fault, since)
+    return None
+
+
+def _end(connection: ConnectionState, direction: int) -> str:
+    if connection.feeder is not None:
+        return "producer" if direction == connection.feeder else "consumer"
+    server = connection.roles.server
+    return "one end" if server is None else "server" if direction == server else "client"
