@@ -29,6 +29,7 @@ from dcpdump.streams.missing_noops import missing_noops, noop_interval_ns
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.tcp_faults import held_until
 
 SECOND = 1_000_000_000
 #: Frames of a connection in which the two directions may be captured out of order.
@@ -134,8 +135,7 @@ class PendingEvidence:
         since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
         if run.first_ns - since > _STALL or close is None or close.pause_ns > _STALL:
             return False
-        missed_ns = self._noops_missed_ns()
-        if missed_ns is not None and run.last_ns > missed_ns:
+        if self._misses_noops(run.last_ns):
             return False
         return not connection.sync_replication or not any(each.prepares.unacked for each in connection.current.values())
 
@@ -192,26 +192,30 @@ class PendingEvidence:
             yield STALLED, Delayed(frame, connection.no_stream, now_ns - since)
 
     def _noops_missing(self, frame: FrameEvent) -> Iterator[Found]:
-        """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer."""
-        connection, missed_ns = self._connection, self._noops_missed_ns()
-        sent_ns = None if connection.feeder is None else connection.latest_ns[connection.feeder]
-        if missed_ns is not None and sent_ns is not None and sent_ns > missed_ns:
-            since = self._noop_ns()
-            self._noop_missed_ns = sent_ns
-            yield NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since)
+        """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer, and
+        for a consumer that does not read.
+        """
+        connection, feeder = self._connection, self._connection.feeder
+        sent_ns = None if feeder is None else connection.latest_ns[feeder]
+        if feeder is not None and sent_ns is not None and self._misses_noops(sent_ns):
+            held_ns = held_until(connection, 1 - feeder, sent_ns)
+            self._noop_missed_ns = max(self._noop_missed_ns, held_ns)
+            if self._misses_noops(sent_ns):
+                since, self._noop_missed_ns = self._noop_ns(), sent_ns
+                yield NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since)
         elif connection.over:  # where it sends nothing else either, only the end tells how long it was silent
             until_ns = connection.now_ns if connection.ended_ns is None else connection.ended_ns
             missing = missing_noops(connection, until_ns)
             if missing is not None and missing.silent and self._noop_missed_ns <= missing.since_ns:
                 yield NOOPS_MISSING, Delayed(frame, connection.no_stream, missing.until_ns - missing.since_ns)
 
-    def _noops_missed_ns(self) -> int | None:
-        """Return from when on NOOPs are missing; None where none are expected."""
+    def _misses_noops(self, at_ns: int) -> bool:
+        """Return whether NOOPs are missing at a time."""
         connection = self._connection
         interval = noop_interval_ns(connection) if connection.on("enable_noop") else None
         if interval is None or connection.noops_enabled_ns is None or connection.noops.open_ns is not None:
-            return None
-        return self._noop_ns() + 2 * interval + SECOND
+            return False
+        return at_ns > self._noop_ns() + 2 * interval + SECOND
 
     def _noop_ns(self) -> int:
         """Return the time of the latest NOOP, or since when they are expected."""

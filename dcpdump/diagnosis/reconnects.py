@@ -8,9 +8,9 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode
 from dcpdump.streams.causes import Cause
+from dcpdump.streams.connection_end import ended_by
 from dcpdump.streams.consumer import host
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.verdict import ended_by
 from dcpdump.streams.wording import client, span
 
 #: So many connections of one consumer, one after another, are no accident.

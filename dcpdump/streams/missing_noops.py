@@ -1,6 +1,7 @@
 """Missing NOOPs: none came for so long that one was due, on a connection that was captured all the while.
 
-A producer sends one each interval, whether or not there is other traffic, unless the last one waits for its answer.
+A producer sends one each interval, whether or not there is other traffic, unless the last one waits for its answer,
+or TCP lets it send nothing: the consumer does not read.
 Where no interval was accepted, it is the server's own, which is not captured: then only a silence after which both
 ends disconnect counts.
 """
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import hosts, lost_since
 from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.tcp_faults import held_until
 from dcpdump.streams.wording import clock, span
 
 _SECOND = 1_000_000_000
@@ -22,7 +24,7 @@ _INTERVAL_KEY = "set_noop_interval"
 class MissingNoops(NamedTuple):
     """NOOPs that did not come."""
 
-    since_ns: int  #: when the last one came, or from when on they were due
+    since_ns: int  #: when the last one came, or from when on they were due, or could be sent again
     until_ns: int  #: up to when the connection was captured
     interval_ns: int | None  #: None: none was accepted
     silent: bool  #: the producer sent nothing else either
@@ -61,12 +63,13 @@ def missing_noops(connection: ConnectionState, until_ns: int | None) -> MissingN
         return None
     accepted = _INTERVAL_KEY in connection.agreed
     allowed = 2 * interval + _SECOND if accepted else _IDLE_TIMEOUT
-    latest_ns = max(noops.last_ns or 0, noops.answered_ns or 0, enabled_ns)
+    held_ns = 0 if connection.feeder is None else held_until(connection, 1 - connection.feeder, until_ns)
+    since_ns = max(noops.last_ns or 0, enabled_ns, held_ns)
+    latest_ns = max(since_ns, noops.answered_ns or 0)
     if until_ns - latest_ns <= allowed or lost_since(connection, latest_ns) is not None:
         return None
     sent_ns = None if connection.feeder is None else connection.latest_ns[connection.feeder]
     silent = sent_ns is not None and until_ns - sent_ns > allowed
-    since_ns = enabled_ns if noops.last_ns is None else max(noops.last_ns, enabled_ns)
     return MissingNoops(since_ns, until_ns, interval if accepted else None, silent)
 
 

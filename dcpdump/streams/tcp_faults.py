@@ -12,6 +12,8 @@ from dcpdump.streams.wording import clock
 
 #: Frames that come so long after a window was zero show that it opened: its packet was not captured.
 _STALE_NS = 1_000_000_000
+#: An end that has not read for so long does not read; a window that is zero for less is what a busy one has.
+_LONG_NS = 1_000_000_000
 
 
 class TcpFault(Enum):
@@ -28,20 +30,6 @@ class TcpFaults(NamedTuple):
     end: str  #: which end: producer or consumer, server or client; else one end
     intervals: Intervals  #: the last is up to the end, where it still does
     since_ns: int | None  #: it still does
-
-
-class ConsumerFault(NamedTuple):
-    """How a consumer holds its producer up."""
-
-    fault: TcpFault
-    since_ns: int
-
-    @property
-    def text(self) -> str:
-        """Return it in words."""
-        if self.fault is TcpFault.ZERO_WINDOW:
-            return f"its consumer does not read: its TCP receive window is zero since {clock(self.since_ns)}"
-        return f"its consumer acknowledges nothing: what is sent is sent again since {clock(self.since_ns)}"
 
 
 def tcp_faults(connection: ConnectionState, until_ns: int | None) -> Iterator[TcpFaults]:
@@ -67,14 +55,54 @@ def fault_since(connection: ConnectionState, fault: TcpFault, direction: int) ->
     return known.since_ns
 
 
-def consumer_fault(connection: ConnectionState) -> ConsumerFault | None:
-    """Return how the consumer holds its producer up; None where it does not."""
-    if connection.feeder is not None:
-        for fault in TcpFault:
-            since = fault_since(connection, fault, 1 - connection.feeder)
-            if since is not None:
-                return ConsumerFault(fault, since)
+def held_until(connection: ConnectionState, direction: int, until_ns: int) -> int:
+    """Return the latest time up to another at which the sender of a direction held the other end up; else 0."""
+    return max(_held_until(connection, fault, direction, until_ns) for fault in TcpFault)
+
+
+def _held_until(connection: ConnectionState, fault: TcpFault, direction: int, until_ns: int) -> int:
+    since = fault_since(connection, fault, direction)
+    if since is not None and since <= until_ns:
+        return until_ns
+    known = connection.tcp_faults.get((fault.value, direction))
+    over = reversed(known.over.kept) if known is not None else ()
+    return next((min(each.end_ns or 0, until_ns) for each in over if (each.start_ns or 0) <= until_ns), 0)
+
+
+class HeldUp(NamedTuple):
+    """One end has held the other up for long."""
+
+    fault: TcpFault
+    since_ns: int
+    text: str
+
+
+def held_up(connection: ConnectionState, until_ns: int | None, *, by_producer: bool = False) -> HeldUp | None:
+    """Return how the consumer, or the producer, holds the other end up at a time; None where that is not known."""
+    if connection.feeder is None:
+        return None
+    direction, end = (connection.feeder, "producer") if by_producer else (1 - connection.feeder, "consumer")
+    for fault in TcpFault:
+        since = fault_since(connection, fault, direction)
+        if since is not None and (between(since, until_ns) or 0) >= _LONG_NS:
+            form = _TEXTS[fault].ended if connection.ended_ns is not None else _TEXTS[fault].lasts
+            return HeldUp(fault, since, f"its {end} {form} since {clock(since)}")
     return None
+
+
+class _Text(NamedTuple):
+    lasts: str
+    ended: str
+
+
+_TEXTS = {
+    TcpFault.ZERO_WINDOW: _Text(
+        "does not read: its TCP receive window is zero", "did not read: its TCP receive window was zero"
+    ),
+    TcpFault.NO_ANSWER: _Text(
+        "acknowledges nothing: what is sent is sent again", "acknowledged nothing: what was sent was sent again"
+    ),
+}
 
 
 def _end(connection: ConnectionState, direction: int) -> str:

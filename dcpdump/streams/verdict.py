@@ -4,6 +4,7 @@ from collections import Counter
 from functools import cache, cached_property, partial
 
 from dcpdump.streams.causes import Cause, Reason, Unknown, Verdict, VerdictKind
+from dcpdump.streams.connection_end import closing, ended_by
 from dcpdump.streams.consumer import Consumers
 from dcpdump.streams.due import BY_PRODUCER, Due, due
 from dcpdump.streams.failover_logs import High
@@ -17,7 +18,7 @@ from dcpdump.streams.refused_messages import why_disconnected
 from dcpdump.streams.request import CLOSED, FILTER_EMPTY, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.tcp_faults import consumer_fault
+from dcpdump.streams.tcp_faults import held_up
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
 #: A stream that brings nothing for so long is looked at twice.
@@ -27,11 +28,6 @@ BLOCKED_NS = 1_000_000_000
 #: As many equal rollbacks in a row as make a loop, and one more.
 LOOP = 3
 _ACTIVE = 1
-#: By the end of a connection: by its client, and by its server.
-_ENDS = {
-    "fin": (Cause.CLOSED_BY_CLIENT, Cause.CLOSED_BY_SERVER),
-    "rst": (Cause.RESET_BY_CLIENT, Cause.RESET_BY_SERVER),
-}
 #: By the status of STREAM_END.
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
 _INFERRED = " (inferred from the host alone)"
@@ -64,7 +60,7 @@ class Judge:
         """Return the verdict on a stream, with what happened to its requests before it was granted."""
         found = self._verdict(stream)
         earlier = _earlier(stream) if stream.granted else ""
-        return found._replace(why="; ".join(filter(None, (found.why, earlier)))) if earlier else found
+        return found._replace(why=_joined(found.why, earlier)) if earlier else found
 
     def _verdict(self, stream: Stream) -> Verdict:
         if stream.end_frame is not None:
@@ -172,8 +168,11 @@ class Judge:
             return _ambiguous(connection)
         left = self._since(request.ts_ns)
         if connection.ended_ns is not None:
-            why = f"{_closing(connection)} before it was answered"
+            why = f"{closing(connection)} before it was answered"
             return Verdict(VerdictKind.ENDED, ended_by(connection), why, trouble=True)
+        stopped = self._held_up(connection)
+        if stopped is not None:
+            return stopped
         if left is not None and left >= self._idle_ns:
             why = f"asked for at {clock(request.ts_ns)}, no answer in {span(left)}"
             return Verdict(VerdictKind.STUCK, Cause.NOT_ANSWERED, why, trouble=True)
@@ -193,29 +192,36 @@ class Judge:
     # -- open --------------------------------------------------------------------------------------------
 
     def _open(self, stream: Stream) -> Verdict:
-        connection, fault = stream.connection, consumer_fault(stream.connection)
+        connection = stream.connection
         if stream.flags & TAKEOVER and any(each.state == _ACTIVE for each in stream.states):
             return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
             lost = lost_since(connection, stream.last_ns)
-            why = f"{_closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
-            missing = self._missing_noops(connection)
-            silent = "" if missing is None else missing.text
-            because = self._why_disconnected(connection), "" if fault is None else fault.text, silent
-            why = "; ".join(filter(None, (why, *because)))
+            why = f"{closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
+            stalled, missing = held_up(connection, connection.ended_ns), self._missing_noops(connection)
+            why = _joined(why, self._why_disconnected(connection), stalled and stalled.text, missing and missing.text)
             return self._left(stream, why, connection.ended_ns, ended_by(connection), lost)
         idle = self._since(stream.last_ns)
         held = self._standing(connection)
         if held.state is FlowState.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
-            until = _until(lost_since(connection, stream.last_ns))
-            why = "; ".join(filter(None, (why_blocked(connection.window, held), until)))
+            unable = held_up(connection, self._now, by_producer=True)
+            lost = lost_since(connection, stream.last_ns)
+            why = _joined(why_blocked(connection.window, held), unable and unable.text, _until(lost))
             return Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, why, trouble=True)
-        if fault is not None and (self._since(fault.since_ns) or 0) >= BLOCKED_NS:
-            why = "; ".join(filter(None, (fault.text, _until(lost_since(connection, fault.since_ns)))))
-            return Verdict(VerdictKind.HELD_UP, Cause(fault.fault.value), why, trouble=True)
+        stopped = self._held_up(connection)
+        if stopped is not None:
+            return stopped
         if idle is None or idle < self._idle_ns:
             return self._recent(stream)
         return self._idle(stream, idle)
+
+    def _held_up(self, connection: ConnectionState) -> Verdict | None:
+        """Return that nothing can be sent to a consumer, as TCP shows; None where it can."""
+        found = held_up(connection, self._now)
+        if found is None:
+            return None
+        why = _joined(found.text, _until(lost_since(connection, found.since_ns)))
+        return Verdict(VerdictKind.HELD_UP, Cause(found.fault.value), why, trouble=True)
 
     def _recent(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream that is open as far as was captured, and was not silent for long."""
@@ -226,7 +232,7 @@ class Judge:
                 return Verdict(VerdictKind.UNKNOWN, lost.reason, f"{why}, but {lost.text}")
             return Verdict(VerdictKind.QUIET, Cause.NOTHING_SENT, why)
         since = "" if stream.requests else "since before the capture"
-        return Verdict(VerdictKind.FLOWING, Cause.FLOWING, "; ".join(filter(None, (since, _until(lost)))))
+        return Verdict(VerdictKind.FLOWING, Cause.FLOWING, _joined(since, _until(lost)))
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
         lost = lost_since(stream.connection, stream.last_ns)
@@ -288,6 +294,10 @@ class Judge:
         return None if ts_ns is None or self._now is None else self._now - ts_ns
 
 
+def _joined(*words: str | None) -> str:
+    return "; ".join(filter(None, words))
+
+
 def _until(lost: Unknown | None) -> str:
     """Return how far a stream is known to be open, in words; empty where it is to the end."""
     if lost is None:
@@ -328,18 +338,3 @@ def _reached(stream: Stream, request: Request) -> str:
     if start is None or end is None or end > start:
         return ""
     return f" after 0 items: end seqno {seqno(end)} is not above the start, {seqno(start)}"
-
-
-def _closing(connection: ConnectionState) -> str:
-    server = connection.roles.server if connection.ended_surely else None
-    who = "one side" if server is None else "its server" if connection.ended_by == server else "its client"
-    how = {"rst": "reset", "reused": "replaced"}.get(connection.end_reason, "closed")
-    return f"connection {how} by {who} at {clock(connection.ended_ns)}"
-
-
-def ended_by(connection: ConnectionState) -> Cause:
-    """Return how a connection ended, and by whom, as far as that is known."""
-    server = connection.roles.server if connection.ended_surely else None
-    if server is None or connection.end_reason not in _ENDS:
-        return Cause.CONNECTION_ENDED
-    return _ENDS[connection.end_reason][connection.ended_by == server]

@@ -23,22 +23,43 @@ REQUEST = {"start_seqno": 0, "end_seqno": 2**64 - 1, "snap_start_seqno": 0, "sna
 LOG = b"\0" * 7 + b"\1" + bytes(8)
 
 
+def asked(talk: TcpTalk, name: str, opaque: int, *, key: bytes = b"", value: bytes = b"") -> TcpTalk:
+    """Send a request and its success."""
+    talk.send(0, encode(name, {"flags": 1} if key and not value else None, key=key, value=value, opaque=opaque))
+    return talk.send(1, encode(name, response=True, opaque=opaque))
+
+
+def kept_alive() -> TcpTalk:
+    """Return a stream of which all of a snapshot came, on a connection with a NOOP each 20 seconds."""
+    talk = asked(TcpTalk(), "DCP_OPEN", 1, key=b"kafka-7f")
+    asked(talk, "DCP_CONTROL", 11, key=b"enable_noop", value=b"true")
+    asked(talk, "DCP_CONTROL", 12, key=b"set_noop_interval", value=b"20")
+    return mutations(granted(talk, 5), 1, 5)
+
+
+def noop(talk: TcpTalk, opaque: int) -> TcpTalk:
+    return talk.send(1, encode("DCP_NOOP", opaque=opaque)).send(0, encode("DCP_NOOP", response=True, opaque=opaque))
+
+
 def mutations(talk: TcpTalk, first: int, last: int) -> TcpTalk:
     """Send mutations from one seqno to another."""
     for seqno in range(first, last + 1):
-        talk.send(1, encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"k", value=bytes(100), vbucket=5, opaque=3))
+        talk.send(
+            1, encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"%d" % seqno, value=bytes(100), vbucket=5, opaque=3)
+        )
     return talk
 
 
 def begun() -> TcpTalk:
     """Return a stream in the middle of a snapshot of 9 mutations."""
-    talk = TcpTalk()
-    talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"kafka-7f", opaque=1))
-    talk.send(1, encode("DCP_OPEN", response=True, opaque=1))
+    return mutations(granted(asked(TcpTalk(), "DCP_OPEN", 1, key=b"kafka-7f"), 9), 1, 5)
+
+
+def granted(talk: TcpTalk, last: int) -> TcpTalk:
+    """Request a stream, which is granted, and begin its first snapshot."""
     talk.send(0, encode("DCP_STREAM_REQ", REQUEST, vbucket=5, opaque=3))
     talk.send(1, encode("DCP_STREAM_REQ", response=True, opaque=3, value=LOG))
-    talk.send(1, encode("DCP_SNAPSHOT_MARKER", {"end_seqno": 9, "snapshot_type": 1}, vbucket=5, opaque=3))
-    return mutations(talk, 1, 5)
+    return talk.send(1, encode("DCP_SNAPSHOT_MARKER", {"end_seqno": last, "snapshot_type": 1}, vbucket=5, opaque=3))
 
 
 def written(talk: TcpTalk, folder: Path) -> str:
@@ -59,7 +80,7 @@ def probed(talk: TcpTalk, seconds: int) -> TcpTalk:
 
 def unanswered(talk: TcpTalk, times: int, *, keepalive: bool = False) -> TcpTalk:
     """Have the producer send its last bytes again, and wait for twice as long each time; nothing comes back."""
-    last = encode("DCP_MUTATION", {"by_seqno": 5}, key=b"k", value=bytes(100), vbucket=5, opaque=3)
+    last = encode("DCP_MUTATION", {"by_seqno": 5}, key=b"5", value=bytes(100), vbucket=5, opaque=3)
     for turn in range(times):
         talk.wait(200 * MILLISECOND << turn)
         if keepalive:
@@ -109,6 +130,10 @@ def faults(path: str) -> list[object]:
     return list(json.loads(run(f"dcpdump flow {path} -q -f ndjson").out).get("tcp_faults", []))
 
 
+def findings(path: str) -> list[str]:
+    return [json.loads(line)["message"] for line in run(f"dcpdump check {path} -q -f ndjson").out.splitlines()]
+
+
 def test_a_stream_whose_consumer_does_not_read_is_not_stuck(tmp_path: Path) -> None:
     path = written(probed(begun(), 30), tmp_path)
     why = "its consumer does not read: its TCP receive window is zero since 12:00:00.024"
@@ -156,6 +181,46 @@ def test_a_producer_that_does_not_read_is_named(tmp_path: Path) -> None:
     path = written(talk.wait(20 * SECOND).write(1, window=0), tmp_path)
     assert verdict(path).startswith("stuck (in the middle of snapshot 0..9, at seqno 5, for ")
     assert "TCP receive window of the producer zero 12:00:00.024 to the end" in run(f"dcpdump flow {path} -q").out
+
+
+def test_a_producer_that_does_not_read_cannot_take_acknowledgements(tmp_path: Path) -> None:
+    talk = asked(TcpTalk(), "DCP_OPEN", 1, key=b"kafka-7f")
+    asked(talk, "DCP_CONTROL", 11, key=b"connection_buffer_size", value=b"500")
+    mutations(granted(talk, 9), 1, 5).write(1, window=0)
+    assert verdict(written(talk.wait(20 * SECOND).write(1, window=0), tmp_path)) == (
+        "blocked by flow control (824 of 500 bytes not acknowledged since 12:00:00.026; "
+        "its producer does not read: its TCP receive window is zero since 12:00:00.028)"
+    )
+
+
+def test_a_request_whose_answer_cannot_be_sent_is_not_left_unanswered_by_the_producer(tmp_path: Path) -> None:
+    talk = asked(TcpTalk(), "DCP_OPEN", 1, key=b"kafka-7f")
+    talk.send(1, encode("DCP_NOOP", opaque=9)).write(0, window=0)
+    talk.write(0, encode("DCP_STREAM_REQ", REQUEST, vbucket=5, opaque=3), flags=ACK | PSH, window=0)
+    path = written(talk.wait(20 * SECOND).write(1), tmp_path)
+    why = "its consumer does not read: its TCP receive window is zero since 12:00:00.010"
+    assert verdict(path) == f"blocked by TCP ({why})"
+
+
+def test_noops_that_tcp_does_not_let_through_are_not_missing(tmp_path: Path) -> None:
+    path = written(probed(kept_alive(), 100).rst(1), tmp_path)
+    assert verdict(path) == (
+        "ended (connection reset by its server at 12:01:40.233, no STREAM_END; its consumer did not read: its TCP "
+        "receive window was zero since 12:00:00.032; not reopened before the capture ends, 0 ms later)"
+    )
+    assert findings(path) == []
+
+
+def test_noops_may_come_behind_what_waited_for_a_consumer_that_did_not_read(tmp_path: Path) -> None:
+    talk = probed(kept_alive(), 100).write(0)
+    path = written(noop(mutations(talk, 6, 8), 9), tmp_path)
+    assert [each for each in findings(path) if "NOOP" in each] == []
+
+
+def test_noops_that_do_not_come_once_a_consumer_reads_again_are_missing(tmp_path: Path) -> None:
+    talk = mutations(probed(kept_alive(), 100).write(0), 6, 6)
+    path = written(mutations(talk.wait(100 * SECOND), 7, 8), tmp_path)
+    assert [each for each in findings(path) if "NOOP" in each] == ["no NOOP for 100 s, the interval is 20 s"]
 
 
 @pytest.mark.parametrize("flags", [RST, RST | 16])
@@ -229,12 +294,12 @@ def test_new_bytes_that_nobody_acknowledges_are_no_answer(tmp_path: Path) -> Non
 def test_a_connection_that_is_reset_for_want_of_answers_says_so(tmp_path: Path) -> None:
     said = verdict(written(unanswered(begun(), 6).wait(SECOND).rst(1), tmp_path))
     assert said.startswith("ended (connection reset by its server at 12:00:13.630, no STREAM_END; ")
-    assert "its consumer acknowledges nothing: what is sent is sent again since 12:00:00.224" in said
+    assert "its consumer acknowledged nothing: what was sent was sent again since 12:00:00.224" in said
 
 
 def test_bytes_that_were_captured_twice_are_not_sent_again(tmp_path: Path) -> None:
     talk = begun()
-    last = encode("DCP_MUTATION", {"by_seqno": 5}, key=b"k", value=bytes(100), vbucket=5, opaque=3)
+    last = encode("DCP_MUTATION", {"by_seqno": 5}, key=b"5", value=bytes(100), vbucket=5, opaque=3)
     for _ in range(20):
         talk.write(1, last, seq=talk.seq(1) - len(last))
     assert faults(written(talk.wait(20 * SECOND).write(1), tmp_path)) == []
