@@ -124,11 +124,10 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
             total = found.intervals.total_ns
             if not _slows(total, lasted, time):
                 continue
-            code, verb, detail = _HELD_UP[found.fault]
-            tense = verb.still if found.since_ns is not None else verb.over
-            when = f"since {clock(found.since_ns)}, {span(lasted)} up to the end"
+            code, lasts, over = _HELD_UP[found.fault]
+            (verb, detail), when = lasts, f"since {clock(found.since_ns)}, {span(lasted)} up to the end"
             if found.since_ns is None:
-                when = f"for {span(total)}{_share(total, time)}"
+                (verb, detail), when = over, f"for {span(total)}{_share(total, time)}"
             held = tuple(
                 stream
                 for stream, verdict in evidence.judged
@@ -136,7 +135,7 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
             )
             yield Trouble(
                 code,
-                f"the {found.end} of {words.who(each, several)} {tense} {when}",
+                f"the {found.end} of {words.who(each, several)} {verb} {when}",
                 _flow(each),
                 f"{detail}: {_often(found.intervals)}",
                 found.fault.value,
@@ -147,21 +146,22 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
             )
 
 
-class _Verb(NamedTuple):
-    still: str
-    over: str
+class _Said(NamedTuple):
+    verb: str
+    detail: str
 
 
+#: By fault: the trouble, what is said of it while it lasts, and when it is over.
 _HELD_UP = {
     TcpFault.ZERO_WINDOW: (
         TroubleCode.ZERO_WINDOW,
-        _Verb("does not read", "did not read"),
-        "its TCP receive window is zero, and nothing can be sent to it",
+        _Said("does not read", "its TCP receive window is zero, and nothing can be sent to it"),
+        _Said("did not read", "its TCP receive window was zero, and nothing could be sent to it"),
     ),
     TcpFault.NO_ANSWER: (
         TroubleCode.NO_ANSWER,
-        _Verb("acknowledges nothing", "acknowledged nothing"),
-        "what is sent to it is sent again, in vain: its host, or the network between, is down",
+        _Said("acknowledges nothing", "what is sent is sent again: its host, or the network between, is down"),
+        _Said("acknowledged nothing", "what was sent was sent again: its host, or the network between, was down"),
     ),
 }
 
@@ -182,7 +182,8 @@ def _slows(total: int, lasted: int, time: int) -> bool:
 
 
 def _share(total: int, time: int) -> str:
-    return f" ({100 * total / time:.2g} %)" if time else ""
+    percent = 100 * total / time if time else 0.0
+    return f" ({percent:{'.2g' if percent < 10 else '.0f'}} %)" if time else ""
 
 
 def _often(intervals: Intervals) -> str:

@@ -223,6 +223,16 @@ def test_noops_that_do_not_come_once_a_consumer_reads_again_are_missing(tmp_path
     assert [each for each in findings(path) if "NOOP" in each] == ["no NOOP for 100 s, the interval is 20 s"]
 
 
+def test_what_a_window_was_is_said_of_the_past(tmp_path: Path) -> None:
+    talk = probed(kept_alive(), 10).write(0)
+    found = run(f"dcpdump diagnose {written(noop(talk, 9), tmp_path)} -q").out
+    assert "the consumer of kafka-7f did not read for 10 s (100 %)\n" in found
+    detail = (
+        "its TCP receive window was zero, and nothing could be sent to it: 1 time, the longest from 12:00:00.032, 10 s"
+    )
+    assert detail in found
+
+
 @pytest.mark.parametrize("flags", [RST, RST | 16])
 def test_the_window_of_a_reset_says_nothing(tmp_path: Path, flags: int) -> None:
     assert faults(written(begun().write(0, flags=flags, window=0), tmp_path)) == []
