@@ -152,18 +152,23 @@ class PendingEvidence:
                 yield UNASKED, Delayed(answer, connection.no_stream)
 
     def _overdue(self, now_ns: int) -> Iterator[Found]:
-        """Yield requests that should have been answered by now. Each comes once; its answer may still come."""
+        """Yield requests that should have been answered by now. Each comes once; its answer may still come.
+
+        Where who asked does not read, TCP lets no answer through.
+        """
         connection, exchanges = self._connection, self._connection.exchanges
         for kind in exchanges.kinds():
             answered = exchanges.answered.get(kind, 0)
-            sent = connection.frames[1 - kind[0]]
+            sent, held_ns = connection.frames[1 - kind[0]], held_until(connection, kind[0], now_ns)
             for waiting in self._unreported(kind):
                 asked = waiting.frame
                 waited = now_ns - (asked.ts_ns or now_ns)
                 if waited < _SOON:
                     break
                 later = asked.opcode in _SAME_ORDER and answered > asked.number
-                slow = waited >= _SLOW and (asked.opcode != NOOP or connection.over or sent - waiting.frames >= _SPOKE)
+                slow = min(waited, now_ns - held_ns) >= _SLOW and (
+                    asked.opcode != NOOP or connection.over or sent - waiting.frames >= _SPOKE
+                )
                 if not (later or slow or connection.over):
                     continue
                 self._reported[kind] = asked.number
@@ -178,9 +183,13 @@ class PendingEvidence:
                 yield waiting
 
     def _stalls(self, frame: FrameEvent, now_ns: int) -> Iterator[Found]:
-        """Yield a window that has been full for long; where its account is relative, if the producer is blocked."""
+        """Yield a window that has been full for long; where its account is relative, if the producer is blocked.
+
+        Where the producer does not read, TCP lets no acknowledgement through.
+        """
         connection, window = self._connection, self._connection.window
-        since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
+        held_ns = 0 if connection.feeder is None else held_until(connection, connection.feeder, now_ns)
+        since = max(window.last_ack_ns or 0, window.last_sent_ns or 0, held_ns)
         if not since or now_ns - since <= _STALL or self._stalled_ns == since:
             return
         if connection.doubtful:

@@ -186,8 +186,10 @@ def test_a_producer_that_does_not_read_is_named(tmp_path: Path) -> None:
 def test_a_producer_that_does_not_read_cannot_take_acknowledgements(tmp_path: Path) -> None:
     talk = asked(TcpTalk(), "DCP_OPEN", 1, key=b"kafka-7f")
     asked(talk, "DCP_CONTROL", 11, key=b"connection_buffer_size", value=b"500")
-    mutations(granted(talk, 9), 1, 5).write(1, window=0)
-    assert verdict(written(talk.wait(20 * SECOND).write(1, window=0), tmp_path)) == (
+    mutations(granted(talk, 5), 1, 5).write(1, window=0)
+    path = written(talk.wait(90 * SECOND).write(1, window=0), tmp_path)
+    assert findings(path) == []
+    assert verdict(path) == (
         "blocked by flow control (824 of 500 bytes not acknowledged since 12:00:00.026; "
         "its producer does not read: its TCP receive window is zero since 12:00:00.028)"
     )
@@ -200,6 +202,13 @@ def test_a_request_whose_answer_cannot_be_sent_is_not_left_unanswered_by_the_pro
     path = written(talk.wait(20 * SECOND).write(1), tmp_path)
     why = "its consumer does not read: its TCP receive window is zero since 12:00:00.010"
     assert verdict(path) == f"blocked by TCP ({why})"
+
+
+def test_requests_whose_answers_cannot_be_sent_are_no_findings(tmp_path: Path) -> None:
+    talk = probed(kept_alive(), 20)
+    talk.write(0, encode("DCP_CLOSE_STREAM", vbucket=5, opaque=4), flags=ACK | PSH, window=0)
+    path = written(probed(talk, 40), tmp_path)
+    assert findings(path) == ["CLOSE_STREAM was not answered in 40.1 s; then the capture ends"]
 
 
 def test_noops_that_tcp_does_not_let_through_are_not_missing(tmp_path: Path) -> None:
