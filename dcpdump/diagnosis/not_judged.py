@@ -12,6 +12,7 @@ from dcpdump.dissect import TLS
 from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Reason, VerdictKind
 from dcpdump.streams.flow_state import FlowState, standing, why_unknown
+from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import times
 
@@ -43,7 +44,7 @@ def _connections(evidence: Evidence) -> Iterator[Unjudged]:
         yield _of(
             UnjudgedCode.ONE_DIRECTION,
             half,
-            "only one direction was captured: requests, answers, NOOPs and acknowledgements cannot be compared",
+            f"{ONE_DIRECTION}: requests, answers, NOOPs and acknowledgements cannot be compared",
             evidence,
         )
     if late:

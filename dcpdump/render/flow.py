@@ -11,6 +11,7 @@ from dcpdump.spec import find
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.intervals import Interval, between
 from dcpdump.streams.leak import Leak, leak
+from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.tcp_faults import TcpFault, TcpFaults, tcp_faults
 from dcpdump.streams.window import FIRST, LAST, Excess, Window
@@ -114,7 +115,7 @@ def _state(each: ConnectionState, found: Standing) -> str:
     inferred = found.evidence is FlowEvidence.INFERRED
     if found.state is FlowState.UNKNOWN:
         why = "bytes were lost" if each.open_frame is not None else "the capture starts after DCP_OPEN"
-        why = why if all(each.frames) else "only one direction of the connection was captured"
+        why = why if all(each.frames) else ONE_DIRECTION
         return f"unknown: {why}"
     if inferred and found.state is FlowState.OFF:
         return "no flow control (inferred: it was not asked for in what was captured)"

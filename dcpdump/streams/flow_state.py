@@ -9,6 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from dcpdump.streams.intervals import between
+from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Mark, Window
 from dcpdump.streams.wording import clock
@@ -92,7 +93,7 @@ def why_unknown(connection: ConnectionState) -> str:
     """Return why it is not known whether a producer is blocked, in words."""
     window = connection.window
     if not all(connection.frames):
-        return "only one direction of the connection was captured"
+        return ONE_DIRECTION
     if window.size is None:
         return "the buffer size was not captured"
     waiting = f"{window.outstanding:,} of {window.size:,} bytes"

@@ -16,13 +16,16 @@ from dcpdump.streams.state import ConnectionState
 #: So many connections that lost bytes after a moment are looked through for one of the same consumer.
 _FURTHER = 100
 
+#: The other direction may have been captured: who sends nothing but acknowledgements of TCP has no message in it.
+ONE_DIRECTION = "messages of only one direction of the connection were captured"
+
 _Torn = tuple[int, ConnectionState]  #: when something of a connection was lost last
 
 
 def lost_since(connection: ConnectionState, ts_ns: int | None) -> Unknown | None:
     """Return what of both directions was not captured after a time; None where all was."""
     if not all(connection.frames):
-        return Unknown(Reason.ONE_DIRECTION, "only one direction of the connection was captured")
+        return Unknown(Reason.ONE_DIRECTION, ONE_DIRECTION)
     if connection.lost_after(ts_ns):
         text = f"{sum(connection.lost_bytes):,} bytes of the connection were lost or skipped"
         return Unknown(Reason.BYTES_LOST, text)

@@ -231,7 +231,7 @@ def test_one_direction_alone_shows_nothing_of_flow_control() -> None:
     assert stands(kept) == Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     (found,) = flow.objects([only(kept)], kept.last_ns)
     assert "outstanding" not in found
-    assert lines(kept)[1].endswith("unknown: only one direction of the connection was captured")
+    assert lines(kept)[1].endswith("unknown: messages of only one direction of the connection were captured")
 
 
 # -- what remains after lost bytes --------------------------------------------------------------------------
