@@ -77,6 +77,7 @@ class Reason(Enum):
     BYTES_LOST = "bytes-lost"
     ONE_DIRECTION = "one-direction"
     FLOW_CONTROL = "flow-control-unknown"  #: it may hold the producer back
+    SYSTEM_COLLECTIONS = "system-collections"  #: what did not come may be of these, which not every user gets
 
 
 class Unknown(NamedTuple):

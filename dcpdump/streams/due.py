@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dcpdump.streams.causes import Cause
+from dcpdump.streams.causes import Cause, Reason, Unknown
 from dcpdump.streams.failover_logs import High
 from dcpdump.streams.request import ACKNOWLEDGE
 from dcpdump.streams.stream import Stream
@@ -10,6 +10,10 @@ from dcpdump.streams.wording import clock
 
 #: What a producer owes, unless flow control holds it back.
 BY_PRODUCER = (Cause.SNAPSHOT_INCOMPLETE, Cause.END_NOT_SENT, Cause.BEHIND_SERVER)
+#: From 7.6 on, users without that privilege get no changes of system collections, nor SEQNO_ADVANCED in their place.
+_LEFT_OUT = Unknown(
+    Reason.SYSTEM_COLLECTIONS, "what did not come may be of system collections, which not every user gets"
+)
 
 
 class Due(NamedTuple):
@@ -17,6 +21,7 @@ class Due(NamedTuple):
 
     cause: Cause
     text: str
+    unless: Unknown | None = None  #: why it may not be due all the same
 
 
 def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
@@ -53,4 +58,4 @@ def _behind(stream: Stream, last: int, high: High, by_ns: int | None) -> Due | N
     if last >= high.seqno or not later or by_ns is None or ts_ns is None or ts_ns > by_ns:
         return None
     text = f"at seqno {last}, the server's high seqno is {high.seqno} since {clock(ts_ns)}"
-    return Due(Cause.BEHIND_SERVER, text)
+    return Due(Cause.BEHIND_SERVER, text, None if stream.connection.between_nodes else _LEFT_OUT)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, Noops, SetupRefusal, Snapshot, UnansweredRequest
@@ -234,6 +235,11 @@ class ConnectionState:
     def produces(self) -> bool | None:
         """Whether the end that was opened sends changes; None where that was not captured."""
         return None if self.open_flags is None else bool(self.open_flags & PRODUCER)
+
+    @property
+    def between_nodes(self) -> bool:
+        """Whether it replicates between nodes, as far as DCP_OPEN says."""
+        return self.produces is False or (self.name or "").startswith(REPLICATION)
 
     @property
     def is_open(self) -> bool:

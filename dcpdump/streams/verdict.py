@@ -241,8 +241,8 @@ class Judge:
         waits = self._due(stream)
         missing = self._missing_noops(stream.connection)
         silent = f"; {missing.text}" if missing is not None and missing.silent else ""
-        if waits is not None:
-            return self._stuck(stream, waits.cause, f"{waits.text}, for {span(idle)}{silent}")
+        if waits is not None and not (waits.unless and silent):
+            return self._stuck(stream, waits, f"{waits.text}, for {span(idle)}{silent}")
         if silent:
             return Verdict(VerdictKind.STUCK, Cause.NOOPS_MISSING, f"nothing for {span(idle)}{silent}", trouble=True)
         if stream.snapshot is None and stream.epoch and stream.counts_any:
@@ -253,12 +253,14 @@ class Judge:
             return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE, why)
         return Verdict(VerdictKind.QUIET, Cause.IDLE, f"nothing for {span(idle)}{self._quietness(stream)}")
 
-    def _stuck(self, stream: Stream, cause: Cause, why: str) -> Verdict:
+    def _stuck(self, stream: Stream, waits: Due, why: str) -> Verdict:
         """Return the verdict on a stream of which something is due, unless flow control may hold it back."""
-        if cause in BY_PRODUCER and self._standing(stream.connection).state is FlowState.UNKNOWN:
+        if waits.unless is not None:
+            return Verdict(VerdictKind.UNKNOWN, waits.unless.reason, f"{why}; {waits.unless.text}")
+        if waits.cause in BY_PRODUCER and self._standing(stream.connection).state is FlowState.UNKNOWN:
             why += f"; it may be blocked by flow control: {why_unknown(stream.connection)}"
             return Verdict(VerdictKind.UNKNOWN, Reason.FLOW_CONTROL, why)
-        return Verdict(VerdictKind.STUCK, cause, why, trouble=True)
+        return Verdict(VerdictKind.STUCK, waits.cause, why, trouble=True)
 
     def _due(self, stream: Stream) -> Due | None:
         by_ns = None if self._now is None else self._now - self._idle_ns

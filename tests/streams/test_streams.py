@@ -260,11 +260,18 @@ def test_the_servers_high_seqno_tells_quiet_from_stuck() -> None:
         return f"WAIT 20\nHEX TX {asked}\nHEX RX {answer}\n" + MINUTE
 
     begun = COLLECTIONS + STREAM + TWO
+    behind = "at seqno 2, the server's high seqno is 9 since 12:00:20.017, for 80 s"
     assert verdicts(begun + told(2)) == [
         "quiet (nothing for 80 s; server's high seqno 2 = ours; NOOPs are answered)",
     ]
-    assert verdicts(begun + told(9)) == [
-        "stuck (at seqno 2, the server's high seqno is 9 since 12:00:20.017, for 80 s)",
+    assert verdicts(begun.replace("key=app}\nRX open", "key=replication:a->b:travel}\nRX open") + told(9)) == [
+        f"stuck ({behind})",
+    ]
+    left_out = "what did not come may be of system collections, which not every user gets"
+    assert verdicts(begun + told(9)) == [f"unknown ({behind}; {left_out})"]
+    silent = told(9).replace(MINUTE, "WAIT 180\nTX buffer-acknowledgement{buffer-bytes=1}\n")
+    assert verdicts(begun.replace(NOOPS, NOOPS + "CONTROL set_noop_interval=20\n") + silent) == [
+        "stuck (nothing for 3.33 m; no NOOP came since 12:00:00.010, for 3.33 m, one is due every 20 s)",
     ]
 
 

@@ -2,7 +2,6 @@
 
 from dcpdump.check.rule import INFO, OUTSIDE, RESPONSE, STRAY, VIOLATION, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name, unmatched, without_stream
-from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -210,7 +209,7 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     if other is None or not other.live or other.closed or other.connection is connection:
         return None
     mine, theirs = connection, other.connection
-    if _replicates(mine) or _replicates(theirs) or not theirs.is_used(frame.ts_ns):
+    if mine.between_nodes or theirs.between_nodes or not theirs.is_used(frame.ts_ns):
         return None
     log = next(iter(failover_log(frame.record.frame)), None)
     if log is None or not other.failover_log or other.failover_log[0].uuid != log[0]:
@@ -219,11 +218,6 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     if here is None or there is None or here.rpartition(":")[0] == there.rpartition(":")[0]:
         return None
     return f"{there} streams this vbucket too, on connection {theirs.number}"
-
-
-def _replicates(connection: ConnectionState) -> bool:
-    """Return whether a connection is one between nodes."""
-    return connection.produces is False or (connection.name or "").startswith(REPLICATION)
 
 
 RULES = (not_open, opaque, beginning, outside, cache, two_owners)
