@@ -1,7 +1,7 @@
 """Why a stream request was refused: the diagnosis that the status, the request and the connection allow."""
 
 from dcpdump.streams.causes import Cause
-from dcpdump.streams.request import Request
+from dcpdump.streams.request import DISK_ONLY, FROM_LATEST, NEVER, TO_LATEST, Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, seqno
 
@@ -47,7 +47,7 @@ def explained(request: Request, stream: Stream) -> str:
 def _words(request: Request, stream: Stream) -> str:
     code = refusal(request.status)
     if code is Cause.OUT_OF_RANGE:
-        return out_of_range(request)
+        return _out_of_range(request)
     if code is Cause.STILL_OPEN:
         return _still_open(request, stream)
     if code is Cause.INVALID_REQUEST:
@@ -77,18 +77,30 @@ def _still_open(request: Request, stream: Stream) -> str:
     return f"the server says that this connection has a stream of the vbucket open; {known}"
 
 
-def out_of_range(request: Request) -> str:
-    """Return which order of numbers a request breaks; if none, what is left."""
-    start, end = request.start_seqno, request.end_seqno
+def _out_of_range(request: Request) -> str:
+    """Return which order of numbers a request breaks; if none, what is left.
+
+    By flags, a server puts numbers of its own in place of start and end.
+    """
+    start, end, flags = request.start_seqno, request.end_seqno, request.bits
     low, high = request.snap_start_seqno, request.snap_end_seqno
     if start is None or end is None or low is None or high is None:
         return "its numbers were not captured"
-    if not low <= start <= high:
+    begins = f"start {start}"
+    if flags & FROM_LATEST:
+        begins = "the server's high seqno, where a from-latest stream begins,"
+        if end != NEVER or not flags & (DISK_ONLY | TO_LATEST):
+            return f"{begins} is above end {seqno(end)}"
+    elif not low <= start <= high:
         where = f"{seqno(low)}..{seqno(high)}"
         return f"seqno {start} is outside snapshot {where} (needs snapshot start <= start <= snapshot end)"
-    if start > end:
-        return f"start {start} is above end {seqno(end)}"
-    return f"start {start} is above the server's high seqno: the client is ahead of the server"
+    elif start > end:
+        return f"{begins} is above end {seqno(end)}"
+    if flags & DISK_ONLY:
+        return f"{begins} is above the last seqno on disk, where a disk-only stream ends"
+    if flags & TO_LATEST:
+        return f"{begins} is above the highest seqno of what it asks for, where a to-latest stream ends"
+    return f"{begins} is above the server's high seqno: the client is ahead of the server"
 
 
 def _invalid(request: Request, stream: Stream) -> str:

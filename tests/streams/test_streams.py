@@ -112,6 +112,27 @@ def test_a_stream_has_a_verdict(conversation: str, verdict: str) -> None:
     assert verdicts(OPEN + conversation) == [verdict]
 
 
+@pytest.mark.parametrize(
+    ("numbers", "why"),
+    [
+        ("start=9", "start 9 is above the server's high seqno: the client is ahead of the server"),
+        ("start=9, end=8, flags=4", "start 9 is above end 8"),
+        ("start=9, flags=2", "start 9 is above the last seqno on disk, where a disk-only stream ends"),
+        ("start=9, flags=4", "start 9 is above the highest seqno of what it asks for, where a to-latest stream ends"),
+        ("end=8, flags=0x40", "the server's high seqno, where a from-latest stream begins, is above end 8"),
+        ("end=8, flags=0x44", "the server's high seqno, where a from-latest stream begins, is above end 8"),
+        (
+            "flags=0x42",
+            "the server's high seqno, where a from-latest stream begins, is above the last seqno on disk, where a "
+            "disk-only stream ends",
+        ),
+    ],
+)
+def test_a_request_is_out_of_the_range_that_its_flags_give_it(numbers: str, why: str) -> None:
+    refused = f"TX stream-request{{vb=5, {numbers}}}\nRX stream-request-response{{erange}}\n"
+    assert verdicts(OPEN + refused) == [f"refused (Erange 0x22: {why})"]
+
+
 def test_a_stream_that_ended_and_was_asked_for_again_is_reopened() -> None:
     again = "WAIT 6\nSTREAM vb=5, start-seqno=2\nRX snapshot-marker{start=2, end=3, flags=1}\nRX mutation{seqno:3}\n"
     assert verdicts(OPEN + STREAM + TWO + "RX stream-end{status=2}\n" + again) == [
