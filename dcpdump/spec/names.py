@@ -108,11 +108,11 @@ STREAM_END_STATUS = EnumValue(
     {
         0: "all up to the end seqno was sent",
         1: "answers CLOSE_STREAM",
-        2: "the vbucket's state changed, or it went away",
+        2: "the vbucket changed its state, went away or rolled back, or what a backfill needed was purged",
         3: "the connection is about to close; servers do not send it",
         4: "the client was too slow",
         5: "a backfill failed",
-        6: "the vbucket itself rolls back; servers do not send it",
+        6: "the vbucket itself rolls back; servers send StateChanged",
         7: "the last collection of the filter was dropped",
         8: "the user lost a privilege that the stream needs",
     },

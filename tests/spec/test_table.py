@@ -161,6 +161,13 @@ def test_opcodes_and_names_are_keys_of_their_table() -> None:
     assert find(0x99).name == "UNKNOWN"
 
 
+def test_a_rollback_ends_a_stream_as_a_change_of_state() -> None:
+    assert STREAM_END_STATUS.meanings[2] == (
+        "the vbucket changed its state, went away or rolled back, or what a backfill needed was purged"
+    )
+    assert STREAM_END_STATUS.meanings[6] == "the vbucket itself rolls back; servers send StateChanged"
+
+
 @pytest.mark.parametrize("message", ALL, ids=lambda message: message.name)
 def test_no_two_layouts_of_a_message_answer_to_the_same_facts(message: Message) -> None:
     for family in (message.request, message.response):
