@@ -26,11 +26,8 @@ class PlainPcap:
         """Yield the packets, up to the end or to the first that is not plain."""
         sizes = BlockSize.of(size)
         with open(self._path, "rb", buffering=0) as file:
-            head = file.read(HEADER_SIZE)
-            if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
-                return
-            header = PcapHeader.read(head)
-            if not is_plain(header):
+            header = PcapHeader.of(file.read(HEADER_SIZE))
+            if header is None or not is_plain(header):
                 return
             at, want, before = HEADER_SIZE, sizes.take(), None
             while True:
@@ -53,12 +50,12 @@ class PlainPcap:
     def read_again(self, place: PcapPlace) -> Block | None:
         """Return a block that was yielded before; None where the file is not what it was."""
         with open(self._path, "rb", buffering=0) as file:
-            head = file.read(HEADER_SIZE)
-            if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
+            header = PcapHeader.of(file.read(HEADER_SIZE))
+            if header is None:
                 return None
             file.seek(place.at)
             data = file.read(place.size)
-        found = plain_block(data, PcapHeader.read(head), place.seconds, place.passed, self._path)
+        found = plain_block(data, header, place.seconds, place.passed, self._path)
         return found.block if found.used == place.size else None
 
 

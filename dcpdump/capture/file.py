@@ -129,7 +129,7 @@ class Capture:
     def _plain_header(self) -> PcapHeader | None:
         """The header at the window, if records behind it can be read many at once."""
         head = b"" if self._window is None else self._window.peek(HEADER_SIZE)
-        header = PcapHeader.read(head) if head[:4] in MAGICS else None
+        header = PcapHeader.of(head)
         return header if header is not None and is_plain(header) else None
 
     def passed(self, packets: int, seconds: int | None) -> None:

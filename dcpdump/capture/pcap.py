@@ -52,6 +52,11 @@ class PcapHeader:
     fcs: int  #: bytes of frame check sequence at the end of each packet
 
     @classmethod
+    def of(cls, head: bytes) -> "PcapHeader | None":
+        """Read the header that a file begins with; None where that is no pcap's, or not whole."""
+        return cls.read(head) if head[:4] in MAGICS and len(head) >= HEADER_SIZE else None
+
+    @classmethod
     def read(cls, raw: bytes) -> "PcapHeader":
         """Read the 24 bytes, of which the first four are known to be a magic."""
         order, fractions, record_size = MAGICS[raw[:4]]

@@ -6,7 +6,7 @@ from typing import BinaryIO
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockSize
 from dcpdump.batch.pcap_blocks import PlainPcap, plain_block
 from dcpdump.capture.damage import Health
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PcapHeader
+from dcpdump.capture.pcap import HEADER_SIZE, PcapHeader
 from dcpdump.capture.pcapng import SECTION, Pcapng
 from dcpdump.capture.plain_pcap import boundaries, is_plain
 from dcpdump.capture.source import SourceWindow
@@ -29,11 +29,8 @@ class FileSlice(PlainPcap):
         """Yield the packets, up to the piece's end or to the first that is not plain."""
         sizes = BlockSize.of(size)
         with self._open(self._piece.path) as file:
-            head = file.read(HEADER_SIZE)
-            if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
-                return
-            header = PcapHeader.read(head)
-            if not is_plain(header):
+            header = PcapHeader.of(file.read(HEADER_SIZE))
+            if header is None or not is_plain(header):
                 return
             place = self._piece.start or HEADER_SIZE
             limit = self._piece.stop

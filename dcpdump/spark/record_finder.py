@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from dcpdump.batch.gather import overlapping
-from dcpdump.capture.pcap import DAY, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, YEAR, PcapHeader
+from dcpdump.capture.pcap import DAY, HEADER_SIZE, PACKET_USUAL, PCAPNG_MAGIC, YEAR, PcapHeader
 from dcpdump.capture.pcapng import BLOCK_KEPT, OLD_PACKET, PACKET, SECTION, SIMPLE_PACKET
 from dcpdump.capture.plain_pcap import boundaries, is_plain
 from dcpdump.capture.plausible import LOOKED_AT, begins_like
@@ -29,7 +29,7 @@ class PcapForm:
         self._file = file
         file.seek(0)
         start = file.read(HEADER_SIZE + RECORD)
-        self.pcap = PcapHeader.read(start) if start[:4] in MAGICS and len(start) >= HEADER_SIZE else None
+        self.pcap = PcapHeader.of(start)
         self.head = start[:HEADER_SIZE]
         self.interfaces = 0
         self._seconds = 0

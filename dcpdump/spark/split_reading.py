@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from dcpdump.batch.block import BLOCK_BYTES, Block, blocks
 from dcpdump.capture import Capture, open_capture
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.source import is_regular
 from dcpdump.errors import CaptureError
 from dcpdump.net.no_time import NO_TIME
@@ -141,13 +141,13 @@ class PieceReading:
             else:
                 yield from blocks(self._sections(form, file), self._size)
 
-    def _whole_pcap(self) -> "FileSlice | None":
+    def _whole_pcap(self) -> FileSlice | None:
         try:
             with self._open(self._piece.path) as file:
-                head = file.read(HEADER_SIZE)
+                header = PcapHeader.of(file.read(HEADER_SIZE))
         except OSError:
             return None
-        return FileSlice(self._piece, self._open) if head[:4] in MAGICS and len(head) == HEADER_SIZE else None
+        return None if header is None else FileSlice(self._piece, self._open)
 
     def _all(self) -> Iterator[Packet]:
         """Yield all packets of the file, as far as they can be read."""
