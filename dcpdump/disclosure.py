@@ -95,8 +95,7 @@ def text_holds(message: Message, value: bytes) -> Holds:
 def without_gaps(frame: Frame, field: FieldValue) -> bytes:
     """Return what stands between the slots of a FlatBuffers table, zeros for all that does not lead to a slot."""
     out = bytearray(field.end - field.start)
-    value = frame.layout.value
-    tables = [part for part in value if isinstance(part, FlatTable)] if isinstance(value, tuple) else []
+    tables = [part for part in frame.layout.parts if isinstance(part, FlatTable)]
     first = min((each.start for each in frame.fields if each.section is Section.VALUE), default=field.start)
     for table in tables:
         for start, end in structure(frame.raw.data[first:], table):

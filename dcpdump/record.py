@@ -202,7 +202,7 @@ def _fields(frame: Frame) -> Json:
     out: Json = {}
     for name, value in frame.lookup.items():
         out[name] = value
-    for part in frame.layout.value if isinstance(frame.layout.value, tuple) else ():
+    for part in frame.layout.parts:
         if isinstance(part, FlatTable):  # of which slots that are missing have defaults, and are no fields
             for slot in part.slots:
                 if isinstance(slot.field, Field) and slot.field.name in out:
@@ -305,8 +305,8 @@ def columns() -> list[str]:
     """Return the names of all flat columns: the same for every capture, in the order of the table."""
     names: dict[str, None] = dict.fromkeys(_LEADING)
     for message in (*MESSAGES.values(), *PUSHES.values()):
-        for layout in (*message.request, *message.response):
-            for part in (*layout.extras, *(layout.value if isinstance(layout.value, tuple) else ())):
+        for layout in message.layouts:
+            for part in (*layout.extras, *layout.parts):
                 names |= dict.fromkeys(_columns_of(part))
     return [*names, *_TRAILING]
 

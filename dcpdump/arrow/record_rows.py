@@ -105,8 +105,7 @@ def _identities() -> frozenset[str]:
 
 
 def _parts(message: Message) -> list[Part]:
-    layouts = (*message.request, *message.response)
-    return [part for each in layouts for part in (*each.extras, *(each.value if isinstance(each.value, tuple) else ()))]
+    return [part for layout in message.layouts for part in (*layout.extras, *layout.parts)]
 
 
 _IDENTITIES = _identities()

@@ -171,8 +171,8 @@ def _parts() -> dict[str, pa.DataType]:
 
 def _table() -> Iterator[Field | Blob | Repeat]:
     for message in (*MESSAGES.values(), *PUSHES.values()):
-        for layout in (*message.request, *message.response):
-            for part in (*layout.extras, *(layout.value if isinstance(layout.value, tuple) else ())):
+        for layout in message.layouts:
+            for part in (*layout.extras, *layout.parts):
                 if isinstance(part, FlatTable):
                     yield from (slot.field for slot in part.slots)
                 else:

@@ -47,13 +47,7 @@ class Plan:
     @property
     def fields(self) -> tuple[Field, ...]:
         """The fields of extras and value, in the order of their bytes."""
-        return self.layout.extras + self.value_fields
-
-    @property
-    def value_fields(self) -> tuple[Field, ...]:
-        """The fields of the value."""
-        parts = self.layout.value if isinstance(self.layout.value, tuple) else ()
-        return tuple(part for part in parts if isinstance(part, Field))
+        return tuple(part for part in (*self.layout.extras, *self.layout.parts) if isinstance(part, Field))
 
     def has(self, name: str) -> bool:
         """Return whether the layout has a field."""
@@ -68,17 +62,14 @@ def dtype_of(fields: tuple[Field, ...]) -> np.dtype[Any]:
 
 def _fixed(layout: Layout) -> bool:
     """Return whether fields have fixed places, and nothing in the layout depends on a frame."""
-    parts = layout.value if isinstance(layout.value, tuple) else ()
-    places = [part for part in (*layout.extras, *parts) if isinstance(part, Field)]
     # The length of a preview's collection name, and the ids of an event, are judged together with the key or
     # with one another.
-    odd = any(field.name in ("clen", "event") for field in places)
-    return len(places) == len(layout.extras) + len(parts) and not odd
+    parts = (*layout.extras, *layout.parts)
+    return all(isinstance(part, Field) and part.name not in ("clen", "event") for part in parts)
 
 
 def _plan(message: Message, layout: Layout) -> Plan:
-    parts = layout.value if isinstance(layout.value, tuple) else ()
-    places = tuple(part for part in parts if isinstance(part, Field))
+    places = tuple(part for part in layout.parts if isinstance(part, Field))
     return Plan(message, layout, dtype_of(layout.extras), dtype_of(places) if places else None)
 
 

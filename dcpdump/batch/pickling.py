@@ -39,10 +39,10 @@ def _things() -> Iterator[object]:
     """Yield all that the protocol table is made of, always in the same order."""
     for message in (*MESSAGES.values(), *PUSHES.values()):
         yield message
-        for layout in (*message.request, *message.response):
+        for layout in message.layouts:
             yield layout
             yield from layout.extras
-            yield from layout.value if isinstance(layout.value, tuple) else ()
+            yield from layout.parts
     yield from all_plans()
 
 

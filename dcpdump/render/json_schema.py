@@ -78,9 +78,8 @@ def messages_of_fields() -> dict[str, list[str]]:
 def _all_properties() -> Iterator[tuple[str, str, Schema]]:
     """Yield the name of each message, and of each property that its layouts have, with its schema."""
     for message in (*MESSAGES.values(), *PUSHES.values()):
-        for layout in (*message.request, *message.response):
-            value = layout.value if isinstance(layout.value, tuple) else ()
-            for name, each in _properties((*layout.extras, *value)):
+        for layout in message.layouts:
+            for name, each in _properties((*layout.extras, *layout.parts)):
                 yield message.name, name, each
 
 

@@ -124,8 +124,8 @@ def _names(message: Message) -> list[str]:
     """Return the values that have names, once for each field."""
     out: list[str] = []
     listed: set[str] = set()
-    for layout in (*message.request, *message.response):
-        parts = (*layout.extras, *(layout.value if isinstance(layout.value, tuple) else ()))
+    for layout in message.layouts:
+        parts = (*layout.extras, *layout.parts)
         fields = [f for part in parts for f in (part.fields if isinstance(part, Repeat) else (part,))]
         for field in fields:
             if not isinstance(field, Field) or field.label in listed:

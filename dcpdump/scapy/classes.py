@@ -71,10 +71,9 @@ def _body(name: str, layout: Layout) -> tuple[list[Any], int]:
         for each in layout.extras
     ]
     fields.append(StrLenField("key", b"", length_from=lambda pkt: pkt.key_length or 0))
-    parts = layout.value if isinstance(layout.value, tuple) else ()
-    fixed = [part for part in parts if isinstance(part, Field)]
+    fixed = [part for part in layout.parts if isinstance(part, Field)]
     fields += map(number, fixed)
-    repeats = [part for part in parts if isinstance(part, Repeat)]
+    repeats = [part for part in layout.parts if isinstance(part, Repeat)]
     fields += [_repeat(name, part) for part in repeats]
     if not repeats:  # those reach to the end of the value
         kind = StrLenField if _table(layout) is None else _Table
@@ -87,8 +86,7 @@ def _body(name: str, layout: Layout) -> tuple[list[Any], int]:
 
 def _table(layout: Layout) -> FlatTable | None:
     """Return the FlatBuffers table that a layout's value is."""
-    parts = layout.value if isinstance(layout.value, tuple) else ()
-    return next((part for part in parts if isinstance(part, FlatTable)), None)
+    return next((part for part in layout.parts if isinstance(part, FlatTable)), None)
 
 
 def _make(message: Message, layout: Layout, name: str, parent: Any, *, response: bool, server: bool) -> Any:

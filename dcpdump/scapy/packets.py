@@ -106,6 +106,6 @@ def class_of(data: bytes) -> Any:
 
 def _has_fields(layout: Layout, header: Header, data: bytes) -> bool:
     """Return whether the bytes of all fields are there: of extras, and of a key and a value with fields of its own."""
-    parts = layout.value if isinstance(layout.value, tuple) else ()
-    fixed = sum(part.width for part in parts if isinstance(part, Field))
-    return header.value_length >= fixed and len(data) >= header.key_at + (header.key_length + fixed if parts else 0)
+    fixed = sum(part.width for part in layout.parts if isinstance(part, Field))
+    needed = header.key_at + (header.key_length + fixed if layout.parts else 0)
+    return header.value_length >= fixed and len(data) >= needed

@@ -200,6 +200,11 @@ class Layout:
     old: bool = False  #: only prototypes and previews send it; today it is refused
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        """Return the parts of the value, where it has fields."""
+        return self.value if isinstance(self.value, tuple) else ()
+
+    @property
     def extras_length(self) -> int:
         """Return the bytes of extras that this shape has."""
         return sum(f.width for f in self.extras)
@@ -251,9 +256,14 @@ class Message:
     disconnects: tuple[str, ...] = ()
 
     @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """Return the shapes of the request, then those of the response."""
+        return self.request + self.response
+
+    @property
     def known(self) -> bool:
         """Return whether the table has layouts for it (else only its name is known)."""
-        return bool(self.request or self.response)
+        return bool(self.layouts)
 
     @property
     def dcp(self) -> bool:

@@ -25,8 +25,7 @@ class Shape(NamedTuple):
 @cache
 def shape_of(layout: Layout) -> Shape:
     """Return the shape of a layout: its extras, then the fixed fields of its value."""
-    parts = layout.value if isinstance(layout.value, tuple) else ()
-    names = tuple(part.name for part in (*layout.extras, *parts) if isinstance(part, Field))
+    names = tuple(part.name for part in (*layout.extras, *layout.parts) if isinstance(part, Field))
     place = {name: at for at, name in enumerate(names)}
     own = next((place[name] for name in OWN_SEQNO if name in place), -1)
     return Shape(layout.version, names, place, own)

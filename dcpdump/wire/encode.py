@@ -64,7 +64,7 @@ def encode(
         given.setdefault(shape.tail, len(metadata))
     facts = {name: fact for name, fact in shape.when.items() if name in _names(shape)}
     extras = _fixed(shape.extras, {**facts, **given})
-    body = b"".join(_part(part, given) for part in _parts(shape)) + value + metadata
+    body = b"".join(_part(part, given) for part in shape.parts) + value + metadata
     header = Header(
         _magic(known, response, bool(framing)) if magic is None else magic,
         known.opcode,
@@ -132,14 +132,10 @@ def _agrees(layout: Layout, values: Values, status: int | None) -> bool:
     return all(values.get(name, fact) == fact for name, fact in layout.when.items() if name in _names(layout))
 
 
-def _parts(layout: Layout) -> tuple[Part, ...]:
-    return layout.value if isinstance(layout.value, tuple) else ()
-
-
 def _names(layout: Layout) -> set[str]:
     """Return the names that values may have: of extras, fixed fields, groups and slots."""
     names = {field.name for field in layout.extras}
-    for part in _parts(layout):
+    for part in layout.parts:
         names |= {slot.field.name for slot in part.slots} if isinstance(part, FlatTable) else {part.name}
     return names
 

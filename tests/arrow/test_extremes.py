@@ -86,7 +86,7 @@ def frames(shape: Shape, opaque: int) -> Iterator[Extreme]:
     if layout is ERROR:
         how["status"] = 0x04
     opaques = count(opaque)
-    for part in (*layout.extras, *(layout.value if isinstance(layout.value, tuple) else ())):
+    for part in (*layout.extras, *layout.parts):
         for values, name, number in values_of(part):
             if layout.when.keys().isdisjoint(values) and layout.tail not in values:
                 yield Extreme(encode(message, values, opaque=next(opaques), **how), name, number)

@@ -18,8 +18,8 @@ def test_every_name_of_the_flat_record_is_a_column() -> None:
 
 def test_a_field_has_the_width_that_the_table_gives_it() -> None:
     for message in (*MESSAGES.values(), *PUSHES.values()):
-        for layout in (*message.request, *message.response):
-            for part in (*layout.extras, *(layout.value if isinstance(layout.value, tuple) else ())):
+        for layout in message.layouts:
+            for part in (*layout.extras, *layout.parts):
                 places = [slot.field for slot in part.slots] if isinstance(part, FlatTable) else [part]
                 for place in places:
                     if isinstance(place, Field):

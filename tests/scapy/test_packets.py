@@ -41,8 +41,7 @@ def arguments(one: Sent) -> dict[str, Any]:
     given |= {"opaque": header.opaque, "cas": header.cas, "datatype": header.datatype, "framing": one.data[24:at]}
     given["status" if one.shape.response else "vbucket"] = header.word
     given |= {"key": one.key} if header.key_length else {}
-    parts = one.shape.layout.value if isinstance(one.shape.layout.value, tuple) else ()
-    for part in parts:
+    for part in one.shape.layout.parts:
         if isinstance(part, FlatTable):  # a table stays bytes
             for slot in part.slots:
                 given.pop(slot.field.name, None)
@@ -53,7 +52,7 @@ def arguments(one: Sent) -> dict[str, Any]:
             values = one.values.get(part.name, [])
             assert isinstance(values, list)
             given[part.name] = values if item is None else [item(**each) for each in values]
-    if not parts:
+    if not one.shape.layout.parts:
         given["value"] = one.value
     return given | ({"metadata": one.metadata} if one.metadata else {})
 

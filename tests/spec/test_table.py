@@ -121,12 +121,12 @@ def plain(name: str) -> str:
 
 def layouts() -> Iterator[tuple[Message, Layout]]:
     for message in ALL:
-        for layout in (*message.request, *message.response):
+        for layout in message.layouts:
             yield message, layout
 
 
 def parts(layout: Layout) -> tuple[Part, ...]:
-    return (*layout.extras, *(layout.value if isinstance(layout.value, tuple) else ()))
+    return (*layout.extras, *layout.parts)
 
 
 def leaves(part: Part) -> Iterator[Field | Blob]:

@@ -126,7 +126,7 @@ def sent(draw: DrawFn, shape: Shape | None = None) -> Sent:
     shape = shape or draw(st.sampled_from(SHAPES))
     message, layout = shape.message, shape.layout
     values: dict[str, Scalar | object] = {field.name: draw(numbers(field)) for field in layout.extras}
-    for part in layout.value if isinstance(layout.value, tuple) else ():
+    for part in layout.parts:
         values |= draw(_part(part))
     values |= {name: fact for name, fact in layout.when.items() if name in values}
     metadata = b""
