@@ -16,18 +16,16 @@ from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
 from dcpdump.arrow.record_rows import misfit
 from dcpdump.arrow.record_rows import row as row_of
 from dcpdump.arrow.values import Values, hexed
+from dcpdump.batch.chosen import record_of
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array, distinct
 from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group
-from dcpdump.batch.part import UNKNOWN, YES, Part
+from dcpdump.batch.part import Part
 from dcpdump.net.no_time import NO_TIME
-from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.spec import find
 from dcpdump.spec.field import Bits, EnumValue, Field
 from dcpdump.spec.names import DATATYPE
-from dcpdump.wire.decode import decode
-from dcpdump.wire.value import interpret
 
 #: Columns that every frame has, whoever decoded it.
 _COMMON = frozenset(
@@ -52,14 +50,12 @@ class FrameTable:
         value_bytes: int | None,
         *,
         count: int | None = None,
-        show_secrets: bool = False,
         redactor: Redactor | None = None,
         apart: bool = False,
     ) -> None:
         self._wanted = wanted
         self._value_bytes = value_bytes
         self._count = count
-        self._show_secrets = show_secrets
         self._redactor = redactor
         self._vocabulary = Vocabulary()
         self._apart = apart
@@ -76,7 +72,7 @@ class FrameTable:
         rows = np.flatnonzero(keep)
         if self._redactor is not None:  # it takes frames one by one
             for row in rows[values.planned[rows]].tolist():
-                part.records[row] = self._record(part, row)
+                part.records[row] = record_of(part, row)
             values.planned[rows] = False
         if self._count is not None:
             rows = rows[: self._count - self.rows]
@@ -111,7 +107,7 @@ class FrameTable:
             keep[group.rows] &= wanted.by_fields(group)
         values = Values(part, keep, opened=wanted.problems or not _OPENED.isdisjoint(self._columns))
         for row in values.unsound.tolist():
-            part.records[row] = self._record(part, row)
+            part.records[row] = record_of(part, row)
         rows = np.array(list(part.records), np.int64)
         values.planned[rows] = False
         if wanted.problems:
@@ -129,21 +125,6 @@ class FrameTable:
         undecided = wanted.undecided(part)
         keep[undecided] = [wanted.whole.accepts(part.record(row)) for row in undecided]
         return keep, values
-
-    def _record(self, part: Part, row: int) -> Record:
-        """Decode a frame that a plan had taken, as its session would."""
-        frame = decode(part.raw(row), show_secrets=self._show_secrets)
-        known = int(part.collections[row])
-        meaning = interpret(
-            frame,
-            collections=None if known == UNKNOWN else known == YES,
-            inferred=bool(part.inferred[row]),
-            underlying_datatype=bool(part.underlying[row]),
-        )
-        ends = part.places[part.place[row]]
-        number, word = part.first + row, frame.header.word
-        place = ends.connection, ends.direction, ends.src, ends.dst
-        return Record(number, frame, meaning, word, None, *place, part.names.get(ends.connection))
 
     # -- filling ----------------------------------------------------------------------------------------
 

@@ -43,7 +43,10 @@ def _with_keys(part: Part, wanted: Masks, rows: Array) -> list[int]:
 
 
 def record_of(part: Part, row: int) -> Record:
-    """Return one frame of a part as a record, for everything that is not done in columns."""
+    """Return one frame of a part as a record, for everything that is not done in columns.
+
+    What a plan took is decoded as its session would: no plan takes a credential, shown or not.
+    """
     if row in part.records:
         return part.record(row)
     frame = decode(part.raw(row))

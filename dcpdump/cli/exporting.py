@@ -35,7 +35,6 @@ class Exporting(Consumer[Part]):
             masks(chosen.texts, chosen.filter, window=chosen.window),
             shown.value_bytes,
             count=chosen.count,
-            show_secrets=shown.show_secrets,
             redactor=shown.redactor,
             apart=True,
         )

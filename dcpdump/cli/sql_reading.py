@@ -117,7 +117,6 @@ class _Rows(Consumer[Piece]):
         self._table = FrameTable(
             masks(chosen.texts, chosen.filter, window=chosen.window),
             shown.value_bytes,
-            show_secrets=shown.show_secrets,
             redactor=shown.redactor,
         )
         self._table.choose(query.columns)

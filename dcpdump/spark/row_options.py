@@ -35,4 +35,4 @@ class Options:
 
     def table(self) -> FrameTable:
         """Return a builder of the rows of ``frames``."""
-        return FrameTable(self.masks, self.value_bytes, show_secrets=self.show_secrets, redactor=self.redactor)
+        return FrameTable(self.masks, self.value_bytes, redactor=self.redactor)
