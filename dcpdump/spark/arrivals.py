@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcpdump.errors import CaptureError
-from dcpdump.spark.filesystem import is_remote, place
+from dcpdump.spark.filesystem import RemotePath, is_remote, place
 from dcpdump.spark.input import Input, inputs
 
 #: Captures of one batch, at most: so much is decoded before the next rows appear.
@@ -39,10 +39,8 @@ class Arrivals:
 
     def batch(self, number: int) -> list[Arrival]:
         """Return the captures of a batch as they were written down; an empty list if it is not there yet."""
-        where = place(self._note(number))
         try:
-            with where.system.open_input_stream(where.path) as file:
-                return [Arrival(*each) for each in json.loads(file.read())]
+            return [Arrival(*each) for each in json.loads(self._note(number).read())]
         except FileNotFoundError:
             return []
 
@@ -56,7 +54,7 @@ class Arrivals:
         self._read = max(self._read, number)
         fresh = self._closed()[: self._most]
         if fresh:
-            self._write_down(number, fresh)
+            self._note(number).write(json.dumps(fresh).encode())
         return fresh
 
     def open(self) -> list[str]:
@@ -86,16 +84,8 @@ class Arrivals:
                 continue
         return found
 
-    def _write_down(self, number: int, arrivals: Sequence[Arrival]) -> None:
-        """Write a batch to its file, whole or not at all."""
-        where, part = place(self._note(number)), place(self._note(number) + ".part")
-        where.system.create_dir(os.path.dirname(where.path), recursive=True)
-        with part.system.open_output_stream(part.path) as file:
-            file.write(json.dumps(arrivals).encode())
-        where.system.move(part.path, where.path)
-
-    def _note(self, number: int) -> str:
-        return f"{self._notes}/{number:09d}.json"
+    def _note(self, number: int) -> RemotePath:
+        return place(self._notes) / f"{number:09d}.json"
 
 
 def _changed(path: str) -> float:

@@ -4,6 +4,7 @@ Local paths and whatever Arrow knows: ``s3://``, ``gs://``, ``abfs://``, ``hdfs:
 the first. Workers and the driver open the same name, each for themselves.
 """
 
+import os
 from typing import BinaryIO, NamedTuple, cast
 
 from pyarrow import ArrowException, fs
@@ -27,20 +28,38 @@ class RemotePath(NamedTuple):
     def __truediv__(self, name: str) -> "RemotePath":
         return RemotePath(self.system, f"{self.path.rstrip('/')}/{name}")
 
+    def read(self) -> bytes:
+        """Return the bytes of a file."""
+        with self.system.open_input_stream(self.path) as file:
+            data: bytes = file.read()
+        return data
+
+    def write(self, data: bytes) -> None:
+        """Write a file, whole or not at all, and the folders that it is in."""
+        part = f"{self.path}.part"
+        self.system.create_dir(os.path.dirname(self.path), recursive=True)
+        with self.system.open_output_stream(part) as file:
+            file.write(data)
+        self.system.move(part, self.path)
+
 
 def place(name: str) -> RemotePath:
     """Return the file system and path of a name. Raises DcpdumpError for a scheme that Arrow does not know."""
     scheme, colon, rest = name.partition("://")
     if not colon:
-        from os.path import abspath
-
-        return RemotePath(fs.LocalFileSystem(), abspath(name))
+        return RemotePath(fs.LocalFileSystem(), os.path.abspath(name))
     scheme = _SAME.get(scheme.lower(), scheme.lower())
     try:
         return RemotePath(*fs.FileSystem.from_uri(f"{scheme}://{rest}"))
     except (ArrowException, OSError, ValueError) as error:
         what = str(error).strip().splitlines()[0]
         raise DcpdumpError(f"this place cannot be opened: {what}", name, "a path, or s3://BUCKET/FOLDER") from error
+
+
+def below(folder: str, name: str) -> str:
+    """Return the name of a file in a folder; options of its file system (``?…``) stay at the end."""
+    base, mark, options = folder.partition("?") if is_remote(folder) else (folder, "", "")
+    return f"{base.rstrip('/')}/{name}{mark}{options}"
 
 
 def open_binary(name: str) -> BinaryIO:

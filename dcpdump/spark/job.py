@@ -13,7 +13,7 @@ import pyarrow as pa
 from dcpdump.arrow import verdicts
 from dcpdump.spark.decoding import decode_split
 from dcpdump.spark.event_log import EventReplay
-from dcpdump.spark.filesystem import open_binary
+from dcpdump.spark.filesystem import below, open_binary
 from dcpdump.spark.input import Input
 from dcpdump.spark.outcome import DAMAGED, LATE, OK, UNUSABLE, Outcome
 from dcpdump.spark.output import Parts, Written, table_of
@@ -71,7 +71,7 @@ class TaskOptions(NamedTuple):
         parts, hides = Parts(self.folder, f"{self.tag}judged"), self.choice.redactor is not None
         replay = EventReplay(hides=hides)
         for path in paths:
-            with open_binary(f"{self.folder}/{path}") as file, pa.ipc.open_stream(file) as stream:
+            with open_binary(below(self.folder, path)) as file, pa.ipc.open_stream(file) as stream:
                 for batch in stream:
                     for data in batch.column("data").to_pylist():
                         replay.feed(data)

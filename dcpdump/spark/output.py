@@ -26,7 +26,7 @@ from dcpdump.arrow.folder import SCHEMAS as EXPORTED
 from dcpdump.arrow.folder import unwritable
 from dcpdump.arrow.writers import ParquetFile
 from dcpdump.held_signals import signals_held
-from dcpdump.spark.filesystem import RemotePath, is_remote, place
+from dcpdump.spark.filesystem import RemotePath, below, is_remote, place
 from dcpdump.unfinished import UnfinishedFolder
 
 #: Columns that only a reader of everything in order can fill.
@@ -190,10 +190,7 @@ class CaptureOutput:
     @property
     def folder(self) -> str:
         """Return the folder that tasks write to, by a name that every machine understands."""
-        if is_remote(self._name):
-            base, mark, query = self._name.partition("?")
-            return f"{base.rstrip('/')}/{self._run}{mark}{query}"
-        return (self._root / self._run).path
+        return below(self._name, self._run) if is_remote(self._name) else (self._root / self._run).path
 
     def publish(self, written: Iterable[Written], tables: Iterable[str]) -> None:
         """Move the tables into place, and replace those of an earlier run over the same capture."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from dcpdump.errors import OutputError
-from dcpdump.spark.filesystem import open_binary, place
+from dcpdump.spark.filesystem import below, open_binary, place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ class TaskRounds:
 
     def _lay_out(self, works: Sequence[Any]) -> tuple[str, list[tuple[int, int]]]:
         """Write all pieces of work into one file; return its path, and the offset and size of each."""
-        path = f"{self._folder}/works-{self._count}"
+        path = below(self._folder, f"works-{self._count}")
         where, places, at = place(path), [], 0
         where.system.create_dir(place(self._folder).path, recursive=True)
         with where.system.open_output_stream(where.path) as file:

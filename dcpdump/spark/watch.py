@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from dcpdump.arrow.folder import unwritable
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark.arrivals import Arrival, Arrivals
-from dcpdump.spark.filesystem import place
+from dcpdump.spark.filesystem import below, place
 from dcpdump.spark.input import Input
 from dcpdump.spark.job import InputPart, TaskOptions, run
 from dcpdump.spark.outcome import Outcome
@@ -122,8 +122,8 @@ class FolderWatch:
         self._report = report
         self._captures = 0  # captures decoded since the start
         self._failure: DcpdumpError | None = None
-        self._home = f"{options.output.rstrip('/')}/.watch-{options.capture_id}"
-        notes = f"{self._home}/arrivals"
+        self._home = below(options.output, f".watch-{options.capture_id}")
+        notes = below(self._home, "arrivals")
         try:
             if place(notes).local:
                 make_folders(place(notes))  # before Spark does, which makes them readable for everybody
@@ -137,7 +137,7 @@ class FolderWatch:
     def run(self, seconds: float | None = None, captures: int | None = None) -> None:
         """Run until interrupted; or for ``seconds``, or until ``captures`` were decoded. Raises what a batch raised."""
         writing = self._stream.writeStream.foreachBatch(self._do).trigger(processingTime=_EVERY)
-        query = writing.option("checkpointLocation", f"{self._home}/checkpoint").start()
+        query = writing.option("checkpointLocation", below(self._home, "checkpoint")).start()
         until = None if seconds is None else time.monotonic() + seconds
         try:
             while not (
@@ -174,7 +174,8 @@ class FolderWatch:
             output.add(outcome.written, options.tables, f"part-{job.tag}")
         lasts = [row["last_time_ns"] for row in outcome.files if row.get("last_time_ns") is not None]
         until_ns = max([*lasts, *([] if since_ns is None else [since_ns])], default=None)
-        self._keep(last + 1, outcome.after or BEGINNING, until_ns)
+        # The batch before the next may be done again: its state stays.
+        place(self._path(last + 1)).write((outcome.after or BEGINNING).packed(until_ns))
         self._report(BatchOutcome(number, len(found), outcome))
         self._captures += len(found)
 
@@ -182,17 +183,9 @@ class FolderWatch:
         """Return the state of the connections before a batch, and the latest time (ns) before it."""
         if not number:
             return None, None
-        where = place(self._path(number))
-        with where.system.open_input_stream(where.path) as file:
-            return InputState.unpacked(file.read(), self._path(number))
-
-    def _keep(self, number: int, state: InputState, latest_ns: int | None) -> None:
-        """Save the state of the connections for the next batch; the batch before it may be done again."""
-        where, part = place(self._path(number)), place(self._path(number) + ".part")
-        where.system.create_dir(place(f"{self._home}/lives").path, recursive=True)
-        with part.system.open_output_stream(part.path) as file:
-            file.write(state.packed(latest_ns))
-        where.system.move(part.path, where.path)
+        path = self._path(number)
+        return InputState.unpacked(place(path).read(), path)
 
     def _path(self, number: int) -> str:
-        return f"{self._home}/lives/{number:09d}"
+        """Return where the state before a batch is kept."""
+        return below(self._home, f"lives/{number:09d}")

@@ -127,7 +127,17 @@ def cluster() -> Iterator[str]:
 def test_executors_of_their_own_read_and_write_object_storage_and_say_nothing(
     archive: str, bucket: str, cluster: str, tmp_path: Path
 ) -> None:
-    words = ["pipeline", archive, "-o", f"s3://{bucket}/spark", "--capture-id", "x", "--split", "8k", "-q"]
+    words = [
+        "pipeline",
+        archive,
+        "-o",
+        f"s3://{bucket}/spark?region=us-east-1",
+        "--capture-id",
+        "x",
+        "--split",
+        "8k",
+        "-q",
+    ]
     words += ["--master", cluster, "--conf", "spark.executor.memory=768m"]
     for java in ("driver", "executor"):  # which is to start fast rather than to become fast
         words += ["--conf", f"spark.{java}.defaultJavaOptions=-XX:TieredStopAtLevel=1"]

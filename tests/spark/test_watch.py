@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="Spark is not installed: watching is not tested")
 
 from dcpdump.errors import OutputError
+from dcpdump.spark.filesystem import RemotePath
 from dcpdump.spark.row_options import Options
 from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch, WatchOptions
 from tests.support import archives
@@ -93,7 +94,7 @@ def test_a_batch_that_was_not_done_is_done_again_and_what_comes_late_is_said(
         raise OutputError("cannot write: no space left on device", str(out))
 
     with monkeypatch.context() as broken:
-        broken.setattr(FolderWatch, "_keep", full)
+        broken.setattr(RemotePath, "write", full)
         with pytest.raises(OutputError, match="no space left on device"):
             watch(spark, folder, out, 2)
     before = found(out, "frames")
