@@ -76,7 +76,7 @@ class SectionSlice:
         self._moved = start - len(head)  # added to offsets in what is read, gives offsets in the file
         self.stop = start
         self.plain = True
-        self._window = SourceWindow(Joined(head, file))
+        self._window = SourceWindow(OpenFile(file, head))
         health = Health(piece.path, packets=piece.packets)
         self._health = health
         self._reader = _Sections(self._window, health, False)
@@ -121,10 +121,10 @@ class _Sections(Pcapng):
         return packet
 
 
-class Joined:
-    """A byte source: the beginning of a file, then the file from its current position on."""
+class OpenFile:
+    """A byte source: an open file from its current position on, behind what is taken for its beginning."""
 
-    def __init__(self, head: bytes, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, head: bytes = b"") -> None:
         self.failure = ""
         self._head = head
         self._file = file

@@ -13,23 +13,9 @@ from dcpdump.capture.source import is_regular
 from dcpdump.errors import CaptureError
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import Packet
-from dcpdump.spark.file_slice import FileSlice, SectionSlice
+from dcpdump.spark.file_slice import FileSlice, OpenFile, SectionSlice
 from dcpdump.spark.record_finder import PcapForm
 from dcpdump.spark.splits import FilePiece, Opener, Read, Source, Split
-
-
-class Opened:
-    """An open file, with the interface that captures read their bytes through."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.failure = ""
-        self._file = file
-
-    def read(self, size: int, /) -> bytes:
-        return self._file.read(size)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def inspect_file(path: str, size: int, open_file: Opener) -> Source:
@@ -195,7 +181,7 @@ class PieceReading:
 def _capture(path: str, open_file: Opener, *, salvage: bool) -> Capture:
     if _is_here(path):
         return open_capture(path, salvage=salvage)
-    return open_capture(path, salvage=salvage, source=lambda: Opened(open_file(path)))
+    return open_capture(path, salvage=salvage, source=lambda: OpenFile(open_file(path)))
 
 
 def _is_here(path: str) -> bool:
