@@ -35,6 +35,7 @@ from dcpdump.spark.row_options import Options
 from dcpdump.spark.seams import settle, verify
 from dcpdump.spark.split_plan import plan_splits
 from dcpdump.spark.split_survey import survey_split
+from dcpdump.spark.splits import TARGET
 from dcpdump.spark.work import Exit, Surveyed, Work
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ _CLAUSES = {
     "collection": clauses.by_collection,
     "connection": clauses.by_connection,
 }
-_SPLIT_BYTES = 64 * 1024 * 1024
 
 
 class Captures(DataSource):
@@ -101,7 +101,7 @@ class FrameReader(DataSourceReader):
         path = options.get("path")  # Spark has several in a list of JSON
         self._paths: list[str] = json.loads(options.get("paths", "[]")) if path is None else [path]
         self._schema = schema
-        self._split = int(options.get("split", _SPLIT_BYTES))
+        self._split = int(options.get("split", TARGET))
         value_bytes = options.get("value_bytes", DEFAULT_VALUE_BYTES)
         self._value_bytes = None if value_bytes in ("all", "-1") else int(value_bytes)
         self._show_secrets = options.get("show_secrets", "").lower() == "true"

@@ -21,13 +21,13 @@ from dcpdump.spark.row_options import Options
 from dcpdump.spark.seams import settle, verify
 from dcpdump.spark.split_plan import SplitPlan, plan_splits
 from dcpdump.spark.split_survey import survey_split
+from dcpdump.spark.splits import TARGET
 from dcpdump.spark.task_rounds import Progress, TaskRounds
 from dcpdump.spark.work import Exit, InputState, Surveyed, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPLIT_BYTES = 64 * 1024 * 1024
 _JUDGED = ("streams", "findings")
 _LATE = "it came late: packets behind its own were decoded before, so what it alone has may be missing"
 
@@ -102,7 +102,7 @@ def run(
     found: Sequence[Input],
     job: TaskOptions,
     *,
-    split_bytes: int = SPLIT_BYTES,
+    split_bytes: int = TARGET,
     progress: Progress | None = None,
     part: InputPart = WHOLE,
 ) -> Outcome:

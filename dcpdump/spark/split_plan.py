@@ -15,8 +15,8 @@ class SplitPlan(NamedTuple):
     """Captures, as far as they are known, and how many bytes a task should have."""
 
     sources: tuple[Source, ...]
-    target: int = TARGET
-    unusable: tuple[tuple[str, int, str], ...] = ()  #: path, size, and why
+    target: int
+    unusable: tuple[tuple[str, int, str], ...]  #: path, size, and why
 
     @property
     def first_ns(self) -> int | None:

@@ -10,8 +10,8 @@ from typing import BinaryIO, NamedTuple
 
 Opener = Callable[[str], BinaryIO]
 
-#: Bytes of a task.
-TARGET = 96 * 1024 * 1024
+#: Bytes of captures that are one task.
+TARGET = 64 * 1024 * 1024
 _LEAST = 4096  #: bytes of a piece
 
 
@@ -61,7 +61,7 @@ class Read(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-def planned(sources: Sequence[Source], target: int = TARGET) -> list[Split]:
+def planned(sources: Sequence[Source], target: int) -> list[Split]:
     """Pack captures into splits of about ``target`` bytes."""
     splits: list[Split] = []
     held: list[FilePiece] = []
