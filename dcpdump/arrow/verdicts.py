@@ -4,7 +4,7 @@ The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson,
 since where many machines read one capture none counts its frames.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dcpdump.arrow.arrays import batch_of
 from dcpdump.arrow.schema import MOMENT, WORDS, versioned
+from dcpdump.check.checking import Judging
 from dcpdump.check.finding import Finding
 from dcpdump.render.findings import objects
 from dcpdump.render.streams import as_object
@@ -113,15 +114,17 @@ def findings() -> pa.Schema:
     return versioned(FINDINGS, fields)
 
 
-def stream_rows(ledger: Ledger) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of ``streams``, of a ledger that is closed: a batch without rows where it has none."""
-    judge = Judge(ledger)
-    for at in range(0, max(1, len(ledger.streams)), _AT_ONCE):
-        yield batch_of([_stream(each, judge) for each in ledger.streams[at : at + _AT_ONCE]], streams())
+def verdict_rows(judging: Judging, names: Collection[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield batches of these two tables, each with its table's name, of what is closed: one at least of each."""
+    if "streams" in names:
+        judge, found = Judge(judging.ledger), judging.ledger.streams
+        for at in range(0, max(1, len(found)), _AT_ONCE):
+            yield "streams", batch_of([_stream(each, judge) for each in found[at : at + _AT_ONCE]], streams())
+    if "findings" in names:
+        yield "findings", _finding_rows(judging.fold.findings())
 
 
-def finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
-    """Return the rows of ``findings``."""
+def _finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
     rows = list(objects(folded))
     for row, (finding, _) in zip(rows, folded, strict=True):
         row |= {"ts": _moment(finding.ts_ns), "time_ns": finding.ts_ns}

@@ -17,13 +17,15 @@ from dcpdump.streams.watching import Watching
 class Judging:
     """Keep the ledger and the findings of what a dissection returns. Feed it all parts, then close it.
 
-    Without ``rules`` there are no findings, and documents are only counted. ``hides``: what it makes will be hidden.
+    Without ``rules`` there are no findings, and documents are only counted. With a ``redactor`` ledger and findings
+    have hashes of names, addresses and texts once it is closed.
     """
 
-    def __init__(self, dissection: Watching, *, rules: bool = True, hides: bool = False) -> None:
+    def __init__(self, dissection: Watching, *, rules: bool = True, redactor: Redactor | None = None) -> None:
         self.ledger = Ledger(closely=rules)
         self.fold = Fold()
-        self._feed = Feed(dissection, self.ledger, closely=rules, hides=hides)
+        self._feed = Feed(dissection, self.ledger, closely=rules, hides=redactor is not None)
+        self._redactor = redactor
         self._engine = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
 
     def meet(self, block: Block) -> None:
@@ -52,11 +54,9 @@ class Judging:
         if self._engine is not None:
             for finding in self._engine.close(alone=self.ledger.alone):
                 self.fold.add(finding)
-
-    def hide(self, redactor: Redactor) -> None:
-        """Hash what ledger and findings have of names, addresses and texts, once it is closed."""
-        hide(self.ledger, redactor)
-        self.fold.hide(redactor)
+        if self._redactor is not None:
+            hide(self.ledger, self._redactor)
+            self.fold.hide(self._redactor)
 
     def _learn(self, step: Step) -> None:
         if self._engine is not None:

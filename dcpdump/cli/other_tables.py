@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dcpdump.arrow import verdicts
 from dcpdump.arrow.files import Files, gap_rows
+from dcpdump.arrow.verdicts import verdict_rows
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.part import Part
@@ -30,7 +30,7 @@ class OtherTables:
         self._last_ns: int | None = None  # the time of the last packet
         self._judging: Judging | None = None
         if not JUDGED.isdisjoint(names) and isinstance(dissection, Watching):
-            self._judging = Judging(dissection, rules="findings" in names, hides=redactor is not None)
+            self._judging = Judging(dissection, rules="findings" in names, redactor=redactor)
 
     @property
     def needs_all(self) -> bool:
@@ -60,10 +60,4 @@ class OtherTables:
         if self._judging is None:
             return
         self._judging.close(self._last_ns)
-        if self._redactor is not None:
-            self._judging.hide(self._redactor)
-        if "streams" in self._names:
-            for batch in verdicts.stream_rows(self._judging.ledger):
-                yield "streams", batch
-        if "findings" in self._names:
-            yield "findings", verdicts.finding_rows(self._judging.fold.findings())
+        yield from verdict_rows(self._judging, self._names)

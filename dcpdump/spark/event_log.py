@@ -21,6 +21,7 @@ from dcpdump.check.rules.datatypes import value as soundness
 from dcpdump.net.half import TcpChange
 from dcpdump.net.limits import Limits
 from dcpdump.record import Record
+from dcpdump.redact import Redactor
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
 from dcpdump.streams.column_events import frame_events
@@ -88,14 +89,11 @@ class EventWriter:
 
 
 class EventReplay:
-    """A replay of logged events in their order, judged as one machine would judge the frames themselves.
+    """A replay of logged events in their order, judged as one machine would judge the frames themselves."""
 
-    ``hides``: as Judging has it.
-    """
-
-    def __init__(self, *, hides: bool = False) -> None:
+    def __init__(self, redactor: Redactor | None = None) -> None:
         self._replay = Watching(Limits(connections=_ALL))
-        self.judging = Judging(self._replay, hides=hides)
+        self.judging = Judging(self._replay, redactor=redactor)
         self._frames = 0
         self._elsewhere = 0  # bytes that wait on connections that are not in this work
         self._last_ns: int | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from dcpdump.arrow import verdicts
+from dcpdump.arrow.verdicts import verdict_rows
 from dcpdump.spark.decoding import decode_split
 from dcpdump.spark.event_log import EventReplay
 from dcpdump.spark.filesystem import below, open_binary
@@ -68,8 +68,7 @@ class TaskOptions(NamedTuple):
 
     def judge(self, paths: Sequence[str]) -> list[Written]:
         """Run the ledger and the rules over all frames in order, and return the files written: this runs in a task."""
-        parts, hides = Parts(self.folder, f"{self.tag}judged"), self.choice.redactor is not None
-        replay = EventReplay(hides=hides)
+        parts, replay = Parts(self.folder, f"{self.tag}judged"), EventReplay(self.choice.redactor)
         for path in paths:
             with open_binary(below(self.folder, path)) as file, pa.ipc.open_stream(file) as stream:
                 for batch in stream:
@@ -77,12 +76,8 @@ class TaskOptions(NamedTuple):
                         replay.feed(data)
         for times in self.times:
             replay.judging.note(*times)
-        judging = replay.close()
-        if self.choice.redactor is not None:
-            judging.hide(self.choice.redactor)
-        for batch in verdicts.stream_rows(judging.ledger):
-            parts.feed("streams", batch)
-        parts.feed("findings", verdicts.finding_rows(judging.fold.findings()))
+        for name, batch in verdict_rows(replay.close(), self.tables):
+            parts.feed(name, batch)
         return parts.close()
 
 

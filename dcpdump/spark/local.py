@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dcpdump.arrow import verdicts
 from dcpdump.arrow.files import Files, gap_rows
+from dcpdump.arrow.verdicts import verdict_rows
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture, open_capture
@@ -60,8 +60,7 @@ class _Engine:
         self._dissection = Watching(choice.limits, show_secrets=choice.show_secrets, secrets=secrets)
         self._table = choice.table()
         self._files = Files()
-        hides = choice.redactor is not None
-        self._judging = Judging(self._dissection, rules="findings" in tables, hides=hides)
+        self._judging = Judging(self._dissection, rules="findings" in tables, redactor=choice.redactor)
         self._last_ns: int | None = None
 
     def run(self, captures: list[Capture], unusable: list[dict[str, Any]]) -> Outcome:
@@ -106,10 +105,6 @@ class _Engine:
     def _judge(self) -> None:
         if not self._judges:
             return
-        judging = self._judging
-        judging.close(None if self._last_ns == NO_TIME else self._last_ns)
-        if self._choice.redactor is not None:
-            judging.hide(self._choice.redactor)
-        for batch in verdicts.stream_rows(judging.ledger):
-            self._parts.feed("streams", batch)
-        self._parts.feed("findings", verdicts.finding_rows(judging.fold.findings()))
+        self._judging.close(None if self._last_ns == NO_TIME else self._last_ns)
+        for name, batch in verdict_rows(self._judging, self._tables):
+            self._parts.feed(name, batch)
