@@ -59,7 +59,7 @@ DOORS: dict[str, set[str]] = {
         "rewrite",
         "spark",
     },
-    "pyarrow": {"arrow", "spark", "sql", "cli/other_tables.py", "cli/sql_output.py", "cli/sql_reading.py"},
+    "pyarrow": {"arrow", "spark", "sql", "cli/sql_output.py", "cli/sql_reading.py"},
     "duckdb": {"sql"},
     "pyspark": {
         "spark/__init__.py",

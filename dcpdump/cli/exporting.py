@@ -7,6 +7,7 @@ from dcpdump.arrow.background import BackgroundWriter
 from dcpdump.arrow.folder import Tables
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.arrow.ipc import ReceivedBatches, pack_batch
+from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.arrow.schema import frames
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.filter import masks
@@ -15,7 +16,6 @@ from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.capture import Capture
 from dcpdump.cli import collection_notes
 from dcpdump.cli.options import Display, Selection
-from dcpdump.cli.other_tables import OtherTables
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.workers import Workers
 from dcpdump.dissect import Dissector

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dcpdump.arrow.folder import SCHEMAS
 from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.arrow.other_tables import JUDGED, OtherTables
 from dcpdump.arrow.record_rows import batch_of_records
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissection import Dissection
@@ -18,7 +19,6 @@ from dcpdump.batch.picker import BLOCK_BYTES, NumberPicker, Picked, Picker
 from dcpdump.capture import Capture
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import Display, Selection, selection
-from dcpdump.cli.other_tables import JUDGED, OtherTables
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.summary import READ
 from dcpdump.filter import FrameFilter

@@ -5,14 +5,11 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dcpdump.arrow.files import Files, gap_rows
-from dcpdump.arrow.verdicts import verdict_rows
+from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture, open_capture
-from dcpdump.check.checking import Judging
 from dcpdump.errors import CaptureError
-from dcpdump.net.no_time import NO_TIME
 from dcpdump.spark.input import fetched
 from dcpdump.spark.outcome import UNUSABLE, Outcome
 from dcpdump.spark.output import Parts, table_of
@@ -59,25 +56,22 @@ class _Engine:
         self._parts = parts
         self._dissection = Watching(choice.limits, show_secrets=choice.show_secrets, secrets=secrets)
         self._table = choice.table()
-        self._files = Files()
-        self._judging = Judging(self._dissection, rules="findings" in tables, redactor=choice.redactor)
-        self._last_ns: int | None = None
+        self._others = OtherTables({*tables, "files"}, self._dissection, choice.redactor)
 
     def run(self, captures: list[Capture], unusable: list[dict[str, Any]]) -> Outcome:
         dissection = self._dissection
-        if captures:
-            for number, block in enumerate(blocks_of(captures)):
-                if not number:
-                    self._choice.begin(int(block.ts_ns[0]))
-                self._files.feed(block)
-                self._judging.meet(block)
-                self._last_ns = block.where(-1).ts_ns
-                self._take(dissection.feed_block(block))
-            self._take(dissection.close_blocks())
-        files = self._files.rows({each.name: [str(damage) for damage in each.damage] for each in captures})
-        rows = sorted([*files.to_pylist(), *unusable], key=lambda row: str(row["path"]))
-        self._parts.feed("files", table_of(rows, "files"))
-        self._judge()
+        for number, block in enumerate(blocks_of(captures)):
+            if not number:
+                self._choice.begin(int(block.ts_ns[0]))
+            self._others.meet(block)
+            self._take(dissection.feed_block(block))
+        self._take(dissection.close_blocks())
+        rows: list[dict[str, Any]] = []
+        for name, batch in self._others.rows(captures):
+            if name == "files":
+                rows = sorted([*batch.to_pylist(), *unusable], key=lambda row: str(row["path"]))
+                batch = table_of(rows, name)
+            self._parts.feed(name, batch)
         tally, net = dissection.tally, dissection.balance
         return Outcome(
             self._parts.close(), tally.frames, tally.lost_bytes, tally.skipped_bytes, net.conflicts, rows, tally.foreign
@@ -85,26 +79,11 @@ class _Engine:
 
     def _take(self, some: Iterable[list[Part]]) -> None:
         for parts in some:
-            self._write(parts)
-
-    def _write(self, parts: list[Part]) -> None:
-        if parts and "frames" in self._tables:
-            batch = self._table.feed(joined(parts))
-            if batch is not None:
-                self._parts.feed("frames", batch)
-        if self._dissection.gaps:
-            self._parts.feed("gaps", gap_rows(self._dissection.gaps, self._choice.redactor))
-        if self._judges:
-            self._judging.feed(parts)
-        self._dissection.gaps.clear()
-
-    @property
-    def _judges(self) -> bool:
-        return not self._tables.isdisjoint(("streams", "findings"))
-
-    def _judge(self) -> None:
-        if not self._judges:
-            return
-        self._judging.close(None if self._last_ns == NO_TIME else self._last_ns)
-        for name, batch in verdict_rows(self._judging, self._tables):
-            self._parts.feed(name, batch)
+            if parts and "frames" in self._tables:
+                batch = self._table.feed(joined(parts))
+                if batch is not None:
+                    self._parts.feed("frames", batch)
+            gaps = self._others.take(parts)
+            if gaps is not None:
+                self._parts.feed("gaps", gaps)
+            self._dissection.gaps.clear()
