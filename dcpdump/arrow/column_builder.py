@@ -18,7 +18,6 @@ class Vocabulary:
     def __init__(self) -> None:
         self._words: dict[str, Numbers[str]] = {}
         self._arrays: dict[str, pa.Array] = {}
-        self._nothing: dict[str, pa.Array] = {}
 
     def codes(self, column: str, words: Sequence[str]) -> Array:
         """Return the numbers of words in a column."""
@@ -33,15 +32,11 @@ class Vocabulary:
         return array
 
     def nothing(self, field: pa.Field, count: int) -> pa.Array:
-        """Return nulls for a column. Batches share them, since most columns are null in most batches."""
-        name, kind = field.name, field.type
-        words = pa.types.is_dictionary(kind)
-        array = self._nothing.get(name)
-        if array is None or len(array) < count:
-            array = self._nothing[name] = laid.nothing(count, pa.int32() if words else kind)
-        none = array.slice(0, count)
+        """Return nulls for a column."""
+        if not pa.types.is_dictionary(field.type):
+            return laid.nothing(count, field.type)
         # Keep the words of earlier batches: a file cannot remove them.
-        return pa.DictionaryArray.from_arrays(none, self.array(name), safe=False) if words else none
+        return pa.DictionaryArray.from_arrays(laid.nothing(count, pa.int32()), self.array(field.name), safe=False)
 
     def numbered(self, name: str, codes: Array) -> pa.Array:
         """Return a dictionary column of the numbers of words; negative numbers are null."""
