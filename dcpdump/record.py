@@ -14,7 +14,7 @@ from dcpdump.iso_time import iso_time
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.spec.names import DATATYPE, STATUS
+from dcpdump.spec.names import DATATYPE, OWN_SEQNO, STATUS
 from dcpdump.wire.collection_names import Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.outstanding import Asked
@@ -89,6 +89,11 @@ def seqnos(frame: Frame) -> Iterator[int]:
     for field in frame.fields:
         if isinstance(field.field, Field) and field.field.seqno and isinstance(field.value, int):
             yield field.value
+
+
+def own_seqno(frame: Frame) -> int | None:
+    """Return the seqno of a message itself; None where it has none."""
+    return next((seqno for name in OWN_SEQNO if (seqno := frame.get(name)) is not None), None)
 
 
 def seqno_range(frame: Frame) -> tuple[int, int] | None:

@@ -14,7 +14,6 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.net.no_time import NO_TIME
-from dcpdump.spec.names import OWN_SEQNO
 
 #: Steps of time, at most.
 STEPS = 1200
@@ -189,7 +188,7 @@ class Course:
         self.messages.put(at, steps[streamed], np.ones(len(at), np.int64))
         seqnos = np.zeros(len(part), np.uint64)
         for group in part.groups:
-            own = next((name for name in OWN_SEQNO if group.plan.has(name)), None)
+            own = group.plan.own_seqno
             if own is not None:
                 seqnos[group.rows] = group.column(own)
         self.seqnos.put(at, steps[streamed], seqnos[mine])

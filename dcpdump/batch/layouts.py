@@ -16,7 +16,7 @@ from dcpdump.batch.gather import Array, records_at
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.field import MUST, NEVER, Bits, EnumValue, Field, Layout, Message
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG
-from dcpdump.spec.names import ACKNOWLEDGE
+from dcpdump.spec.names import ACKNOWLEDGE, OWN_SEQNO
 
 HEADER = np.dtype(
     [
@@ -52,6 +52,11 @@ class Plan:
     def has(self, name: str) -> bool:
         """Return whether the layout has a field."""
         return any(field.name == name for field in self.fields)
+
+    @property
+    def own_seqno(self) -> str | None:
+        """The name of the field with the message's own seqno; None where it has none."""
+        return next((name for name in OWN_SEQNO if self.has(name)), None)
 
 
 @cache

@@ -17,10 +17,9 @@ from dcpdump.cli.options import COLLECTIONS, Display, clause_option, display, di
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, clauses
-from dcpdump.record import Record
+from dcpdump.record import Record, own_seqno
 from dcpdump.render import history as rows
 from dcpdump.spec import find
-from dcpdump.spec.names import OWN_SEQNO
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
 from dcpdump.streams.column_events import keys
 from dcpdump.streams.document_run import Step, one_by_one
@@ -130,7 +129,7 @@ def _changes(plain: Record, shown: Record, matches: Clause) -> list[Change]:
     """Return the changes of a frame: one, or one for each document of a cache transfer that matches."""
     frame = shown.frame  # without the numbers of one that is damaged
     if not plain.meaning.items:
-        seqno = next((frame.get(name) for name in OWN_SEQNO if frame.get(name) is not None), None)
+        seqno = own_seqno(frame)
         meaning, header = shown.meaning, frame.header
         rev = frame.get("rev_seqno")
         place = meaning.key or b"", meaning.collection

@@ -12,9 +12,9 @@ from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.compare.hashing import mixed
 from dcpdump.disclosure import hides_numbers
 from dcpdump.net.no_time import NO_TIME
+from dcpdump.record import own_seqno
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.spec.names import OWN_SEQNO
 from dcpdump.streams.column_events import stream_ids
 
 #: What is kept of a frame. ``hash``: of all its bytes; ``body``: of those behind the header; ``word``: vbucket or
@@ -170,7 +170,7 @@ def seqnos_of(part: Part, *, hides: bool = False) -> tuple[Array, Array]:
     """
     seqno, known = np.zeros(len(part), np.uint64), np.zeros(len(part), bool)
     for group in part.groups:
-        own = next((name for name in OWN_SEQNO if group.plan.has(name)), None)
+        own = group.plan.own_seqno
         if own is not None:
             seqno[group.rows], known[group.rows] = group.column(own), True
     if part.records:
@@ -180,7 +180,7 @@ def seqnos_of(part: Part, *, hides: bool = False) -> tuple[Array, Array]:
             frame = part.record(row).frame
             if hides and hides_numbers(frame):
                 continue
-            found = next((value for name in OWN_SEQNO if (value := frame.get(name)) is not None), None)
+            found = own_seqno(frame)
             if found is not None:
                 seqno[row], known[row] = found, True
     return seqno, known

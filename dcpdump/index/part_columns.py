@@ -22,10 +22,9 @@ from dcpdump.index.columns import (
     SERVER,
     WEAK,
 )
-from dcpdump.record import Record
-from dcpdump.spec.names import OWN_SEQNO
+from dcpdump.record import Record, own_seqno
 
-_PLAIN_SEQNO = ("start_seqno",)
+_START = "start_seqno"
 
 
 class KnownEnds:
@@ -53,7 +52,7 @@ def columns_of(part: Part, places: KnownEnds) -> dict[str, Array]:
     planned, seqno, has_seqno = np.zeros(count, bool), np.zeros(count, np.uint64), np.zeros(count, bool)
     for group in part.groups:
         planned[group.rows] = True
-        own = next((name for name in (*OWN_SEQNO, *_PLAIN_SEQNO) if group.plan.has(name)), None)
+        own = group.plan.own_seqno or (_START if group.plan.has(_START) else None)
         if own is not None:
             seqno[group.rows], has_seqno[group.rows] = group.column(own), True
     stream_id = np.zeros(count, np.uint16)
@@ -118,9 +117,8 @@ def _take_record(record: Record, row: int, columns: dict[str, Array]) -> None:
     if record.stream_id is not None:
         columns["stream_id"][row] = record.stream_id & 0xFFFF
         flags[row] |= HAS_STREAM_ID if 0 <= record.stream_id <= 0xFFFF else ODD
-    for name in (*OWN_SEQNO, *_PLAIN_SEQNO):
-        seqno = record.frame.get(name)
-        if seqno is not None:
-            columns["seqno"][row] = seqno
-            flags[row] |= HAS_SEQNO
-            break
+    own = own_seqno(record.frame)
+    seqno = record.frame.get(_START) if own is None else own
+    if seqno is not None:
+        columns["seqno"][row] = seqno
+        flags[row] |= HAS_SEQNO

@@ -13,7 +13,6 @@ from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec.header import MAGICS
-from dcpdump.spec.names import OWN_SEQNO
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
 from dcpdump.streams.frame_event import FrameEvent, Shape, event_of, shape_of
 
@@ -93,7 +92,7 @@ def _fields(
             tuples = group.extras.tolist() if group.extras.dtype.names else repeat(())
             if group.value is not None:
                 tuples = [extras + value for extras, value in zip(tuples, group.value.tolist(), strict=False)]
-        own = next((name for name in OWN_SEQNO if plan.has(name)), None)
+        own = plan.own_seqno
         brought: Any = group.column(own).tolist() if own is not None else repeat(None)
         if len(places) == count and own is not None and not isinstance(tuples, repeat):
             return brought, [shape] * count, tuples
