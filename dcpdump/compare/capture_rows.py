@@ -41,6 +41,8 @@ ROW = np.dtype(
 HAS_SEQNO, NOT_WHOLE = 1, 2
 _HEADER = np.dtype([("first", "<i8"), ("second", "<i8"), ("third", "<i8")])
 _ALL_BITS = (1 << 64) - 1
+#: Rows of a direction that are read at once, to choose some of them.
+_AT_ONCE = 1 << 14
 _NAMES = ("opaque", "word", "opcode", "magic", "datatype", "cas")
 
 #: (vbucket, stream id)
@@ -121,6 +123,17 @@ class CaptureRows:
         """Return rows of a direction."""
         size = ROW.itemsize
         return np.frombuffer(self._spill.get(place, start * size, min(stop, self.counts.get(place, 0)) * size), ROW)
+
+    def chosen(self, place: int, rows: Array) -> Array:
+        """Return some rows of a direction; they rise."""
+        out = [np.zeros(0, ROW)]
+        at = 0
+        while at < len(rows):
+            start = int(rows[at])
+            stop = int(np.searchsorted(rows, start + _AT_ONCE))
+            out.append(self.rows(place, start, start + _AT_ONCE)[rows[at:stop] - start])
+            at = stop
+        return np.concatenate(out)
 
     def _note_seqnos(self, place: int, table: Array) -> None:
         table = table[(table["marks"] & HAS_SEQNO) != 0][::-1]

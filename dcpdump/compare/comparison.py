@@ -6,7 +6,6 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.gather import Array
 from dcpdump.compare.capture_rows import HAS_SEQNO, NOT_WHOLE, CaptureRows
 from dcpdump.compare.clocks import ClockOffset, clock
 from dcpdump.compare.pairing import Pair, ends_of, pairs
@@ -124,7 +123,7 @@ class Comparison:
         rows, runs = way.only[of]
         judge = _Judge(self.sides, way, of)
         for at in range(0, len(rows), _ROWS):
-            table = _picked(self.sides[of], judge.mine, rows[at : at + _ROWS])
+            table = self.sides[of].chosen(judge.mine, rows[at : at + _ROWS])
             for row, number in zip(table, runs[at : at + _ROWS].tolist(), strict=True):
                 yield OnlyFrame(of, judge.mine, row, *judge.cause(row, way.run(number), number))
 
@@ -183,21 +182,6 @@ class _Judge:
             return Absence.AFTER, 0
         ends = self._other.ends.get(self._theirs)
         return (Absence.BEFORE if before is None and ends is not None and not ends.syn else Absence.LEFT_OUT), 0
-
-
-def _picked(side: CaptureRows, place: int, rows: Array) -> list[Any]:
-    """Return some rows of a direction; they rise."""
-    out: list[Any] = []
-    at = 0
-    while at < len(rows):
-        start = int(rows[at])
-        stop = at + 1
-        while stop < len(rows) and rows[stop] < start + _ROWS:
-            stop += 1
-        table = side.rows(place, start, int(rows[stop - 1]) + 1)
-        out += [table[int(row) - start] for row in rows[at:stop]]
-        at = stop
-    return out
 
 
 def _differences(a: Any, b: Any) -> tuple[str, ...]:

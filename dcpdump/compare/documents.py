@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
-from dcpdump.batch.key_columns import keys_of
+from dcpdump.batch.key_columns import Keys, keys_of
 from dcpdump.batch.part import Part
 from dcpdump.compare.capture_rows import seqnos_of
 from dcpdump.compare.document_losses import CHANGES, DocumentLosses
@@ -87,7 +87,7 @@ class Documents:
         if not len(chosen):
             return
         keys = keys_of(part, chosen)
-        chosen, keys = chosen[keys.sound], type(keys)(*(column[keys.sound] for column in keys))
+        chosen, keys = chosen[keys.sound], Keys(*(column[keys.sound] for column in keys))
         table = np.zeros(len(chosen), _ROW)
         seqno, _ = seqnos_of(part)
         table["seqno"], table["cas"], table["word"] = seqno[chosen], header.cas[chosen], header.word[chosen]

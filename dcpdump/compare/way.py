@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpdump.batch.gather import Array
 from dcpdump.compare.alignment import Pairs, matched, strays
-from dcpdump.compare.capture_rows import ROW, CaptureRows
+from dcpdump.compare.capture_rows import CaptureRows
 from dcpdump.net.no_time import NO_TIME
 
 #: Frames of a direction that are matched at once, of each side.
@@ -84,7 +84,7 @@ def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: in
         later.append((then - earlier)[(earlier != NO_TIME) & (then != NO_TIME)])
     found = np.concatenate(runs) if runs else np.zeros((0, 4), np.int64)
     only = _rows_in(found[:, 0], found[:, 1]), _rows_in(found[:, 2], found[:, 3])
-    left = strays(_taken(side_a, place_a, only[0][0]), _taken(side_b, place_b, only[1][0]))
+    left = strays(side_a.chosen(place_a, only[0][0]), side_b.chosen(place_b, only[1][0]))
     gone = left.moved.joined(left.changed)
     changed.append(_pairs(only[0][0][left.changed.a], only[1][0][left.changed.b]))
     every = np.concatenate(changed)
@@ -139,18 +139,6 @@ def _rows_in(starts: Array, stops: Array) -> tuple[Array, Array]:
     which = np.repeat(np.arange(len(sizes)), sizes)
     rows = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes) + starts[which]
     return rows, which
-
-
-def _taken(side: CaptureRows, place: int, rows: Array) -> Array:
-    """Return some rows of a direction; they rise."""
-    out = [np.zeros(0, ROW)]
-    at = 0
-    while at < len(rows):
-        start = int(rows[at])
-        stop = int(np.searchsorted(rows, start + WINDOW))
-        out.append(side.rows(place, start, start + WINDOW)[rows[at:stop] - start])
-        at = stop
-    return np.concatenate(out)
 
 
 def _without(rows: tuple[Array, Array], gone: Array) -> tuple[Array, Array]:
