@@ -212,14 +212,6 @@ class Browser:
                 each.close()
         self.rows = None
 
-    def filter_field(self) -> None:
-        """List only frames with the value of the selected field."""
-        self._filter_field("")
-
-    def exclude_field(self) -> None:
-        """List no frames with the value of the selected field."""
-        self._filter_field("!")
-
     def only_stream(self) -> None:
         """List only the stream of the frame."""
         self.with_clauses(*self.stream_clauses())
@@ -228,7 +220,8 @@ class Browser:
         """List only the connection of the frame."""
         self.with_clauses(*self.stream_clauses()[:1])
 
-    def _filter_field(self, sign: str) -> None:
+    def filter_field(self, sign: str) -> None:
+        """List only frames with the value of the selected field; with the ``sign`` ! only those without."""
         record, line = self.record(), self.screen.fields.selected
         clause = None if record is None or line is None or line.field is None else clause_of(record, line.field)
         if clause is None:

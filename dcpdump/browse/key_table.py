@@ -51,8 +51,8 @@ KEYS: dict[str, tuple[KeyEntry, ...]] = {
     ),
     "Choose": (
         KeyEntry("/", "/", "filter", "the filter: the options of read; ↑ its history, Tab completes"),
-        KeyEntry("*", "*", "do('browser', 'filter_field')", "only frames with the value of the selected field"),
-        KeyEntry("!", "!", "do('browser', 'exclude_field')", "no frames with the value of the selected field"),
+        KeyEntry("*", "*", "do('browser', 'filter_field', '')", "only frames with the value of the selected field"),
+        KeyEntry("!", "!", "do('browser', 'filter_field', '!')", "no frames with the value of the selected field"),
         KeyEntry("f", "f", "do('browser', 'only_stream')", "only this stream"),
         KeyEntry("F", "F", "do('browser', 'only_connection')", "only this connection"),
         KeyEntry("\\", "\\", "search", "search a text in what is listed, hiding nothing"),

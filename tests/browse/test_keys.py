@@ -321,7 +321,7 @@ async def select(shown: Shown, label: str) -> None:
     await shown.pilot.pause()
 
 
-@case("do('browser', 'filter_field')")
+@case("do('browser', 'filter_field', '')")
 async def _(shown: Shown, key: str) -> None:
     await at(shown, REFUSED)
     for label, text in (("Status", "--status 0x23"), ("Opaque", "--opaque 0x1006"), ("Magic", "--kind response")):
@@ -341,7 +341,7 @@ async def _(shown: Shown, key: str) -> None:
     assert shown.note == " no option of read chooses by this field"
 
 
-@case("do('browser', 'exclude_field')")
+@case("do('browser', 'filter_field', '!')")
 async def _(shown: Shown, key: str) -> None:
     await select(shown, "Magic")
     await shown.press(key)
