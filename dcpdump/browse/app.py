@@ -95,7 +95,7 @@ class BrowseApp(App[int]):
         self.status.show()
         self.marks.poll()
         if more:
-            self.call_later(self._again)
+            self.call_later(self.call_after_refresh, self._turn)
 
     def _arrived(self) -> None:
         """Take what has come from the other process; once that has ended, there is nothing to wait for."""
@@ -103,9 +103,6 @@ class BrowseApp(App[int]):
         self._turn()
         if descriptor is not None and self.opened.frames.index.descriptor is None:
             asyncio.get_running_loop().remove_reader(descriptor)
-
-    def _again(self) -> None:
-        self.call_after_refresh(self._turn)
 
     def exit(self, *arguments: Any, **named: Any) -> None:
         """Leave; the other processes end while the terminal is put back."""
@@ -180,7 +177,7 @@ class BrowseApp(App[int]):
                 case "write":
                     self.marks.write(text)
         except FilterError as error:
-            self.main.say(f"{error}" + f" ({error.hint})" * bool(error.hint), error=True)
+            self._refuse(error)
             return
         bar.remember(text)
         self.main.answered()
@@ -203,7 +200,10 @@ class BrowseApp(App[int]):
         try:
             self.browser.apply(text)
         except FilterError as error:
-            self.main.say(f"{error}" + f" ({error.hint})" * bool(error.hint), error=True)
+            self._refuse(error)
+
+    def _refuse(self, error: FilterError) -> None:
+        self.main.say(f"{error}" + f" ({error.hint})" * bool(error.hint), error=True)
 
     # -- moving -------------------------------------------------------------------------------------------
 

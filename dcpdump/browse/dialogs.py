@@ -10,6 +10,14 @@ from dcpdump.browse.pieces import Piece
 from dcpdump.browse.text_panes import TextPane
 
 
+def _box(title: str) -> TextPane:
+    pane = TextPane(id="text")
+    pane.add_class("box")
+    pane.border_title = title
+    pane.border_subtitle = "Esc"
+    return pane
+
+
 class TextDialog(ModalScreen[None]):
     """A page of text."""
 
@@ -29,11 +37,7 @@ class TextDialog(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Make the page."""
-        pane = TextPane(id="text")
-        pane.add_class("box")
-        pane.border_title = self._title
-        pane.border_subtitle = "Esc"
-        yield pane
+        yield _box(self._title)
 
     def on_mount(self) -> None:
         """Show the text."""
@@ -67,11 +71,8 @@ class KeyQuestion(ModalScreen[str]):
 
     def compose(self) -> ComposeResult:
         """Make the question."""
-        pane = TextPane(id="text")
-        pane.add_class("box")
+        pane = _box(self._question)
         pane.styles.height = len(self._answers) + 2
-        pane.border_title = self._question
-        pane.border_subtitle = "Esc"
         yield pane
 
     def on_mount(self) -> None:

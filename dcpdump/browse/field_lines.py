@@ -56,20 +56,17 @@ def line_at(lines: Sequence[FieldLine], byte: int) -> int | None:
     return None
 
 
-_CLAUSES = {"opcode": "opcode", "vbucket": "vbucket", "status": "status", "opaque": "opaque", "magic": "kind"}
-
-
 def clause_of(record: Record, field: FieldValue) -> tuple[str, str] | None:
     """Return the option of ``read`` that chooses by a field, and its value for this frame; None where none does."""
     name = field.field.name
-    if field.section is Section.HEADER and name in _CLAUSES:
-        if name == "magic":
-            return "kind", record.frame.magic.kind
-        if name == "opcode":
-            return "opcode", f"0x{record.frame.header.opcode:02x}"
+    if field.section is Section.HEADER and name == "magic":
+        return "kind", record.frame.magic.kind
+    if field.section is Section.HEADER and name == "opcode":
+        return name, f"0x{record.frame.header.opcode:02x}"
+    if field.section is Section.HEADER and name in ("vbucket", "status", "opaque"):
         if not isinstance(field.value, int):
             return None
-        return _CLAUSES[name], f"0x{field.value:x}" if name in ("opaque", "status") else str(field.value)
+        return name, str(field.value) if name == "vbucket" else f"0x{field.value:x}"
     if field.section is Section.KEY:
         key = record.meaning.key
         return None if key is None else ("key", _pattern(key))

@@ -169,7 +169,7 @@ class HexPane(Pane):
         digits = 3 * per + per // 8
         if 0 <= at < digits:
             place = min(per - 1, (at - at // (3 * 8 + 1)) // 3)
-        elif digits <= at - 0 < digits + per:
+        elif digits <= at < digits + per:
             place = at - digits
         else:
             return None

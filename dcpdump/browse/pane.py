@@ -28,10 +28,7 @@ def style_of(words: str) -> Style:
 def strip_of(pieces: Sequence[Piece], width: int, *, left: int = 0, over: str = "") -> Strip:
     """Return a line of exactly ``width`` cells, from its cell ``left`` on; ``over``: one style for the whole line."""
     cover = style_of(over) if over else None
-    segments = []
-    for text, words in pieces:
-        segments.append(Segment(safe(text), cover or style_of(words)))
-    strip = Strip(segments)
+    strip = Strip([Segment(safe(text), cover or style_of(words)) for text, words in pieces])
     if left:
         strip = strip.crop(left)
     return strip.adjust_cell_length(width, cover or style_of(""))
@@ -192,7 +189,7 @@ class Pane(Widget, can_focus=True):
                 self.click_head(x + self.left)
             return
         if self.count > self.height and x >= self.size.width - 1:
-            self.scroll_to_line(y * self.count // self.height)
+            self.put(y * self.count // self.height)
             return
         if self.top + y < self.count:
             self.click(self.top + y, x + self.left)
@@ -201,10 +198,6 @@ class Pane(Widget, can_focus=True):
 
     def _inset(self) -> int:
         return 1 if self.styles.border.spacing.top else 0
-
-    def scroll_to_line(self, line: int) -> None:
-        """Show a line that the bar was clicked at."""
-        self.put(line)
 
     def click(self, line: int, column: int) -> None:
         """Take a click on a line."""

@@ -126,9 +126,9 @@ class TabTable(Pane):
         fields = []
         for column, width in shown:
             text = safe(cells[column])
-            if column != shown[-1][0] or self.table.heads[column] in self.table.right:
+            right = self.table.heads[column] in self.table.right
+            if column != shown[-1][0] or right:
                 free = " " * max(0, width - cell_len(text))
-                right = self.table.heads[column] in self.table.right
                 text = set_cell_size(free + text if right else text + free, width)
             fields.append(text)
         return " " + (" " * _GAP).join(fields)
@@ -144,7 +144,7 @@ class TabTable(Pane):
             max([cell_len(head) + 1, *(cell_len(safe(row.cells[at])) for row in rows)]) for at, head in enumerate(heads)
         ]
         filled = [at for at in range(len(heads)) if any(row.cells[at] for row in self._rows)]
-        last = heads.index(heads[-1])
+        last = len(heads) - 1
 
         def fits(columns: Sequence[int]) -> bool:
             taken = sum(widths[at] + _GAP for at in columns if at != last) + min(widths[last], _LAST) + 2
