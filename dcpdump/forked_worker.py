@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from select import select
-from threading import Thread
+from threading import Thread, active_count
 from typing import Any
 
 from dcpdump.held_signals import ENDING, signals_held
@@ -29,6 +29,11 @@ _workers: "set[ForkedWorker]" = set()
 def can_fork() -> bool:
     """Return whether a process can be forked here: not on macOS, whose libraries may not survive it."""
     return hasattr(os, "fork") and sys.platform != "darwin"
+
+
+def can_fork_alone() -> bool:
+    """Return whether a process can be forked, and no other thread runs whose locks it would get."""
+    return can_fork() and active_count() == 1
 
 
 def started(thread: Thread) -> bool:

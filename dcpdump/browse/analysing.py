@@ -3,11 +3,10 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from threading import active_count
 
 from dcpdump.browse.analysis import Analysis
 from dcpdump.errors import DcpdumpError
-from dcpdump.forked_worker import ForkedWorker, Messages, can_fork, packed, write_all
+from dcpdump.forked_worker import ForkedWorker, Messages, can_fork_alone, packed, write_all
 
 #: Reads all frames, reports how far it is from time to time, and returns what it made.
 Analyse = Callable[[Callable[[float], None]], Analysis]
@@ -30,7 +29,7 @@ class Analysing:
         self._final = False
         self._messages = Messages()
         self._worker: ForkedWorker | None = None
-        if can_fork() and active_count() == 1:
+        if can_fork_alone():
             with suppress(OSError):
                 self._worker = ForkedWorker(self._work)
 

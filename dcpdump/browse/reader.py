@@ -7,12 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from select import select
-from threading import active_count
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from dcpdump.browse.questions import Answer, Failed, FrameEnds, IndexNews, Message, Question
 from dcpdump.errors import DcpdumpError
-from dcpdump.forked_worker import ForkedWorker, Messages, can_fork, packed, write_all
+from dcpdump.forked_worker import ForkedWorker, Messages, can_fork_alone, packed, write_all
 from dcpdump.index.columns import Columns
 
 if TYPE_CHECKING:
@@ -205,7 +204,7 @@ class _Forked:
 
 
 def _link(make: MakeService, columns: Columns) -> _Link:
-    if can_fork() and active_count() == 1:
+    if can_fork_alone():
         with suppress(OSError):  # no more processes allowed
             return _Forked(make, columns)
     return _Here(make(columns))

@@ -6,7 +6,7 @@ import threading
 from functools import partial
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.forked_worker import ForkedWorker, Messages, can_fork, packed, started, write_all
+from dcpdump.forked_worker import ForkedWorker, Messages, can_fork_alone, packed, started, write_all
 from dcpdump.index.building import Builder, IndexInput, IndexOptions, Update
 
 _NICE = 5
@@ -16,7 +16,7 @@ _ENDED = "the process that read the capture has ended"
 
 def builder_of(given: IndexInput, options: IndexOptions, *, helped: bool) -> "Builder | HelperBuilder":
     """Return what builds an index: another process if that is wanted and can be had."""
-    if helped and can_fork() and threading.active_count() == 1:
+    if helped and can_fork_alone():
         try:
             return HelperBuilder(given, options)
         except OSError:  # no more processes allowed
