@@ -25,6 +25,11 @@ class Ends:
     dst: str
     syn: bool = False  #: the opening was captured: direction 0 is the client's
 
+    @property
+    def place(self) -> int:
+        """Return the number of the direction among those of all connections: twice the connection's, plus 0 or 1."""
+        return 2 * self.connection + self.direction
+
     def redacted(self, redactor: Redactor | None) -> "Ends":
         """Return the ends as they may be shown."""
         if redactor is None:

@@ -98,9 +98,8 @@ class CaptureRows:
         which = part.place[chosen]
         for number in distinct(which)[0].tolist():
             ends = part.places[number]
-            place = 2 * ends.connection + ends.direction
-            self.ends[place] = ends
-            self.put(place, table if len(part.places) == 1 else table[which == number])
+            self.ends[ends.place] = ends
+            self.put(ends.place, table if len(part.places) == 1 else table[which == number])
 
     def put(self, place: int, table: Array) -> None:
         """Append rows to a direction."""
@@ -112,8 +111,7 @@ class CaptureRows:
     def lose(self, lost: Sequence[Lost]) -> None:
         """Note what was not captured."""
         for ends, gap in lost:
-            place = 2 * ends.connection + ends.direction
-            self.losses.setdefault(place, []).append((gap.offset, gap.length or 0))
+            self.losses.setdefault(ends.place, []).append((gap.offset, gap.length or 0))
 
     def settle(self) -> None:
         """Prepare for ``rows``: all frames are there."""

@@ -32,7 +32,7 @@ class DocumentLosses:
     def look(self, part: Part) -> None:
         """Note which vbuckets a part's directions carry, and its changes that are not whole."""
         header = part.header
-        places = np.array([2 * ends.connection + ends.direction for ends in part.places], np.int64)[part.place]
+        places = np.array([ends.place for ends in part.places], np.int64)[part.place]
         asks = header.opcode == DCP_STREAM_REQ
         found = REQUEST[header.magic] & (asks | STREAMED[header.opcode])
         carried = np.where(asks, places ^ 1, places) << 16 | header.word
@@ -44,11 +44,10 @@ class DocumentLosses:
     def lose(self, gaps: Sequence[Lost]) -> None:
         """Note lost bytes."""
         for ends, gap in gaps:
-            place = 2 * ends.connection + ends.direction
             if gap.length is None:
-                self._unmeasured.add(place)
+                self._unmeasured.add(ends.place)
             else:
-                self._lost[place] += gap.length
+                self._lost[ends.place] += gap.length
 
     @cached_property
     def doubtful(self) -> Array:

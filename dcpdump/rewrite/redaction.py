@@ -94,7 +94,7 @@ class Redaction:
     def survey(self) -> None:
         """Read all captures, and conceal every frame."""
         for part in _parts(self.dissector, self._captures):
-            self.dissector.framed.update(stream_number(ends.connection, ends.direction) for ends in part.places)
+            self.dissector.framed.update(ends.place for ends in part.places)
             self._take(part)
         self._places.close()
         self._spill.flush()
