@@ -63,7 +63,7 @@ class Search:
 
     def _stands(self, data: mmap.mmap, place: int, window: int, windows: Words, order: npt.NDArray[np.intp]) -> bool:
         """Return whether one of the texts with this window occurs around it as a whole."""
-        first, last = np.searchsorted(windows, np.array([window, window], np.uint64), "left")
+        first = np.searchsorted(windows, np.uint64(window), "left")
         last = np.searchsorted(windows, np.uint64(window), "right")
         for index in set(order[first:last].tolist()):
             start = place - self._shifts[index]
