@@ -127,7 +127,7 @@ class RuleEngine:
             return [finding for frame in run.each() for finding in self.feed(frame)]
         self._runner.release(connection.number, run.direction)
         for rule, those in broken:
-            self._runner.hear_run(rule, those, run, connection, stream)
+            self._runner.add_run(rule, those, run, connection, stream)
         if connection.window.would_fill(run.size):
             self.ledger.feed_burst(run)
         else:

@@ -1,6 +1,6 @@
 """Count findings by rule: how many, where, from which frame to which, and the first as an example."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
@@ -49,5 +49,5 @@ class RuleTotals:
 
     def hide(self, redactor: Redactor) -> None:
         """Hash what examples quote."""
-        for key, total in self._totals.items():
-            self._totals[key] = replace(total, example=total.example.hidden(redactor))
+        for total in self._totals.values():
+            total.example = total.example.hidden(redactor)

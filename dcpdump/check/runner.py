@@ -111,7 +111,7 @@ class RuleRunner:
             self._judges[events] = found
         return found
 
-    def hear_run(
+    def add_run(
         self, rule: Rule, broken: Broken, run: DocumentRun, connection: ConnectionState, stream: Stream
     ) -> None:
         """Make findings of the frames of a run that break a rule, and one that counts those that are not shown."""
