@@ -4,7 +4,7 @@ The inner text of a TLS 1.3 record ends with its type, and that of a record with
 stream says of nearly all numbers that they are wrong, and thousands of blocks are made in one call.
 """
 
-from typing import Final
+from typing import Final, TypeGuard
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -21,7 +21,7 @@ _LOW: Final = bytes(number & 255 for number in range(_MANY))
 _XORED: Final = [bytes(each ^ byte for each in range(256)) for byte in range(256)]
 
 
-def is_fast(opener: Opener) -> bool:
+def is_fast(opener: Opener) -> TypeGuard[Opener13]:
     """Return whether many numbers can be tried at once."""
     return isinstance(opener, Opener13) and opener.suite.kind == GCM
 
@@ -34,7 +34,7 @@ def find_number(opener: Opener, head: bytes, body: bytes, first: int, stop: int)
 
     None where there is no such number.
     """
-    if isinstance(opener, Opener13) and opener.suite.kind == GCM and stop - first > _LEAST and len(body) > 16:
+    if is_fast(opener) and stop - first > _LEAST and len(body) > 16:
         return _among_many(opener, head, body, first, stop)
     for number in range(first, stop):
         found = opener.open(number, head, body)

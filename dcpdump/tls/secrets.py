@@ -233,20 +233,15 @@ class Secrets:
         return [b"%b %b %b\n" % (_LABELS[n].encode(), random.hex().encode(), s.hex().encode()) for n, s in found]
 
     def _keep(self, random: bytes, number: int, secret: bytes) -> None:
-        entry = bytes((number, len(secret))) + secret
-        have = self._of.pop(random, b"")
-        if entry in have:
-            entries = [(each, old) for each, old in _entries(have) if (each, old) != (number, secret)]
-            changed = len(entries) == len(list(_entries(have)))
-        else:
-            entries, changed = list(_entries(have)), True
+        have = list(_entries(self._of.pop(random, b"")))
+        entries = [each for each in have if each != (number, secret)]
         same = [each for each in entries if each[0] == number]
         if len(same) >= _TRIES:
             entries.remove(same[0])
-        self._of[random] = b"".join(bytes((each, len(old))) + old for each, old in entries) + entry
+        self._of[random] = b"".join(bytes((each, len(old))) + old for each, old in [*entries, (number, secret)])
         if len(self._of) > self._most:
             del self._of[next(iter(self._of))]
-        self.growth += changed
+        self.growth += (number, secret) not in have
 
 
 class KeyLog:
