@@ -17,14 +17,13 @@ from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng
 from dcpdump.capture.plain_pcap import is_plain
 from dcpdump.capture.secrets_blocks import gather
-from dcpdump.capture.section import SectionState
+from dcpdump.capture.section import ORDERS, SectionState
 from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
 from dcpdump.tls.secrets import Secrets
 
 _HEAD = 512  #: bytes from which a file that is not a capture is recognised
-_SECTION_MAGICS = (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a")
 
 
 class CapturePlace(NamedTuple):
@@ -299,7 +298,7 @@ def _header_fault(window: SourceWindow) -> str:
     size = HEADER_SIZE if window.peek(4) in MAGICS else SECTION_HEADER_SIZE
     if (have := window.need(size)) < size:
         return f"the capture's header is cut short: it has {size} bytes, {have} are there"
-    if window.peek(4) == PCAPNG_MAGIC and window.peek(12)[8:] not in _SECTION_MAGICS:
+    if window.peek(4) == PCAPNG_MAGIC and window.peek(12)[8:] not in ORDERS:
         return "the capture's header says pcapng, but not in which byte order"
     return ""
 

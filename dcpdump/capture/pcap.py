@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.plausible import LOOKED_AT, begins_inside, begins_like, find, fits
+from dcpdump.capture.section import ORDERS
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 
@@ -32,7 +33,6 @@ MAGICS: dict[bytes, tuple[str, int, int]] = {
     b"\x34\xcd\xb2\xa1": ("<", 1_000_000, 24),
 }
 PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
-_BYTE_ORDER_MAGICS: Final = (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a")
 
 _FCS_PRESENT: Final = 0x04000000
 _LINK_MASK: Final = 0x03FFFFFF
@@ -165,7 +165,7 @@ class Pcap:
             order = MAGICS[head[:4]][0]
             found = len(head) == HEADER_SIZE and unpack_from(order + "HHI", head, 4)[:2] in ((2, 4), (2, 3))
         else:
-            found = head[:4] == PCAPNG_MAGIC and head[8:12] in _BYTE_ORDER_MAGICS
+            found = head[:4] == PCAPNG_MAGIC and head[8:12] in ORDERS
         if found:
             self._health.warn(f"another capture begins at byte {window.offset:,}: several files were put into one")
         return found
