@@ -12,9 +12,8 @@ from dcpdump.tls.side import Side
 from dcpdump.tls.suites import SUITES, name_of
 
 
-def describe(parties: Parties, both: Sequence[Side | None], secrets: Secrets, too_late: int) -> Sealing:
-    """Return what is known of a connection."""
-    sides = [side for side in both if side is not None]
+def describe(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late: int) -> Sealing:
+    """Return what is known of a connection, of whose ``sides`` anything was captured."""
     server = parties.terms.server
     version = server.version if server else max((side.joining.version for side in sides), default=0)
     suite = name_of(server.suite) if server else ""
@@ -44,7 +43,7 @@ def describe(parties: Parties, both: Sequence[Side | None], secrets: Secrets, to
     )
 
 
-def _why(parties: Parties, sides: list[Side], secrets: Secrets, too_late: int) -> str:
+def _why(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late: int) -> str:
     """Return why something stays closed; empty where nothing does."""
     if not any(side.encrypted for side in sides):
         return ""
@@ -72,7 +71,7 @@ def _why(parties: Parties, sides: list[Side], secrets: Secrets, too_late: int) -
     return why.LATE if old or not traffic else why.NOT_FOUND
 
 
-def _has_both(sides: list[Side], secrets: Secrets) -> bool:
+def _has_both(sides: Sequence[Side], secrets: Secrets) -> bool:
     """Return whether of a connection that was joined late there are the secrets of both directions."""
     random = next((side.key.random for side in sides if side.joined_at is not None and side.key is not None), b"")
     return all(secrets.of(random, label) for label in (CLIENT_TRAFFIC, SERVER_TRAFFIC))

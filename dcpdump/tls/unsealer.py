@@ -96,7 +96,7 @@ class Unsealer:
         side.count_skipped()
         if self._parties.changed or self._growth != self._secrets.growth:
             self._resume(events)
-        if side.ended and not self._secrets.growing and all(each is None or each.ended for each in self._sides):
+        if side.ended and not self._secrets.growing and all(each.ended for each in self._present):
             events += self.close()
         return events
 
@@ -124,11 +124,10 @@ class Unsealer:
         events: Events = []
         self._reader.final, self._ring.guessed = True, True
         self._resume(events)
-        for side in self._sides:
-            if side is not None:
-                self._decide_early(side, events)
-                side.cutter.give_up()
-                side.count_skipped()
+        for side in self._present:
+            self._decide_early(side, events)
+            side.cutter.give_up()
+            side.count_skipped()
         self._reader.final = False
         return events
 
@@ -174,10 +173,9 @@ class Unsealer:
         self._parties.changed = True
         while self._parties.changed:
             self._parties.changed, self._growth = False, self._secrets.growth
-            for each in self._sides:
-                if each is not None and self._parties.early is not None:
-                    self._decide_early(each, events)
-            waiting = [each for each in self._sides if each is not None and each.queue]
+            for each in self._present if self._parties.early is not None else ():
+                self._decide_early(each, events)
+            waiting = [each for each in self._present if each.queue]
             while waiting:
                 side = min(waiting, key=lambda each: each.queue[0].serial)
                 item = side.queue[0].item
@@ -201,8 +199,8 @@ class Unsealer:
     def give_up(self) -> Events:
         """Give the memory back: what waits stays closed, and nothing waits any more for these secrets."""
         events: Events = []
-        for side in self._sides:
-            if side is not None and side.queue:
+        for side in self._present:
+            if side.queue:
                 side.patient = False
         self._ring.guessed = True
         self._resume(events)
@@ -222,30 +220,35 @@ class Unsealer:
     # -- what is known -----------------------------------------------------------------------------------
 
     @property
+    def _present(self) -> list[Side]:
+        """The sides of which anything was captured."""
+        return [side for side in self._sides if side is not None]
+
+    @property
     def held(self) -> int:
         """The memory that waiting bytes take."""
-        return sum(side.held for side in self._sides if side is not None)
+        return sum(side.held for side in self._present)
 
     @property
     def account(self) -> tuple[int, int, int]:
         """How many bytes were given as text, are of TLS around it, and stay encrypted."""
-        sides = [side for side in self._sides if side is not None]
+        sides = self._present
         return sum(s.given for s in sides), sum(s.tls for s in sides), sum(s.encrypted for s in sides)
 
     @property
     def pending(self) -> int:
         """The captured bytes that wait."""
-        return sum(side.pending for side in self._sides if side is not None)
+        return sum(side.pending for side in self._present)
 
     @property
     def opened(self) -> bool:
         """Whether any record was opened."""
-        return any(side is not None and side.opened for side in self._sides)
+        return any(side.opened for side in self._present)
 
     @property
     def likely(self) -> bool:
         """Whether it may well be TLS, where nothing else is known of it."""
-        return self.certain or sum(side.cutter.chained for side in self._sides if side is not None) > 1
+        return self.certain or sum(side.cutter.chained for side in self._present) > 1
 
     @property
     def certain(self) -> bool:
@@ -254,8 +257,8 @@ class Unsealer:
 
     @property
     def _chained(self) -> int:
-        return max((side.cutter.chained for side in self._sides if side is not None), default=0)
+        return max((side.cutter.chained for side in self._present), default=0)
 
     def sealing(self) -> Sealing:
         """Return what is known of the connection, and what became of it."""
-        return describe(self._parties, self._sides, self._secrets, self._reader.too_late)
+        return describe(self._parties, self._present, self._secrets, self._reader.too_late)
