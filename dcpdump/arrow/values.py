@@ -15,10 +15,10 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.part import YES, Part
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.wire.body import open_rest
+from dcpdump.wire.body import Body, open_rest, open_value
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_faults
-from dcpdump.wire.value import LEFT_OUT, Body, open_value
+from dcpdump.wire.value import LEFT_OUT
 
 _HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "u2")
 

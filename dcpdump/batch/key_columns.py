@@ -6,7 +6,7 @@ import numpy as np
 
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import YES, Part
-from dcpdump.wire.value import RESERVED_IDS
+from dcpdump.wire.key_prefix import RESERVED_IDS
 
 _LONGEST = 5  #: bytes of a 32-bit id
 

@@ -11,8 +11,9 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.value_note import state_of, value_note
 from dcpdump.spec.field import Blob, Field, Names
 from dcpdump.spec.names import SNAPPY
+from dcpdump.wire.body import Body
 from dcpdump.wire.frame import Fault, FieldValue, Section
-from dcpdump.wire.value import LEFT_OUT, Body
+from dcpdump.wire.value import LEFT_OUT
 
 LABEL, OFFSET = 12, 7  # least widths: "Extra length" and "(12-15)"
 

@@ -9,38 +9,11 @@ from typing import Any
 
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_CACHE_TRANSFER, GET_CLUSTER_CONFIG
-from dcpdump.wire.body import Body, open_rest, open_value, split_xattrs
+from dcpdump.wire.body import Body, open_rest, open_value
 from dcpdump.wire.frame import Fault, Frame, Problem, Section
-from dcpdump.wire.json_text import NotParsed, json_complaint, json_fault, parse_json
-from dcpdump.wire.key_prefix import (
-    RESERVED_IDS,
-    SEPARATOR,
-    Prefix,
-    preview_collection,
-    read_prefix,
-    split_key,
-)
-from dcpdump.wire.snappy import MAX_RATIO, MAX_VALUE, decompress
-
-__all__ = [
-    "LEFT_OUT",
-    "MAX_RATIO",
-    "MAX_VALUE",
-    "RESERVED_IDS",
-    "SEPARATOR",
-    "Body",
-    "Item",
-    "Meaning",
-    "Prefix",
-    "decompress",
-    "interpret",
-    "json_fault",
-    "open_value",
-    "parse_json",
-    "read_prefix",
-    "split_xattrs",
-]
-
+from dcpdump.wire.json_text import NotParsed, json_complaint, parse_json
+from dcpdump.wire.key_prefix import preview_collection, split_key
+from dcpdump.wire.snappy import decompress
 
 #: The hint of a value that is not what its datatype says, where the datatype may describe one that was left out.
 LEFT_OUT = "the connection keeps the datatype of values that it leaves out: shown as it is"

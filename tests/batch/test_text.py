@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from dcpdump.batch.gather import distinct
 from dcpdump.batch.key_columns import prefixes
-from dcpdump.wire.json_text import json_faults
-from dcpdump.wire.key_prefix import leb128
-from dcpdump.wire.value import RESERVED_IDS, json_fault, read_prefix
+from dcpdump.wire.json_text import json_fault, json_faults
+from dcpdump.wire.key_prefix import RESERVED_IDS, leb128, read_prefix
 
 modest = settings(max_examples=60, deadline=None)
 documents = st.recursive(

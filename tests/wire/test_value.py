@@ -10,27 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.wire.body import MOST_XATTRS
+from dcpdump.wire.body import MOST_XATTRS, Body, open_value, split_xattrs
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import Item as Record
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame
-from dcpdump.wire.json_text import MOST_NESTED, MOST_VALUES, NotParsed
-from dcpdump.wire.key_prefix import leb128
-from dcpdump.wire.value import (
-    MAX_VALUE,
-    Body,
-    Item,
-    Meaning,
-    Prefix,
-    decompress,
-    interpret,
-    json_fault,
-    open_value,
-    parse_json,
-    read_prefix,
-    split_xattrs,
-)
+from dcpdump.wire.json_text import MOST_NESTED, MOST_VALUES, NotParsed, json_fault, parse_json
+from dcpdump.wire.key_prefix import Prefix, leb128, read_prefix
+from dcpdump.wire.snappy import MAX_VALUE, decompress
+from dcpdump.wire.value import Item, Meaning, interpret
 
 # -- collection ids -------------------------------------------------------------------------------------------
 
@@ -191,7 +179,7 @@ def test_the_largest_document_and_the_best_ratio_are_still_read() -> None:
 
 HOSTILE = """
 import resource, sys
-from dcpdump.wire.value import decompress
+from dcpdump.wire.snappy import decompress
 import cramjam
 limit = 400 * 1024 * 1024
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

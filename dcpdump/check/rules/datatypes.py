@@ -11,8 +11,9 @@ from dcpdump.streams.opcode_kinds import DOCUMENTS, PREPARE
 from dcpdump.streams.request import XATTRS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.wire.json_text import not_json
-from dcpdump.wire.value import decompress, json_fault, split_xattrs
+from dcpdump.wire.body import split_xattrs
+from dcpdump.wire.json_text import json_fault, not_json
+from dcpdump.wire.snappy import decompress
 
 _JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
 _WITH_VALUES = (*DOCUMENTS, PREPARE)

@@ -17,7 +17,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.request import FROM_LATEST
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.wire.value import RESERVED_IDS, read_prefix
+from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
 
 #: Bytes of a key, with its collection id; without collections; and of its own where it is not the default collection.
 _WITH_ID, _WITHOUT, _LOGICAL = 251, 250, 246

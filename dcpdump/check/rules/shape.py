@@ -42,8 +42,10 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.wire.body import split_xattrs
 from dcpdump.wire.frame import Fault
-from dcpdump.wire.value import RESERVED_IDS, decompress, read_prefix, split_xattrs
+from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
+from dcpdump.wire.snappy import decompress
 
 _JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
 _WITH_VALUES = (*DOCUMENTS, PREPARE)
