@@ -73,18 +73,10 @@ def split_xattrs(value: bytes) -> tuple[tuple[tuple[bytes, bytes], ...] | None, 
         size = int.from_bytes(value[at : at + 4], "big")
         stop = at + 4 + size
         if stop > end:
-            return (
-                tuple(pairs),
-                body,
-                f"xattr {len(pairs)} claims {size} bytes, {end - at - 4} are left",
-            )
+            return tuple(pairs), body, f"xattr {len(pairs)} claims {size} bytes, {end - at - 4} are left"
         key, zero, text = value[at + 4 : stop].partition(b"\0")
         if not zero or not text.endswith(b"\0"):
-            return (
-                tuple(pairs),
-                body,
-                f"xattr {len(pairs)} is not a key and a value, each ended by a zero byte",
-            )
+            return tuple(pairs), body, f"xattr {len(pairs)} is not a key and a value, each ended by a zero byte"
         pairs.append((key, text[:-1]))
         at = stop
     return tuple(pairs), body, ""

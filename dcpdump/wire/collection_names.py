@@ -175,8 +175,7 @@ class ConnectionNames:
 
     def known_scopes(self) -> list[tuple[int, str]]:
         """Return the ids and names of all scopes that were named, in order."""
-        tables = [each for each in (self._own, self._shared) if each is not None]
-        return sorted({each for table in tables for each in table.known_scopes()})
+        return sorted({each for table in self.tables for each in table.known_scopes()})
 
     def own(self, make: "ServerNames") -> CollectionNames:
         """Return where names of this connection are to be kept."""

@@ -81,7 +81,7 @@ def interpret(
     document = None
     if frame.value and _is_control_json(frame) and not frame.masked:
         document = _control_json(frame, body, problems)
-    items = _cached_items(frame, problems) if "items" in _groups(frame) else ()
+    items = _cached_items(frame, problems) if message.opcode == DCP_CACHE_TRANSFER else ()
     _swapped_ids(frame, hints)
     return Meaning(key, collection, guess, name, body, document, items, tuple(problems), tuple(hints))
 
@@ -168,12 +168,6 @@ def _swapped_ids(frame: Frame, hints: list[str]) -> None:
     """Note ids in the order of an old draft: the example of the specification's page has them swapped."""
     if frame.get("event") == 0 and frame.get("collection_id") == 0 and (frame.get("scope_id") or 0) >= 8:
         hints.append("scope id and collection id look swapped: the default collection is never created")
-
-
-def _groups(frame: Frame) -> set[str]:
-    return (
-        {field.group for field in frame.fields if field.group} if frame.message.opcode == DCP_CACHE_TRANSFER else set()
-    )
 
 
 def _start(frame: Frame, section: Section) -> int:
