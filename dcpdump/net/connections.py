@@ -209,7 +209,7 @@ class Connections:
             self.note(half, ZERO_WINDOW, not window, ts_ns)
         if other.stream.sender.repeats and other.stream.sender.answer():
             self.note(half, NO_ANSWER, False, ts_ns)
-        if ts_ns is not None and half.brings_nothing(segment) and sender.repeat(ts_ns):
+        if ts_ns is not None and other.is_captured and half.brings_nothing(segment) and sender.repeat(ts_ns):
             self.note(other, NO_ANSWER, True, sender.first_ns)
         if flags & ACK and ack != other.stream.last_ack:
             self._tell(other, other.stream.acknowledge(ack, seen), out)

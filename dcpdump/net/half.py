@@ -44,6 +44,11 @@ class Half:
         sender.shut = 1 if zero else 0
         return changes
 
+    @property
+    def is_captured(self) -> bool:
+        """Whether segments of it are captured: of those that acknowledge, one was."""
+        return self.stream.sender.shut >= 0
+
     def brings_nothing(self, segment: Segment) -> bool:
         """Return whether a segment has only bytes that came before: sent again, or to see whether somebody answers."""
         stream, size = self.stream, len(segment.payload) + segment.payload_missing

@@ -324,6 +324,15 @@ def test_bytes_that_were_captured_twice_are_not_sent_again(tmp_path: Path) -> No
     assert faults(written(talk.wait(20 * SECOND).write(1), tmp_path)) == []
 
 
+def test_nothing_is_said_of_an_end_that_was_not_captured(tmp_path: Path) -> None:
+    """A connection that is idle is probed now and then; the answers may be there."""
+    talk = begun()
+    for _ in range(9):
+        talk.wait(SECOND).write(1, seq=talk.seq(1) - 1)
+    talk.packets = [each for each in talk.packets if each.data[26:30] == talk.packets[1].data[26:30]]
+    assert faults(written(talk, tmp_path)) == []
+
+
 def test_probes_that_are_answered_show_that_the_consumer_is_there(tmp_path: Path) -> None:
     talk = begun()
     for _ in range(9):
