@@ -14,7 +14,7 @@ STRICT_UUID, FROM_LATEST, IGNORE_PURGED, CACHE_TRANSFER = 0x20, 0x40, 0x80, 0x10
 MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20  #: of a marker's type
 OK, CLOSED, FILTER_EMPTY = 0, 1, 7  #: of STREAM_END's status
 ACTIVE, PENDING = 1, 3  #: states of a vbucket
-PRODUCER, XATTRS = 0x01, 0x04  #: of the open flags
+PRODUCER, NOTIFIER, XATTRS = 0x01, 0x02, 0x04  #: of the open flags
 NEVER = (1 << 64) - 1
 
 

@@ -18,7 +18,7 @@ from dcpdump.streams.opcode_kinds import (
     SASL_STEP,
     SELECT_BUCKET,
 )
-from dcpdump.streams.request import PRODUCER, SUCCESS
+from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import whole_number
 
@@ -94,8 +94,8 @@ def _sasl(connection: ConnectionState, frame: FrameEvent) -> None:
 def _open(connection: ConnectionState, frame: FrameEvent) -> None:
     connection.name = _key(frame)
     connection.open_flags, connection.opened_by = frame.get("flags"), kept(frame)
-    if connection.open_flags is not None:
-        connection.feeder = 1 - frame.direction if connection.open_flags & PRODUCER else frame.direction
+    if connection.produces is not None:
+        connection.feeder = 1 - frame.direction if connection.produces else frame.direction
     connection.window.complete = not connection.lossy
 
 

@@ -16,7 +16,7 @@ from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.intervals import Recurring
 from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
-from dcpdump.streams.request import PRODUCER, SUCCESS, Request
+from dcpdump.streams.request import NOTIFIER, PRODUCER, SUCCESS, Request
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
@@ -197,8 +197,8 @@ class ConnectionState:
     @property
     def role(self) -> str | None:
         """What the server is on it: ``producer`` or ``consumer``."""
-        if self.open_flags is not None:
-            return "producer" if self.open_flags & PRODUCER else "consumer"
+        if self.produces is not None:
+            return "producer" if self.produces else "consumer"
         server = self.roles.server
         if server is None or self.feeder is None:
             return None
@@ -233,8 +233,13 @@ class ConnectionState:
 
     @property
     def produces(self) -> bool | None:
-        """Whether the end that was opened sends changes; None where that was not captured."""
-        return None if self.open_flags is None else bool(self.open_flags & PRODUCER)
+        """Whether the end that was opened sends changes, or notifies of them; None where that was not captured."""
+        return None if self.open_flags is None else bool(self.open_flags & (PRODUCER | NOTIFIER))
+
+    @property
+    def notifies(self) -> bool:
+        """Whether its streams only end, as soon as there is something above their start (up to 6.6)."""
+        return bool((self.open_flags or 0) & NOTIFIER)
 
     @property
     def between_nodes(self) -> bool:

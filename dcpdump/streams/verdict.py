@@ -201,8 +201,7 @@ class Judge:
             stalled, missing = held_up(connection, connection.ended_ns), self._missing_noops(connection)
             why = _joined(why, self._why_disconnected(connection), stalled and stalled.text, missing and missing.text)
             return self._left(stream, why, connection.ended_ns, ended_by(connection), lost)
-        idle = self._since(stream.last_ns)
-        held = self._standing(connection)
+        idle, held = self._since(stream.last_ns), self._standing(connection)
         if held.state is FlowState.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
             unable = held_up(connection, self._now, by_producer=True)
             lost = lost_since(connection, stream.last_ns)
@@ -333,6 +332,8 @@ def _earlier(stream: Stream) -> str:
 def _reached(stream: Stream, request: Request) -> str:
     """Return how far a stream came that ended Ok, in words, and of how much where that is known."""
     start, end, last = request.start_seqno, request.fixed_end, stream.high_seqno
+    if stream.connection.notifies:
+        return f": there is more than seqno {seqno(start)}"
     if request.end_seqno == NEVER:
         return ""
     if last is not None:

@@ -48,6 +48,12 @@ def test_a_consumer_compares_the_range_of_documents_and_prepares_only(message: s
     assert found == [f"L14 violation: the stream begins with {message.partition('{')[0].upper()}{status}"]
 
 
+def test_a_notifier_is_asked_for_streams_without_an_end() -> None:
+    begun = opening(2, name="xdcr:notifier:n_0@a:travel").replace(NOOPS, "")
+    notified = "STREAM vb=5, start=9, end=0\nRX stream-end{status=0}\nSTREAM vb=5, start=12, end=0\n"
+    assert told(begun + notified) == ["F3 suspicious: OPEN: flags 0x2 are of old releases (Einval)"]
+
+
 @pytest.mark.parametrize(
     ("control", "has", "has_not"),
     [

@@ -133,6 +133,16 @@ def test_a_request_is_out_of_the_range_that_its_flags_give_it(numbers: str, why:
     assert verdicts(OPEN + refused) == [f"refused (Erange 0x22: {why})"]
 
 
+def test_the_streams_of_a_notifier_end_as_soon_as_there_is_more() -> None:
+    notified = "STREAM vb=5, start=9, end=0\nWAIT 5\nRX stream-end{status=0}\nSTREAM vb=5, start=12, end=0\n"
+    kept = ledger(opening(2, name="xdcr:notifier:n_0@a:travel").replace(NOOPS, "") + notified)
+    assert [connection.role for connection in kept.connections.values()] == ["producer"]
+    assert [Judge(kept).verdict(stream).text for stream in kept.streams] == [
+        "ended (Ok (0) at 12:00:05.011: there is more than seqno 9; reopened at 12:00:05.012)",
+        "quiet (nothing came since it was granted at 12:00:05.013)",
+    ]
+
+
 def test_a_stream_that_ended_and_was_asked_for_again_is_reopened() -> None:
     again = "WAIT 6\nSTREAM vb=5, start-seqno=2\nRX snapshot-marker{start=2, end=3, flags=1}\nRX mutation{seqno:3}\n"
     assert verdicts(OPEN + STREAM + TWO + "RX stream-end{status=2}\n" + again) == [

@@ -31,11 +31,11 @@ def awaited(frame: FrameEvent, connection: ConnectionState) -> Request | None:
 def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a request is without snapshot start <= start <= snapshot end, or with start > end.
 
-    The server answers Erange. (With the flag from-latest it sets the numbers itself.)
+    The server answers Erange. (With the flag from-latest it sets the numbers itself; a notifier has no end.)
 
     Usual causes: a checkpoint that stored seqno and snapshot at different times; 2^64-1 used as "I do not know".
     """
-    if frame.shape.version != "1":
+    if frame.shape.version != "1" or connection.notifies:
         return None
     flags, _, start, end, _, snap_start, snap_end = (number or 0 for number in frame.fields)
     if flags & FROM_LATEST:
