@@ -91,6 +91,15 @@ def test_snapshots_of_a_stream_that_may_be_of_a_replica_may_overlap_one_from_dis
     assert seen(PLAIN + "STREAM vb=5, flags=0x10\n" + text % "0x6") == [("DCP309", "suspicious", "")]
 
 
+def test_a_server_before_5_0_starts_each_backfill_where_the_requested_snapshot_starts() -> None:
+    begun = PLAIN + "STREAM vb=5, flags=0x10, start=2, snap-start-seqno=1, snap-end-seqno=2\n"
+    text = "RX snapshot-marker{start=1, end=4, flags=0x2}\n" + items(3, 4)
+    text += "RX snapshot-marker{start=%d, end=6, flags=%s}\n" + items(5, 6)
+    assert seen(begun + text % (1, "0x2")) == [("DCP309", "info", "")]
+    assert seen(begun + text % (2, "0x2")) == [("DCP309", "suspicious", "")]
+    assert seen(begun + text % (1, "0x6")) == [("DCP309", "suspicious", "")]
+
+
 def test_an_overlap_behind_lost_bytes_is_judged_from_the_next_marker_on() -> None:
     text = PLAIN + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x5}\n" + items(1, 3)
     text += "RX snapshot-marker{start=4, end=6, flags=0x1}\n" + items(4, 6)

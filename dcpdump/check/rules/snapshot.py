@@ -174,7 +174,9 @@ def disk_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a marker starts at or below the end of the snapshot before. (The second marker of a pair with
     history may repeat the range.) As information only behind a disk snapshot of a stream that may come from a
-    replica (its request does not insist on an active vbucket): those join what they have on disk and in memory.
+    replica (its request does not insist on an active vbucket): those join what they have on disk and in memory;
+    and of a disk snapshot without the checkpoint flag that starts where the requested one does: servers before 5.0
+    start each backfill there.
 
     The consumer has to decide which of the two a document belongs to. An active source closes the connection instead.
 
@@ -188,8 +190,10 @@ def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     if marker.flags & HISTORY and (marker.start, marker.end) == (before.start, before.end):
         return None
     joined = before.flags & DISK and stream.may_be_of_replica
+    request = stream.grant
+    old = marker.flags == DISK and request is not None and marker.start == request.snap_start
     text = f"snapshot {marker.start}..{marker.end} overlaps {before.start}..{before.end}"
-    return Remark(text, INFO if joined else None)
+    return Remark(text, INFO if joined or old else None)
 
 
 @rule(
