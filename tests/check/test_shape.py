@@ -262,6 +262,16 @@ def test_a_deletion_has_no_body_but_xattrs(name: str, datatype: int, value: str,
         assert shapes(f"{begun}{before}RX {name}{{seqno=2, datatype={datatype}, value={value}}}\n") == wanted
 
 
+def test_up_to_5_1_a_control_asks_for_compressed_values() -> None:
+    compressed = BEGUN + "RX mutation{seqno=1, datatype=2, value=#05106162636465}\n"
+    asks = "TX control{key=enable_value_compression, value=true}\nRX control-response{%s}\n"
+    begun = opening().replace("|0xa|", "|")
+    assert shapes(begun + asks % "success" + compressed) == []
+    assert shapes(begun + asks % "einval" + compressed) == [
+        "F4 violation: the value is marked Snappy, which HELLO did not grant"
+    ]
+
+
 @pytest.mark.parametrize("value", ["x", with_xattrs(("a", "1"), body="x")])
 def test_no_receiver_refuses_a_body_that_is_not_json(value: str) -> None:
     bits = 5 if value.startswith("#") else 1

@@ -40,8 +40,9 @@ def _all_granted(run: DocumentRun, close: Close, connection: ConnectionState, st
     spares=_all_granted,
 )
 def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a datatype has unknown bits, Snappy where HELLO did not grant it, or XATTR where DCP_OPEN did not
-    ask for them. Under the open flag 0x40 the bits may describe what was left out: suspicious only.
+    """Reported when a datatype has unknown bits, Snappy where HELLO did not grant it (nor, up to 5.1, the control
+    enable_value_compression), or XATTR where DCP_OPEN did not ask for them. Under the open flag 0x40 the bits may
+    describe what was left out: suspicious only.
 
     A client that did not ask for Snappy does not decompress, and stores compressed bytes as the document.
 
@@ -63,7 +64,8 @@ def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 def _not_granted(bits: int, connection: ConnectionState) -> str:
     """Return what of a datatype was not agreed on; nothing where all of it was."""
     flags, features = connection.open_flags, connection.features
-    if bits & _SNAPPY_BIT and features is not None and _SNAPPY not in features:
+    compresses = features is None or _SNAPPY in features or connection.on("enable_value_compression")
+    if bits & _SNAPPY_BIT and not compresses:
         return "the value is marked Snappy, which HELLO did not grant"
     if bits & _XATTR_BIT and flags is not None and not flags & XATTRS:
         return "the value is marked XATTR, which DCP_OPEN did not ask for"
