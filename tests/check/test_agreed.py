@@ -92,12 +92,16 @@ def test_one_opaque_for_all_streams_is_said_once() -> None:
     assert told(mixed) == ["L10 suspicious: opaque 0x00000002 is that of the stream of vbucket 2"]
 
 
-def test_a_client_without_collections_need_not_get_the_last_seqno() -> None:
-    ends = "STREAM vb=5, end=9\n" + THREE + "RX stream-end{status=0}\n"
+def test_a_client_need_not_get_the_last_seqno_a_node_has_to() -> None:
+    ends = "STREAM vb=5, end=9\n%sRX stream-end{status=0}\n"
     text = "ended Ok at seqno 3, requested up to 9"
-    assert told(PLAIN + ends) == [f"L11 info: {text}"]
-    assert told(BOTH + "STREAM vb=5, end=9\nRX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno=3, "
-                "key=#0061}\nRX stream-end{status=0}\n") == [f"L11 suspicious: {text}"]  # fmt: skip
+    assert told(PLAIN + ends % THREE) == [f"L11 info: {text}"]
+    three = "RX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno=3, key=#0061}\n"
+    assert told(BOTH + ends % three) == [f"L11 info: {text}"]
+    node = opening(collections=True, name="replication:a->b:travel")
+    assert told(node + ends % three) == [f"L11 suspicious: {text}"]
+    out_of_order = "RX oso-snapshot{flags=1}\nRX mutation{seqno=9}\nRX mutation{seqno=3}\nRX oso-snapshot{flags=2}\n"
+    assert told(opening(controls="enable_out_of_order_snapshots=true") + ends % out_of_order) == []
 
 
 PENDING, ACTIVE = "RX set-vbucket-state{state=3}\n", "RX set-vbucket-state{state=1}\n"
