@@ -1,7 +1,7 @@
 """Define the messages of a cache transfer: documents that the producer has in memory, ahead of the stream's own."""
 
 from dcpdump.spec import opcodes
-from dcpdump.spec.connection import AT_PRODUCER, EMPTY_BODY, NO_MEMORY, one_way
+from dcpdump.spec.connection import AT_PRODUCER, EMPTY_BODY, NO_MEMORY, STREAM_ERRORS, one_way
 from dcpdump.spec.field import PRODUCER, Blob, Field, Layout, Moment, Repeat, id64, seqno, u8, u16, u32
 from dcpdump.spec.names import DATATYPE
 
@@ -34,6 +34,7 @@ CACHE_TRANSFER = one_way(
     streamed=True,
     rules=("only on a stream with the cache-transfer flag, before its first marker",),
     errors=(
+        *STREAM_ERRORS,
         (0x04, "the body is shorter than one record"),
         (0x82, "out of memory: cancels the transfer"),
         (0x88, "the collection of a key is not known"),
@@ -50,6 +51,7 @@ CACHE_TRANSFER_END = one_way(
     source="commands/cache-transfer-end.md",
     streamed=True,
     rules=("sent only where normal markers follow",),
+    errors=STREAM_ERRORS,
     disconnects=(AT_PRODUCER,),
 )
 

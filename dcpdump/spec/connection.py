@@ -23,6 +23,13 @@ AT_PRODUCER, AT_CONSUMER = "sent to a producer", "sent to a consumer"
 NO_MEMORY = "the receiver has no memory left to replicate into"
 EMPTY_BODY = (Layout("1"),)
 ANY_VALUE = (Layout("1", value=MAY),)
+#: What a consumer answers to a message of a stream that is not the one it has.
+STREAM_ERRORS = (
+    (0x01, "no such stream"),
+    (0x02, "the opaque is not the stream's"),
+    (0x0A, "no such stream (v7_dcp_status_codes)"),
+    (0x0B, "the opaque is not the stream's (v7_dcp_status_codes)"),
+)
 #: Makes a message that is answered only to report an error.
 one_way = partial(Message, response=EMPTY_BODY, answered=ON_ERROR, replies=False)
 FAILOVER_LOG = Repeat("failover_log", (id64("vbucket_uuid", "vb UUID"), seqno("seqno", "vb seqno")))

@@ -38,6 +38,7 @@ _STREAM_ERRORS = (
     (0x22, "the seqno is not above the last one, or outside the snapshot"),
     (0x82, "out of memory"),
     (0x87, "the xattrs are malformed"),
+    (0x88, "the collection of the key is not known"),
 )
 _DECIDED_ERRORS = (
     (0x02, "the opaque is not the stream's"),

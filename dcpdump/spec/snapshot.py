@@ -1,7 +1,7 @@
 """Define the messages around a stream's items: snapshot markers, out-of-order snapshots, seqnos without an item."""
 
 from dcpdump.spec import opcodes
-from dcpdump.spec.connection import AT_PRODUCER, EMPTY_BODY, one_way
+from dcpdump.spec.connection import AT_PRODUCER, EMPTY_BODY, STREAM_ERRORS, one_way
 from dcpdump.spec.field import PRODUCER, Field, Layout, Message, Moment, seqno, u8, u32, u64
 from dcpdump.spec.names import OSO_FLAGS, SNAPSHOT_TYPE
 
@@ -85,11 +85,8 @@ SNAPSHOT_MARKER = Message(
         "a client that is slow may be moved from memory to disk at any time",
     ),
     errors=(
-        (0x01, "no such stream"),
-        (0x02, "the opaque is not the stream's"),
+        *STREAM_ERRORS,
         (0x04, "start > end, an unknown version, or lengths that fit none"),
-        (0x0A, "no such stream (v7_dcp_status_codes)"),
-        (0x0B, "the opaque is not the stream's (v7_dcp_status_codes)"),
         (0x22, "the range lies before what the consumer has"),
     ),
     disconnects=(

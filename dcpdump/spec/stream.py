@@ -1,7 +1,7 @@
 """Define the messages that open, hand over and end a stream: ADD_STREAM, STREAM_REQ, SET_VBUCKET_STATE, STREAM_END."""
 
 from dcpdump.spec import opcodes
-from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, EMPTY_BODY, FAILOVER_LOG, one_way
+from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, EMPTY_BODY, FAILOVER_LOG, STREAM_ERRORS, one_way
 from dcpdump.spec.field import (
     CONSUMER,
     EITHER,
@@ -133,7 +133,7 @@ STREAM_REQ = Message(
         (0x02, "a stream for this vbucket (and stream id) is open on this connection"),
         (0x04, "bad flags, a value without collections, JSON without a known key, or scope and collections together"),
         (0x07, "the vbucket is not here, or not active and active-vb-only was asked for"),
-        (0x22, "start > end, start outside the snapshot, or start > high seqno"),
+        (0x22, "start > end, also as flags give them, start outside the snapshot, or start > high seqno"),
         (0x23, "the value holds the seqno to roll back to"),
         (0x24, "the user may not stream this"),
         (0x82, "the memory in use is above the quota"),
@@ -199,7 +199,7 @@ SET_VBUCKET_STATE = Message(
         "only on a takeover stream: pending, then active",
         "pending waits for the answers to all snapshots, active for that to pending, STREAM_END for that to active",
     ),
-    errors=((0x01, "no such stream"), (0x04, "an unknown state")),
+    errors=(*STREAM_ERRORS, (0x04, "an unknown state")),
     disconnects=(AT_PRODUCER,),
 )
 

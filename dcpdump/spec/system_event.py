@@ -4,7 +4,7 @@ Its value depends on event and version.
 """
 
 from dcpdump.spec import opcodes
-from dcpdump.spec.connection import AT_PRODUCER, one_way
+from dcpdump.spec.connection import AT_PRODUCER, STREAM_ERRORS, one_way
 from dcpdump.spec.field import (
     MAY,
     NEVER,
@@ -109,11 +109,9 @@ SYSTEM_EVENT = one_way(
         "the version says how the value is to be read; 2 (FlatBuffers) needs flatbuffers_system_events",
     ),
     errors=(
-        (0x01, "no such stream"),
-        (0x02, "the opaque is not the stream's"),
+        *STREAM_ERRORS,
         (0x04, "an unknown event or version, malformed, or a collection id that is reserved"),
-        (0x0A, "no such stream (v7_dcp_status_codes)"),
-        (0x0B, "the opaque is not the stream's (v7_dcp_status_codes)"),
+        (0x07, "the vbucket is not here, or is not a replica"),
         (0x22, "the seqno is not above the last one"),
     ),
     disconnects=(AT_PRODUCER,),

@@ -266,6 +266,15 @@ def test_every_dcp_message_says_where_it_is_specified_and_how_it_is_answered(mes
     assert all(status in STATUS.names for status, _ in message.errors)
 
 
+def test_a_consumer_refuses_each_message_of_a_stream_that_is_not_its_own() -> None:
+    never_taken, end = {"DCP_SEQNO_ADVANCED", "DCP_OSO_SNAPSHOT"}, {"DCP_STREAM_END": {0x01, 0x0A}}
+    for message in DCP:
+        if message.streamed and message.sender is Sender.PRODUCER and message.name not in never_taken:
+            statuses = [status for status, _ in message.errors]
+            assert len(set(statuses)) == len(statuses)
+            assert {0x01, 0x02, 0x0A, 0x0B} & set(statuses) == end.get(message.name, {0x01, 0x02, 0x0A, 0x0B})
+
+
 def test_bits_are_single_bits_and_names_are_unique() -> None:
     for _, layout in layouts():
         for part in parts(layout):
