@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
 from dcpdump.paste.numbers import bytes_of_decimals, number_list
-from dcpdump.paste.pasted import HEADER, Pasted, begins_frame, is_whole, odd_digits
+from dcpdump.paste.pasted import Pasted, begins_frame, has_header, is_whole, odd_digits
+from dcpdump.spec.header import HEADER_LENGTH
 
 _BREAKS = re.compile(r"[\s,;:._/|+~-]+")
 _SIGNED = re.compile(r"[-+]?\d{1,3}(?:[\s,;]+[-+]?\d{1,3})*[\s,;]*")
@@ -24,7 +25,7 @@ def read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
         return Pasted("decimal list", (data,), notes) if data else None
     split = [[t for t in _BREAKS.split(line) if t] for line in lines]
     tokens = [t for line in split for t in line]
-    if len(tokens) >= HEADER and all(map(_BITS.fullmatch, tokens)):
+    if len(tokens) >= HEADER_LENGTH and all(map(_BITS.fullmatch, tokens)):
         bits = bytes(int(t, 2) for t in tokens)
         if begins_frame(bits):
             return Pasted("bits", (bits,), notes)
@@ -105,7 +106,7 @@ def _lines_of_hex(split: list[list[str]], lines: list[str]) -> tuple[bytes, ...]
 
 def _separate_frames(rows: list[bytes]) -> tuple[bytes, ...]:
     """Return lines as parts: one each when every line is a frame, else one run that was wrapped."""
-    if len(rows) > 1 and all(begins_frame(r) and len(r) >= HEADER for r in rows):
+    if len(rows) > 1 and all(map(has_header, rows)):
         wrapped = len({len(r) for r in rows[:-1]}) == 1 and len(rows[-1]) <= len(rows[0])
         if not wrapped or is_whole(rows[0]):
             return tuple(rows)

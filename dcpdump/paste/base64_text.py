@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 
-from dcpdump.paste.pasted import HEADER, Pasted, begins_frame, is_whole
+from dcpdump.paste.pasted import Pasted, has_header, is_whole
 
 _ARMOUR = re.compile(r"^-----(?:BEGIN|END)[^\n]*$|^[A-Z][\w-]*:[^\n]*$", re.M)
 _DATA_URI = re.compile(r"^data:[^,\n]{0,200};base64,", re.I)
@@ -27,7 +27,7 @@ def read_base64_token(text: str) -> bytes | None:
         data = base64.b64decode(body + "=" * (-len(body) % 4), validate=True)
     except binascii.Error:
         return None
-    return data if begins_frame(data) and len(data) >= HEADER else None
+    return data if has_header(data) else None
 
 
 def with_base64_joined(text: str) -> str:

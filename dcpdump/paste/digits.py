@@ -7,7 +7,9 @@ import re
 
 from dcpdump.errors import PasteError
 from dcpdump.paste.bare import read_bare
-from dcpdump.paste.pasted import CUT, HEADER, Pasted, begins_frame, counted, left_out
+from dcpdump.paste.pasted import CUT, Pasted, has_header, left_out
+from dcpdump.plural import counted
+from dcpdump.spec.header import HEADER_LENGTH
 
 _ELLIPSIS = re.compile(r"(?<!\.)\.{3}(?!\.)|…")  # more dots are a text column
 _MORE = re.compile(r"(?<!\d)\d{1,9} more (?:bytes|items|elements)[ \t\])>]{0,9}")
@@ -51,7 +53,7 @@ def bytes_of_digits(text: str) -> bytes | None:
     try:
         pasted = _read(text.strip(), ())
     except PasteError:
-        if sum(c in "0123456789abcdefABCDEF" for c in text) < 2 * HEADER - 8:
+        if sum(c in "0123456789abcdefABCDEF" for c in text) < 2 * HEADER_LENGTH - 8:
             return None  # a short word made of hex letters, such as "bad"
         raise
     return b"".join(pasted.parts) if pasted else None
@@ -64,7 +66,7 @@ def _read(text: str, notes: tuple[str, ...]) -> Pasted | None:
     if len(paragraphs) > 1:
         read = [_read(p.strip(), ()) for p in paragraphs[:1000]]
         parts = tuple(part for r in read if r for part in r.parts)
-        if len(paragraphs) <= 1000 and all(read) and all(begins_frame(p) and len(p) >= HEADER for p in parts):
+        if len(paragraphs) <= 1000 and all(read) and all(map(has_header, parts)):
             return Pasted(read[0].dialect if read[0] else "", parts, notes)
     for name, token in _SPELLINGS:
         data = _spelled(text, token)

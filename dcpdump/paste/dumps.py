@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from dcpdump.errors import PasteError
 from dcpdump.paste.packets import with_reassembled
-from dcpdump.paste.pasted import CUT, LIMIT, Pasted, counted
+from dcpdump.paste.pasted import CUT, LIMIT, Pasted
 from dcpdump.paste.rows import KINDS, RULER, Row, cells, row
 from dcpdump.paste.runs import Run, read_run
+from dcpdump.plural import counted
 
 _STRAY = re.compile(
     r"(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{2}(?:[ ,\t]{0,2}(?:0x)?[0-9a-fA-F]{2}){7}"

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from dcpdump.errors import PasteError
 from dcpdump.paste.odd import odd_byte
-from dcpdump.paste.pasted import Pasted, counted
+from dcpdump.paste.pasted import Pasted
+from dcpdump.plural import counted
 
 _OFFSET = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{1,8}$")
 _CELL = re.compile(

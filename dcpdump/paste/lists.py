@@ -6,8 +6,9 @@ from typing import NamedTuple
 from dcpdump.paste.escapes import Digits, unescape
 from dcpdump.paste.languages import language
 from dcpdump.paste.numbers import number_list
-from dcpdump.paste.pasted import CUT, HEADER, LIMIT, Pasted, begins_frame, counted, left_out
+from dcpdump.paste.pasted import CUT, LIMIT, Pasted, has_header, left_out
 from dcpdump.paste.tokens import Token, quoted
+from dcpdump.plural import counted
 
 
 class _List(NamedTuple):
@@ -35,7 +36,7 @@ def read_lists(tokens: list[Token]) -> Pasted | None:
                     stack[-1] = (stack[-1][0], True)
             elif nested and stack:
                 stack[-1] = (stack[-1][0], True)
-    large = [f for f in found if len(f.data) >= HEADER and begins_frame(f.data)]
+    large = [f for f in found if has_header(f.data)]
     large = large or [f for f in found if len(f.data) >= 8]
     chosen = large or (found if len(found) == 1 else [])
     if not chosen:

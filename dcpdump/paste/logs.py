@@ -11,8 +11,10 @@ from dcpdump.paste.base64_text import read_base64, read_base64_token, with_base6
 from dcpdump.paste.dumps import read_dump
 from dcpdump.paste.literals import read_literal
 from dcpdump.paste.odd import refuse_behind, refuse_odd
-from dcpdump.paste.pasted import CUT, HEADER, Pasted, begins_frame, counted, odd_digits
+from dcpdump.paste.pasted import CUT, Pasted, begins_frame, has_header, odd_digits
 from dcpdump.paste.rows import shows
+from dcpdump.plural import counted
+from dcpdump.spec.header import HEADER_LENGTH
 
 _EDGE = r"(?<![0-9A-Za-z_:.\-])"
 _RUNS = tuple(
@@ -56,7 +58,7 @@ def _wrapped(text: str) -> Pasted | None:
     if len(lines) < 2 or len({_DIGITS.sub("#", line[1]) if line else None for line in lines}) != 1:
         return None
     data = bytes.fromhex("".join(_NOT_HEX.sub("", line[2]) for line in lines if line))
-    if not begins_frame(data) or len(data) < HEADER:
+    if not has_header(data):
         return None
     return Pasted("log lines", (data,), (f"what begins each of {counted(len(lines), 'line')} dropped",))
 
@@ -78,12 +80,12 @@ def read_log(text: str) -> Pasted | None:
     parts: list[bytearray] = []
     cut = False
     for piece in pieces:
-        if not parts or (begins_frame(piece.data) and len(piece.data) >= HEADER):
+        if not parts or has_header(piece.data):
             parts.append(bytearray(piece.data))
         else:
             parts[-1] += piece.data
         cut = cut or piece.cut
-    if not all(len(part) >= HEADER for part in parts):
+    if not all(len(part) >= HEADER_LENGTH for part in parts):
         return None
     notes = []
     if any(p.prefix or p.skipped for p in pieces):
@@ -104,9 +106,8 @@ def _piece(number: int, line: str, before: _LogPiece | None) -> _LogPiece | None
             # A count or an id may stand before the bytes and look like one of them.
             skips = range(3) if before is None else (before.skipped,)
             for skip in skips if " " in run[0] else (0,):
-                if begins_frame(data[skip:]) and (len(data) - skip >= HEADER or _ends(line, run.end())):
-                    if len(data) - skip < HEADER and not (len(data) - skip >= 8):
-                        continue
+                size = len(data) - skip
+                if begins_frame(data[skip:]) and (size >= HEADER_LENGTH or (size >= 8 and _ends(line, run.end()))):
                     cut = bool(_ELLIPSIS.match(line, run.end()))
                     rest = line[run.end() :]
                     if not shows(rest, data):

@@ -6,7 +6,8 @@ The reading that begins as a frame does is taken and noted; where that does not 
 from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.pasted import HEADER, begins_frame, is_whole
+from dcpdump.paste.pasted import begins_frame, is_whole
+from dcpdump.spec.header import HEADER_LENGTH
 
 
 def number_list(tokens: Sequence[str], bracketed: bool) -> tuple[bytes, str, tuple[str, ...]] | None:
@@ -48,7 +49,7 @@ def number_list(tokens: Sequence[str], bracketed: bool) -> tuple[bytes, str, tup
         )
     if is_whole(decimal) != is_whole(as_hex):
         return (decimal, "decimal list", ()) if is_whole(decimal) else (as_hex, "hex list", ())
-    if not padded and begins_frame(decimal) and len(tokens) >= HEADER:
+    if not padded and begins_frame(decimal) and len(tokens) >= HEADER_LENGTH:
         return decimal, "decimal list", ("read as decimal: programs print unpadded lists so",)
     raise _undecided("decimal or hexadecimal", tokens)
 

@@ -13,7 +13,8 @@ from dcpdump.errors import PasteError
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Bytes, Gap
 from dcpdump.net.packet import Packet
-from dcpdump.paste.pasted import Pasted, begins_frame, counted, is_whole
+from dcpdump.paste.pasted import Pasted, begins_frame, is_whole
+from dcpdump.plural import counted
 
 TCP = 6
 _ETHERNET, _NULL, _RAW, _SLL, _SLL2 = 1, 0, 101, 113, 276

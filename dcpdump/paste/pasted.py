@@ -7,10 +7,8 @@ are two frames or one that was wrapped. No byte is ever made up, moved or droppe
 from dataclasses import dataclass
 
 from dcpdump.errors import PasteError
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 
-#: The first byte of every frame of the protocol.
-MAGICS = frozenset({0x80, 0x08, 0x81, 0x18, 0x82, 0x83})
-HEADER = 24
 #: The longest paste, and how many bytes the repetitions in one may stand for: more is a damaged number, not a frame.
 LIMIT = 64 << 20
 
@@ -35,14 +33,14 @@ def begins_frame(data: bytes) -> bool:
     return bool(data) and data[0] in MAGICS
 
 
+def has_header(data: bytes) -> bool:
+    """Return whether ``data`` starts as a frame does, and has a whole header."""
+    return begins_frame(data) and len(data) >= HEADER_LENGTH
+
+
 def is_whole(data: bytes) -> bool:
     """Return whether ``data`` is exactly as long as its own header says."""
-    return begins_frame(data) and len(data) >= HEADER and HEADER + int.from_bytes(data[8:12], "big") == len(data)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a count in words: ``1 line``, ``2 lines``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return has_header(data) and HEADER_LENGTH + int.from_bytes(data[8:12], "big") == len(data)
 
 
 def left_out(where: str) -> PasteError:

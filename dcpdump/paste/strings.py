@@ -8,8 +8,9 @@ from dcpdump.paste.digits import bytes_of_digits
 from dcpdump.paste.escapes import Digits, in_latin_1, meaning_of_digits, numeric_escapes, unescape
 from dcpdump.paste.languages import string_name
 from dcpdump.paste.odd import refuse_odd
-from dcpdump.paste.pasted import CUT, HEADER, LIMIT, MAGICS, Pasted, begins_frame, is_whole, odd_digits
+from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, has_header, is_whole, odd_digits
 from dcpdump.paste.tokens import Quoted, Token, quoted
+from dcpdump.spec.header import MAGICS
 
 _GLUE = frozenset({"+", ".", "..", "&", "++", "<>", "<", ">", "<<", ">>"})  # and a backslash before whatever it is
 
@@ -149,6 +150,6 @@ def bare_escapes(text: str) -> Pasted | None:
     body = text.strip("\n")
     body = body if body[:1] == "\\" else body.strip()
     data = unescape(body.replace("\\\n", "").replace("\n", ""))
-    if data is None or (numeric_escapes(body) < 2 and not (begins_frame(data) and len(data) >= HEADER)):
+    if data is None or (numeric_escapes(body) < 2 and not has_header(data)):
         return None
     return Pasted("escaped bytes", (data,))

@@ -21,13 +21,14 @@ _CHARACTERS = str.maketrans(
 )
 
 
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+
 def decoded(data: bytes) -> str | None:
     """Return the text that ``data`` is, or None when it is not text but the bytes themselves."""
-    for mark, encoding in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le")):
+    for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
-    if data.startswith(codecs.BOM_UTF16_BE):
-        return data[2:].decode("utf-16-be", "replace")
     # Text has no NULs and few other control characters; frames and packets are full of them.
     if b"\0" in data or len(data.translate(None, _TEXT_BYTES)) > len(data) // 10:
         return None
