@@ -33,7 +33,7 @@ class Tables:
 
     def __init__(self, path: str, form: str, names: Iterable[str] = SCHEMAS, *, force: bool = False) -> None:
         self._final = Path(os.path.abspath(path))
-        _refuse_to_harm(self._final, path, form, force)
+        _refuse_to_harm(self._final, path, force)
         try:
             self._unfinished = UnfinishedFolder(self._final)
         except OSError as error:
@@ -98,7 +98,7 @@ class Tables:
         self._unfinished.remove()  # once published, it is not there any more
 
 
-def _refuse_to_harm(final: Path, path: str, form: str, force: bool) -> None:
+def _refuse_to_harm(final: Path, path: str, force: bool) -> None:
     if not (final.exists() or final.is_symlink()):
         return
     if not final.is_dir() or final.is_symlink():

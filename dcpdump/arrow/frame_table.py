@@ -90,7 +90,7 @@ class FrameTable:
         for group in part.groups:
             chosen = keep[group.rows] & values.planned[group.rows]
             if chosen.any():
-                self._put_group(columns, part, group, chosen, place)
+                self._put_group(columns, group, chosen, place)
         planned = rows[values.planned[rows]]
         if len(planned):
             self._put_planned(columns, part, planned, place, values)
@@ -163,7 +163,7 @@ class FrameTable:
         if len(typed):
             columns.pick("datatype_names", typed, _DATATYPES, header.datatype[rows][typed])
 
-    def _put_group(self, columns: ColumnBuilder, part: Part, group: Group, chosen: Array, place: Array) -> None:
+    def _put_group(self, columns: ColumnBuilder, group: Group, chosen: Array, place: Array) -> None:
         everyone = bool(chosen.all())
         rows = place[group.rows if everyone else group.rows[chosen]]
         for field in group.plan.fields:

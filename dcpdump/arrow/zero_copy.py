@@ -26,16 +26,15 @@ def places(which: Array, null: Array | None = None) -> pa.Array:
     return numbers(which, pa.int64(), null)
 
 
-def pieces(data: bytes, start: Array, end: Array, *, gaps: bool = True) -> pa.Array:
+def pieces(data: bytes, start: Array, end: Array) -> pa.Array:
     """Return an array of binary over bytes: piece, what is between, piece, what is between …
 
-    Pieces are in the order of their bytes and do not overlap. Without ``gaps`` what is between is null.
+    Pieces are in the order of their bytes and do not overlap.
     """
     offsets = np.empty(2 * len(start) + 1, np.int32)
     offsets[:-1:2], offsets[1::2] = start, end
     offsets[-1] = end[-1] if len(end) else 0
-    valid = None if gaps else pa.py_buffer(np.full(len(start) // 4 + 1, 0b01010101, np.uint8))
-    return pa.Array.from_buffers(pa.binary(), 2 * len(start), [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.Array.from_buffers(pa.binary(), 2 * len(start), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def nothing(count: int, kind: pa.DataType) -> pa.Array:

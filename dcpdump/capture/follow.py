@@ -25,11 +25,10 @@ class FollowedFile:
     ``successor`` is then the path to continue with.
     """
 
-    def __init__(self, path: str, pause: float = PAUSE) -> None:
+    def __init__(self, path: str) -> None:
         self.failure = ""
         self.successor = ""
         self._path = path
-        self._pause = pause
         try:
             self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
         except OSError as error:
@@ -44,7 +43,7 @@ class FollowedFile:
                 return b""
             self.successor = self._find_successor()
             if not self.successor:  # else: read once more, for what was written just before
-                time.sleep(self._pause)
+                time.sleep(PAUSE)
 
     def ready(self, seconds: float) -> bool:
         """Wait so long at most, and return whether ``read`` would not wait."""

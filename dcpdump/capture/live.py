@@ -17,7 +17,7 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from dcpdump.capture import bpf
-from dcpdump.capture.ring import BLOCK_TIMEOUT_MS, RING_SIZE, Ring, Taken
+from dcpdump.capture.ring import BLOCK_TIMEOUT_MS, Ring, Taken
 from dcpdump.errors import LiveError
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.ranges import Ranges
@@ -42,14 +42,7 @@ LINKTYPES = {
 class Live:
     """An interface that packets are captured from."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        ports: Ranges | None = None,
-        expression: str = "",
-        size: int = RING_SIZE,
-    ) -> None:
+    def __init__(self, name: str, *, ports: Ranges | None = None, expression: str = "") -> None:
         self.name = name
         program = _program(name, ports, expression)
         self._scapy = _opened(name)
@@ -57,7 +50,7 @@ class Live:
         try:
             # No packet may arrive before all is set, or the kernel's count differs from ours.
             bpf.attach(self._socket, bpf.NOTHING)
-            self.ring = Ring(self._socket, size)
+            self.ring = Ring(self._socket)
             if name == ANY:
                 _widen(self._socket)
             bpf.attach(self._socket, program)

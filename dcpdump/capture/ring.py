@@ -55,8 +55,8 @@ class Taken(NamedTuple):
 class Ring:
     """A ring on a packet socket. Needs no privilege: the socket has it."""
 
-    def __init__(self, sock: socket.socket, size: int = RING_SIZE) -> None:
-        self._socket = sock
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket, size = sock, RING_SIZE
         sock.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V3)
         while True:
             self.blocks = max(2, size // BLOCK_SIZE)

@@ -66,7 +66,7 @@ def flow_troubles(evidence: Evidence) -> Iterator[Trouble]:
             continue
         found = _blocked(evidence, each, several)
         if found is None:
-            found = _exceeded(evidence, each, several)
+            found = _exceeded(each, several)
         residue = _residue(each)
         if found is not None:
             yield found
@@ -194,7 +194,7 @@ def _often(intervals: Intervals) -> str:
     return f"{counted(len(intervals), 'time')}, the longest{of} from {clock(longest.start_ns)}, {lasting}"
 
 
-def _exceeded(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:
+def _exceeded(each: ConnectionState, several: bool) -> Trouble | None:
     window = each.window
     messages = window.beyond if window.is_exceeded else 0
     messages += sum(excess.messages for excess in window.excesses)

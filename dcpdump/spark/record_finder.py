@@ -25,7 +25,7 @@ Unpack = Callable[[bytes, int], tuple[int, ...]]
 class PcapForm:
     """What the beginning of a plain file says about all of it: byte order, header, interfaces."""
 
-    def __init__(self, path: str, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
         file.seek(0)
         start = file.read(HEADER_SIZE + RECORD)

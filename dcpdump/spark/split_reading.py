@@ -6,7 +6,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import BinaryIO
 
-from dcpdump.batch.block import BLOCK_BYTES, Block, blocks
+from dcpdump.batch.block import Block, blocks
 from dcpdump.capture import Capture, open_capture
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.source import is_regular
@@ -26,7 +26,7 @@ def inspect_file(path: str, size: int, open_file: Opener) -> Source:
         head = file.read(4)
         if head not in MAGICS and head != PCAPNG_MAGIC:
             return Source(path, size, first)
-        form = PcapForm(path, file)
+        form = PcapForm(file)
         if not form.divisible:
             return Source(path, size, first)
         return Source(path, size, first, form.last_time(size), True)
@@ -35,10 +35,9 @@ def inspect_file(path: str, size: int, open_file: Opener) -> Source:
 class SplitReading:
     """The blocks of a split; afterwards ``read`` returns what they were read from."""
 
-    def __init__(self, split: Split, open_file: Opener, *, salvage: bool = False, size: int = BLOCK_BYTES) -> None:
+    def __init__(self, split: Split, open_file: Opener, *, salvage: bool = False) -> None:
         self._split = split
-        self._pieces = [PieceReading(piece, open_file, salvage, size) for piece in split.pieces]
-        self._size = size
+        self._pieces = [PieceReading(piece, open_file, salvage) for piece in split.pieces]
 
     @property
     def read(self) -> tuple[Read, ...]:
@@ -49,7 +48,7 @@ class SplitReading:
         """Yield the packets, in blocks."""
         if self._split.merged:
             lanes = [piece.keyed() for piece in self._pieces]
-            yield from blocks(map(itemgetter(1), heapq.merge(*lanes, key=itemgetter(0))), self._size)
+            yield from blocks(map(itemgetter(1), heapq.merge(*lanes, key=itemgetter(0))))
             return
         for piece in self._pieces:
             yield from piece.blocks()
@@ -58,11 +57,10 @@ class SplitReading:
 class PieceReading:
     """The reading of one piece of a file."""
 
-    def __init__(self, piece: FilePiece, open_file: Opener, salvage: bool, size: int) -> None:
+    def __init__(self, piece: FilePiece, open_file: Opener, salvage: bool) -> None:
         self._piece = piece
         self._open = open_file
         self._salvage = salvage
-        self._size = size
         self._packets = 0
         self._times: tuple[int, int] | None = None
         self._start, self._stop = piece.start, piece.start
@@ -114,18 +112,18 @@ class PieceReading:
         if not piece.start and piece.stop is None:
             plain = self._whole_pcap()
             if plain is not None:
-                yield from plain.blocks(self._size)
+                yield from plain.blocks()
                 if plain.ended:
                     return
             given = 0 if plain is None else plain.packets
-            yield from blocks(islice(self._all(), given, None), self._size)
+            yield from blocks(islice(self._all(), given, None))
             return
         with self._open(piece.path) as file:
-            form = PcapForm(piece.path, file)
+            form = PcapForm(file)
             if form.pcap is not None:
                 yield from self._slice(form)
             else:
-                yield from blocks(self._sections(form, file), self._size)
+                yield from blocks(self._sections(form, file))
 
     def _whole_pcap(self) -> FileSlice | None:
         try:
@@ -164,7 +162,7 @@ class PieceReading:
         if start is None:
             return
         slice_ = FileSlice(self._piece._replace(start=start), self._open)
-        yield from slice_.blocks(self._size)
+        yield from slice_.blocks()
         self._stop, self._plain = slice_.stop, slice_.ended
         if not self._piece.start:
             self._start = 0

@@ -276,9 +276,9 @@ def u8(name: str, label: str, names: Names | None = None, *, reserved: bool = Fa
     return Field(name, label, 1, names, reserved=reserved)
 
 
-def u16(name: str, label: str, names: Names | None = None, *, reserved: bool = False) -> Field:
+def u16(name: str, label: str, names: Names | None = None) -> Field:
     """Return a two-byte field."""
-    return Field(name, label, 2, names, reserved=reserved)
+    return Field(name, label, 2, names)
 
 
 def u32(name: str, label: str, names: Names | None = None, *, reserved: bool = False) -> Field:

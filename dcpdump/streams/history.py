@@ -80,6 +80,6 @@ def _lost(stream: Stream) -> str:
     return f"{size} bytes were lost or skipped{where}{', …' * (stream.epoch > len(stream.lost_after))}"
 
 
-def vbucket_of(key: bytes, vbuckets: int = VBUCKETS) -> int:
+def vbucket_of(key: bytes) -> int:
     """Return the vbucket that a key without its collection prefix belongs to."""
-    return (crc32(key) >> 16 & 0x7FFF) % vbuckets
+    return (crc32(key) >> 16 & 0x7FFF) % VBUCKETS

@@ -80,7 +80,7 @@ def interpret(
         body = None
     document = None
     if frame.value and _is_control_json(frame) and not frame.masked:
-        document = _control_json(frame, body, problems)
+        document = _control_json(frame, problems)
     items = _cached_items(frame, problems) if message.opcode == DCP_CACHE_TRANSFER else ()
     _swapped_ids(frame, hints)
     return Meaning(key, collection, guess, name, body, document, items, tuple(problems), tuple(hints))
@@ -120,7 +120,7 @@ def _is_control_json(frame: Frame) -> bool:
     return frame.message.json and not frame.magic.response
 
 
-def _control_json(frame: Frame, body: Body | None, problems: list[Problem]) -> Any:
+def _control_json(frame: Frame, problems: list[Problem]) -> Any:
     value = frame.value or b""
     if frame.header.datatype & SNAPPY:
         plain, fault = decompress(value)
