@@ -187,11 +187,11 @@ class Joining:
                         yield Key(random, label, mark_of(secret), 0, suite.number, APPLICATION, 0), secret
 
     def spend(self, window: int, *, fast: bool) -> bool:
-        budget, left = self._secrets.budget, self._left if fast else self._slow_left
+        left = self._left if fast else self._slow_left
         cost = window if fast else window * _SLOW
-        if cost > left or cost > budget.left:
+        if cost > min(left, self._secrets.budget):
             return False
-        budget.left -= cost
+        self._secrets.budget -= cost
         if fast:
             self._left -= cost
         else:

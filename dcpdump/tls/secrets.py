@@ -41,6 +41,8 @@ _CONNECTIONS: Final = 1_000_000
 _SESSIONS: Final = 65_536
 #: Zeros up to which some programs fill secrets.
 _PADDED: Final = 64
+#: Record numbers that a run may try, at most.
+_TRIED: Final = 1 << 31
 
 
 class MissingSecretError(LookupError):
@@ -52,15 +54,6 @@ def mark_of(secret: bytes) -> bytes:
     import hmac  # here, because most captures are read without secrets
 
     return hmac.digest(secret, b"dcpdump mark", "sha256")[:8]
-
-
-class Budget:
-    """How many record numbers a run may still try, to join connections in their middle."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, left: int = 1 << 31) -> None:
-        self.left = left
 
 
 class Secrets:
@@ -93,7 +86,7 @@ class Secrets:
         self.poll: Callable[[], None] | None = None  #: takes what was added
         self.growth = 0  #: how many secrets were taken so far
         self.refused = 0  #: lines that are not understood
-        self.budget = Budget()
+        self.budget = _TRIED  #: record numbers that may still be tried, to join connections in their middle
 
     def state(self) -> "SecretsState":
         """Return what the connections so far say of the secrets as plain values, for ``restore``."""
@@ -101,13 +94,13 @@ class Secrets:
             "claimed": sorted(self._claimed),
             "last": self._last,
             "sessions": dict(self._sessions),
-            "budget": self.budget.left,
+            "budget": self.budget,
         }
 
     def restore(self, state: "SecretsState") -> None:
         """Continue from a state. To be asked once the secrets are there."""
         self._claimed, self._last = set(state["claimed"]), state["last"]
-        self._sessions, self.budget.left = dict(state["sessions"]), state["budget"]
+        self._sessions, self.budget = dict(state["sessions"]), state["budget"]
 
     def __repr__(self) -> str:
         return f"<secrets of {len(self._of)} connections>"
@@ -144,7 +137,7 @@ class Secrets:
 
     def forget_connections(self) -> None:
         """Take it that no connection was seen yet: captures are read anew, or other ones."""
-        self._claimed, self._last, self.budget = set(), b"", Budget()
+        self._claimed, self._last, self.budget = set(), b"", _TRIED
 
     def add_source(self, gather: Callable[[], None]) -> None:
         """Note what takes further secrets, to be asked once there is something that they may open."""

@@ -92,18 +92,18 @@ def test_secrets_of_two_thousand_others_do_not_hide_it() -> None:
         other.log("SERVER_TRAFFIC_SECRET_0", made("s", each))
         others.append(other.keylog)
     secrets = secrets_of(script.keylog + b"".join(others))
-    before = secrets.budget.left
+    before = secrets.budget
     assert len(texts(feed(Unsealer(secrets, late=True), flights, late=True))[SERVER]) >= 19_000
-    assert before - secrets.budget.left <= 2 * (EFFORT + EFFORT // 4)
+    assert before - secrets.budget <= 2 * (EFFORT + EFFORT // 4)
 
 
 def test_the_effort_is_bounded() -> None:
     script, flights = joined(0x1301, 1 << 40)
     secrets = secrets_of(script.keylog)
-    secrets.budget.left = 1 << 23
+    secrets.budget = 1 << 23
     unsealer = Unsealer(secrets, late=True)
     assert texts(feed(unsealer, [each for each in flights if each[0] == SERVER], late=True)) == [b"", b""]
-    assert secrets.budget.left >= 0
+    assert secrets.budget >= 0
     assert (unsealer.sealing().cause, unsealer.sealing().reach) == ("not-found", 1 << 20)
 
 
@@ -113,9 +113,9 @@ def test_a_direction_that_only_ends_starts_no_search() -> None:
     before = len(script.flights)
     script.part()
     secrets = secrets_of(script.keylog)
-    left = secrets.budget.left
+    left = secrets.budget
     feed(Unsealer(secrets, late=True), script.flights[before:], late=True)
-    assert secrets.budget.left == left
+    assert secrets.budget == left
 
 
 @pytest.mark.parametrize("suite", [0xC02F, 0xC013])

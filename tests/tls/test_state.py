@@ -173,7 +173,7 @@ def test_losses_and_late_joins_change_nothing_of_that(name: str, late: bool, see
     fed = [damaged(each, dice, loss) for each in segments(script, dice.choice((90, 400, 5_000)), dice, loss, late=late)]
     keylog = b"".join(line for line in script.lines if dice.random() < 0.9)
     few, same, again = (secrets_of(keylog) for _ in range(3))
-    few.budget.left = same.budget.left = 1 << 20
+    few.budget = same.budget = 1 << 20
     one, whole = Unsealer(few, late=late), Unsealer(same, late=late)
     cut = dice.randrange(len(fed))
     before = [event for way, each in fed[:cut] for event in one.feed(way, each)]
@@ -208,7 +208,7 @@ def test_the_search_of_a_number_continues_where_it_was(number: int) -> None:
     assert found > 2
     assert events + one.close() == wanted + whole.close()
     assert one.sealing() == whole.sealing()
-    assert secrets.budget.left == whole._secrets.budget.left
+    assert secrets.budget == whole._secrets.budget
 
 
 def test_what_waits_for_its_secret_is_in_the_state() -> None:
