@@ -22,7 +22,6 @@ from dcpdump.index.columns import Columns
 from dcpdump.index.spool_size import SPOOL_BYTES
 
 if TYPE_CHECKING:
-    from dcpdump.batch.filter import Masks
     from dcpdump.browse.analysis import Analysis
     from dcpdump.browse.app import BrowseApp
     from dcpdump.browse.frame_service import FrameService
@@ -134,7 +133,7 @@ class Browsing:
             spool_bytes=self._options.spool_bytes,
         )
         index = CaptureIndex(given.open(self._copies.paths), options, helped=True, columns=columns)
-        return FrameService(index, lambda text: masks_of(text, self._options.tz), self._options.hidden.redactor)
+        return FrameService(index, lambda text: filter_of(text, self._options.tz).masks, self._options.hidden.redactor)
 
     def run(self, words: Sequence[str], value_bytes: int | None, *, mouse: bool) -> int:
         """Open the screen, and return the exit code. ``words``: the filter of the beginning."""
@@ -228,11 +227,3 @@ class Browsing:
 
         self._copies.check()
         return analyse(self._paths, replace(self._given, follow=False), self._options.hidden.redactor, report)
-
-
-def masks_of(text: str, tz: str | None) -> "Masks":
-    """Return what chooses the frames that a filter wants. Raises FilterError."""
-    from dcpdump.batch.filter import masks
-
-    chosen = filter_of(text, tz)
-    return masks(chosen.texts, chosen.filter, window=chosen.window)

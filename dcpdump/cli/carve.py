@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from dcpdump import __version__
-from dcpdump.batch.filter import masks
 from dcpdump.capture import blocks, expand, timeline
 from dcpdump.capture.comments import CommentReader
 from dcpdump.capture.key_log import KeyLogs
@@ -54,8 +53,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
     carried.gather()
     secrets.take_all(carried)
     with Sink(out, force=force, inputs=paths) as sink, progress(() if quiet else paths):
-        wanted = masks(chosen.texts, chosen.filter, window=chosen.window)
-        carving = Carving(inputs, wanted, chosen.count, chosen.begin, given.limits, secrets)
+        carving = Carving(inputs, chosen.masks, chosen.count, chosen.begin, given.limits, secrets)
         carving.survey()
         if not carving.dissector.tally.frames:
             what, hint = nothing_found(carving.dissector)

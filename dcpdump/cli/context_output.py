@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.chosen import record_of, wanted_rows
-from dcpdump.batch.filter import masks
 from dcpdump.batch.part import Part
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
@@ -37,7 +36,7 @@ class ContextOutput(Consumer[Part]):
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, around: int, *, several: bool = False) -> None:
         self._chosen, self._shown, self._sink, self._around = chosen, shown, sink, around
-        self._masks = masks(chosen.texts, chosen.filter, window=chosen.window)
+        self._masks = chosen.masks
         self._write = OUTPUTS[shown.format].write
         palette = Palette(shown.coloured(sink.is_terminal))
         hits = View(shown.value_bytes, palette, file=several, times=shown.times, context=False)

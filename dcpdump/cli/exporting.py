@@ -10,7 +10,6 @@ from dcpdump.arrow.ipc import ReceivedBatches, pack_batch
 from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.arrow.schema import frames
 from dcpdump.batch.block import BLOCK_BYTES, Block
-from dcpdump.batch.filter import masks
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.capture import Capture
@@ -32,7 +31,7 @@ class Exporting(Consumer[Part]):
         self._chosen, self._tables = chosen, tables
         self.redactor = shown.redactor
         self._table = FrameTable(
-            masks(chosen.texts, chosen.filter, window=chosen.window),
+            chosen.masks,
             shown.value_bytes,
             count=chosen.count,
             redactor=shown.redactor,

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.chosen import wanted_rows
-from dcpdump.batch.filter import masks
 from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import is_heavy, packed, unpacked
 from dcpdump.cli import collection_notes
@@ -35,7 +34,7 @@ class Selected(Consumer[Part]):
     ) -> None:
         self.redactor = redactor
         self._chosen = chosen
-        self._masks = masks(chosen.texts, chosen.filter, window=chosen.window)
+        self._masks = chosen.masks
         self._put = put
         self.verb = verb
 

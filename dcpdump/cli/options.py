@@ -16,6 +16,7 @@ from dcpdump.record import DEFAULT_VALUE_BYTES, Record
 from dcpdump.zone import UTC, Zone, zone_of
 
 if TYPE_CHECKING:
+    from dcpdump.batch.filter import Masks
     from dcpdump.redact import Redactor
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -67,6 +68,13 @@ class Selection:
     def numbers(self) -> Ranges | None:
         """Return the numbers of the frames that may be shown; None where that is not asked."""
         return parse_ranges("--frame", self.texts["frame"]) if "frame" in self.texts else None
+
+    @property
+    def masks(self) -> "Masks":
+        """Return the same filter, for many frames at once."""
+        from dcpdump.batch.filter import masks  # here, because NumPy takes longer to load than most reads of few frames
+
+        return masks(self.texts, self.filter, window=self.window)
 
     def begin(self, start_ns: int | None) -> None:
         """Take the time of the first packet, from which relative times count."""

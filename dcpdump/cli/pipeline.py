@@ -256,11 +256,10 @@ def follow(job: Job) -> int:
 
 
 def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options":
-    from dcpdump.batch.filter import masks
     from dcpdump.spark.row_options import Options
 
     return Options(
-        masks(chosen.texts, chosen.filter, window=chosen.window),
+        chosen.masks,
         shown.value_bytes,
         shown.show_secrets,
         shown.redactor,

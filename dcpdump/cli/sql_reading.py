@@ -14,7 +14,6 @@ from dcpdump.arrow.record_rows import batch_of_records
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.dissector import BlockDissector
-from dcpdump.batch.filter import masks
 from dcpdump.batch.picker import BLOCK_BYTES, NumberPicker, Picked, Picker
 from dcpdump.capture import Capture
 from dcpdump.cli.input_options import InputOptions
@@ -115,7 +114,7 @@ class _Rows(Consumer[Piece]):
         self._dissection, self._others = dissection, others
         self.redactor = shown.redactor
         self._table = FrameTable(
-            masks(chosen.texts, chosen.filter, window=chosen.window),
+            chosen.masks,
             shown.value_bytes,
             redactor=shown.redactor,
         )

@@ -22,7 +22,7 @@ from dcpdump.browse.places import Place, PlaceHistory
 from dcpdump.browse.reader import Reader
 from dcpdump.browse.row_text import TimeColumn, time_text
 from dcpdump.capture import open_capture
-from dcpdump.cli.browsing import FilterCommands, masks_of
+from dcpdump.cli.browsing import FilterCommands
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, with_clause
 from dcpdump.filter import FilterError
 from dcpdump.index.building import IndexOptions
@@ -263,7 +263,7 @@ def searched(frames: IndexedFrames, listed: Listed, start: int, step: int, text:
 
 def service_of(path: Path, columns: Columns) -> FrameService:
     index = CaptureIndex([open_capture(str(path))], IndexOptions(block_bytes=2048), columns=columns)
-    return FrameService(index, lambda words: masks_of(words, None), None)
+    return FrameService(index, lambda words: filter_of(words).masks, None)
 
 
 def test_a_problem_is_a_line_of_its_own() -> None:
