@@ -3,7 +3,7 @@
 All names and their types are derived from the protocol table; nothing about an opcode is written here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from dataclasses import field as member
 from functools import cache
@@ -127,9 +127,9 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     out |= {"opaque": header.opaque, "cas": f"0x{header.cas:016x}", "datatype": header.datatype}
     if header.datatype:
         out["datatype_names"] = list(DATATYPE.describe(header.datatype))
-    framing = _framing(frame)
-    if framing:
-        out["framing"] = framing
+    infos = framing(frame, _plain)
+    if infos:
+        out["framing"] = infos
     if record.stream_id is not None:
         out["stream_id"] = record.stream_id
     fields = _fields(frame)
@@ -190,7 +190,8 @@ def _word(record: Record) -> Json:
     return out
 
 
-def _framing(frame: Frame) -> list[Json]:
+def framing(frame: Frame, shown: Callable[[FieldValue], Any]) -> list[Json]:
+    """Return the frame infos; ``shown`` returns the value of a field as it is to be."""
     infos: list[Json] = []
     for field in frame.fields:
         if field.section is not Section.FRAMING:
@@ -198,15 +199,13 @@ def _framing(frame: Frame) -> list[Json]:
         if field.field.name == "frame_info":
             infos.append({"name": field.field.label.removesuffix(" frame")})
         elif infos:
-            infos[-1][field.field.name] = _plain(field)
+            infos[-1][field.field.name] = shown(field)
     return infos
 
 
 def _fields(frame: Frame) -> Json:
     """Return what is structured in extras and value, repeated items as lists."""
-    out: Json = {}
-    for name, value in frame.lookup.items():
-        out[name] = value
+    out: Json = dict(frame.lookup)
     for part in frame.layout.parts:
         if isinstance(part, FlatTable):  # of which slots that are missing have defaults, and are no fields
             for slot in part.slots:

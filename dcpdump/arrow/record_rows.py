@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 
 from dcpdump.arrow import schema
 from dcpdump.arrow.arrays import encodable, fitted
-from dcpdump.record import Record, as_json
+from dcpdump.record import Record, as_json, framing
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Field, FlatTable, Message, Part, Repeat
-from dcpdump.wire.frame import Section
 
 Row = dict[str, Any]
 
@@ -48,7 +48,7 @@ def row(record: Record, value_bytes: int | None) -> Row:
         if isinstance(field.value, bytes) and field.group == "flat":
             out[field.field.name] = field.value
     if "framing" in out:
-        out["framing"] = _framing(record)
+        out["framing"] = framing(frame, attrgetter("value"))
     if meaning.items:
         for understood, item in zip(meaning.items, out["items"], strict=False):
             value = understood.body.value
@@ -81,18 +81,6 @@ def _column(rows: Sequence[Row], field: pa.Field) -> tuple[pa.Array, list[int]]:
         words = pa.array([None if word is None else encodable(word) for word in values], pa.string())
         return words.dictionary_encode().cast(field.type), []
     return fitted(values, field.type)
-
-
-def _framing(record: Record) -> list[Row]:
-    infos: list[Row] = []
-    for field in record.frame.fields:
-        if field.section is not Section.FRAMING:
-            continue
-        if field.field.name == "frame_info":
-            infos.append({"name": field.field.label.removesuffix(" frame")})
-        elif infos:
-            infos[-1][field.field.name] = field.value
-    return infos
 
 
 def _identities() -> frozenset[str]:
