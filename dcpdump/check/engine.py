@@ -34,7 +34,7 @@ from dcpdump.streams.document_run import Close, DocumentRun, Step
 from dcpdump.streams.frame_event import HIDDEN, FrameEvent, kept
 from dcpdump.streams.last_message import last_message
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.messages import announce
+from dcpdump.streams.messages import snapshot_of
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     BUFFER_ACK,
@@ -250,7 +250,7 @@ class RuleEngine:
             ledger.notice(connection, frame, stream)
         opcode = frame.opcode
         if opcode == MARKER:
-            announce(connection, frame)
+            connection.incoming = snapshot_of(frame)
         self._ask_message(frame, connection, stream)
         ledger.learn_message(connection, frame, stream)
         if opcode == STREAM_END:

@@ -24,7 +24,6 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.request import ACTIVE, DISK
-from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _OSO_START = 1
@@ -39,11 +38,6 @@ def snapshot_of(frame: FrameEvent) -> Snapshot | None:
     if start is None or end is None or flags is None:
         return None
     return Snapshot(start, end, flags, frame.number, frame.ts_ns, get("high_completed_seqno"))
-
-
-def announce(connection: ConnectionState, frame: FrameEvent) -> None:
-    """Note what the marker at hand announces, before it is learnt."""
-    connection.incoming = snapshot_of(frame)
 
 
 def _marker(stream: Stream, frame: FrameEvent) -> None:

@@ -71,7 +71,7 @@ def rollbacks(ledger: Ledger) -> list[Rollback]:
         for request in stream.rollbacks:
             attempt = Attempt(request, stream)
             groups = by_numbers.setdefault(_same(attempt), [])
-            theirs = (each for each in groups[-_FURTHER:] if _same_consumer(each[0].stream, stream))
+            theirs = (each for each in groups[-_FURTHER:] if same(each[0].stream.connection, stream.connection))
             equal = next(theirs, None)
             if equal is None:
                 equal = []
@@ -89,11 +89,6 @@ def rollbacks(ledger: Ledger) -> list[Rollback]:
         lost = None if again is not None else losses.since(last.stream.connection, last.request.answered_ns)
         out.append(Rollback(attempts, explain(*clearest, ledger), again, granted, lost))
     return out
-
-
-def _same_consumer(one: Stream, other: Stream) -> bool:
-    """Return whether two streams are of one consumer."""
-    return one.connection is other.connection or same(one.connection, other.connection)
 
 
 def _same(attempt: Attempt) -> Hashable:
@@ -157,7 +152,7 @@ class _Retries:
 def _next(timelines: dict[Hashable, _Timeline], last: Attempt, when: Moment) -> Attempt | None:
     """Return the first attempt after a moment: on the same stream, or for the same from no higher than it may."""
     here, anywhere = (timelines[place].after(when) if place in timelines else () for place in _places(last))
-    retries = (each for each in anywhere if _obeys(each, last) and _same_consumer(each.stream, last.stream))
+    retries = (each for each in anywhere if _obeys(each, last) and same(each.stream.connection, last.stream.connection))
     return min([*here[:1], *islice(retries, 1)], key=_asked, default=None)
 
 
