@@ -12,15 +12,14 @@ from dcpdump.streams.opcode_kinds import (
     CACHED,
     CACHED_END,
     COMMIT,
-    DELETION,
-    EXPIRATION,
+    DOCUMENTS,
     MARKER,
-    MUTATION,
     OSO,
     PREPARE,
     SET_STATE,
     STREAM_END,
     SYSTEM_EVENT,
+    WITH_VALUES,
 )
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.request import ACTIVE, DISK
@@ -139,7 +138,7 @@ def learn_keys(stream: Stream, frame: FrameEvent) -> None:
     key, memory = frame.key, stream.connection.key_memory
     if stream.oso:
         known = stream.keys.out_of_order
-        if frame.opcode in _DOCUMENTS and key not in known and len(key) <= LONGEST and memory.takes(1):
+        if frame.opcode in DOCUMENTS and key not in known and len(key) <= LONGEST and memory.takes(1):
             stream.own_keys().out_of_order.add(key)
         return
     own = stream.own_keys()
@@ -165,9 +164,8 @@ def is_key_cut(frame: FrameEvent) -> bool:
     return frame.opcode in KEYED and (frame.record is None or frame.record.meaning.key is None)
 
 
-_DOCUMENTS = frozenset({MUTATION, DELETION, EXPIRATION})
 #: Messages whose key a snapshot may have only once.
-KEYED = frozenset({*_DOCUMENTS, COMMIT, PREPARE, ABORT})
+KEYED = frozenset({*WITH_VALUES, COMMIT, ABORT})
 
 
 def _table() -> list[Learn | None]:
@@ -175,7 +173,7 @@ def _table() -> list[Learn | None]:
     table[STREAM_END], table[MARKER], table[SET_STATE], table[SYSTEM_EVENT] = _end, _marker, _state, _event
     table[PREPARE], table[COMMIT], table[ABORT] = _prepare, _resolve, _resolve
     table[OSO], table[CACHED], table[CACHED_END] = _oso, _transfer, _transfer_end
-    for opcode in _DOCUMENTS:
+    for opcode in DOCUMENTS:
         table[opcode] = _document
     return table
 

@@ -37,6 +37,8 @@ STREAMED = frozenset(
 #: DCP requests that only the end sends which wants the changes.
 WANTED = frozenset({STREAM_REQ, FAILOVER_LOG, BUFFER_ACK, CONTROL, SEQNO_ACK})
 DOCUMENTS = (MUTATION, DELETION, EXPIRATION)
+#: Messages with a value of a document.
+WITH_VALUES = (*DOCUMENTS, PREPARE)
 #: Messages with a seqno of their own.
 SEQUENCED = (*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED)
 
@@ -45,5 +47,5 @@ __all__ = [
     "CONTROL", "DELETION", "DOCUMENTS", "EXPIRATION", "FAILOVER_LOG", "FAILOVER_LOG_OLD", "FLUSH", "HELLO", "MARKER",
     "MUTATION", "NOOP", "OBSERVE", "OPEN", "OSO", "PREPARE", "SASL_AUTH", "SASL_LIST_MECHS", "SASL_STEP",
     "SELECT_BUCKET", "SEQNO_ACK", "SEQUENCED", "SET_STATE", "STAT", "STREAMED", "STREAM_END", "STREAM_REQ",
-    "SYSTEM_EVENT", "WANTED",
+    "SYSTEM_EVENT", "WANTED", "WITH_VALUES",
 ]  # fmt: skip

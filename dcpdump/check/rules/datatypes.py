@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dcpdump.check.quote import repeated
 from dcpdump.check.rule import DECODED, MARKED, PACKED, SUSPICIOUS, VIOLATION, Broken, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
+from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.opcode_kinds import DOCUMENTS, PREPARE
+from dcpdump.streams.opcode_kinds import WITH_VALUES
 from dcpdump.streams.request import XATTRS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -15,8 +16,6 @@ from dcpdump.wire.body import split_xattrs
 from dcpdump.wire.json_text import json_fault, not_json
 from dcpdump.wire.snappy import decompress
 
-_JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
-_WITH_VALUES = (*DOCUMENTS, PREPARE)
 _SNAPPY = 0x0A  #: of the features of HELLO
 _SYSTEM_XATTRS = 1024 * 1024
 #: What a server counts of an xattr beside key and value: its length, and two zero bytes.
@@ -53,7 +52,7 @@ def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         return None
     if bits > 7:
         return f"datatype 0x{bits:02x} has unknown bits"
-    if frame.opcode not in _WITH_VALUES:
+    if frame.opcode not in WITH_VALUES:
         return None
     text = _not_granted(bits, connection)
     flags = connection.open_flags
@@ -65,9 +64,9 @@ def _not_granted(bits: int, connection: ConnectionState) -> str:
     """Return what of a datatype was not agreed on; nothing where all of it was."""
     flags, features = connection.open_flags, connection.features
     compresses = features is None or _SNAPPY in features or connection.on("enable_value_compression")
-    if bits & _SNAPPY_BIT and not compresses:
+    if bits & SNAPPY and not compresses:
         return "the value is marked Snappy, which HELLO did not grant"
-    if bits & _XATTR_BIT and flags is not None and not flags & XATTRS:
+    if bits & XATTR and flags is not None and not flags & XATTRS:
         return "the value is marked XATTR, which DCP_OPEN did not ask for"
     return ""
 
@@ -113,12 +112,12 @@ def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
 def _misread(bits: int, body: bytes, connection: ConnectionState) -> Remark | None:
     """Return why a body is not what its datatype says; None where it is."""
     left_out = leaves_out(connection)
-    if bits & _SNAPPY_BIT:
+    if bits & SNAPPY:
         plain, fault = decompress(body)
         if plain is None:
             return None if left_out else Remark(repeated(fault), status="Einval")
         body = plain
-    if bits & _XATTR_BIT:
+    if bits & XATTR:
         pairs, body, fault = split_xattrs(body)
         fault = fault or _refused(pairs or ())
         if fault:
@@ -126,7 +125,7 @@ def _misread(bits: int, body: bytes, connection: ConnectionState) -> Remark | No
         system = sum(len(key) + len(text) + _AROUND for key, text in pairs or () if key.startswith(b"_"))
         if system > _SYSTEM_XATTRS:
             return Remark(f"system xattrs of {system:,} bytes", status="E2big")
-    if bits & _JSON_BIT and body and not left_out:
+    if bits & JSON and body and not left_out:
         fault = json_fault(body)
         if fault:
             return Remark(repeated(fault), SUSPICIOUS)

@@ -5,15 +5,7 @@ from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.opcode_kinds import (
-    ABORT,
-    COMMIT,
-    CONTROL,
-    DOCUMENTS,
-    OPEN,
-    PREPARE,
-    SYSTEM_EVENT,
-)
+from dcpdump.streams.opcode_kinds import ABORT, COMMIT, CONTROL, OPEN, SYSTEM_EVENT, WITH_VALUES
 from dcpdump.streams.request import FROM_LATEST
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -21,7 +13,6 @@ from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
 
 #: Bytes of a key, with its collection id; without collections; and of its own where it is not the default collection.
 _WITH_ID, _WITHOUT, _LOGICAL = 251, 250, 246
-_WITH_VALUES = (*DOCUMENTS, PREPARE)
 _CREATES_COLLECTION, _CREATES_SCOPE, _MODIFIES = 0, 3, 5
 _NAMED = {_CREATES_COLLECTION: "BeginCollection", _CREATES_SCOPE: "CreateScope", _MODIFIES: "ModifyCollection"}
 _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer does not say that it is reserved
@@ -33,7 +24,7 @@ _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer d
     "Key that is too long",
     severity=VIOLATION,
     source="include/memcached/limits.h, include/memcached/dockey_view.h",
-    on=(*_WITH_VALUES, COMMIT, ABORT, SYSTEM_EVENT, OPEN, CONTROL),
+    on=(*WITH_VALUES, COMMIT, ABORT, SYSTEM_EVENT, OPEN, CONTROL),
     status="Einval",
     spares=lambda run, close, connection, stream: close.longest <= _LOGICAL,
 )
@@ -52,7 +43,7 @@ def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     most = _WITHOUT if without_collections(connection) else _WITH_ID
     if length > most:
         return f"the key of {name(frame.opcode)} has {length} bytes, more than {most}"
-    if not connection.has_collections or frame.opcode not in _WITH_VALUES:
+    if not connection.has_collections or frame.opcode not in WITH_VALUES:
         return None
     prefix = read_prefix(frame.key)
     if prefix is None or not prefix.collection or length - prefix.size <= _LOGICAL:
@@ -112,7 +103,7 @@ def _none_closed(run: DocumentRun, close: Close, connection: ConnectionState, st
     severity=VIOLATION,
     source="collections/vbucket_manifest.cc",
     off=(Suspend.START, Suspend.LOST, Suspend.OUT_OF_ORDER),
-    on=_WITH_VALUES,
+    on=WITH_VALUES,
     status="UnknownCollection",
     spares=_none_closed,
 )

@@ -9,13 +9,12 @@ from dcpdump.streams.opcode_kinds import (
     CACHED,
     CACHED_END,
     COMMIT,
-    DOCUMENTS,
     FLUSH,
     MARKER,
-    PREPARE,
     SEQNO_ACK,
     STREAM_REQ,
     SYSTEM_EVENT,
+    WITH_VALUES,
 )
 from dcpdump.streams.request import ACTIVE, CACHE_TRANSFER
 from dcpdump.streams.state import ConnectionState
@@ -24,11 +23,10 @@ from dcpdump.streams.stream import Stream
 
 def _out_of_range(frame: FrameEvent) -> str:
     """Return what a consumer answers to a change that is in no snapshot: of some it does not compare the range."""
-    return "Erange" if frame.opcode in _RANGED else "UnknownCommand" if frame.opcode == ADVANCED else ""
+    return "Erange" if frame.opcode in WITH_VALUES else "UnknownCommand" if frame.opcode == ADVANCED else ""
 
 
-_RANGED = frozenset({*DOCUMENTS, PREPARE})
-_DATA = frozenset({*DOCUMENTS, FLUSH, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED})
+_DATA = frozenset({*WITH_VALUES, FLUSH, SYSTEM_EVENT, COMMIT, ABORT, ADVANCED})
 
 
 @rule(

@@ -17,13 +17,10 @@ from dcpdump.check.rule import (
 from dcpdump.check.rules.framing import name
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.opcode_kinds import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SEQNO_ACK, SEQUENCED
+from dcpdump.streams.opcode_kinds import ABORT, ADVANCED, COMMIT, PREPARE, SEQNO_ACK, SEQUENCED, WITH_VALUES
 from dcpdump.streams.request import DISK, FROM_LATEST
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-
-#: What a server's consumer refuses where its seqno is not in the snapshot. Others it processes all the same.
-_REFUSED_OUTSIDE = frozenset({*DOCUMENTS, PREPARE})
 
 
 def _all_in_snapshot(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
@@ -54,7 +51,7 @@ def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     if marker is None or seqno is None or marker.start <= seqno <= marker.end or marker.end < marker.start:
         return None  # S1 reports a marker that runs backwards
     text = f"{name(frame.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
-    return Remark(text, status="Erange" if frame.opcode in _REFUSED_OUTSIDE else "")
+    return Remark(text, status="Erange" if frame.opcode in WITH_VALUES else "")
 
 
 def _all_rising(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:

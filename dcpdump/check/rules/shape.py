@@ -12,6 +12,7 @@ from dcpdump.check.rule import DECODED, INFO, SUSPICIOUS, VIOLATION, ZERO, Remar
 from dcpdump.check.rules.framing import name
 from dcpdump.disclosure import hidden_numbers
 from dcpdump.spec import MESSAGES
+from dcpdump.spec.names import SNAPPY, XATTR
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
@@ -25,7 +26,6 @@ from dcpdump.streams.opcode_kinds import (
     COMMIT,
     CONTROL,
     DELETION,
-    DOCUMENTS,
     EXPIRATION,
     FAILOVER_LOG,
     MARKER,
@@ -39,6 +39,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_END,
     STREAM_REQ,
     SYSTEM_EVENT,
+    WITH_VALUES,
 )
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -47,9 +48,7 @@ from dcpdump.wire.frame import Fault
 from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
 from dcpdump.wire.snappy import decompress
 
-_JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
-_WITH_VALUES = (*DOCUMENTS, PREPARE)
-_KEYED = (*_WITH_VALUES, COMMIT, ABORT)
+_KEYED = (*WITH_VALUES, COMMIT, ABORT)
 #: Messages whose datatype is 0.
 _PLAIN = frozenset(
     {STREAM_REQ, CLOSE_STREAM, STREAM_END, MARKER, SET_STATE, NOOP, BUFFER_ACK, CONTROL, SEQNO_ACK, COMMIT, ABORT}
@@ -131,10 +130,10 @@ def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 def _body_size(frame: FrameEvent) -> int:
     """Return how many bytes a value has behind its xattrs; 0 where those cannot be read, which another rule reports."""
     size = max(0, frame.value_length - (frame.get("nmeta") or 0))
-    if not size or not frame.datatype & _XATTR_BIT:
+    if not size or not frame.datatype & XATTR:
         return size
     value = frame.data[frame.value_at : frame.value_at + size]
-    plain = decompress(value)[0] if frame.datatype & _SNAPPY_BIT else None
+    plain = decompress(value)[0] if frame.datatype & SNAPPY else None
     # Under flag 0x40 the bit may be that of what was left out.
     _, body, fault = split_xattrs(value if plain is None else plain)
     return 0 if fault else len(body)
