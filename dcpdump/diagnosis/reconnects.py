@@ -8,7 +8,7 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode
 from dcpdump.streams.causes import Cause
-from dcpdump.streams.connection_end import ended_by
+from dcpdump.streams.connection_end import ended_by, why_closed
 from dcpdump.streams.consumer import host
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client, span
@@ -60,6 +60,8 @@ def _trouble(chain: list[ConnectionState]) -> Trouble:
     lasted = span(int(median((each.ended_ns or 0) - (each.first_ns or 0) for each in chain)))
     ways = Counter(words.ENDS[ended_by(each)] for each in chain)
     how = ", ".join(f"{count:,} {way}" for way, count in ways.most_common())
+    rivals = sum(bool(why_closed(each)) for each in chain)
+    why = f"; {rivals:,} as another connection took the name" if rivals else ""
     numbers = ",".join(text for text, _ in words.ranges(each.number for each in chain)[:_LISTED])
     return Trouble(
         TroubleCode.RECONNECTS,
@@ -67,7 +69,7 @@ def _trouble(chain: list[ConnectionState]) -> Trouble:
         f"{first.server_address or 'a server'} ended one after another in {lasting}, with streams open that were asked "
         "for again",
         Command("conns", ("--connection", numbers)),
-        f"a connection lasted {lasted} (median); {how}",
+        f"a connection lasted {lasted} (median); {how}{why}",
         "reconnects",
         len(chain),
         tuple(each.number for each in chain),

@@ -1,6 +1,7 @@
-"""How a connection ended, and by whom: what its streams and its reconnects are judged by."""
+"""How a connection ended, by whom and why: what its streams and its reconnects are judged by."""
 
 from dcpdump.streams.causes import Cause
+from dcpdump.streams.intervals import between
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock
 
@@ -9,6 +10,8 @@ _ENDS = {
     "fin": (Cause.CLOSED_BY_CLIENT, Cause.CLOSED_BY_SERVER),
     "rst": (Cause.RESET_BY_CLIENT, Cause.RESET_BY_SERVER),
 }
+#: A server closes a connection whose name is taken at once; what came long before explains nothing.
+_SOON_NS = 60 * 1_000_000_000
 
 
 def closing(connection: ConnectionState) -> str:
@@ -25,3 +28,14 @@ def ended_by(connection: ConnectionState) -> Cause:
     if server is None or connection.end_reason not in _ENDS:
         return Cause.CONNECTION_ENDED
     return _ENDS[connection.end_reason][connection.ended_by == server]
+
+
+def why_closed(connection: ConnectionState) -> str:
+    """Return that a server closed a connection for another of the same name, in words; empty where it did not."""
+    taken, server = connection.name_taken, connection.roles.server
+    if taken is None or not connection.ended_surely or connection.ended_by != server:
+        return ""
+    passed = between(taken.ts_ns, connection.ended_ns)
+    if passed is None or not 0 <= passed <= _SOON_NS:
+        return ""
+    return f"connection {taken.by} took its name at {clock(taken.ts_ns)}, and a server closes the older"

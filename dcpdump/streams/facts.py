@@ -98,3 +98,10 @@ class UnansweredRequest:
     request: "Request | None" = None
     doubtful: bool = False  #: bytes were lost since, and maybe its answer
     behind: bool = False  #: others with its opaque were sent before it, and the next answer may be to one of those
+
+
+class NameTaken(NamedTuple):
+    """Another connection was opened with the name of one."""
+
+    by: int  #: its number
+    ts_ns: int | None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from dcpdump.escape import safe
 from dcpdump.spec.names import COLLECTIONS
-from dcpdump.streams.facts import Control, SetupRefusal, UnansweredRequest
+from dcpdump.streams.facts import Control, NameTaken, SetupRefusal, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
@@ -151,6 +151,9 @@ def _opened(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredR
             other = connection.names.get(place)
             if other is not connection:
                 connection.namesake = other
+                if other is not None:
+                    asked = connection.opened_by or frame
+                    other.name_taken = NameTaken(connection.number, asked.ts_ns)
             connection.names[place] = connection
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
-from dcpdump.streams.facts import Control, Noops, SetupRefusal, Snapshot, UnansweredRequest
+from dcpdump.streams.facts import Control, NameTaken, Noops, SetupRefusal, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.intervals import Recurring
 from dcpdump.streams.key_memory import KeyMemory
@@ -48,6 +48,7 @@ class ConnectionState:
     syn: bool = False  #: the opening was captured
     place: tuple[str, str, str] | None = None  #: server, bucket and name, of a connection that was opened
     namesake: "ConnectionState | None" = None  #: the one that had its name before, on that server and bucket
+    name_taken: NameTaken | None = None  #: by the one that has had its name since
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
     feeder: int | None = None  #: the direction in which messages of streams travel

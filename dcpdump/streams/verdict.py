@@ -4,7 +4,7 @@ from collections import Counter
 from functools import cache, cached_property, partial
 
 from dcpdump.streams.causes import Cause, Reason, Unknown, Verdict, VerdictKind
-from dcpdump.streams.connection_end import closing, ended_by
+from dcpdump.streams.connection_end import closing, ended_by, why_closed
 from dcpdump.streams.consumer import Consumers
 from dcpdump.streams.due import BY_PRODUCER, Due, due
 from dcpdump.streams.failover_logs import High
@@ -199,7 +199,8 @@ class Judge:
             lost = lost_since(connection, stream.last_ns)
             why = f"{closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
             stalled, missing = held_up(connection, connection.ended_ns), self._missing_noops(connection)
-            why = _joined(why, self._why_disconnected(connection), stalled and stalled.text, missing and missing.text)
+            because = (self._why_disconnected(connection), why_closed(connection))
+            why = _joined(why, *because, stalled and stalled.text, missing and missing.text)
             return self._left(stream, why, connection.ended_ns, ended_by(connection), lost)
         idle, held = self._since(stream.last_ns), self._standing(connection)
         if held.state is FlowState.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:

@@ -33,6 +33,17 @@ def test_a_consumer_that_connects_again_and_again_is_named(tmp_path: Path) -> No
     ]
 
 
+def test_consumers_that_take_the_name_of_each_other_are_said_to(tmp_path: Path) -> None:
+    text = f"CONNECT 10.0.7.30:40000 {SERVER}\n{opening()}{STREAM}WAIT 1\n"
+    for at in range(1, 14):
+        client = f"10.0.7.3{at % 2}:{40_000 + at}"
+        text += f"CONNECT {client} {SERVER}\n{opening()}ON {at - 1}\nFIN RX\nON {at}\n{STREAM}WAIT 1\n"
+    assert [detail for _, detail in found(text, tmp_path)] == [
+        "a connection lasted 1.02 s (median); 6 closed by the server; 6 as another connection took the name",
+        "a connection lasted 1.02 s (median); 6 closed by the server; 6 as another connection took the name",
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     {
