@@ -183,9 +183,14 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     cut = net.hole_bytes.get(SNAPLEN)
     if cut:
         found.append(f"packets were cut when they were captured: {cut:,} B of what they carry are missing")
+    silent = bool(net.tcp_packets) and not net.payload_bytes and not cut
+    if silent:
+        found.append("they carry no data")
     what = f"no DCP in the input: {'; '.join(found)}"
     if sealed:
         return what, tls_notes.hint(dissector)
     if cut or not net.tcp_packets:
         return what, "capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209"
+    if silent:
+        return what, "nothing was sent meanwhile; capture for longer, best from before the connection opens"
     return what, "DCP runs on ports 11210 and 11209; capture there, from before the connection opens"

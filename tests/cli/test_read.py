@@ -116,16 +116,31 @@ def test_a_capture_without_dcp_says_what_is_in_it(tmp_path: Path) -> None:
     assert "11209" in printed.err.splitlines()[1]
 
 
-def test_a_capture_of_the_beginnings_of_packets_says_that_they_were_cut(tmp_path: Path) -> None:
+def test_a_capture_while_nothing_was_sent_says_so(tmp_path: Path) -> None:
+    talk = TcpTalk(syn=False)
+    for _ in range(3):
+        talk.write(1, seq=talk.seq(1) - 1).write(0, window=0)  # is the window still zero?
+    capture = tmp_path / "silent.pcap"
+    capture.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in talk.packets]))
+    assert run(f"dcpdump read {capture} -q") == (
+        3,
+        "",
+        "dcpdump: error: no DCP in the input: 6 packets; 1 TCP connection; they carry no data\n"
+        "hint: nothing was sent meanwhile; capture for longer, best from before the connection opens\n",
+    )
+
+
+@pytest.mark.parametrize("kept", [54, 60])
+def test_a_capture_of_the_beginnings_of_packets_says_that_they_were_cut(kept: int, tmp_path: Path) -> None:
     talk = TcpTalk()
     talk.send(0, encode("DCP_NOOP") * 4)
     capture = tmp_path / "cut.pcap"
-    capture.write_bytes(pcap([Record(each.ts_ns or 0, each.data[:60], len(each.data)) for each in talk.packets]))
+    capture.write_bytes(pcap([Record(each.ts_ns or 0, each.data[:kept], len(each.data)) for each in talk.packets]))
     printed = run(f"dcpdump read {capture} -q")
     assert (printed.code, printed.out) == (3, "")
     assert printed.err.splitlines() == [
         f"dcpdump: error: no DCP in the input: {len(talk.packets)} packets; 1 TCP connection; packets were cut when "
-        "they were captured: 90 B of what they carry are missing",  # of 96 behind 54 of headers
+        f"they were captured: {150 - kept} B of what they carry are missing",  # of 96 behind 54 of headers
         "hint: capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209",
     ]
 
