@@ -11,7 +11,7 @@ from dcpdump.diagnosis.trouble import Command, Unjudged, UnjudgedCode
 from dcpdump.dissect import TLS
 from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Reason, VerdictKind
-from dcpdump.streams.flow_state import FlowState, standing, why_unknown
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, standing, why_unknown
 from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import times
@@ -34,12 +34,7 @@ def _connections(evidence: Evidence) -> Iterator[Unjudged]:
     dcp = evidence.dcp
     half = [each for each in dcp if not all(each.frames)]
     late = [each for each in dcp if each.starts_late and all(each.frames)]
-    # The producer may be blocked while no frame shows it.
-    flow = [
-        each
-        for each in dcp
-        if all(each.frames) and each.window.wire and standing(each, evidence.now_ns).state is FlowState.UNKNOWN
-    ]
+    flow = [each for each in dcp if all(each.frames) and each.window.wire and _may_block(each, evidence.now_ns)]
     if half:
         yield _of(
             UnjudgedCode.ONE_DIRECTION,
@@ -56,6 +51,14 @@ def _connections(evidence: Evidence) -> Iterator[Unjudged]:
         )
     if flow:
         yield _of(UnjudgedCode.FLOW, flow, f"flow control: {why_unknown(flow[0])}", evidence, "flow")
+
+
+def _may_block(connection: ConnectionState, now_ns: int | None) -> bool:
+    """Return whether the producer may be blocked while no frame shows it, or may have been before."""
+    found = standing(connection, now_ns)
+    if found.state is FlowState.OPEN:
+        return found.evidence is FlowEvidence.INFERRED and connection.window.size is None
+    return found.state is FlowState.UNKNOWN
 
 
 def _of(

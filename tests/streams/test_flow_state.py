@@ -1,6 +1,7 @@
 """How a window stands: what is seen of it, what is inferred from a producer's waits, and what stays unknown."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from dcpdump.streams.verdict import Judge
 from dcpdump.streams.window import Excess, Window
 from tests.support.console import run
 from tests.support.conversation import Said, opening, packets, said
+from tests.support.diagnoses import rows
 from tests.support.ledgers import ledger_of
 
 SIZE, MESSAGE = 1000, 58
@@ -195,6 +197,17 @@ def test_a_late_capture_infers_that_a_producer_waits_where_it_waited_before() ->
     (found,) = flow.objects([only(kept)], kept.last_ns)
     names = ("complete", "account", "state", "evidence", "outstanding", "peak", "blocked")
     assert tuple(found[name] for name in names) == (False, "relative", "blocked", "inferred", 464, 464, True)
+
+
+def test_for_how_long_a_producer_was_blocked_before_is_not_known_without_a_size(tmp_path: Path) -> None:
+    text = slow_consumer()
+    begins = text.index("TX buffer-acknowledgement")
+    captured = f"{text[:begins]}----\n{text[begins:]}{acknowledged(8 * MESSAGE)}"
+    (row,) = (row for row in rows(captured, tmp_path / "late.pcap", "unjudged") if row["code"] == "flow-control-unknown")
+    assert row["text"].endswith(": flow control: the buffer size was not captured")
+    assert run(f"dcpdump flow {tmp_path / 'late.pcap'} -q").out.endswith(
+        "open (inferred from where the producer waited before)\n"
+    )
 
 
 def test_a_producer_that_stops_below_where_it_waited_is_not_blocked() -> None:
