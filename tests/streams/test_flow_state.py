@@ -203,7 +203,9 @@ def test_for_how_long_a_producer_was_blocked_before_is_not_known_without_a_size(
     text = slow_consumer()
     begins = text.index("TX buffer-acknowledgement")
     captured = f"{text[:begins]}----\n{text[begins:]}{acknowledged(8 * MESSAGE)}"
-    (row,) = (row for row in rows(captured, tmp_path / "late.pcap", "unjudged") if row["code"] == "flow-control-unknown")
+    (row,) = (
+        row for row in rows(captured, tmp_path / "late.pcap", "unjudged") if row["code"] == "flow-control-unknown"
+    )
     assert row["text"].endswith(": flow control: the buffer size was not captured")
     assert run(f"dcpdump flow {tmp_path / 'late.pcap'} -q").out.endswith(
         "open (inferred from where the producer waited before)\n"
