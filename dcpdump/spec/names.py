@@ -57,8 +57,8 @@ STREAM_FLAGS = Bits(
     },
     {
         0x001: "sends all that is left, then hands the vbucket over: active there, dead here",
-        0x002: "sends what is on disk, up to the end seqno or the last one on disk at the request",
-        0x004: "the server sets the end seqno to the high seqno of the vbucket, or of the collections, at the request",
+        0x002: "the server sets the end seqno to the last one on disk at the request, and sends what is there",
+        0x004: "the server sets the end seqno to the high seqno at the request, of the vbucket or its collections",
         0x008: "keys and metadata only; removed in 5.0, where no-value of DCP_OPEN took over",
         0x010: "refused with NotMyVbucket unless the vbucket is active (5.0)",
         0x020: "the vb UUID has to be in the failover log even at start seqno 0, else a rollback (5.1)",

@@ -282,8 +282,10 @@ def test_a_page_says_what_flags_mean_what_is_refused_and_what_closes_the_connect
     assert page[page.index("flags:\n") :].splitlines() == [
         "flags:",
         "  - 0x00000001 takeover: sends all that is left, then hands the vbucket over: active there, dead here",
-        "  - 0x00000002 disk-only: sends what is on disk, up to the end seqno or the last one on disk at the request",
-        "  - 0x00000004 to-latest: the server sets the end seqno to the vbucket's high seqno at the request",
+        "  - 0x00000002 disk-only: the server sets the end seqno to the last one on disk at the request,"
+        " and sends what is there",
+        "  - 0x00000004 to-latest: the server sets the end seqno to the high seqno at the request,"
+        " of the vbucket or its collections",
         "  - 0x00000008 no-value (old, refused today): keys and metadata only;"
         " removed in 5.0, where no-value of DCP_OPEN took over",
         "  - 0x00000010 active-vb-only: refused with NotMyVbucket unless the vbucket is active (5.0)",
