@@ -216,7 +216,7 @@ def test_a_stream_of_collections_has_no_durable_writes() -> None:
     durable = opening(
         0x25, collections=True, name="replication:n1", controls="enable_sync_writes=true, consumer_name=n2"
     )
-    refused = ["L17 violation: stream of some collections granted, and enable_sync_writes is on (NotSupported)"]
+    refused = ["L17 info: stream of some collections granted, and enable_sync_writes is on (NotSupported)"]
     assert told(durable + 'STREAM vb=5, value={"collections":["8"]}\n') == refused
     assert told(durable + 'STREAM vb=5, value={"uid":"0"}\n') == []
 

@@ -246,8 +246,8 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
 )
 def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a stream is granted although the JSON of its request is not an object, names both a scope and
-    collections, has no key that is known, a value of the wrong type or the stream id 0; or although it asks for
-    collections on a connection with enable_sync_writes.
+    collections, has no key that is known, a value of the wrong type or the stream id 0. As information, as servers
+    before 7.1 grant it: a stream of some collections on a connection with enable_sync_writes.
 
     The client gets other documents than it asked for: a conforming server refuses with Einval, DcpStreamIdInvalid
     or NotSupported.
@@ -260,7 +260,7 @@ def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     if request.fault is not None:
         return Remark(f"stream granted, though {request.fault.text}", status=request.fault.status)
     if request.collections is not None and connection.controls_known and connection.on("enable_sync_writes"):
-        return Remark("stream of some collections granted, and enable_sync_writes is on", status="NotSupported")
+        return Remark("stream of some collections granted, and enable_sync_writes is on", INFO, "NotSupported")
     return None
 
 
