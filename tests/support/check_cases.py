@@ -12,6 +12,7 @@ class Case(NamedTuple):
     spares: str
 
 
+AUTHENTICATED = "TX sasl-auth{key=PLAIN, value=x}\nRX sasl-auth-response{success}\n"
 PLAIN = opening()
 BOTH = opening(collections=True)
 DURABLE = opening(name="replication:n1", controls="enable_sync_writes=true, consumer_name=n2")
@@ -131,8 +132,8 @@ C = {
     ),
     "C2": Case(PLAIN + OPEN % (5, "again"), PLAIN),
     "C3": Case(
-        HELLO % ("", "") + "TX sasl-auth{key=PLAIN, value=x}\nRX sasl-auth-response{success}\n" + OPEN % (5, "app"),
-        HELLO % ("", "") + LOGIN + OPEN % (5, "app"),
+        HELLO % ("", "") + AUTHENTICATED + (OPEN % (5, "app")).replace("{success}", "{nobucket}"),
+        HELLO % ("", "") + AUTHENTICATED + OPEN % (5, "app"),
     ),
     "C4": Case(
         HELLO % ("|0xe", "|0xe") + LOGIN + OPEN % (5, "app"),

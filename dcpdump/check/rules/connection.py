@@ -102,19 +102,18 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     severity=SUSPICIOUS,
     source="daemon/protocol/mcbp",
     off=(Suspend.START,),
-    on=(OPEN,),
-    status="NoBucket",
+    on=(OPEN | RESPONSE,),
 )
 def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when DCP_OPEN comes after an authentication but without SELECT_BUCKET.
+    """Reported when DCP_OPEN is refused after an authentication, and there was no SELECT_BUCKET, or it was refused.
 
-    Unless the user's name is that of a bucket, the server answers NoBucket.
+    Without it a connection has a bucket only where the user's name is that of one, as before 5.0.
 
     Usual causes: SELECT_BUCKET sent, and refused.
     """
-    if connection.bucket is not None or not connection.authenticated or any(connection.asked_for(SELECT_BUCKET)):
+    if not frame.word or connection.bucket is not None or not connection.authenticated:
         return None
-    return "DCP_OPEN, and no bucket was selected"
+    return None if any(connection.asked_for(SELECT_BUCKET)) else "DCP_OPEN was refused, and no bucket was selected"
 
 
 @rule(
