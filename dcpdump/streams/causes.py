@@ -55,6 +55,7 @@ class Cause(Enum):
     # ended
     FINISHED = "finished"
     CLOSED = "closed-by-consumer"
+    CLOSED_BY_PRODUCER = "closed-by-producer"  #: by the end that sends its messages, as ns_server does
     HANDED_OVER = "handed-over"
     REPLACED = "replaced"
     REOPENED = "reopened"

@@ -50,7 +50,8 @@ def ladder(stream: "Stream", now_ns: int | None) -> list[Rung]:
         arrow = Arrow.ANSWERS if stream.end_status in _EXPECTED else Arrow.REFUSES
         out.append(Rung(arrow, f"stream-end{{{reason(stream.end_status)}}}", stream.ended_ns, stream.end_frame))
     elif stream.closed_ns is not None:
-        out.append(Rung(Arrow.ASKS, "close-stream, answered", stream.closed_ns))
+        arrow = Arrow.ANSWERS if stream.closed_by_feeder else Arrow.ASKS
+        out.append(Rung(arrow, "close-stream, answered", stream.closed_ns))
     elif stream.connection.ended_ns is not None:
         text = f"the connection ends ({stream.connection.end_reason})"
         out.append(Rung(Arrow.NOTE, text, stream.connection.ended_ns))

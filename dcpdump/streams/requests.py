@@ -180,6 +180,7 @@ def closed(stream: Stream, frame: FrameEvent) -> None:
     if frame.word == SUCCESS and not stream.closed:
         stream.closed = True
         stream.closed_ns = stream.last_ns = frame.ts_ns
+        stream.closed_by_feeder = stream.connection.feeder == 1 - frame.direction
 
 
 def request_of(frame: FrameEvent) -> Request:

@@ -75,8 +75,9 @@ class Stream:
     ended_ns: int | None = None
     end_frame: int | None = None
     close_asked: bool = False  #: a CLOSE_STREAM waits for its answer
-    closed_ns: int | None = None  #: the consumer closed it, and was sent its End
+    closed_ns: int | None = None  #: one of both ends closed it
     closed: bool = False
+    closed_by_feeder: bool = False  #: that was the end that sends its messages
     before: "Stream | None" = None  #: the one that it followed in its place
     next: "Stream | None" = None  #: the one that followed it
     rival: "Stream | None" = None  #: the one that was asked for in its place while it was open
@@ -146,7 +147,7 @@ class Stream:
 
     @property
     def ended(self) -> bool:
-        """Whether it came to an end: by STREAM_END, or because the consumer closed it."""
+        """Whether it came to an end: by STREAM_END, or by CLOSE_STREAM."""
         return self.end_frame is not None or self.closed
 
     @property

@@ -32,7 +32,7 @@ _ACTIVE = 1
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
 _INFERRED = " (inferred from the host alone)"
 #: Ends that are no trouble: nothing has to come after them.
-_EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_CLIENT)
+_EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_PRODUCER, Cause.CLOSED_BY_CLIENT)
 
 
 class Judge:
@@ -40,8 +40,7 @@ class Judge:
 
     def __init__(self, ledger: Ledger, idle_ns: int = IDLE_NS) -> None:
         self.ledger = ledger
-        self._idle_ns = idle_ns
-        self._now = ledger.last_ns
+        self._idle_ns, self._now = idle_ns, ledger.last_ns
         self._missing_noops = cache(CaptureEnds(ledger).missing_noops)
         self._why_disconnected = cache(why_disconnected)
         self._standing = cache(partial(standing, now_ns=self._now))
@@ -66,8 +65,9 @@ class Judge:
         if stream.end_frame is not None:
             return self._ended(stream)
         if stream.closed_ns is not None:
-            why = f"closed by its consumer at {clock(stream.closed_ns)}"
-            return self._left(stream, why, stream.closed_ns, Cause.CLOSED)
+            by, who = (Cause.CLOSED_BY_PRODUCER, "producer") if stream.closed_by_feeder else (Cause.CLOSED, "consumer")
+            why = f"closed by its {who} at {clock(stream.closed_ns)}"
+            return self._left(stream, why, stream.closed_ns, by)
         if stream.replaced:
             why = "another was granted in its place; no STREAM_END was captured; reopened"
             return Verdict(VerdictKind.ENDED, Cause.REPLACED, why)

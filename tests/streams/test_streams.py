@@ -3,9 +3,9 @@
 import pytest
 
 from dcpdump.render import streams as rows
-from dcpdump.streams.causes import VerdictKind
+from dcpdump.streams.causes import Cause, Verdict, VerdictKind
 from dcpdump.streams.facts import Entry
-from dcpdump.streams.ladder import ladder
+from dcpdump.streams.ladder import Arrow, Rung, ladder
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
@@ -131,6 +131,16 @@ def test_a_stream_has_a_verdict(conversation: str, verdict: str) -> None:
 def test_a_request_is_out_of_the_range_that_its_flags_give_it(numbers: str, why: str) -> None:
     refused = f"TX stream-request{{vb=5, {numbers}}}\nRX stream-request-response{{erange}}\n"
     assert verdicts(OPEN + refused) == [f"refused (Erange 0x22: {why})"]
+
+
+def test_a_stream_may_be_closed_by_the_end_that_sends_its_messages() -> None:
+    node = opening(0, name="replication:a->b:travel").replace(NOOPS, "")
+    fed = "RX stream-request{vb=5, opaque=9}\nTX stream-request-response{success, opaque=9}\n"
+    fed += "TX snapshot-marker{vb=5, opaque=9, start=0, end=3, flags=0x5}\n"
+    kept = ledger(node + fed + "TX close-stream{vb=5}\nRX close-stream-response{success}\n")
+    verdict = Judge(kept).verdict(only(kept))
+    assert verdict == Verdict(VerdictKind.ENDED, Cause.CLOSED_BY_PRODUCER, "closed by its producer at 12:00:00.013")
+    assert ladder(only(kept), kept.last_ns)[-2] == Rung(Arrow.ANSWERS, "close-stream, answered", only(kept).closed_ns)
 
 
 def test_the_streams_of_a_notifier_end_as_soon_as_there_is_more() -> None:
