@@ -14,9 +14,9 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.plural import counted
-from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION, DCP_STREAM_REQ
+from dcpdump.spec.opcodes import DCP_STREAM_REQ
+from dcpdump.streams.opcode_kinds import DOCUMENTS
 
-CHANGES = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
 _VBUCKETS = 1 << 16
 
 
@@ -38,7 +38,7 @@ class DocumentLosses:
         carried = np.where(asks, places ^ 1, places) << 16 | header.word
         self._carried.update(np.unique(carried[found]).tolist())
         for row in part.records:
-            if header.opcode[row] in CHANGES and found[row]:
+            if header.opcode[row] in DOCUMENTS and found[row]:
                 self._cut[int(header.word[row])] += 1
 
     def lose(self, gaps: Sequence[Lost]) -> None:

@@ -11,10 +11,11 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import Keys, keys_of
 from dcpdump.batch.part import Part
 from dcpdump.compare.capture_rows import seqnos_of
-from dcpdump.compare.document_losses import CHANGES, DocumentLosses
+from dcpdump.compare.document_losses import DocumentLosses
 from dcpdump.compare.hashing import mixed
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec import find
+from dcpdump.streams.opcode_kinds import DOCUMENTS
 
 #: What is kept of a change; ``at`` and ``size``: of its key among the keys.
 _ROW = np.dtype(
@@ -82,7 +83,7 @@ class Documents:
         header = part.header
         planned = np.zeros(len(part), bool)
         for group in part.groups:
-            planned[group.rows] = group.plan.message.opcode in CHANGES
+            planned[group.rows] = group.plan.message.opcode in DOCUMENTS
         chosen = chosen[planned[chosen]]
         if not len(chosen):
             return

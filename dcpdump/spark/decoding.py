@@ -12,11 +12,10 @@ from dcpdump.spark.event_log import EventWriter
 from dcpdump.spark.resume import ResumedDissection
 from dcpdump.spark.row_options import Options
 from dcpdump.spark.split_reading import SplitReading
-from dcpdump.spark.splits import Opener, Read
+from dcpdump.spark.splits import Opener, Reads
 from dcpdump.spark.work import Counted, Exit, Pair, Work
 
 Rows = tuple[str, pa.RecordBatch]
-Reads = tuple[tuple[Read, ...], ...]
 
 
 def decode_split(work: Work, choice: Options, open_file: Opener, *, events: bool = False) -> "Decoded":

@@ -12,15 +12,12 @@ from dcpdump.spark.guess import Beginning, Guesser, guess
 from dcpdump.spark.resume import ResumedDissection
 from dcpdump.spark.session_delta import WatchedSession
 from dcpdump.spark.split_reading import SplitReading
-from dcpdump.spark.splits import Opener, Read
+from dcpdump.spark.splits import Opener, Reads
 from dcpdump.spark.tail_state import Tails
 from dcpdump.spark.work import Pair, Seam, Surveyed, Work
 
 #: Connections that are not among the work's entries are numbered from here on.
 _NEW = 1 << 48
-
-
-Reads = tuple[tuple[Read, ...], ...]
 
 
 def survey_split(work: Work, open_file: Opener, limits: Limits = DEFAULT, *, salvage: bool = False) -> Surveyed:

@@ -61,6 +61,10 @@ class Read(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
+#: What was read: of each split, each piece.
+Reads = tuple[tuple[Read, ...], ...]
+
+
 def planned(sources: Sequence[Source], target: int) -> list[Split]:
     """Pack captures into splits of about ``target`` bytes."""
     splits: list[Split] = []

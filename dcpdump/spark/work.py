@@ -12,7 +12,7 @@ from dcpdump.errors import DcpdumpError
 from dcpdump.net.event import Seen
 from dcpdump.spark.guess import Beginning
 from dcpdump.spark.session_delta import SessionDelta
-from dcpdump.spark.splits import Read, Split
+from dcpdump.spark.splits import Reads, Split
 from dcpdump.spark.tail_state import DirectionTail
 
 Pair = bytes
@@ -59,7 +59,7 @@ class Surveyed(NamedTuple):
     """The result of a survey."""
 
     ordinal: int
-    read: tuple[tuple[Read, ...], ...]  #: of each split, each piece
+    read: Reads
     seams: dict[Pair, bytes]
     born: dict[Pair, int]  #: of pairs whose last connection began here: how many began before it
     opened: int  #: new connections, unless a guess was wrong
@@ -82,7 +82,7 @@ class Exit(NamedTuple):
     """The result of decoding besides rows: enough to verify that the next split began where this one ended."""
 
     ordinal: int
-    read: tuple[tuple[Read, ...], ...]
+    read: Reads
     entered: dict[Pair, bytes]  #: digests of the connections that it started from
     digests: dict[Pair, bytes]  #: of the connections that it left
     saved_connections: dict[Pair, bytes]  #: those that are not as promised

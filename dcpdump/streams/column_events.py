@@ -13,12 +13,11 @@ from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec.header import MAGICS
-from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
 from dcpdump.streams.frame_event import FrameEvent, Shape, event_of, shape_of
+from dcpdump.streams.opcode_kinds import DOCUMENTS
 
 _NOTHING = Shape("", (), {}, -1)
 #: Messages that are nearly all of a capture: their fields are given only to who asks for them.
-DOCUMENTS = frozenset({DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION})
 NO_ROWS = np.zeros(0, np.int64)
 
 

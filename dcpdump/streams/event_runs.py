@@ -12,13 +12,13 @@ from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
-from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, frame_events, stream_ids
+from dcpdump.spec.opcodes import DCP_DELETION, DCP_MUTATION
+from dcpdump.streams.column_events import NO_ROWS, frame_events, stream_ids
 from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
 from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import DOCUMENTS
 from dcpdump.streams.pending_losses import Before
 
-_IN_ORDER = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
 #: Which bit of ``Close.forms`` a layout of deletions sets.
 _FORMS = {"1": 1, "2": 2}
 _NO_LOSSES: Mapping[int, Before] = MappingProxyType({})
@@ -48,7 +48,7 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
         return list(single)
     alone = iter(single)
     kinds: list[Array] = []
-    for opcode in _IN_ORDER:
+    for opcode in DOCUMENTS:
         mine = header.opcode == opcode
         kinds += [np.add.reduceat(mine, begins, dtype=np.int64), np.add.reduceat(part.length * mine, begins)]
     columns = (
@@ -72,7 +72,7 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
     out: list[Step] = []
     for is_burst, begin, end, *facts in zip(*(column.tolist() for column in columns), strict=True):
         if is_burst:
-            kinds_of = tuple(zip(_IN_ORDER, facts[-6::2], facts[-5::2], strict=True))
+            kinds_of = tuple(zip(DOCUMENTS, facts[-6::2], facts[-5::2], strict=True))
             close = next(look) if look is not None else None
             out.append(
                 DocumentRun._make(
