@@ -10,7 +10,7 @@ from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
 from dcpdump.spec.field import Blob, Field, FlatTable, Layout, Message, Part, Repeat
 from dcpdump.spec.header import STREAM_ID_TAG
 from dcpdump.spec.names import NOT_ERRORS
-from dcpdump.wire.frame import Frame, Header, magic_of, pack_header
+from dcpdump.wire.frame import Header, magic_of, pack_header
 
 Scalar = int | bytes
 #: One item of a repeated group: its fields by name, or the value itself where there is only one field.
@@ -78,18 +78,6 @@ def encode(
         cas,
     )
     return _header(header) + framing + extras + key + body
-
-
-def encode_frame(frame: Frame) -> bytes:
-    """Return the bytes of a decoded frame, from its fields' values alone. Lost fields become zeros."""
-    out = bytearray()
-    for field in frame.fields:
-        width = field.end - field.start
-        if isinstance(field.value, int):
-            out += field.value.to_bytes(width, "little" if field.group == "flat" else "big")
-        else:
-            out += bytes(width) if field.value is None else field.value
-    return bytes(out)
 
 
 # -- which message, which layout ----------------------------------------------------------------------------
