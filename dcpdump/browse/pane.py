@@ -134,9 +134,9 @@ class Pane(Widget, can_focus=True):
         self.top = max(0, min(self.top, self.count - self.height))
         self.refresh()
 
-    def centre(self) -> None:
+    def centre(self, *, always: bool = False) -> None:
         """Scroll so that the cursor is in the middle, unless it is seen already."""
-        if not self.top <= self.cursor < self.top + self.height:
+        if always or not self.top <= self.cursor < self.top + self.height:
             self.top = max(0, min(self.cursor - self.height // 2, self.count - self.height))
         self.refresh()
 
