@@ -120,8 +120,9 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
     for each in evidence.connections:
         now = _end_of(each, evidence.now_ns)
         for found in tcp_faults(each, now):
-            lasted, time = between(found.since_ns, now) or 0, _watched(each, now)
-            total = found.intervals.total_ns
+            lasted, total = between(found.since_ns, now) or 0, found.intervals.total_ns
+            first_ns = found.intervals.kept[0].start_ns
+            time = max(_watched(each, now), between(first_ns, now) or 0)  # it may begin before the first frame
             if not _slows(total, lasted, time):
                 continue
             code, lasts, over = _HELD_UP[found.fault]
@@ -142,7 +143,7 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
                 max(1, len(held)),
                 (each.number,),
                 held,
-                ts_ns=found.intervals.kept[0].start_ns,
+                ts_ns=first_ns,
             )
 
 

@@ -242,6 +242,13 @@ def test_what_a_window_was_is_said_of_the_past(tmp_path: Path) -> None:
     assert detail in found
 
 
+def test_a_window_that_was_zero_before_the_first_frame_was_so_for_a_share_of_the_capture(tmp_path: Path) -> None:
+    count = len(begun().packets)
+    talk = mutations(probed(begun(), 30).write(0), 6, 9)
+    del talk.packets[:count]
+    assert "was zero for 30.1 s (100 %)\n" in run(f"dcpdump diagnose {written(talk, tmp_path)} -q").out
+
+
 @pytest.mark.parametrize("flags", [RST, RST | 16])
 def test_the_window_of_a_reset_says_nothing(tmp_path: Path, flags: int) -> None:
     assert faults(written(begun().write(0, flags=flags, window=0), tmp_path)) == []
