@@ -139,9 +139,9 @@ def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> 
     scope=Scope.CONNECTION,
 )
 def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
-    """Reported when a window has been full for more than a minute without an acknowledgement. Where a capture begins
-    late or lost bytes, what is outstanding is relative: then it is reported if the producer is silent at a level at
-    which it waited for acknowledgements before.
+    """Reported when a window has been full for more than a minute without an acknowledgement, though the producer
+    reads: its TCP receive window was not zero. Where a capture begins late or lost bytes, what is outstanding is
+    relative: then it is reported if the producer is silent at a level at which it waited for acknowledgements before.
 
     No stream of the connection makes progress.
 

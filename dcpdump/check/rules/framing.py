@@ -154,10 +154,10 @@ def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
 )
 def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a request that is always answered was not: a later one of the same kind was answered, or half
-    a minute passed. Where the capture or the connection ended sooner than that, it says so as information. An answer
-    that comes even later is one all the same.
+    a minute passed in which the client could be answered: its TCP receive window was not zero. Where the capture or the
+    connection ended sooner than that, it says so as information. An answer that comes even later is one all the same.
 
-    Usual causes: a server that is stuck or overloaded; a client that stopped reading.
+    Usual causes: a server that is stuck or overloaded.
     """
     opcode = delayed.frame.opcode
     text = f"{name(opcode)} was not answered in {delayed.waited_ns / _SECOND:,.1f} s"
