@@ -126,9 +126,10 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
             if not _slows(total, lasted, time):
                 continue
             code, lasts, over = _HELD_UP[found.fault]
-            (verb, detail), when = lasts, f"since {clock(found.since_ns)}, {span(lasted)} up to the end"
+            verb, detail = over if found.since_ns is None or each.ended_ns is not None else lasts
+            when = f"since {clock(found.since_ns)}, {span(lasted)} up to the end"
             if found.since_ns is None:
-                (verb, detail), when = over, f"for {span(total)}{_share(total, time)}"
+                when = f"for {span(total)}{_share(total, time)}"
             held = tuple(
                 stream
                 for stream, verdict in evidence.judged

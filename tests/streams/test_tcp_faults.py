@@ -218,6 +218,9 @@ def test_noops_that_tcp_does_not_let_through_are_not_missing(tmp_path: Path) -> 
         "receive window was zero since 12:00:00.032; not reopened before the capture ends, 0 ms later)"
     )
     assert findings(path) == []
+    found = run(f"dcpdump diagnose {path} -q").out
+    assert "the consumer of kafka-7f was zero since 12:00:00.032, 100 s up to the end" in found
+    assert "it did not read, and nothing could be sent to it: 1 time" in found
 
 
 def test_noops_may_come_behind_what_waited_for_a_consumer_that_did_not_read(tmp_path: Path) -> None:
