@@ -107,10 +107,9 @@ class Stream:
     @property
     def grant(self) -> Request | None:
         """Return the request that was granted; None where that was not captured."""
-        if self.granted:
-            for request in reversed(self.requests):
-                if request.status == SUCCESS:
-                    return request
+        for request in reversed(self.requests) if self.granted else ():
+            if request.status == SUCCESS:
+                return request
         return None
 
     @property
