@@ -130,7 +130,8 @@ def _helloed(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
 
 def _authenticated(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if frame.word != _CONTINUE:
-        connection.authenticated = frame.word == SUCCESS
+        if frame.word == SUCCESS or not connection.is_open:  # a refusal on an open connection changes nothing
+            connection.authenticated = frame.word == SUCCESS
         _settle(connection, frame, SASL_AUTH)
 
 

@@ -48,6 +48,13 @@ def test_a_consumer_compares_the_range_of_documents_and_prepares_only(message: s
     assert found == [f"L14 violation: the stream begins with {message.partition('{')[0].upper()}{status}"]
 
 
+def test_an_authentication_that_is_refused_on_an_open_connection_leaves_it_as_it_is() -> None:
+    again = "TX sasl-auth{key=PLAIN, value=x}\nRX sasl-auth-response{notsupported}\n"
+    assert told(PLAIN + again + STREAM + "RX noop{}\nTX noop-response{success}\n") == [
+        "C5 violation: SASL_AUTH after DCP_OPEN"
+    ]
+
+
 def test_a_notifier_is_asked_for_streams_without_an_end() -> None:
     begun = opening(2, name="xdcr:notifier:n_0@a:travel").replace(NOOPS, "")
     notified = "STREAM vb=5, start=9, end=0\nRX stream-end{status=0}\nSTREAM vb=5, start=12, end=0\n"
