@@ -216,6 +216,8 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
             connections.use(latest)
         weight += size + _OVERHEAD
         if size:
+            if stream.sender.repeats and stream.sender.answer():
+                connections.note(half.other, NO_ANSWER, False, None if ts == NO_TIME else ts)
             piece = data[start:stop]
             out.put(half, piece, row)
             stream.deliver(piece, None if ts == NO_TIME else ts)

@@ -209,8 +209,11 @@ class Connections:
             self.note(half, ZERO_WINDOW, not window, ts_ns)
         if other.stream.sender.repeats and other.stream.sender.answer():
             self.note(half, NO_ANSWER, False, ts_ns)
-        if ts_ns is not None and other.is_captured and half.brings_nothing(segment) and sender.repeat(ts_ns):
-            self.note(other, NO_ANSWER, True, sender.first_ns)
+        if half.brings_nothing(segment):
+            if ts_ns is not None and other.is_captured and sender.repeat(ts_ns):
+                self.note(other, NO_ANSWER, True, sender.first_ns)
+        elif payload and sender.repeats and sender.answer():  # it goes on: its answer was not captured
+            self.note(other, NO_ANSWER, False, ts_ns)
         if flags & ACK and ack != other.stream.last_ack:
             self._tell(other, other.stream.acknowledge(ack, seen), out)
         stream = half.stream

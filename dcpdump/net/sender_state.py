@@ -25,7 +25,7 @@ class SenderState:
 
     def __init__(self) -> None:
         self.shut: i64 = -1  #: 1: it advertised a receive window of zero; 0: another; -1: none yet
-        self.repeats: i64 = 0  #: of bytes, since the other end sent something
+        self.repeats: i64 = 0  #: of bytes, since it sent others, or the other end something
         self.first_ns: i64 = 0
         self.last_ns: i64 = 0
 
@@ -54,7 +54,7 @@ class SenderState:
         return not before and self.in_vain
 
     def answer(self) -> bool:
-        """Take it that the other end sent something, and return whether nobody had answered."""
+        """Take it that the other end sent something, or must have, and return whether nobody had answered."""
         before = self.in_vain
         self.repeats = 0
         return before

@@ -125,7 +125,8 @@ def _with_senders(
 ) -> tuple[StreamState, StreamState]:
     """Return the streams with what is known of their senders: what the split does not show is from before."""
     old, new = ([each["sender"] for each in saved.streams] for saved in (before, after))
-    here, there = (_sender(old[way], new[way], answered=new[1 - way][0] >= 0) for way in (0, 1))
+    goes_on = [after.streams[way]["offset"] > 0 or new[1 - way][0] >= 0 for way in (0, 1)]
+    here, there = (_sender(old[way], new[way], answered=goes_on[way]) for way in (0, 1))
     return {**streams[0], "sender": here}, {**streams[1], "sender": there}
 
 

@@ -10,7 +10,7 @@ from dcpdump.streams.intervals import Interval, Intervals, between
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock
 
-#: Frames that come so long after a window was zero show that it opened: its packet was not captured.
+#: Frames that come so long after it show that it is over: what ended it was not captured.
 _STALE_NS = 1_000_000_000
 #: An end that has not read for so long does not read; a window that is zero for less is what a busy one has.
 _LONG_NS = 1_000_000_000
@@ -50,9 +50,7 @@ def fault_since(connection: ConnectionState, fault: TcpFault, direction: int) ->
     if known is None or known.since_ns is None:
         return None
     later = between(known.since_ns, connection.latest_ns[1 - direction])
-    if fault is TcpFault.ZERO_WINDOW and later is not None and later >= _STALE_NS:
-        return None
-    return known.since_ns
+    return None if later is not None and later >= _STALE_NS else known.since_ns
 
 
 def held_until(connection: ConnectionState, direction: int, until_ns: int) -> int:
