@@ -8,6 +8,7 @@ nothing changes places: a frame that had to wait for bytes counts from when they
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ class _Held(NamedTuple):
     ts_ns: int
     number: int  #: counts frames, so no two have the same
     end_ns: int
+    weight: int  #: how much memory they need, in frames
     step: Step
 
 
@@ -52,10 +54,11 @@ class Order:
         if not waiting:
             return self.close()
         until = self._until()
+        begun = bisect_right(self._held, until, key=_TIME)
         # What is under way at that time is reported as far as it goes.
-        held = sorted(_apart(self._held, lambda each: each.ts_ns <= until < each.end_ns))
+        held = sorted(_apart(self._held[:begun], lambda each: until < each.end_ns))
         count = bisect_right(held, until, key=_TIME)
-        self._held = held[count:]
+        self._held = sorted([*held[count:], *self._held[begun:]])
         return _told(held[:count])
 
     def close(self) -> list[Step]:
@@ -74,19 +77,16 @@ class Order:
         before = self._latest.get(whose, 0)
         self._latest[whose] = end = max(before, last)
         self._count += frames
-        return _Held(max(before, first), self._count - frames, end, step)
+        return _Held(max(before, first), self._count - frames, end, _weight(step), step)
 
     def _until(self) -> int:
         """Return the time up to which nothing is waited for any more."""
         if not self._held:
             return 0
-        until = max(each.end_ns for each in self._held) - _PATIENCE_NS
-        weight = 0
-        for each in reversed(self._held):
-            weight += _weight(each.step)
-            if weight > _MOST:
-                return max(until, each.ts_ns)
-        return until
+        until = max([each.end_ns for each in self._held]) - _PATIENCE_NS
+        weights = list(accumulate(each.weight for each in reversed(self._held)))
+        kept = bisect_right(weights, _MOST)
+        return until if kept == len(weights) else max(until, self._held[-1 - kept].ts_ns)
 
 
 def _weight(step: Step) -> int:
@@ -104,7 +104,7 @@ def _apart(held: Iterable[_Held], which: Callable[[_Held], bool]) -> Iterator[_H
         if isinstance(each.step, DocumentRun) and which(each):
             for place, frame in enumerate(each.step.each()):
                 ts_ns = max(each.ts_ns, frame.ts_ns or 0)
-                yield _Held(ts_ns, each.number + place, ts_ns, frame)
+                yield _Held(ts_ns, each.number + place, ts_ns, _weight(frame), frame)
         else:
             yield each
 

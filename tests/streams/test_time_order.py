@@ -82,6 +82,13 @@ def test_of_a_burst_goes_on_what_is_old_enough() -> None:
     assert times(order.close()) == [(3, 0), (4.5, 1)]
 
 
+def test_what_is_left_of_a_burst_waits_among_the_others_by_its_time() -> None:
+    order = Order()
+    mixed: list[Step] = [run([1, 2, 5.2], 0), at(5, 1)]
+    assert times(order.feed(mixed, waiting=True, in_order=True)) == [(1, 0), (2, 0)]
+    assert times(order.close()) == [(5, 1), (5.2, 0)]
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), max_size=8), max_size=5), st.booleans())
 def test_every_frame_comes_out_once_and_in_its_directions_order(
