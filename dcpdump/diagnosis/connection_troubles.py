@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
@@ -125,8 +124,7 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
             time = max(_watched(each, now), between(first_ns, now) or 0)  # it may begin before the first frame
             if not _slows(total, lasted, time):
                 continue
-            code, lasts, over = _HELD_UP[found.fault]
-            verb, detail = over if found.since_ns is None or each.ended_ns is not None else lasts
+            said = found.fault.words(past=found.since_ns is None or each.ended_ns is not None)
             when = f"since {clock(found.since_ns)}, {span(lasted)} up to the end"
             if found.since_ns is None:
                 when = f"for {span(total)}{_share(total, time)}"
@@ -136,10 +134,10 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
                 if stream.connection is each and verdict.cause.value == found.fault.value
             )
             yield Trouble(
-                code,
-                f"the {found.end} of {words.who(each, several)} {verb} {when}",
+                _HELD_UP[found.fault],
+                f"the {found.end} of {words.who(each, several)} {said.does} {when}",
                 _flow(each),
-                f"{detail}: {_often(found.intervals)}",
+                f"{said.seen}; {said.so}: {_often(found.intervals)}",
                 found.fault.value,
                 max(1, len(held)),
                 (each.number,),
@@ -148,24 +146,7 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
             )
 
 
-class _Said(NamedTuple):
-    verb: str
-    detail: str
-
-
-#: By fault: the trouble, what is said of it while it lasts, and when it is over.
-_HELD_UP = {
-    TcpFault.ZERO_WINDOW: (
-        TroubleCode.ZERO_WINDOW,
-        _Said("does not read", "its TCP receive window is zero, and nothing can be sent to it"),
-        _Said("did not read", "its TCP receive window was zero, and nothing could be sent to it"),
-    ),
-    TcpFault.NO_ANSWER: (
-        TroubleCode.NO_ANSWER,
-        _Said("acknowledges nothing", "what is sent is sent again: its host, or the network between, is down"),
-        _Said("acknowledged nothing", "what was sent was sent again: its host, or the network between, was down"),
-    ),
-}
+_HELD_UP = {TcpFault.ZERO_WINDOW: TroubleCode.ZERO_WINDOW, TcpFault.NO_ANSWER: TroubleCode.NO_ANSWER}
 
 
 def _end_of(each: ConnectionState, now: int | None) -> int | None:

@@ -50,7 +50,7 @@ class Half:
         return self.stream.sender.shut >= 0
 
     def brings_nothing(self, segment: Segment) -> bool:
-        """Return whether a segment has only bytes that came before: sent again, or to see whether somebody answers."""
+        """Return whether a segment has only bytes that came before: sent again, or to see whether an answer comes."""
         stream, size = self.stream, len(segment.payload) + segment.payload_missing
         if not stream.begun or segment.flags & (FIN | SYN | RST):
             return False

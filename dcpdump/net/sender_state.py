@@ -1,4 +1,4 @@
-"""SenderState: what a sender shows beside its bytes: its receive window, and that nobody answers it."""
+"""SenderState: what a sender shows beside its bytes: its receive window, and that it gets no answer."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +10,7 @@ NO_ANSWER: Final = "no-answer"  #: an end sends nothing, not even acknowledgemen
 
 #: Senders wait for longer before they send bytes again for want of an acknowledgement (RFC 6298, Linux: 200 ms).
 _APART_NS: Final = 100_000_000
-#: So many repeats over so long show that nobody answers.
+#: So many repeats over so long show that no answer comes.
 _MANY: Final = 3
 _LONG_NS: Final = 1_000_000_000
 
@@ -39,11 +39,11 @@ class SenderState:
 
     @property
     def in_vain(self) -> bool:
-        """Whether it repeats bytes, and nobody answers."""
+        """Whether it repeats bytes, and no answer comes."""
         return self.repeats >= _MANY and self.last_ns - self.first_ns >= _LONG_NS
 
     def repeat(self, ts_ns: int) -> bool:
-        """Take a segment without anything new, and return whether it is the one that shows that nobody answers."""
+        """Take a segment without anything new, and return whether it is the one that shows that no answer comes."""
         if not self.repeats:
             self.first_ns = ts_ns
         elif ts_ns - self.last_ns < _APART_NS:
@@ -54,7 +54,7 @@ class SenderState:
         return not before and self.in_vain
 
     def answer(self) -> bool:
-        """Take it that the other end sent something, or must have, and return whether nobody had answered."""
+        """Take it that the other end sent something, or must have, and return whether no answer had come."""
         before = self.in_vain
         self.repeats = 0
         return before

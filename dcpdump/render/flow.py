@@ -13,7 +13,7 @@ from dcpdump.streams.intervals import Interval, between
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.tcp_faults import TcpFault, TcpFaults, tcp_faults
+from dcpdump.streams.tcp_faults import TcpFaults, tcp_faults
 from dcpdump.streams.window import FIRST, LAST, Excess, Window
 from dcpdump.streams.wording import client, clock, span, times
 
@@ -178,10 +178,8 @@ def _held_up(each: ConnectionState, now_ns: int | None) -> Iterator[str]:
         until = "the end" if found.since_ns == longest.start_ns else clock(longest.end_ns)
         often = f"{times(count)}, {span(found.intervals.total_ns)} in all, for longest " if count > 1 else ""
         when = f"{often}{clock(longest.start_ns)} to {until} ({span(longest.lasting_ns)})"
-        if found.fault is TcpFault.ZERO_WINDOW:
-            yield f"TCP receive window of the {found.end} zero {when}: it did not read"
-        else:
-            yield f"the {found.end} acknowledged nothing {when}: it was sent again"
+        said = found.fault.words(past=True)
+        yield f"the {found.end} {said.does} {when}: {said.seen}"
 
 
 def _intervals(window: Window, found: Standing) -> list[Interval]:

@@ -27,7 +27,7 @@ class Table:
     """Rows under heads. Columns without any cell are left out.
 
     Where a terminal is too narrow, what all rows have alike becomes a heading, the text of the last column continues
-    below itself, as does that of a first one that leaves no room for it, and then columns go, those in ``least``
+    below itself, as does that of a first one that leaves no space for it, and then columns go, those in ``least``
     first; which is said.
     """
 
@@ -105,7 +105,7 @@ def _width(columns: Collection[int]) -> int:
 
 
 def fitting_columns(columns: Sequence[int], order: Sequence[int], fits: Callable[[Sequence[int]], bool]) -> list[int]:
-    """Return the columns for which there is room; ``order``: those that may go, the least needed first.
+    """Return the columns for which there is space; ``order``: those that may go, the least needed first.
 
     One that is too wide does not take along what is needed less: that is shown, as far as it fits.
     """

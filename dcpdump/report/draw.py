@@ -11,7 +11,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.report.axis import TimeAxis
 from dcpdump.report.html import Child, Markup, Value, element, tag
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.tcp_faults import TcpFault, tcp_faults
+from dcpdump.streams.tcp_faults import tcp_faults
 from dcpdump.streams.wording import span
 
 WIDTH = 1000
@@ -106,12 +106,6 @@ def band(times: TimeAxis, first_ns: int, last_ns: int, height: int, kind: str, t
     return tag("rect", box, element("title", title))
 
 
-_FAULTS = {
-    TcpFault.ZERO_WINDOW: "did not read: its TCP receive window was zero",
-    TcpFault.NO_ANSWER: "acknowledged nothing: it was sent again",
-}
-
-
 def blocked_bands(times: TimeAxis, connection: ConnectionState, height: int) -> list[Markup]:
     """Return the times in which flow control blocked the producer, or an end did not read, shaded."""
     window = connection.window
@@ -123,12 +117,13 @@ def blocked_bands(times: TimeAxis, connection: ConnectionState, height: int) -> 
     since = window.blocked_since
     if window.is_blocked and not window.is_exceeded and since is not None:
         found.append(band(times, since, times.last_ns, height, "blocked", "blocked up to the end"))
-    return found + [
-        band(times, each.start_ns, each.end_ns, height, "blocked", f"the {fault.end} {_FAULTS[fault.fault]}")
-        for fault in tcp_faults(connection, times.last_ns)
-        for each in fault.intervals.kept
-        if each.start_ns is not None and each.end_ns is not None
-    ]
+    for fault in tcp_faults(connection, times.last_ns):
+        said = fault.fault.words(past=True)
+        title = f"the {fault.end} {said.does}: {said.seen}"
+        for each in fault.intervals.kept:
+            if each.start_ns is not None and each.end_ns is not None:
+                found.append(band(times, each.start_ns, each.end_ns, height, "blocked", title))
+    return found
 
 
 def marks(times: TimeAxis, found: Iterable[DrawnMark]) -> Markup:

@@ -16,11 +16,36 @@ _STALE_NS = 1_000_000_000
 _LONG_NS = 1_000_000_000
 
 
+class FaultWords(NamedTuple):
+    """What is said of an end that holds the other up."""
+
+    does: str
+    seen: str  #: by what that is known
+    so: str  #: what it comes to, or from
+
+
 class TcpFault(Enum):
     """How an end holds the other up. The values are codes."""
 
     ZERO_WINDOW = ZERO_WINDOW  #: it does not read: its receive window is zero
     NO_ANSWER = NO_ANSWER  #: it does not acknowledge what is sent to it again and again
+
+    def words(self, *, past: bool) -> FaultWords:
+        """Return what is said of an end that does so, or did."""
+        return _WORDS[self][past]
+
+
+#: By fault: while it lasts, and when it is over.
+_WORDS = {
+    TcpFault.ZERO_WINDOW: (
+        FaultWords("does not read", "its TCP receive window is zero", "nothing can be sent to it"),
+        FaultWords("did not read", "its TCP receive window was zero", "nothing could be sent to it"),
+    ),
+    TcpFault.NO_ANSWER: (
+        FaultWords("acknowledges nothing", "what is sent is sent again", "its host or the network is down"),
+        FaultWords("acknowledged nothing", "what was sent was sent again", "its host or the network was down"),
+    ),
+}
 
 
 class TcpFaults(NamedTuple):
@@ -83,24 +108,9 @@ def held_up(connection: ConnectionState, until_ns: int | None, *, by_producer: b
     for fault in TcpFault:
         since = fault_since(connection, fault, direction)
         if since is not None and (between(since, until_ns) or 0) >= _LONG_NS:
-            form = _TEXTS[fault].ended if connection.ended_ns is not None else _TEXTS[fault].lasts
-            return HeldUp(fault, since, f"its {end} {form} since {clock(since)}")
+            said = fault.words(past=connection.ended_ns is not None)
+            return HeldUp(fault, since, f"its {end} {said.does}: {said.seen} since {clock(since)}")
     return None
-
-
-class _Text(NamedTuple):
-    lasts: str
-    ended: str
-
-
-_TEXTS = {
-    TcpFault.ZERO_WINDOW: _Text(
-        "does not read: its TCP receive window is zero", "did not read: its TCP receive window was zero"
-    ),
-    TcpFault.NO_ANSWER: _Text(
-        "acknowledges nothing: what is sent is sent again", "acknowledged nothing: what was sent was sent again"
-    ),
-}
 
 
 def _end(connection: ConnectionState, direction: int) -> str:

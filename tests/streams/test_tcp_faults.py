@@ -167,8 +167,8 @@ def test_a_consumer_that_reads_again_did_not_for_a_time(tmp_path: Path) -> None:
         }
     ]
     assert run(f"dcpdump flow {path} -q").out.splitlines()[-1] == (
-        "  conn 0 TCP receive window of the consumer zero twice, 5.01 s in all, for longest 12:00:00.024 to "
-        "12:00:03.031 (3.01 s): it did not read"
+        "  conn 0 the consumer did not read twice, 5.01 s in all, for longest 12:00:00.024 to "
+        "12:00:03.031 (3.01 s): its TCP receive window was zero"
     )
     found = run(f"dcpdump diagnose {path} -q").out
     assert "the consumer of kafka-7f did not read for 5.01 s (" in found
@@ -180,7 +180,7 @@ def test_a_producer_that_does_not_read_is_named(tmp_path: Path) -> None:
     talk.write(1, window=0)
     path = written(talk.wait(20 * SECOND).write(1, window=0), tmp_path)
     assert verdict(path).startswith("stuck (in the middle of snapshot 0..9, at seqno 5, for ")
-    assert "TCP receive window of the producer zero 12:00:00.024 to the end" in run(f"dcpdump flow {path} -q").out
+    assert "the producer did not read 12:00:00.024 to the end" in run(f"dcpdump flow {path} -q").out
 
 
 def test_a_producer_that_does_not_read_cannot_take_acknowledgements(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_noops_that_tcp_does_not_let_through_are_not_missing(tmp_path: Path) -> 
     assert findings(path) == []
     found = run(f"dcpdump diagnose {path} -q").out
     assert "the consumer of kafka-7f did not read since 12:00:00.032, 100 s up to the end" in found
-    assert "its TCP receive window was zero, and nothing could be sent to it: 1 time" in found
+    assert "its TCP receive window was zero; nothing could be sent to it: 1 time" in found
 
 
 def test_noops_may_come_behind_what_waited_for_a_consumer_that_did_not_read(tmp_path: Path) -> None:
@@ -239,9 +239,7 @@ def test_what_a_window_was_is_said_of_the_past(tmp_path: Path) -> None:
     talk = probed(kept_alive(), 10).write(0)
     found = run(f"dcpdump diagnose {written(noop(talk, 9), tmp_path)} -q").out
     assert "the consumer of kafka-7f did not read for 10 s (100 %)\n" in found
-    detail = (
-        "its TCP receive window was zero, and nothing could be sent to it: 1 time, the longest from 12:00:00.032, 10 s"
-    )
+    detail = "its TCP receive window was zero; nothing could be sent to it: 1 time, the longest from 12:00:00.032, 10 s"
     assert detail in found
 
 
@@ -301,7 +299,7 @@ def test_a_stream_whose_consumer_acknowledges_nothing_is_not_stuck(tmp_path: Pat
     ]
     said = run(f"dcpdump diagnose {path} -q").out
     assert "the consumer of kafka-7f acknowledges nothing since 12:00:00.224, 25.2 s up to the end" in said
-    line = "  conn 0 the consumer acknowledged nothing 12:00:00.224 to the end (25.2 s): it was sent again"
+    line = "  conn 0 the consumer acknowledged nothing 12:00:00.224 to the end (25.2 s): what was sent was sent again"
     assert run(f"dcpdump flow {path} -q").out.splitlines()[-1] == line
 
 
