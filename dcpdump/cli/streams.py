@@ -66,7 +66,7 @@ def streams(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Tell what became of each DCP stream: asked for, granted, rolled back, flowing, stuck, ended.
+    """Say what became of each DCP stream: asked for, granted, rolled back, flowing, stuck, ended.
 
     Filters choose streams; every frame is looked at, whatever they say. --stuck, --rolled-back and --ended are
     alternatives; with --cause, both have to hold. Text has the streams in trouble first.

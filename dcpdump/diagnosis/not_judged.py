@@ -1,4 +1,4 @@
-"""What was not judged, and why: what the capture does not tell of connections, streams and rules."""
+"""What was not judged, and why: what the capture does not show of connections, streams and rules."""
 
 from collections.abc import Iterator
 

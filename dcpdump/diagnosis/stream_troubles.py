@@ -117,7 +117,7 @@ def _text(code: TroubleCode, cause: Cause | Reason, judged: Sequence[Judged], se
         case TroubleCode.UNCLEAR if cause is Cause.NOT_REOPENED_YET:
             return f"{who} stopped just before the capture ends{listed}"
         case TroubleCode.UNCLEAR:
-            return f"{who} stopped, and the capture does not tell what followed{listed}"
+            return f"{who} stopped, and the capture does not show what followed{listed}"
         case _:
             return f"{who} {are} {_WAITS.get(cause, 'stuck')}{listed}"
 

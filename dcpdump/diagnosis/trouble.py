@@ -118,7 +118,7 @@ class UnjudgedCode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """Something that the capture does not tell."""
+    """Something that the capture does not show."""
 
     code: UnjudgedCode
     text: str

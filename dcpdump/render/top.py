@@ -14,6 +14,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rate_meter import Rate
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.tcp_faults import held_up
 from dcpdump.streams.wording import clock
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
@@ -74,16 +75,17 @@ def lines(view: TopView, most: int | None = None) -> "list[Line | Fitting]":
     streams = sorted(view.streams, key=_rank)
     limit = None if most is None else max(2, min(len(connections), most // 3))
     shown = connections[:limit]
-    out.append(Table(_CONNECTION_HEADS, [_connection(peer) for peer in shown], _RIGHT, ("kB/s", "streams", "server")))
+    rows = [_connection(peer, view.now_ns) for peer in shown]
+    out.append(Table(_CONNECTION_HEADS, rows, _RIGHT, ("kB/s", "streams", "server")))
     if len(connections) > len(shown):
         out.append(Line(LineKind.PLAIN, f"… {len(connections) - len(shown):,} more connections, with less traffic"))
     if streams:
         out.append(Line(LineKind.PLAIN, ""))
-    rows = streams if most is None else streams[: max(1, most - len(shown))]
-    kinds = [LineKind.PROBLEM if row.verdict.trouble else LineKind.PLAIN for row in rows]
-    out.append(Table(_STREAM_HEADS, [_stream(row) for row in rows], _RIGHT, ("kB/s", "client"), kinds))
-    if len(streams) > len(rows):
-        out.append(Line(LineKind.PLAIN, f"… {len(streams) - len(rows):,} more streams, slower and without trouble"))
+    listed = streams if most is None else streams[: max(1, most - len(shown))]
+    kinds = [LineKind.PROBLEM if row.verdict.trouble else LineKind.PLAIN for row in listed]
+    out.append(Table(_STREAM_HEADS, [_stream(row) for row in listed], _RIGHT, ("kB/s", "client"), kinds))
+    if len(streams) > len(listed):
+        out.append(Line(LineKind.PLAIN, f"… {len(streams) - len(listed):,} more streams, slower and without trouble"))
     return out
 
 
@@ -119,10 +121,20 @@ def _title(view: TopView) -> str:
     return " · ".join(words)
 
 
-def _connection(peer: Peer) -> tuple[str, ...]:
+def _mark(each: ConnectionState, now_ns: int | None) -> str:
+    """Return what stops a connection, or what its producer ignores, as one mark; empty where it is nothing."""
+    window = each.window
+    held = held_up(each, now_ns) or held_up(each, now_ns, by_producer=True)
+    if held is not None:
+        return held.fault.value.replace("-", " ").upper()
+    if not window.complete or window.size is None:
+        return ""
+    return "EXCEEDED" if window.is_exceeded else "BLOCKED" if window.is_blocked else ""
+
+
+def _connection(peer: Peer, now_ns: int | None) -> tuple[str, ...]:
     each, rate, window = peer.connection, peer.rate, peer.connection.window
     known = window.complete and window.size is not None
-    full = "EXCEEDED" if window.is_exceeded else "BLOCKED" if window.is_blocked else ""
     return (
         str(each.number),
         peer.client,
@@ -134,7 +146,7 @@ def _connection(peer: Peer) -> tuple[str, ...]:
         number(window.size),
         f"{100 * window.outstanding // window.size} %" if known and window.size else "",
         number(sum(each.lost_bytes)) if each.lossy else "",
-        f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else full if known else "",
+        f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else _mark(each, now_ns),
     )
 
 

@@ -11,7 +11,7 @@ _LARGEST = (1 << 32) - 2
 
 
 class Levels:
-    """Tell it each level when it changes, in any order of connections; ``lines`` then has them in steps."""
+    """Give it each level when it changes, in any order of connections; ``lines`` then has them in steps."""
 
     def __init__(self) -> None:
         self.axis = Axis()

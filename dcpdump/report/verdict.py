@@ -81,7 +81,7 @@ def _pictured(context: Context, place: str, number: int) -> bool:
 
 
 def _unjudged(context: Context) -> Markup | None:
-    """Return what the capture does not tell."""
+    """Return what the capture does not show."""
     rows = [
         element(
             "li", each.text, element("code", context.line(each.command), class_="command") if each.command else None

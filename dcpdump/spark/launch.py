@@ -70,7 +70,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
             spark = builder.getOrCreate()
         except Exception as error:
             raise DcpdumpError(
-                f"Spark did not start: {_first_line(error)}", where or "", "--debug tells more"
+                f"Spark did not start: {_first_line(error)}", where or "", "--debug shows more"
             ) from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark set one of its own

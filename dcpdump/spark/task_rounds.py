@@ -119,4 +119,4 @@ def _task_error(error: Exception) -> OutputError:
         )
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if ": " in line and not line.startswith(("at ", "File "))]
-    return OutputError(f"a task failed: {causes[-1] if causes else type(error).__name__}", "", "--debug tells more")
+    return OutputError(f"a task failed: {causes[-1] if causes else type(error).__name__}", "", "--debug shows more")

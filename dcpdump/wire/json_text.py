@@ -103,7 +103,7 @@ def parse_json(text: bytes) -> Any:
     if _has_more_values(text, MOST_VALUES):
         raise NotParsed(f"has more than {MOST_VALUES:,} values, and is not taken apart")
     if _nests_deeper(text, MOST_NESTED):
-        raise NotParsed("nests too deep to tell whether it is JSON")
+        raise NotParsed("nests too deep to say whether it is JSON")
     return json.loads(text.decode("utf-8"), parse_int=_number, parse_float=_real, parse_constant=_no_constant)
 
 

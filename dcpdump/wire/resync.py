@@ -70,7 +70,7 @@ class Judgement(Enum):
     FRAME = "a frame begins here"
     WEAK = "a frame may begin here"
     NO = "no frame begins here"
-    WAIT = "more bytes are needed to tell"
+    WAIT = "more bytes are needed"
 
 
 class Kinship(Enum):

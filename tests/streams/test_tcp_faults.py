@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -319,6 +320,20 @@ def test_new_bytes_show_that_an_answer_came_though_it_was_not_captured(tmp_path:
     assert [each["intervals"] for each in faults(path)] == [
         [{"from": "2025-11-20T12:00:00.224000Z", "to": "2025-11-20T12:00:06.229000Z"}]
     ]
+
+
+@pytest.mark.parametrize(
+    ("talk", "mark"),
+    [
+        (probed(begun(), 30), "ZERO WINDOW"),
+        (unanswered(begun(), 7), "NO ANSWER"),
+        (begun().write(1, window=0).wait(20 * SECOND).write(1, window=0), "ZERO WINDOW"),
+        (begun(), ""),
+    ],
+)
+def test_top_marks_the_connection_of_an_end_that_holds_the_other_up(talk: TcpTalk, mark: str, tmp_path: Path) -> None:
+    row = run(f"dcpdump top {written(talk, tmp_path)} -q").out.splitlines()[2]
+    assert re.split(" {2,}", row)[6:] == ([mark] if mark else [])
 
 
 def test_a_connection_that_is_reset_for_want_of_answers_says_so(tmp_path: Path) -> None:
