@@ -1,6 +1,5 @@
 """Judge what became of a stream, as far as the capture shows it. What it does not show is unknown."""
 
-from collections import Counter
 from functools import cache, cached_property, partial
 
 from dcpdump.streams.causes import Cause, Reason, Unknown, Verdict, VerdictKind
@@ -15,7 +14,8 @@ from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.missing_noops import CaptureEnds, is_recent
 from dcpdump.streams.refusal import explained, refusal
 from dcpdump.streams.refused_messages import why_disconnected
-from dcpdump.streams.request import CLOSED, FILTER_EMPTY, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
+from dcpdump.streams.request import CLOSED, FILTER_EMPTY, OK, ROLLBACK, TAKEOVER, Request
+from dcpdump.streams.request_outcomes import earlier, reached
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.tcp_faults import held_up
@@ -58,8 +58,8 @@ class Judge:
     def verdict(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream, with what happened to its requests before it was granted."""
         found = self._verdict(stream)
-        earlier = _earlier(stream) if stream.granted else ""
-        return found._replace(why=_joined(found.why, earlier)) if earlier else found
+        before = earlier(stream) if stream.granted else ""
+        return found._replace(why=_joined(found.why, before)) if before else found
 
     def _verdict(self, stream: Stream) -> Verdict:
         if stream.end_frame is not None:
@@ -93,7 +93,7 @@ class Judge:
                 why = f"vbucket {stream.vbucket} is active there since {clock(active[0].ts_ns)}"
                 return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, why)
         if code == OK and request is not None:
-            why += _reached(stream, request)
+            why += reached(stream, request)
         elif code == FILTER_EMPTY:
             why += ": all collections that it was of were dropped"
         return self._left(stream, why, stream.ended_ns, _FINISHED.get(-1 if code is None else code))
@@ -316,29 +316,3 @@ def _ambiguous(connection: ConnectionState) -> Verdict:
 def _unknown_again(lost: Unknown | None) -> str:
     """Return why it is not known whether a stream was asked for again, in words; empty where it is."""
     return "" if lost is None else f"; whether it was asked for again is unknown: {lost.text}"
-
-
-def _earlier(stream: Stream) -> str:
-    """Return what requests came to before the one that was granted."""
-    words = []
-    answered = [request for request in stream.requests if not request.ambiguous]
-    rollbacks = Counter(request.rollback_seqno for request in answered if request.status == ROLLBACK)
-    for target, count in rollbacks.items():
-        words.append(f"rolled back to {seqno(target)} before" + (f", {times(count)}" if count > 1 else ""))
-    refused = Counter(r.status for r in answered if r.status not in (None, SUCCESS, ROLLBACK))
-    words += [f"refused before: {status(code)}" for code in refused]
-    return "; ".join(words)
-
-
-def _reached(stream: Stream, request: Request) -> str:
-    """Return how far a stream came that ended Ok, in words, and of how much where that is known."""
-    start, end, last = request.start_seqno, request.fixed_end, stream.high_seqno
-    if stream.connection.notifies:
-        return f": there is more than seqno {seqno(start)}"
-    if request.end_seqno == NEVER:
-        return ""
-    if last is not None:
-        return f", seqno {last} reached" if end is None else f", seqno {last} of {end} reached"
-    if start is None or end is None or end > start:
-        return ""
-    return f" after 0 items: end seqno {seqno(end)} is not above the start, {seqno(start)}"
