@@ -39,9 +39,9 @@ def _by_consumer(evidence: Evidence) -> Iterable[list[ConnectionState]]:
 
 
 def _consumer(connection: ConnectionState) -> object:
-    """Return what the connections of a consumer to a server have in common."""
+    """Return what the connections of a consumer to a server have in common: not its id, if it is restarted."""
     identity = connection.identity
-    name = identity.client_id or (host(connection), identity.numberless or identity.family)
+    name = host(connection), identity.agent, identity.numberless or identity.family
     return name, connection.bucket, connection.server_address
 
 

@@ -48,7 +48,7 @@ def code_of(verdict: Verdict) -> TroubleCode | None:
         return None
     if verdict.cause is Cause.LOOP:
         return TroubleCode.LOOP
-    if isinstance(verdict.cause, Reason) or verdict.cause is Cause.NOT_REOPENED_YET:
+    if isinstance(verdict.cause, Reason) or verdict.cause in (Cause.NOT_REOPENED_YET, Cause.MAY_BE_REOPENED):
         return TroubleCode.UNCLEAR
     if verdict.cause in words.ENDS:
         return TroubleCode.CLOSED
@@ -116,6 +116,8 @@ def _text(code: TroubleCode, cause: Cause | Reason, judged: Sequence[Judged], se
             return _closed(words.ENDS[cause], streams, several)
         case TroubleCode.UNCLEAR if cause is Cause.NOT_REOPENED_YET:
             return f"{who} stopped just before the capture ends{listed}"
+        case TroubleCode.UNCLEAR if cause is Cause.MAY_BE_REOPENED:
+            return f"{who} stopped, and another client, or the same one anew, went on there{listed}"
         case TroubleCode.UNCLEAR:
             return f"{who} stopped, and the capture does not show what followed{listed}"
         case _:

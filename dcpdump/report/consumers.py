@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dcpdump.streams.consumer import host, same
+from dcpdump.streams.consumer import alike, host, same
 from dcpdump.streams.state import ConnectionState
 
 #: Of the consumers on one host, so many are compared with a connection.
@@ -33,9 +33,16 @@ def consumers(connections: Sequence[ConnectionState]) -> list[list[ConnectionSta
 
 
 def _shares(group: Group, connection: ConnectionState, vbuckets: set[int]) -> bool:
-    """Return whether a connection is of the consumer of others, and has vbuckets that are not theirs meanwhile."""
+    """Return whether a connection is of the consumer of others, and has vbuckets that are not theirs meanwhile.
+
+    One that is restarted has other ids, and vbuckets that it had before.
+    """
     members, theirs = group
-    return same(members[0], connection) and (not vbuckets & theirs or _after(members, connection))
+    first, common = members[0], vbuckets & theirs
+    if same(first, connection):
+        return not common or _after(members, connection)
+    restarted = host(first) == host(connection) and alike(first, connection)
+    return restarted and bool(common) and _after(members, connection)
 
 
 def _after(group: Sequence[ConnectionState], connection: ConnectionState) -> bool:

@@ -60,6 +60,7 @@ class Cause(Enum):
     REPLACED = "replaced"
     REOPENED = "reopened"
     ASKED_AGAIN = "asked-again"
+    MAY_BE_REOPENED = "may-be-reopened"  #: by what may be its consumer, under another id or on another host
     OPEN_ELSEWHERE = "open-elsewhere"
     NOT_REOPENED_YET = "not-reopened-yet"
     ABANDONED = "abandoned"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from dcpdump.streams.wording import clock
 from dcpdump.wire.json_text import parse_json
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _NUMBER = re.compile(r"(?<![0-9A-Za-z])[0-9]{1,3}(?![0-9A-Za-z])")
 _NODE = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?(?:_[0-9]+)?(?![0-9.])")
 _SOURCE = re.compile(r"(?<=^replication:)[^>]*(?=->)")
 #: In the JSON of agents and names, which may be cut short: the client's id, before that of the connection.
-_ID = re.compile(r'"i"\s*:\s*"([^"/]+)')
+_ID = re.compile(r'"i"\s*:\s*"([^"/]+)[^"]*')
 #: Before everything that was captured.
 _BEFORE = -1
 
@@ -60,7 +61,7 @@ def identify(connection: "ConnectionState") -> Identity:
         return Identity(client_id, agent=_product(agent))
     if name.startswith("replication:"):
         return Identity(client_id, _SOURCE.sub("#", name), _product(agent))
-    placeless = _NODE.sub("#", name)
+    placeless = _NODE.sub("#", _ID.sub("#", name))
     family, counters = _COUNTER.sub("#", placeless), tuple(_COUNTER.findall(placeless))
     numbers = tuple(_NUMBER.findall(family))
     return Identity(client_id, family, _product(agent), counters, _NUMBER.sub("#", family), numbers)
@@ -70,19 +71,33 @@ def same(one: "ConnectionState", other: "ConnectionState") -> bool:
     """Return whether two connections are of one consumer, as far as they say."""
     if one is other:
         return True
-    if _differ(one.bucket, other.bucket) or _differ(one.role, other.role):
+    if _apart(one, other):
         return False
     mine, theirs = one.identity, other.identity
     if mine.client_id is not None and theirs.client_id is not None:
         return mine.client_id == theirs.client_id
+    return _fit(mine, theirs) and host(one) == host(other) is not None
+
+
+def alike(one: "ConnectionState", other: "ConnectionState") -> bool:
+    """Return whether two connections have one name, but for ids: they may be of a client before and after a restart."""
+    mine, theirs = one.identity, other.identity
+    return None not in (mine.family, theirs.family) and not _apart(one, other) and _fit(mine, theirs)
+
+
+def _apart(one: "ConnectionState", other: "ConnectionState") -> bool:
+    return _differ(one.bucket, other.bucket) or _differ(one.role, other.role)
+
+
+def _fit(mine: Identity, theirs: Identity) -> bool:
+    """Return whether agents and names may be of one consumer, whatever client ids it has."""
     if _differ(mine.agent, theirs.agent):
         return False
     if _differ(mine.family, theirs.family) and not _renumbered(mine, theirs):
         return False
     counters = list(zip(mine.counters, theirs.counters, strict=False))
-    if len(counters) > 1 and all(each != other for each, other in counters):
-        return False  # of several, one is of the connection, and another of the client
-    return host(one) == host(other) is not None
+    # of several, one is of the connection, and another of the client
+    return len(counters) < 2 or any(each == other for each, other in counters)
 
 
 def _renumbered(mine: Identity, theirs: Identity) -> bool:
@@ -104,7 +119,7 @@ class Consumers:
     def __init__(self, streams: Iterable["Stream"]) -> None:
         self._owners: dict[int, tuple[_Owner, ...]] = {}  # by the number of a connection
         self._streams: dict[tuple[_Owner, int], list[Stream]] = {}
-        self._lines: dict[tuple[_Owner, int], _Line] = {}
+        self._lines: dict[tuple[_Owner, int], Line] = {}
         for stream in streams:
             connection = stream.connection
             owners = self._owners.get(connection.number)
@@ -117,13 +132,13 @@ class Consumers:
         """Return where its consumer asked in its place after a time: for what was granted first, if anything was."""
         here = stream.next
         if here is not None and (here.reopened or after_ns is None):
-            return Again(here, here.first_ns, inferred=False)
+            return Again(here, here.first_ns)
         if after_ns is None:
             return None
         first: Stream | None = None
         granted: Stream | None = None
 
-        def better(line: "_Line") -> "Iterator[Stream]":
+        def better(line: "Line") -> "Iterator[Stream]":
             """Yield streams that would change what is found."""
             for mate in line.after(after_ns):
                 if granted is not None and _began(mate) >= _granted(granted):
@@ -138,7 +153,8 @@ class Consumers:
         found = granted or here or first
         if found is None:
             return None
-        return Again(found, _asked_after(found, after_ns), not _say(stream.connection, found.connection))
+        said = _say(stream.connection, found.connection)
+        return Again(found, _asked_after(found, after_ns), "" if said else " (inferred from the host alone)")
 
     def elsewhere(self, stream: "Stream", at_ns: int | None) -> "Stream | None":
         """Return the stream that its consumer, which names itself, had open in its place at a time."""
@@ -153,7 +169,7 @@ class Consumers:
         connection = stream.connection
         for owner in self._owners[connection.number][1:]:
             for mate in chosen(self._line(owner, stream.vbucket)):
-                if mate.connection is not connection and _fits(stream, mate) and same(connection, mate.connection):
+                if mate.connection is not connection and fits(stream, mate) and same(connection, mate.connection):
                     yield mate
 
     def _was_open(self, connection: "ConnectionState", stream: "Stream", at_ns: int) -> bool:
@@ -162,10 +178,10 @@ class Consumers:
         latest = next((each for each in before if each.stream_id == stream.stream_id), None)
         return latest is not None and _open_at(latest, at_ns)
 
-    def _line(self, owner: "_Owner", vbucket: int) -> "_Line":
+    def _line(self, owner: "_Owner", vbucket: int) -> "Line":
         line = self._lines.get((owner, vbucket))
         if line is None:
-            line = self._lines[owner, vbucket] = _Line(self._streams[owner, vbucket])
+            line = self._lines[owner, vbucket] = Line(self._streams[owner, vbucket])
         return line
 
 
@@ -174,10 +190,19 @@ class Again(NamedTuple):
 
     stream: "Stream"
     ts_ns: int | None
-    inferred: bool  #: from the host alone: a name of the consumer was not captured
+    evidence: str = ""  #: where not all of what it says of itself shows that it is the same consumer
+    doubt: str = ""  #: why it may be another consumer, if it may
+
+    def in_words(self, lost: "Stream") -> str:
+        """Return when and where the stream in the place of a lost one was asked for."""
+        connection = self.stream.connection
+        place = "" if connection is lost.connection else f" on connection {connection.number}"
+        verb = "reopened" if self.stream.reopened else "asked for again"
+        text = f"{verb}{place} at {clock(self.ts_ns)}{self.evidence}"
+        return f"may have been {text}: {self.doubt}" if self.doubt else text
 
 
-class _Line:
+class Line:
     """Streams in the order in which they began, and were asked for last: after a refusal, one is asked for again."""
 
     def __init__(self, streams: "list[Stream]") -> None:
@@ -199,7 +224,7 @@ class _Line:
 
 #: Whose streams are kept together: a connection's, those of a client id, those of a host.
 _Owner = tuple[str, int | str | None]
-_Choice = Callable[[_Line], "Iterable[Stream]"]
+_Choice = Callable[[Line], "Iterable[Stream]"]
 
 
 def _owners(connection: "ConnectionState") -> tuple[_Owner, ...]:
@@ -245,7 +270,7 @@ def _was_sending(stream: "Stream", ts_ns: int) -> bool:
     return (stream.last_ns or 0) >= ts_ns or not stream.connection.lost_after(stream.last_ns)
 
 
-def _fits(stream: "Stream", mate: "Stream") -> bool:
+def fits(stream: "Stream", mate: "Stream") -> bool:
     """Return whether two streams of one vbucket have one purpose: the same id, or the same collections."""
     if stream.stream_id == mate.stream_id:
         return True

@@ -16,6 +16,7 @@ from dcpdump.streams.refusal import explained, refusal
 from dcpdump.streams.refused_messages import why_disconnected
 from dcpdump.streams.request import CLOSED, FILTER_EMPTY, OK, ROLLBACK, TAKEOVER, Request
 from dcpdump.streams.request_outcomes import earlier, reached
+from dcpdump.streams.resumptions import Resumptions
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.tcp_faults import held_up
@@ -30,7 +31,6 @@ LOOP = 3
 _ACTIVE = 1
 #: By the status of STREAM_END.
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
-_INFERRED = " (inferred from the host alone)"
 #: Ends that are no trouble: nothing has to come after them.
 _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_PRODUCER, Cause.CLOSED_BY_CLIENT)
 
@@ -49,6 +49,11 @@ class Judge:
     def _consumers(self) -> Consumers:
         """Return who asked for what: of no interest where nothing ended."""
         return Consumers(self.ledger.streams)
+
+    @cached_property
+    def _resumptions(self) -> Resumptions:
+        """Return which clients went on where others ended: of no interest where all was reopened."""
+        return Resumptions(self.ledger.streams)
 
     @cached_property
     def _losses(self) -> Losses:
@@ -106,11 +111,13 @@ class Judge:
         ``cause``: of its end, if more than its status; ``lost``: why it may have ended before, if it may.
         """
         later = self._consumers.again(stream, ended_ns)
+        if later is None and cause is not Cause.FINISHED:
+            later = self._resumptions.of(stream, ended_ns)
         if later is not None:
-            other, at = later.stream, clock(later.ts_ns)
-            place = "" if other.connection is stream.connection else f" on connection {other.connection.number}"
-            verb, then = ("reopened", Cause.REOPENED) if other.reopened else ("asked for again", Cause.ASKED_AGAIN)
-            return Verdict(VerdictKind.ENDED, then, f"{why}; {verb}{place} at {at}{_INFERRED * later.inferred}")
+            why += f"; {later.in_words(stream)}"
+            if not later.doubt:
+                then = Cause.REOPENED if later.stream.reopened else Cause.ASKED_AGAIN
+                return Verdict(VerdictKind.ENDED, then, why)
         gave_up = cause is Cause.CLOSED_BY_CLIENT and self._missing_noops(stream.connection) is not None
         if cause in _EXPECTED and not gave_up:
             return Verdict(VerdictKind.ENDED, cause, why)
@@ -119,6 +126,8 @@ class Judge:
             since = f"since {clock(mate.granted_ns)}" if mate.granted_ns is not None else "since before the capture"
             why += f"; its consumer has it open on connection {mate.connection.number} {since}"
             return Verdict(VerdictKind.ENDED, Cause.OPEN_ELSEWHERE, why)
+        if later is not None:
+            return Verdict(VerdictKind.ENDED, Cause.MAY_BE_REOPENED, why, trouble=True)
         lost = lost or self._losses.since(stream.connection, ended_ns)
         if lost is not None:
             return Verdict(
@@ -141,7 +150,7 @@ class Judge:
         later = self._consumers.again(stream, request.answered_ns)
         again, lost = "", None
         if later is not None:
-            again = f"; asked for again on connection {later.stream.connection.number}{_INFERRED * later.inferred}"
+            again = f"; asked for again on connection {later.stream.connection.number}{later.evidence}"
         else:
             lost = self._losses.since(stream.connection, request.answered_ns)
         if request.status == ROLLBACK:

@@ -44,6 +44,18 @@ def test_consumers_that_take_the_name_of_each_other_are_said_to(tmp_path: Path) 
     ]
 
 
+def test_a_consumer_that_has_another_id_each_time_is_named(tmp_path: Path) -> None:
+    text = "".join(
+        f"CONNECT 10.0.7.30:{40_000 + at} {SERVER}\n{opening(name='#' + each.encode().hex())}"
+        f"STREAM vb=5, start-seqno={at}\nRX snapshot-marker{{start={at}, end={at + 1}, flags=0x5}}\n"
+        f"RX mutation{{seqno:{at + 1}}}\nWAIT 5\nRST TX\nWAIT 1\n"
+        for at, each in enumerate(f'{{"i":"{0xA100 + at:X}/01","a":"app"}}' for at in range(1, 8))
+    )
+    assert [detail for _, detail in found(text, tmp_path)] == [
+        "a connection lasted 5.01 s (median); 6 reset by the client"
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     {

@@ -143,6 +143,16 @@ def test_the_connections_of_one_client_with_their_own_vbuckets_are_one_consumer(
     assert len(consumers(list(kept.connections.values()))) == 2
 
 
+def test_a_client_that_is_restarted_under_another_id_is_one_consumer() -> None:
+    def connection(at: int, client: str, vbucket: int) -> str:
+        name = "#" + f'{{"i":"{client}/01","a":"connector"}}'.encode().hex()
+        return f"CONNECT 10.0.0.9:5000{at} 10.0.0.1:11210\n{opening(name=name)}STREAM vb={vbucket}\n{LIVE}"
+
+    lives = connection(1, "A1B2", 1) + connection(2, "A1B3", 2) + "ON 0\nRST TX\nON 1\nRST TX\n"
+    kept = ledger(lives + connection(3, "A1B4", 2) + connection(4, "A1B5", 1))
+    assert [[each.number for each in group] for group in consumers(list(kept.connections.values()))] == [[0, 3], [1, 2]]
+
+
 def test_of_more_vbuckets_than_a_picture_has_rows_each_row_has_the_largest_of_neighbours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

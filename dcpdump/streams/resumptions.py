@@ -1,0 +1,97 @@
+"""Resumptions: where a client that is restarted, and has other ids since, goes on with a stream that it lost.
+
+It has the same name and agent but for ids, and asks for a seqno, of the same history, that the lost stream came to.
+That it is on the same host, and the old connection was over before the new one began, makes it the same client. Without
+that, or where several such clients had the vbucket open at one time, it may be another one, as of a group.
+"""
+
+from collections.abc import Iterable
+
+from dcpdump.streams.consumer import Again, Line, alike, fits, host, same
+from dcpdump.streams.request import Request
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+
+_Place = tuple[str, int]  #: a name without what differs between clients, and a vbucket
+
+
+class Resumptions:
+    """The streams of a ledger that is closed, by the names of their clients. Each question costs a few steps."""
+
+    def __init__(self, streams: Iterable[Stream]) -> None:
+        self._streams: dict[_Place, list[Stream]] = {}
+        self._lines: dict[_Place, Line] = {}
+        self._succeeds: dict[tuple[int, int], bool] = {}  # by the numbers of two connections
+        for stream in streams:
+            self._streams.setdefault(_place(stream), []).append(stream)
+
+    def of(self, stream: Stream, ended_ns: int | None) -> Again | None:
+        """Return where a client that may be the restarted one asked for a stream in place of one that ended."""
+        if ended_ns is None or stream.grant is None:
+            return None
+        place, connection = _place(stream), stream.connection
+        line = self._lines.get(place)
+        if line is None:
+            line = self._lines[place] = Line(self._streams[place])
+        for mate in line.after(ended_ns):
+            request = next((each for each in mate.requests if (each.ts_ns or 0) >= ended_ns), None)
+            if request is None or mate.connection is connection or not alike(connection, mate.connection):
+                continue
+            if not fits(stream, mate) or not _goes_on(stream, request):
+                continue
+            rivals = [each for each in line.before(ended_ns) if _is_rival(each, stream)]
+            if any(same(each.connection, mate.connection) for each in rivals):
+                continue  # it goes on with its own
+            doubt = _doubt(connection, mate.connection, rivals)
+            if not request.start and not self._has_succeeded(connection, mate.connection):
+                if doubt:
+                    continue  # who asks for all does not depend on what others came to
+                doubt = "its name agrees, it asked for all"
+            evidence = f" from seqno {request.start}" + (" (inferred from host, name and seqno)" * (not doubt))
+            return Again(mate, request.ts_ns, evidence, doubt)
+        return None
+
+    def _has_succeeded(self, old: ConnectionState, new: ConnectionState) -> bool:
+        """Return whether one of the streams of a connection goes on, beyond seqno 0, where one of another ended."""
+        found = self._succeeds.get((old.number, new.number))
+        if found is None:
+            asked = {(each.vbucket, each.stream_id): each.requests[0] for each in new.streams if each.requests}
+            pairs = ((each, asked.get((each.vbucket, each.stream_id))) for each in old.streams)
+            found = any(request and request.start and _goes_on(each, request) for each, request in pairs)
+            self._succeeds[old.number, new.number] = found
+        return found
+
+
+def _place(stream: Stream) -> _Place:
+    identity = stream.connection.identity
+    return identity.numberless or identity.family or "", stream.vbucket
+
+
+def _doubt(old: ConnectionState, new: ConnectionState, rivals: list[Stream]) -> str:
+    """Return why a client of the same name may be another than the one that is over; empty where nothing says so."""
+    if host(old) != host(new):
+        return f"its name and the seqno agree, its host, {host(new)}, is another"
+    if old.ended_ns is None or (new.first_ns or 0) < old.ended_ns:
+        return "its name and the seqno agree, both connections were open at one time"
+    if rivals:
+        return f"connection {rivals[0].connection.number}, of the same name, had the vbucket open meanwhile"
+    return ""
+
+
+def _is_rival(other: Stream, stream: Stream) -> bool:
+    """Return whether a stream that began before another ended was open beside it, for a client of the same name."""
+    ends = (other.ended_ns, other.closed_ns, other.connection.ended_ns)
+    if not other.reopened or any(end is not None and end <= (stream.granted_ns or 0) for end in ends):
+        return False
+    return other.connection is not stream.connection and alike(other.connection, stream.connection)
+
+
+def _goes_on(stream: Stream, request: Request) -> bool:
+    """Return whether a request is for what comes after a seqno that a stream came to, of the same history; or for all.
+
+    A client that resumes may have saved an older seqno than it has received, and never a later one.
+    """
+    grant, log = stream.grant, stream.failover_log or ()
+    if grant is None or request.start_seqno is None or request.start > max(grant.start, stream.high_seqno or 0):
+        return False
+    return not request.start or request.vbucket_uuid in {grant.vbucket_uuid, *(each.uuid for each in log[:1])}

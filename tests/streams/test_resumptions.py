@@ -1,0 +1,157 @@
+"""Resumptions: a client that is restarted under other ids goes on with its streams; another one does not."""
+
+import pytest
+
+from dcpdump.streams.causes import Cause
+from dcpdump.streams.verdict import Judge
+from tests.support.conversation import opening
+from tests.support.ledgers import ledger, verdicts
+
+SERVER = "10.0.0.1:11210"
+HOST, OTHER_HOST = "10.0.7.30", "10.0.7.31"
+CONNECTOR = "kafka-connector/4.1.6 (orders)"
+GONE, BACK = "RST TX\nWAIT 5\n", "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
+RESET = "ended (connection reset by its client at 12:00:00.016, no STREAM_END; "
+AGREE = "its name and the seqno agree, "
+
+
+def connector(client: str, agent: str = CONNECTOR, bucket: str = "travel") -> str:
+    """Return the beginning of a connection of a client that says by JSON who it is."""
+    who = "#" + f'{{"i":"{client}/0000000000000001","a":"{agent}"}}'.encode().hex()
+    return begun(who, who, bucket)
+
+
+def member(client: str, name: str, agent: str = "gocbcore/v10.2.9") -> str:
+    """Return the beginning of a connection of which only the agent has the client's id."""
+    return begun(name, "#" + f'{{"a":"{agent}","i":"{client}/0000000000000001"}}'.encode().hex())
+
+
+def begun(name: str, agent: str, bucket: str = "travel") -> str:
+    text = opening(name=name).replace("key=travel", f"key={bucket}")
+    return text.replace("key=app}\nRX hello", f"key={agent}}}\nRX hello")
+
+
+def stream(start: int = 0, last: int = 2, vb: int = 7, uuid: int = 0xFEED) -> str:
+    """Return a stream from a seqno to another: of a history, unless it is for all."""
+    request = f"STREAM vb={vb}, start-seqno={start}, vbucket-uuid={uuid if start else 0}\n"
+    marker = f"RX snapshot-marker{{start={start}, end={last}, flags=0x1}}\n" if last > start else ""
+    return request + marker + "".join(f"RX mutation{{seqno:{each}}}\n" for each in range(start + 1, last + 1))
+
+
+def two(first: str, second: str, *, asked: str, host: str = HOST, ends: str = GONE) -> str:
+    """Return two connections of one host to one server; the first is over before the second begins."""
+    old = f"CONNECT {HOST}:40000 {SERVER}\n{first}{stream()}{ends}"
+    return f"{old}CONNECT {host}:40100 {SERVER}\n{second}{asked}{BACK}"
+
+
+A, B, C = "67CC1752DE27660B", "8A1C09F3D2E47710", "99D20BFA86A41C3E"
+GROUP = "go-dcp_7d444840-9dc0-11d1-b245-5ffdce74fad2", "go-dcp_550e8400-e29b-41d4-a716-446655440000"
+INDEX, SAME_INDEX, OTHER_INDEX = (
+    f"fts:idx_{each}" for each in ("4c1c55-1dfd4ef3", "4c1c55-0a7710ff", "99d20b-0a7710ff")
+)
+REOPENED = "reopened on connection 1 at 12:00:05.027 from seqno 2 (inferred from host, name and seqno))"
+MAY_BE = "may have been reopened on connection 1 at 12:00:05.027 from seqno 2: "
+ABANDONED = "abandoned: not asked for again in 65 s)"
+
+
+@pytest.mark.parametrize(
+    ("conversation", "became"),
+    {
+        "another id": (two(connector(A), connector(B), asked=stream(2, 4)), REOPENED),
+        "another id of a client with a name": (
+            two(member(A, INDEX), member(B, SAME_INDEX), asked=stream(2, 4)),
+            REOPENED,
+        ),
+        "another UUID": (two(member(A, GROUP[0]), member(B, GROUP[1]), asked=stream(2, 4)), REOPENED),
+        "an older seqno": (
+            two(connector(A), connector(B), asked=stream(1, 4)),
+            "reopened on connection 1 at 12:00:05.027 from seqno 1 (inferred from host, name and seqno))",
+        ),
+        "refused": (
+            two(
+                connector(A),
+                connector(B),
+                asked="TX stream-request{vb=7, start-seqno=2}\nRX stream-request-response{notmyvbucket}\n",
+            ),
+            REOPENED.replace("reopened", "asked for again"),
+        ),
+        "all again": (
+            two(connector(A), connector(B), asked=stream(0, 4)),
+            "may have been reopened on connection 1 at 12:00:05.027 from seqno 0: its name agrees, it asked for all)",
+        ),
+        "another host": (
+            two(connector(A), connector(B), asked=stream(2, 4), host=OTHER_HOST),
+            f"{MAY_BE}{AGREE}its host, {OTHER_HOST}, is another)",
+        ),
+        "another host, all": (two(connector(A), connector(B), asked=stream(0, 4), host=OTHER_HOST), ABANDONED),
+        "beyond what came": (two(connector(A), connector(B), asked=stream(3, 4)), ABANDONED),
+        "another history": (two(connector(A), connector(B), asked=stream(2, 4, uuid=0xBEEF)), ABANDONED),
+        "another vbucket": (two(connector(A), connector(B), asked=stream(2, 4, vb=8)), ABANDONED),
+        "another bucket": (two(connector(A), connector(B, bucket="hotels"), asked=stream(2, 4)), ABANDONED),
+        "another agent": (two(connector(A), connector(B, "kafka-connector/4.1.6 (x)"), asked=stream(2, 4)), ABANDONED),
+        "another index": (two(member(A, INDEX), member(B, OTHER_INDEX), asked=stream(2, 4)), ABANDONED),
+        "another name": (two(member(A, INDEX), member(B, GROUP[0]), asked=stream(2, 4)), ABANDONED),
+        "another name, all": (two(member(A, INDEX), member(B, GROUP[0]), asked=stream(0, 4)), ABANDONED),
+    }.values(),
+)
+def test_a_client_that_is_restarted_goes_on_where_its_stream_ended(conversation: str, became: str) -> None:
+    assert verdicts(conversation)[0] == RESET + became
+
+
+def test_a_vbucket_without_documents_is_reopened_with_the_others_of_its_connection() -> None:
+    empty = stream(0, 0, vb=9)
+    text = two(connector(A), connector(B), asked=stream(2, 4) + empty, ends=empty + GONE)
+    assert [each.partition(" from ")[2] for each in verdicts(text)[:2]] == [
+        "seqno 2 (inferred from host, name and seqno))",
+        "seqno 0 (inferred from host, name and seqno))",
+    ]
+
+
+def of_group(*, ends: str, asked: str) -> str:
+    """Return two members of a group that share vbuckets out; a stream of the first goes to the second."""
+    return (
+        f"CONNECT {HOST}:40000 {SERVER}\n{member(A, GROUP[0])}{stream()}"
+        f"CONNECT {HOST}:40100 {SERVER}\n{member(B, GROUP[1])}{stream(vb=8)}ON 0\n{ends}ON 1\n{asked}{BACK}"
+    )
+
+
+def test_a_stream_that_another_member_of_a_group_goes_on_with_is_not_abandoned() -> None:
+    taken = "may have been reopened on connection 1 at %s from seqno 2: its name and the seqno agree, "
+    both = "both connections were open at one time"
+    kept = ledger(of_group(ends=GONE, asked=stream(2, 4)))
+    found = Judge(kept).verdict(kept.streams[0])
+    assert (found.cause, found.trouble, found.why) == (
+        Cause.MAY_BE_REOPENED,
+        True,
+        f"connection reset by its client at 12:00:00.031, no STREAM_END; {taken % '12:00:05.032'}{both}",
+    )
+    closed = "TX close-stream{vb=7}\nRX close-stream-response{success}\n"
+    kept = ledger(of_group(ends=closed, asked=stream(2, 4)))
+    found = Judge(kept).verdict(kept.streams[0])
+    assert (found.cause, found.trouble, found.why) == (
+        Cause.CLOSED,
+        False,
+        f"closed by its consumer at 12:00:00.032; {taken % '12:00:00.033'}{both}",
+    )
+
+
+def beside(third: str) -> str:
+    """Return two clients of one name that stream one vbucket at the same time, and what comes after both are over."""
+    lives = "".join(f"CONNECT {HOST}:4000{at} {SERVER}\n{connector(each)}{stream()}" for at, each in enumerate((A, B)))
+    return f"{lives}ON 0\nRST TX\nON 1\n{GONE}CONNECT {HOST}:40100 {SERVER}\n{third}{stream(2, 4)}{BACK}"
+
+
+def test_of_two_clients_of_one_name_which_one_is_restarted_is_not_known() -> None:
+    assert [each.partition("; ")[2] for each in verdicts(beside(connector(C)))[:2]] == [
+        "may have been reopened on connection 2 at 12:00:05.043 from seqno 2: connection 1, of the same name, had the "
+        "vbucket open meanwhile)",
+        "may have been reopened on connection 2 at 12:00:05.043 from seqno 2: connection 0, of the same name, had the "
+        "vbucket open meanwhile)",
+    ]
+
+
+def test_a_client_that_goes_on_with_its_own_stream_does_not_take_that_of_another() -> None:
+    assert [each.partition("; ")[2] for each in verdicts(beside(connector(B)))[:2]] == [
+        "abandoned: not asked for again in 65 s)",
+        "reopened on connection 2 at 12:00:05.043)",
+    ]
