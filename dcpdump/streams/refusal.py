@@ -68,7 +68,9 @@ def _still_open(request: Request, stream: Stream) -> str:
     open_one = request.still_open
     if open_one is not None:
         since = clock(open_one.granted_ns or open_one.first_ns)
-        return f"the previous stream on this connection is still open since {since}, no close was seen"
+        continues = open_one.alive and stream.connection.ended_ns is None
+        now = "it continues" if continues else "no close was seen before"
+        return f"the stream exists already: open on this connection since {since}; {now}"
     before = stream.before
     ended_ns = None if before is None else before.ended_ns or before.closed_ns
     known = (

@@ -165,9 +165,12 @@ class Judge:
             then = Cause.ASKED_AGAIN if again else then if lost is None else lost.reason
             why = f"{to}{retried}{again or _unknown_again(lost) or so}"
             return Verdict(VerdictKind.ROLLED_BACK, then, why, trouble=not again)
-        after = again or _unknown_again(lost) or self._silence(request)
+        cause = refusal(request.status)
+        # what became of a stream that exists is its own verdict
+        exists = cause is Cause.STILL_OPEN and request.still_open is not None
+        after = again or ("" if exists else _unknown_again(lost) or self._silence(request))
         why = f"{status(request.status)}: {explained(request, stream)}{after}"
-        return Verdict(VerdictKind.REFUSED, refusal(request.status), why, trouble=not again)
+        return Verdict(VerdictKind.REFUSED, cause, why, trouble=not again and not exists)
 
     def _unanswered(self, connection: ConnectionState, request: Request) -> Verdict:
         lost = lost_since(connection, request.ts_ns)

@@ -48,7 +48,6 @@ def test_a_healthy_capture_has_one_line_that_says_what_was_looked_at(name: str) 
             1,
             [
                 ("refused", "vb 723 of kafka-7f was refused with Erange and not granted since"),
-                ("refused", "vb 5 of kafka-7f was refused with KeyEexists and not granted since"),
                 ("violation", "Stream request whose range is out of order (DCP221)"),
             ],
         ),

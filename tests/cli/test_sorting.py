@@ -55,7 +55,7 @@ def test_streams_in_trouble_come_first_in_text_and_as_ever_for_programs() -> Non
     name = "samples/refused.pcap"
     printed = run(f"dcpdump streams {name} -q").out.splitlines()[1:-1]
     troubled = [row["trouble"] for row in objects(f"streams {name}")]
-    assert [bool(re.search(r"refused \(", line)) for line in printed] == sorted(troubled, reverse=True)
+    assert [bool(re.search(r"refused \(Erange", line)) for line in printed] == sorted(troubled, reverse=True)
     assert [row["requests"][0]["frame"] for row in objects(f"streams {name}")] == sorted(
         row["requests"][0]["frame"] for row in objects(f"streams {name}")
     )

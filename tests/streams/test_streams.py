@@ -167,13 +167,34 @@ def test_a_stream_may_be_reopened_on_another_connection_of_the_same_client() -> 
     assert found[0] == "ended (StateChanged (2) at 12:00:00.016; reopened on connection 1 at 12:00:00.027)"
 
 
+SECOND = "TX stream-request{vb=5, start-seqno=7, opaque=99}\nRX stream-request-response{keyeexists}\n"
+EXISTS = "refused (KeyEexists 0x02: the stream exists already: open on this connection since 12:00:00.012; "
+
+
 def test_a_request_for_a_stream_that_is_open_is_a_row_of_its_own() -> None:
-    second = "TX stream-request{vb=5, start-seqno=7, opaque=99}\nRX stream-request-response{keyeexists}\n"
-    assert verdicts(OPEN + STREAM + TWO + second) == [
-        "open and flowing",
-        "refused (KeyEexists 0x02: the previous stream on this connection is still open since 12:00:00.012, "
-        "no close was seen)",
-    ]
+    assert verdicts(OPEN + STREAM + TWO + SECOND) == ["open and flowing", f"{EXISTS}it continues)"]
+
+
+@pytest.mark.parametrize(
+    ("after", "troubles", "exists"),
+    [
+        ("WAIT 60\nRX noop{}\nTX noop-response{success}\n", [False, False], "it continues)"),
+        (
+            "RX stream-end{vb=5, opaque=4101, status=2}\nWAIT 60\nRX noop{}\n",
+            [True, False],
+            "no close was seen before)",
+        ),
+        ("RST RX\n", [True, False], "no close was seen before)"),
+    ],
+    ids=["continues", "ended", "reset"],
+)
+def test_a_request_for_a_stream_that_exists_is_no_trouble_of_its_own(
+    after: str, troubles: list[bool], exists: str
+) -> None:
+    kept = ledger(OPEN + STREAM + TWO + SECOND + after)
+    judge = Judge(kept)
+    assert [judge.verdict(each).trouble for each in kept.streams] == troubles
+    assert judge.verdict(kept.streams[1]).text == EXISTS + exists
 
 
 @pytest.mark.parametrize(
