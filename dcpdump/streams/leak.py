@@ -74,6 +74,8 @@ def _since(first: Mark, mark: Mark) -> Mark:
         with_ids=mark.with_ids - first.with_ids,
         noops=mark.noops - first.noops,
         answers=mark.answers - first.answers,
+        closing=mark.closing - first.closing,
+        closed=mark.closed - first.closed,
     )
 
 
@@ -133,6 +135,9 @@ def _suspects(mark: Mark) -> Iterator[Leak]:
         yield Leak(size, name, frames, f"{name} x {frames:,} not acknowledged")
     if mark.with_ids:
         yield Leak(3 * mark.with_ids, "stream id", mark.with_ids, "the 3 bytes of stream ids not acknowledged")
+    for size, behind in ((mark.closed, "closed"), (mark.closing, "to be closed")):
+        if size:
+            yield Leak(size, "closed streams", 0, f"messages of streams that were {behind} not acknowledged")
     if mark.noops:
         yield Leak(-mark.noops, "DCP_NOOP", mark.noops // 24, "NOOPs acknowledged, which do not count")
     if mark.answers:

@@ -154,6 +154,8 @@ class Ledger:
         connection.window.sends(opcode, length, frame.stream_id, ts_ns)
         if stream is None:
             return None
+        if stream.closed or stream.close_asked:
+            connection.window.sends_behind_close(length, answered=stream.closed)
         self.notice(connection, frame, stream)
         stream.counts[opcode - FIRST] += 1
         stream.size += length
@@ -202,6 +204,7 @@ class Ledger:
             or stream is None
             or stream.opaque != run.opaque
             or stream.ended
+            or stream.close_asked
             or not stream.live
             or (stream.oso and connection.closely)
             or stream.losses != connection.losses[direction]

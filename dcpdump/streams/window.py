@@ -57,6 +57,8 @@ class Mark(NamedTuple):
     with_ids: int  #: frames with a stream id
     noops: int  #: bytes that do not count: of NOOPs,
     answers: int  #: and of answers to stream requests
+    closing: int  #: bytes of messages of streams behind their CLOSE_STREAM,
+    closed: int  #: and behind its answer
     acked: int = 0  #: with it
     waited_ns: int | None = None  #: from the last message to it; None where none came since the one before it
     resumed_ns: int | None = None  #: from the acknowledgement before it to the next message
@@ -99,6 +101,8 @@ class Window:
     with_ids: int = 0
     noops: int = 0
     answers: int = 0
+    closing: int = 0
+    closed: int = 0
     marks: list[Mark] = field(default_factory=list)
     _behind_ns: int = 0  #: messages up to that time come after acknowledgements that may be theirs
     _step: int = 1
@@ -148,6 +152,11 @@ class Window:
         if outstanding >= self._limit:
             self._fill(1, ts_ns, ts_ns)
 
+    def sends_behind_close(self, length: int, *, answered: bool) -> None:
+        """Count a message of a stream that its consumer asked to close: a consumer may have forgotten the stream."""
+        self.closing += length
+        self.closed += length * answered
+
     def would_fill(self, size: int) -> bool:
         """Return whether so many more bytes would fill it."""
         return not self.is_blocked and self.outstanding + size >= self._limit
@@ -188,8 +197,9 @@ class Window:
             return
         self._release(count, ts_ns)
         if self.acks % self._step == 0:
-            counters = tuple(self.bytes), tuple(self.frames), self.with_ids, self.noops, self.answers
-            self.marks.append(Mark(ts_ns, self.sent - self.acked, *counters, count, *times))
+            counters = self.with_ids, self.noops, self.answers, self.closing, self.closed
+            sent = tuple(self.bytes), tuple(self.frames)
+            self.marks.append(Mark(ts_ns, self.sent - self.acked, *sent, *counters, count, *times))
             if len(self.marks) > _MARKS:
                 del self.marks[::2]
                 self._step *= 2
@@ -300,6 +310,6 @@ class Window:
     def _clear(self) -> None:
         """Begin a new account."""
         self.acked = self.overacked = self.outstanding = self.slack = self.peak = 0
-        self.with_ids = self.noops = self.answers = 0
+        self.with_ids = self.noops = self.answers = self.closing = self.closed = 0
         self.bytes = self.frames = _NOTHING
         self.marks, self._step = [], 1

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def rounds(message: str, size: int, count: int = 9) -> str:
     return "".join(texts)
 
 
+OTHER = "RX mutation{vb=5, seqno:1, key=aa, value=#00, opaque=0x1005}\n"
 MUTATION = "RX mutation{seqno:SEQNO, key=aa, value=#00}\n"
 
 
@@ -71,6 +73,38 @@ def test_a_kind_that_is_never_acknowledged_is_found() -> None:
     both = "RX mutation{seqno:SEQNO, key=aa, value=#00}\nRX seqno-advanced{by-seqno=SEQNO}\n"
     text = "DCP_SEQNO_ADVANCED x 39 not acknowledged"
     assert leak(window(BEGUN + rounds(both, 58, 39))) == Leak(39 * 32, "DCP_SEQNO_ADVANCED", 39, text)
+
+
+def closing(vb: int, *, before: int, after: int) -> str:
+    """Return how a stream is closed, and the messages that come before and after that is answered."""
+    sent = [f"RX mutation{{vb={vb}, seqno:{at}, key=aa, value=#00}}\n" for at in range(1, before + after + 1)]
+    return (
+        f"TX close-stream{{vb={vb}}}\n{''.join(sent[:before])}RX close-stream-response{{success}}\n"
+        f"{''.join(sent[before:])}RX stream-end{{vb={vb}, status=1}}\n"
+    )
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])
+@pytest.mark.parametrize(
+    ("forgotten", "found"),
+    [
+        (0, None),
+        (3 * (58 + 28), Leak(258, "closed streams", 0, "messages of streams that were closed not acknowledged")),
+        (
+            3 * (3 * 58 + 28),
+            Leak(606, "closed streams", 0, "messages of streams that were to be closed not acknowledged"),
+        ),
+    ],
+    ids=["acknowledged", "forgotten when it is closed", "forgotten when it is asked to close"],
+)
+def test_messages_of_streams_that_a_consumer_has_closed_are_a_leak(
+    forgotten: int, found: Leak | None, runs: bool
+) -> None:
+    marked = [f"STREAM vb={vb}\nRX snapshot-marker{{start=0, end=100, flags=0x5}}\n" for vb in (6, 7, 8)]
+    ends = "".join(f"{closing(vb, before=2, after=1)}{acknowledged(3 * 58 + 28 - forgotten // 3)}" for vb in (6, 7, 8))
+    text = BEGUN + "".join(marked) + acknowledged(4 * MARKER) + ends + OTHER + acknowledged(58)
+    (connection,) = ledger_of(packets(said(text)), runs=runs).connections.values()
+    assert (connection.window.outstanding, leak(connection.window)) == (forgotten, found)
 
 
 def test_what_is_on_its_way_is_no_leak() -> None:
