@@ -8,7 +8,7 @@ that, or where several such clients had the vbucket open at one time, it may be 
 from collections.abc import Iterable
 
 from dcpdump.streams.consumer import Again, Line, alike, fits, host, same
-from dcpdump.streams.request import Request
+from dcpdump.streams.request import FILTER_EMPTY, OK, Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -27,8 +27,8 @@ class Resumptions:
 
     def of(self, stream: Stream, ended_ns: int | None) -> Again | None:
         """Return where a client that may be the restarted one asked for a stream in place of one that ended."""
-        if ended_ns is None or stream.grant is None:
-            return None
+        if ended_ns is None or stream.end_status in (OK, FILTER_EMPTY):
+            return None  # what came to its end is not gone on with
         place, connection = _place(stream), stream.connection
         line = self._lines.get(place)
         if line is None:
@@ -80,8 +80,9 @@ def _doubt(old: ConnectionState, new: ConnectionState, rivals: list[Stream]) -> 
 
 def _is_rival(other: Stream, stream: Stream) -> bool:
     """Return whether a stream that began before another ended was open beside it, for a client of the same name."""
+    begins_ns = stream.granted_ns or stream.first_ns or 0
     ends = (other.ended_ns, other.closed_ns, other.connection.ended_ns)
-    if not other.reopened or any(end is not None and end <= (stream.granted_ns or 0) for end in ends):
+    if not other.reopened or any(end is not None and end <= begins_ns for end in ends):
         return False
     return other.connection is not stream.connection and alike(other.connection, stream.connection)
 
@@ -91,7 +92,7 @@ def _goes_on(stream: Stream, request: Request) -> bool:
 
     A client that resumes may have saved an older seqno than it has received, and never a later one.
     """
-    grant, log = stream.grant, stream.failover_log or ()
-    if grant is None or request.start_seqno is None or request.start > max(grant.start, stream.high_seqno or 0):
+    last, log = stream.grant or stream.request, stream.failover_log or ()
+    if last is None or request.start_seqno is None or request.start > max(last.start, stream.high_seqno or 0):
         return False
-    return not request.start or request.vbucket_uuid in {grant.vbucket_uuid, *(each.uuid for each in log[:1])}
+    return not request.start or request.vbucket_uuid in {last.vbucket_uuid, *(each.uuid for each in log[:1])}

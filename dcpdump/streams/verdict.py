@@ -4,7 +4,7 @@ from functools import cache, cached_property, partial
 
 from dcpdump.streams.causes import Cause, Reason, Unknown, Verdict, VerdictKind
 from dcpdump.streams.connection_end import closing, ended_by, why_closed
-from dcpdump.streams.consumer import Consumers
+from dcpdump.streams.consumer import Again, Consumers
 from dcpdump.streams.due import BY_PRODUCER, Due, due
 from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked, why_unknown
@@ -110,9 +110,7 @@ class Judge:
 
         ``cause``: of its end, if more than its status; ``lost``: why it may have ended before, if it may.
         """
-        later = self._consumers.again(stream, ended_ns)
-        if later is None and cause is not Cause.FINISHED:
-            later = self._resumptions.of(stream, ended_ns)
+        later = self._again(stream, ended_ns)
         if later is not None:
             why += f"; {later.in_words(stream)}"
             if not later.doubt:
@@ -140,6 +138,10 @@ class Judge:
         why += f"; abandoned: not asked for again in {span(left)}"
         return Verdict(VerdictKind.ENDED, cause or Cause.ABANDONED, why, trouble=True)
 
+    def _again(self, stream: Stream, after_ns: int | None) -> Again | None:
+        """Return where its consumer, or one that may be it, asked for a stream after a time."""
+        return self._consumers.again(stream, after_ns) or self._resumptions.of(stream, after_ns)
+
     # -- not granted -------------------------------------------------------------------------------------
 
     def _not_granted(self, stream: Stream, request: Request) -> Verdict:
@@ -147,12 +149,14 @@ class Judge:
             return self._unanswered(stream.connection, request)
         if request.ambiguous:
             return _ambiguous(stream.connection)
-        later = self._consumers.again(stream, request.answered_ns)
-        again, lost = "", None
-        if later is not None:
+        later = self._again(stream, request.answered_ns)
+        again, lost, surely = "", None, later is not None and not later.doubt
+        if later is None:
+            lost = self._losses.since(stream.connection, request.answered_ns)
+        elif surely:
             again = f"; asked for again on connection {later.stream.connection.number}{later.evidence}"
         else:
-            lost = self._losses.since(stream.connection, request.answered_ns)
+            again = f"; {later.in_words(stream)}"
         if request.status == ROLLBACK:
             equal = [each for each in stream.rollbacks if each.rollback_seqno == request.rollback_seqno]
             to = f"to {seqno(request.rollback_seqno)}"
@@ -162,15 +166,15 @@ class Judge:
                 return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, trouble=True)
             retried = f", retried {times(len(stream.requests) - 1)}" if len(stream.requests) > 1 else ""
             then, so = self._not_again(request)
-            then = Cause.ASKED_AGAIN if again else then if lost is None else lost.reason
+            then = Cause.ASKED_AGAIN if surely else then if lost is None else lost.reason
             why = f"{to}{retried}{again or _unknown_again(lost) or so}"
-            return Verdict(VerdictKind.ROLLED_BACK, then, why, trouble=not again)
+            return Verdict(VerdictKind.ROLLED_BACK, then, why, trouble=not surely)
         cause = refusal(request.status)
         # what became of a stream that exists is its own verdict
         exists = cause is Cause.STILL_OPEN and request.still_open is not None
         after = again or ("" if exists else _unknown_again(lost) or self._silence(request))
         why = f"{status(request.status)}: {explained(request, stream)}{after}"
-        return Verdict(VerdictKind.REFUSED, cause, why, trouble=not again and not exists)
+        return Verdict(VerdictKind.REFUSED, cause, why, trouble=not surely and not exists)
 
     def _unanswered(self, connection: ConnectionState, request: Request) -> Verdict:
         lost = lost_since(connection, request.ts_ns)

@@ -155,3 +155,28 @@ def test_a_client_that_goes_on_with_its_own_stream_does_not_take_that_of_another
         "abandoned: not asked for again in 65 s)",
         "reopened on connection 2 at 12:00:05.043)",
     ]
+
+
+REFUSED = "TX stream-request{vb=7, start-seqno=2}\nRX stream-request-response{etmpfail}\n"
+WHY = "refused (Etmpfail 0x86: the vbucket is still receiving its first disk snapshot; "
+
+
+@pytest.mark.parametrize(
+    ("host", "trouble", "became"),
+    [
+        (HOST, False, "asked for again on connection 1 from seqno 2 (inferred from host, name and seqno))"),
+        (OTHER_HOST, True, f"{MAY_BE.replace('27', '24')}{AGREE}its host, {OTHER_HOST}, is another)"),
+    ],
+    ids=["one host", "another host"],
+)
+def test_a_client_that_is_restarted_asks_again_for_what_was_refused(host: str, trouble: bool, became: str) -> None:
+    old = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}{REFUSED}{GONE}"
+    kept = ledger(f"{old}CONNECT {host}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}{BACK}")
+    found = Judge(kept).verdict(kept.streams[0])
+    assert (found.trouble, found.text) == (trouble, WHY + became)
+
+
+def test_a_stream_that_finished_is_not_gone_on_with() -> None:
+    old = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}{stream()}RX stream-end{{vb=7, status=0}}\n{GONE}"
+    text = f"{old}CONNECT {HOST}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}{BACK}"
+    assert verdicts(text)[0] == "ended (Ok (0) at 12:00:00.016)"
