@@ -25,6 +25,8 @@ class Zone:
 
     def offset_ns(self, ts_ns: int) -> int:
         """Return how far (ns) clocks there are ahead of UTC; 0 where the calendar has no such time."""
+        if self.rules is timezone.utc:
+            return 0
         seconds = ts_ns // _SECOND
         try:
             if self.rules is None:

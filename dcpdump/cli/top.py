@@ -135,7 +135,7 @@ def _on_screen(screen: Screen, most: int | None) -> Draw:
 
     def draw(look: TopView) -> None:
         free = screen.height - _AROUND
-        screen.show(fitted(tables.lines(look, min(free, most or free)), screen.width))
+        screen.show(list(fitted(tables.lines(look, min(free, most or free)), screen.width)))
 
     return draw
 

@@ -59,8 +59,8 @@ class ConnectionTable:
     tls: Mapping[int, str] = field(default_factory=dict)  #: what became of those that are TLS, by number
     closed: Sequence[ClosedConnection] = ()
 
-    def lines(self, width: int | None = None) -> list[Line]:
-        """Return rows, or for a terminal of a width cards. There is a column for TLS only where there is any."""
+    def lines(self, width: int | None = None) -> Iterator[Line]:
+        """Yield rows, or for a terminal of a width cards. There is a column for TLS only where there is any."""
         rows = _rows(self.connections)
         heads: tuple[str, ...] = _HEADS
         if self.tls or self.closed:
@@ -71,7 +71,7 @@ class ConnectionTable:
             rows.sort(key=lambda row: int(row[0]))
         if width is None:
             return Table(heads, rows, _RIGHT).lines()
-        return [line for row in rows for line in _card(dict(zip(heads, row, strict=True)), width)]
+        return (line for row in rows for line in _card(dict(zip(heads, row, strict=True)), width))
 
 
 def _card(cells: dict[str, str], width: int) -> Iterator[Line]:

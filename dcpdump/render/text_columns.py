@@ -1,6 +1,6 @@
 """Lay out tables for people: as wide as their cells in a pipe, where nothing is cut; at most as wide as a terminal."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol
@@ -18,8 +18,8 @@ _ROOM = 32
 class Fitting(Protocol):
     """A part of an output that is laid out by the width of the terminal."""
 
-    def lines(self, width: int | None = None) -> list[Line]:
-        """Return it as lines; ``width``: of the terminal, None where nothing is to be cut."""
+    def lines(self, width: int | None = None) -> Iterator[Line]:
+        """Yield it as lines; ``width``: of the terminal, None where nothing is to be cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,19 @@ class Table:
     def __bool__(self) -> bool:
         return bool(self.rows)
 
-    def lines(self, width: int | None = None) -> list[Line]:
-        """Return the table as lines, at most as wide as the terminal."""
+    def lines(self, width: int | None = None) -> Iterator[Line]:
+        """Yield the table as lines, at most as wide as the terminal."""
         if not self.rows:
-            return []
+            return
         keep = [at for at in range(len(self.heads)) if any(row[at] for row in self.rows)]
         widths = {at: max(cell_len(self.heads[at]), *(cell_len(row[at]) for row in self.rows)) for at in keep}
         if width is None or _width(widths.values()) <= width:
-            return self._drawn(keep, widths)
+            yield from self._drawn(keep, widths)
+            return
         heading = [at for at in keep[1:-1] if len(self.rows) > 1 and len({row[at] for row in self.rows}) == 1]
-        out = []
         if heading:
             same = " · ".join(f"{self.heads[at]} {self.rows[0][at]}" for at in heading)
-            out = [Line(LineKind.COLUMNS, line) for line in folded(f"all: {same}", width, rest="     ")]
+            yield from (Line(LineKind.COLUMNS, line) for line in folded(f"all: {same}", width, rest="     "))
             keep = [at for at in keep if at not in heading]
 
         def fits(columns: Sequence[int]) -> bool:
@@ -63,19 +63,18 @@ class Table:
             widths[keep[0]] = min(widths[keep[0]], max(_ROOM // 2, width // 3))
         order = self._order(keep)
         shown = fitting_columns(keep, order, fits)
-        out += self._drawn(shown, widths, width)
+        yield from self._drawn(shown, widths, width)
         if len(shown) < len(keep):
             gone = ", ".join(self.heads[at] for at in order if at not in shown)
             text = f"not shown here: {gone} (too narrow; '| cat' shows all)"
-            out += [Line(LineKind.COLUMNS, line) for line in folded(text, width, rest=_GAP)]
-        return out
+            yield from (Line(LineKind.COLUMNS, line) for line in folded(text, width, rest=_GAP))
 
     def _order(self, keep: Sequence[int]) -> list[int]:
         """Return the columns that may go, those that are needed least first."""
         order = dict.fromkeys(self.heads.index(head) for head in (*self.least, *reversed(self.heads[1:-1])))
         return [at for at in order if at in keep[1:-1]]
 
-    def _drawn(self, keep: Sequence[int], widths: Mapping[int, int], width: int | None = None) -> list[Line]:
+    def _drawn(self, keep: Sequence[int], widths: Mapping[int, int], width: int | None = None) -> Iterator[Line]:
         sizes = [widths[at] for at in keep]
         if width is not None:
             sizes[-1] = min(sizes[-1], max(_ROOM // 2, width - _width([*sizes[:-1], 0])))
@@ -94,10 +93,9 @@ class Table:
             ] or [""]
 
         kinds = self.kinds or [LineKind.PLAIN] * len(self.rows)
-        out = [Line(LineKind.COLUMNS, text) for text in texts(self.heads)]
+        yield from (Line(LineKind.COLUMNS, text) for text in texts(self.heads))
         for kind, row in zip(kinds, self.rows, strict=True):
-            out += [Line(kind, text) for text in texts(row)]
-        return out
+            yield from (Line(kind, text) for text in texts(row))
 
 
 def _width(columns: Collection[int]) -> int:
@@ -116,9 +114,10 @@ def fitting_columns(columns: Sequence[int], order: Sequence[int], fits: Callable
     return shown
 
 
-def fitted(lines: "Iterable[Line | Fitting]", width: int | None) -> list[Line]:
-    """Return lines, and tables among them as lines, at most as wide as the terminal, where there is one."""
-    return [line for each in lines for line in (_folded(each, width) if isinstance(each, Line) else each.lines(width))]
+def fitted(lines: "Iterable[Line | Fitting]", width: int | None) -> Iterator[Line]:
+    """Yield lines, and tables among them as lines, at most as wide as the terminal, where there is one."""
+    for each in lines:
+        yield from _folded(each, width) if isinstance(each, Line) else each.lines(width)
 
 
 def _folded(line: Line, width: int | None) -> list[Line]:

@@ -38,5 +38,5 @@ def test_no_command_prints_a_plural_of_one(command: str, tmp_path: Path) -> None
 
 
 def test_the_card_of_a_connection_has_no_plural_of_one() -> None:
-    lines = ConnectionTable(list(ledger(TALK).connections.values())).lines(80)
-    assert lines[-1].text == "  traffic   1 frame · 24 B · streams: 0"
+    *_, last = ConnectionTable(list(ledger(TALK).connections.values())).lines(80)
+    assert last.text == "  traffic   1 frame · 24 B · streams: 0"
