@@ -25,7 +25,7 @@ _FURTHER = 100
 _COUNTER = re.compile(
     r"(?<![0-9A-Za-z])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z])"
     r"|(?<![0-9A-Za-z])(?=[0-9A-Fa-f]*[0-9])[0-9A-Fa-f]{4,}(?![0-9A-Za-z])"
-    r"|(?<=:)(?=[^:]*[a-z])(?=[^:]*[A-Z])(?=[^:]*[0-9=])[\w+/-]{8,}={0,2}$"
+    r"|(?<=:)(?=[^:]*[a-z])(?=[^:]*[A-Z])(?=[^:]*[0-9=])[0-9A-Za-z+/]{8,}={0,2}$"
 )
 #: A short number, by which connections, or workers, of one client are told apart where nothing else differs.
 _NUMBER = re.compile(r"(?<![0-9A-Za-z])[0-9]{1,3}(?![0-9A-Za-z])")

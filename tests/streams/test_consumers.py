@@ -110,6 +110,7 @@ def test_a_consumer_that_asks_again_on_another_node_has_reopened_its_stream() ->
 
 XDCR = "xdcr:dcp_%s/travel/B2_10.0.0.%d:11210_%d:%s"
 ONE, OTHER = "65713400edc789b05d26283428a2af88", "0f3b1c77edc789b05d26283428a2af88"
+PROJECTOR = "secidx:proj-travel-%s_STREAM_TOPIC_f2fe64fe6e3e4bd0-%s/0"
 REPLICA = "replication:ns_1@10.0.0.%d->ns_1@10.0.0.%d:travel"
 
 
@@ -120,10 +121,12 @@ REPLICA = "replication:ns_1@10.0.0.%d->ns_1@10.0.0.%d:travel"
         ((XDCR % (ONE, 1, 0, "qKnxnVtOZ3YOrmGcYpU0jA=="), XDCR % (OTHER, 2, 0, "hCJuwWqB/EcDHeM/drTFRA==")), OFF),
         (("sink-67CC1752DE27660B-ad301c08520b", "sink-67CC1752DE27660B-9c7e1d7c5801"), ON),
         (("sink-67CC1752DE27660B-ad301c08520b", "sink-0FCC1752DE27660B-9c7e1d7c5801"), OFF),
+        ((PROJECTOR % ("MAINT", "11520462614413985450"), PROJECTOR % ("MAINT", "2352046261441398111")), ON),
+        ((PROJECTOR % ("MAINT", "11520462614413985450"), PROJECTOR % ("INIT", "2352046261441398111")), OFF),
         ((REPLICA % (1, 3), REPLICA % (2, 3)), ON),
         ((REPLICA % (1, 3), REPLICA % (2, 4)), OFF),
     ],
-    ids=["one XDCR", "two XDCRs", "one sink", "two sinks", "one replica", "two replicas"],
+    ids=["one XDCR", "two XDCRs", "one sink", "two sinks", "one topic", "two topics", "one replica", "two replicas"],
 )
 def test_names_of_one_client_differ_only_in_its_connections_and_nodes(names: tuple[str, str], verdict: str) -> None:
     first, second = ("#" + name.encode().hex() for name in names)
