@@ -117,7 +117,7 @@ def _text(code: TroubleCode, cause: Cause | Reason, judged: Sequence[Judged], se
         case TroubleCode.UNCLEAR if cause is Cause.NOT_REOPENED_YET:
             return f"{who} stopped just before the capture ends{listed}"
         case TroubleCode.UNCLEAR if cause is Cause.MAY_BE_REOPENED:
-            return f"{who} stopped, and another client, or the same one anew, went on there{listed}"
+            return f"{who} stopped, and another client, or the same one restarted, asked for what follows{listed}"
         case TroubleCode.UNCLEAR:
             return f"{who} stopped, and the capture does not show what followed{listed}"
         case _:
