@@ -33,13 +33,14 @@ class Resumptions:
         line = self._lines.get(place)
         if line is None:
             line = self._lines[place] = Line(self._streams[place])
-        for mate in line.after(ended_ns):
-            request = next((each for each in mate.requests if (each.ts_ns or 0) >= ended_ns), None)
+        gone_ns = _gone(connection, ended_ns)
+        for mate in line.after(gone_ns):
+            request = next((each for each in mate.requests if (each.ts_ns or 0) >= gone_ns), None)
             if request is None or mate.connection is connection or not alike(connection, mate.connection):
                 continue
             if not fits(stream, mate) or not _goes_on(stream, request):
                 continue
-            rivals = [each for each in line.before(ended_ns) if _is_rival(each, stream)]
+            rivals = [each for each in line.before(ended_ns) if each is not mate and _is_rival(each, stream)]
             if any(same(each.connection, mate.connection) for each in rivals):
                 continue  # it goes on with its own
             doubt = _doubt(connection, mate.connection, rivals)
@@ -65,6 +66,13 @@ class Resumptions:
 def _place(stream: Stream) -> _Place:
     identity = stream.connection.identity
     return identity.numberless or identity.family or "", stream.vbucket
+
+
+def _gone(connection: ConnectionState, ended_ns: int) -> int:
+    """Return since when the client of a stream that ended may be gone: a server notices later that a host is lost."""
+    if ended_ns != connection.ended_ns or connection.feeder is None:
+        return ended_ns
+    return min(ended_ns, connection.latest_ns[1 - connection.feeder] or ended_ns)
 
 
 def _doubt(old: ConnectionState, new: ConnectionState, rivals: list[Stream]) -> str:

@@ -135,6 +135,23 @@ def test_a_stream_that_another_member_of_a_group_goes_on_with_is_not_abandoned()
     )
 
 
+@pytest.mark.parametrize(
+    ("answered", "became"),
+    [
+        ("", f"10.032, no STREAM_END; {MAY_BE}{AGREE}its host, {OTHER_HOST}, is another)"),
+        ("TX noop-response{success}\n", f"10.033, no STREAM_END; {ABANDONED.replace('65', '60')}"),
+    ],
+    ids=["silent", "there meanwhile"],
+)
+def test_a_client_whose_host_is_lost_may_be_restarted_before_its_server_closes_the_connection(
+    answered: str, became: str
+) -> None:
+    old = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}{stream()}RX noop{{}}\nWAIT 5\n"
+    new = f"CONNECT {OTHER_HOST}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}WAIT 5\n"
+    found = verdicts(f"{old}{new}ON 0\n{answered}FIN RX\nON 1\n{BACK}")
+    assert found[0] == f"ended (connection closed by its server at 12:00:{became}"
+
+
 def beside(third: str) -> str:
     """Return two clients of one name that stream one vbucket at the same time, and what comes after both are over."""
     lives = "".join(f"CONNECT {HOST}:4000{at} {SERVER}\n{connector(each)}{stream()}" for at, each in enumerate((A, B)))
