@@ -78,7 +78,7 @@ def _gone(connection: ConnectionState, ended_ns: int) -> int:
 def _doubt(old: ConnectionState, new: ConnectionState, rivals: list[Stream]) -> str:
     """Return why a client of the same name may be another than the one that is over; empty where nothing says so."""
     if host(old) != host(new):
-        return f"its name and the seqno agree, its host, {host(new)}, is another"
+        return "its name and the seqno agree, its host is another"
     if old.ended_ns is None or (new.first_ns or 0) < old.ended_ns:
         return "its name and the seqno agree, both connections were open at one time"
     if rivals:

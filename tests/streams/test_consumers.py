@@ -74,7 +74,7 @@ def ended(text: str) -> str:
         "a number for each connection of two buckets": (two(begun("orders:1"), begun("orders:2", "hotels")), OFF),
         "a number for each connection on two hosts": (
             two(begun("orders:1"), begun("orders:2"), OTHER_HOST),
-            f"{MAY_BE}its host, {OTHER_HOST}, is another",
+            f"{MAY_BE}its host is another",
         ),
         "two numbers that differ": (two(begun("orders-1-7"), begun("orders-2-8")), OFF),
         "a number and a counter that differ": (two(begun("orders-1-A1B2"), begun("orders-2-A1B3")), OFF),
@@ -90,7 +90,7 @@ def ended(text: str) -> str:
         ),
         "two names": (two(begun("indexer"), begun("search")), OFF),
         "two agents": (two(begun(agent="one"), begun(agent="two")), OFF),
-        "two hosts": (two(begun(), begun(), OTHER_HOST), f"{MAY_BE}its host, {OTHER_HOST}, is another"),
+        "two hosts": (two(begun(), begun(), OTHER_HOST), f"{MAY_BE}its host is another"),
         "two buckets": (two(begun(), begun(bucket="hotels")), OFF),
         "two buckets of one client": (
             two(begun(agent=agent("1A", "01")), begun(bucket="hotels", agent=agent("1A", "02"))),

@@ -1,10 +1,13 @@
 """Resumptions: a client that is restarted under other ids goes on with its streams; another one does not."""
 
+from pathlib import Path
+
 import pytest
 
 from dcpdump.streams.causes import Cause
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
+from tests.support.diagnoses import objects, written
 from tests.support.ledgers import ledger, verdicts
 
 SERVER = "10.0.0.1:11210"
@@ -81,7 +84,7 @@ ABANDONED = "abandoned: not asked for again in 65 s)"
         ),
         "another host": (
             two(connector(A), connector(B), asked=stream(2, 4), host=OTHER_HOST),
-            f"{MAY_BE}{AGREE}its host, {OTHER_HOST}, is another)",
+            f"{MAY_BE}{AGREE}its host is another)",
         ),
         "another host, all": (two(connector(A), connector(B), asked=stream(0, 4), host=OTHER_HOST), ABANDONED),
         "beyond what came": (two(connector(A), connector(B), asked=stream(3, 4)), ABANDONED),
@@ -138,7 +141,7 @@ def test_a_stream_that_another_member_of_a_group_goes_on_with_is_not_abandoned()
 @pytest.mark.parametrize(
     ("answered", "became"),
     [
-        ("", f"10.032, no STREAM_END; {MAY_BE}{AGREE}its host, {OTHER_HOST}, is another)"),
+        ("", f"10.032, no STREAM_END; {MAY_BE}{AGREE}its host is another)"),
         ("TX noop-response{success}\n", f"10.033, no STREAM_END; {ABANDONED.replace('65', '60')}"),
     ],
     ids=["silent", "there meanwhile"],
@@ -182,7 +185,7 @@ WHY = "refused (Etmpfail 0x86: the vbucket is still receiving its first disk sna
     ("host", "trouble", "became"),
     [
         (HOST, False, "asked for again on connection 1 from seqno 2 (inferred from host, name and seqno))"),
-        (OTHER_HOST, True, f"{MAY_BE.replace('27', '24')}{AGREE}its host, {OTHER_HOST}, is another)"),
+        (OTHER_HOST, True, f"{MAY_BE.replace('27', '24')}{AGREE}its host is another)"),
     ],
     ids=["one host", "another host"],
 )
@@ -197,3 +200,10 @@ def test_a_stream_that_finished_is_not_gone_on_with() -> None:
     old = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}{stream()}RX stream-end{{vb=7, status=0}}\n{GONE}"
     text = f"{old}CONNECT {HOST}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}{BACK}"
     assert verdicts(text)[0] == "ended (Ok (0) at 12:00:00.016)"
+
+
+@pytest.mark.parametrize("host", [HOST, OTHER_HOST])
+def test_of_names_that_are_hidden_the_same_is_said(host: str, tmp_path: Path) -> None:
+    path = written(two(connector(A), connector(B), asked=stream(2, 4), host=host), tmp_path / "c.pcap")
+    shown, hidden = (objects(f"dcpdump streams {path}{level}") for level in ("", " --redact-level full"))
+    assert [(row["cause"], row["why"]) for row in hidden] == [(row["cause"], row["why"]) for row in shown]
