@@ -169,7 +169,7 @@ class Consumers:
         connection = stream.connection
         for owner in self._owners[connection.number][1:]:
             for mate in chosen(self._line(owner, stream.vbucket)):
-                if mate.connection is not connection and fits(stream, mate) and same(connection, mate.connection):
+                if mate.connection is not connection and _fits(stream, mate) and same(connection, mate.connection):
                     yield mate
 
     def _was_open(self, connection: "ConnectionState", stream: "Stream", at_ns: int) -> bool:
@@ -270,7 +270,7 @@ def _was_sending(stream: "Stream", ts_ns: int) -> bool:
     return (stream.last_ns or 0) >= ts_ns or not stream.connection.lost_after(stream.last_ns)
 
 
-def fits(stream: "Stream", mate: "Stream") -> bool:
+def _fits(stream: "Stream", mate: "Stream") -> bool:
     """Return whether two streams of one vbucket have one purpose: the same id, or the same collections."""
     if stream.stream_id == mate.stream_id:
         return True

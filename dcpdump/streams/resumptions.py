@@ -7,7 +7,7 @@ that, or where several such clients had the vbucket open at one time, it may be 
 
 from collections.abc import Iterable
 
-from dcpdump.streams.consumer import Again, Line, alike, fits, host, same
+from dcpdump.streams.consumer import Again, Line, alike, host, same
 from dcpdump.streams.request import FILTER_EMPTY, OK, Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -38,7 +38,7 @@ class Resumptions:
             request = next((each for each in mate.requests if (each.ts_ns or 0) >= gone_ns), None)
             if request is None or mate.connection is connection or not alike(connection, mate.connection):
                 continue
-            if not fits(stream, mate) or not _goes_on(stream, request):
+            if not _goes_on(stream, request):
                 continue
             rivals = [each for each in line.before(ended_ns) if each is not mate and _is_rival(each, stream)]
             if any(same(each.connection, mate.connection) for each in rivals):
@@ -98,9 +98,12 @@ def _is_rival(other: Stream, stream: Stream) -> bool:
 def _goes_on(stream: Stream, request: Request) -> bool:
     """Return whether a request is for what comes after a seqno that a stream came to, of the same history; or for all.
 
-    A client that resumes may have saved an older seqno than it has received, and never a later one.
+    It is for the same documents. A client that resumes may have saved an older seqno than it has received, and never
+    a later one.
     """
     last, log = stream.grant or stream.request, stream.failover_log or ()
     if last is None or request.start_seqno is None or request.start > max(last.start, stream.high_seqno or 0):
+        return False
+    if set(last.collections or ()) != set(request.collections or ()) or last.scope != request.scope:
         return False
     return not request.start or request.vbucket_uuid in {last.vbucket_uuid, *(each.uuid for each in log[:1])}

@@ -90,6 +90,10 @@ ABANDONED = "abandoned: not asked for again in 65 s)"
         "beyond what came": (two(connector(A), connector(B), asked=stream(3, 4)), ABANDONED),
         "another history": (two(connector(A), connector(B), asked=stream(2, 4, uuid=0xBEEF)), ABANDONED),
         "another vbucket": (two(connector(A), connector(B), asked=stream(2, 4, vb=8)), ABANDONED),
+        "other collections": (
+            two(connector(A), connector(B), asked=stream(2, 4).replace("vb=7,", 'vb=7, value={"collections":["8"]},')),
+            ABANDONED,
+        ),
         "another bucket": (two(connector(A), connector(B, bucket="hotels"), asked=stream(2, 4)), ABANDONED),
         "another agent": (two(connector(A), connector(B, "kafka-connector/4.1.6 (x)"), asked=stream(2, 4)), ABANDONED),
         "another index": (two(member(A, INDEX), member(B, OTHER_INDEX), asked=stream(2, 4)), ABANDONED),
