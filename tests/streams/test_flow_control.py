@@ -15,7 +15,7 @@ from dcpdump.wire.encode import encode
 from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
-from tests.support.ledgers import ledger, ledger_of
+from tests.support.ledgers import damaged, ledger, ledger_of
 from tests.support.packets import MILLISECOND, TcpTalk
 
 MARKER = 44
@@ -105,6 +105,16 @@ def test_messages_of_streams_that_a_consumer_has_closed_are_a_leak(
     text = BEGUN + "".join(marked) + acknowledged(4 * MARKER) + ends + OTHER + acknowledged(58)
     (connection,) = ledger_of(packets(said(text)), runs=runs).connections.values()
     assert (connection.window.outstanding, leak(connection.window)) == (forgotten, found)
+
+
+@pytest.mark.parametrize(("before", "after", "state"), [(0, 1, "closed"), (1, 0, "to be closed")])
+def test_streams_that_were_closed_leak_in_a_capture_that_starts_late_too(before: int, after: int, state: str) -> None:
+    asked = "".join(f"STREAM vb={vb}\n" for vb in range(6, 20))
+    marked = "".join(f"RX snapshot-marker{{vb={vb}, start=0, end=100, flags=0x5}}\n" for vb in range(6, 20))
+    ends = "".join(closing(vb, before=before, after=after) + OTHER + acknowledged(58) for vb in range(6, 20))
+    (connection,) = damaged(f"{BEGUN}{asked}----\n{marked}{ends}").connections.values()
+    text = f"messages of streams that were {state} not acknowledged"
+    assert leak(connection.window) == Leak(13 * (58 + 28), "closed streams", 0, text)
 
 
 def test_what_is_on_its_way_is_no_leak() -> None:

@@ -18,9 +18,9 @@ RESET = "ended (connection reset by its client at 12:00:00.016, no STREAM_END; "
 AGREE = "its name and the seqno agree, "
 
 
-def connector(client: str, agent: str = CONNECTOR, bucket: str = "travel") -> str:
+def connector(client: str, agent: str = CONNECTOR, bucket: str = "travel", number: str = "0000000000000001") -> str:
     """Return the beginning of a connection of a client that says by JSON who it is."""
-    who = "#" + f'{{"i":"{client}/0000000000000001","a":"{agent}"}}'.encode().hex()
+    who = "#" + f'{{"i":"{client}/{number}","a":"{agent}"}}'.encode().hex()
     return begun(who, who, bucket)
 
 
@@ -61,6 +61,10 @@ ABANDONED = "abandoned: not asked for again in 65 s)"
     ("conversation", "became"),
     {
         "another id": (two(connector(A), connector(B), asked=stream(2, 4)), REOPENED),
+        "another id, of a connection too": (
+            two(connector(A, number="7"), connector(B, number="12"), asked=stream(2, 4)),
+            REOPENED,
+        ),
         "another id of a client with a name": (
             two(member(A, INDEX), member(B, SAME_INDEX), asked=stream(2, 4)),
             REOPENED,
@@ -111,6 +115,17 @@ def test_a_vbucket_without_documents_is_reopened_with_the_others_of_its_connecti
     assert [each.partition(" from ")[2] for each in verdicts(text)[:2]] == [
         "seqno 2 (inferred from host, name and seqno))",
         "seqno 0 (inferred from host, name and seqno))",
+    ]
+
+
+def test_a_client_that_is_restarted_again_and_again_goes_on_each_time() -> None:
+    lives = (
+        f"CONNECT {HOST}:4000{at} {SERVER}\n{connector(each)}{stream(at, at + 1)}{GONE}"
+        for at, each in enumerate((A, B, C))
+    )
+    assert [each.partition("; ")[2] for each in verdicts("".join(lives))[:2]] == [
+        "reopened on connection 1 at 12:00:05.026 from seqno 1 (inferred from host, name and seqno))",
+        "reopened on connection 2 at 12:00:10.041 from seqno 2 (inferred from host, name and seqno))",
     ]
 
 
