@@ -1,4 +1,4 @@
-"""Resumptions: where a client that is restarted, and has other ids since, goes on with a stream that it lost.
+"""Resumptions: where a client that is restarted, and has other ids since, continues a stream that it lost.
 
 It has the same name and agent but for ids, and asks for a seqno, of the same history, that the lost stream came to.
 That it is on the same host, and the old connection was over before the new one began, makes it the same client. Without
@@ -28,7 +28,7 @@ class Resumptions:
     def of(self, stream: Stream, ended_ns: int | None) -> Again | None:
         """Return where a client that may be the restarted one asked for a stream in place of one that ended."""
         if ended_ns is None or stream.end_status in (OK, FILTER_EMPTY):
-            return None  # what came to its end is not gone on with
+            return None  # what finished needs no other to continue it
         place, connection = _place(stream), stream.connection
         line = self._lines.get(place)
         if line is None:
@@ -38,11 +38,11 @@ class Resumptions:
             request = next((each for each in mate.requests if (each.ts_ns or 0) >= gone_ns), None)
             if request is None or mate.connection is connection or not alike(connection, mate.connection):
                 continue
-            if not _goes_on(stream, request):
+            if not _continues(stream, request):
                 continue
             rivals = [each for each in line.before(ended_ns) if each is not mate and _is_rival(each, stream)]
             if any(same(each.connection, mate.connection) for each in rivals):
-                continue  # it goes on with its own
+                continue  # it continues its own
             doubt = _doubt(connection, mate.connection, rivals)
             if not request.start and not self._has_succeeded(connection, mate.connection):
                 if doubt:
@@ -53,12 +53,12 @@ class Resumptions:
         return None
 
     def _has_succeeded(self, old: ConnectionState, new: ConnectionState) -> bool:
-        """Return whether one of the streams of a connection goes on, beyond seqno 0, where one of another ended."""
+        """Return whether one of the streams of a connection continues, beyond seqno 0, where one of another ended."""
         found = self._succeeds.get((old.number, new.number))
         if found is None:
             asked = {(each.vbucket, each.stream_id): each.requests[0] for each in new.streams if each.requests}
             pairs = ((each, asked.get((each.vbucket, each.stream_id))) for each in old.streams)
-            found = any(request and request.start and _goes_on(each, request) for each, request in pairs)
+            found = any(request and request.start and _continues(each, request) for each, request in pairs)
             self._succeeds[old.number, new.number] = found
         return found
 
@@ -95,7 +95,7 @@ def _is_rival(other: Stream, stream: Stream) -> bool:
     return other.connection is not stream.connection and alike(other.connection, stream.connection)
 
 
-def _goes_on(stream: Stream, request: Request) -> bool:
+def _continues(stream: Stream, request: Request) -> bool:
     """Return whether a request is for what comes after a seqno that a stream came to, of the same history; or for all.
 
     It is for the same documents. A client that resumes may have saved an older seqno than it has received, and never

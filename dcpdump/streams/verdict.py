@@ -52,7 +52,7 @@ class Judge:
 
     @cached_property
     def _resumptions(self) -> Resumptions:
-        """Return which clients went on where others ended: of no interest where all was reopened."""
+        """Return which clients continued the streams of others: of no interest where all was reopened."""
         return Resumptions(self.ledger.streams)
 
     @cached_property

@@ -103,7 +103,7 @@ def test_a_stream_that_was_asked_for_again_is_no_trouble(path: Path) -> None:
     assert texts(opening() + "STREAM vb=5\n" + LIVE + ENDED + "WAIT 1\nSTREAM vb=5, start-seqno=2\n" + DAY, path) == []
 
 
-def test_a_stream_that_a_client_of_the_same_name_may_go_on_with_is_unclear(path: Path) -> None:
+def test_a_stream_that_a_client_of_the_same_name_may_continue_is_unclear(path: Path) -> None:
     old = f"CONNECT 10.0.0.9:50001 10.0.0.1:11210\n{opening()}STREAM vb=7\n{LIVE}RST TX\n"
     new = f"CONNECT 10.0.0.8:50001 10.0.0.1:11210\n{opening()}STREAM vb=7, start-seqno=2\n{NEXT}"
     (row,) = rows(old + new + DAY, path, "trouble")

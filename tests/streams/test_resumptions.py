@@ -1,4 +1,4 @@
-"""Resumptions: a client that is restarted under other ids goes on with its streams; another one does not."""
+"""Resumptions: a client that is restarted under other ids continues its streams; another one does not."""
 
 from pathlib import Path
 
@@ -105,7 +105,7 @@ ABANDONED = "abandoned: not asked for again in 65 s)"
         "another name, all": (two(member(A, INDEX), member(B, GROUP[0]), asked=stream(0, 4)), ABANDONED),
     }.values(),
 )
-def test_a_client_that_is_restarted_goes_on_where_its_stream_ended(conversation: str, became: str) -> None:
+def test_a_client_that_is_restarted_continues_where_its_stream_ended(conversation: str, became: str) -> None:
     assert verdicts(conversation)[0] == RESET + became
 
 
@@ -118,7 +118,7 @@ def test_a_vbucket_without_documents_is_reopened_with_the_others_of_its_connecti
     ]
 
 
-def test_a_client_that_is_restarted_again_and_again_goes_on_each_time() -> None:
+def test_a_client_that_is_restarted_again_and_again_continues_each_time() -> None:
     lives = (
         f"CONNECT {HOST}:4000{at} {SERVER}\n{connector(each)}{stream(at, at + 1)}{GONE}"
         for at, each in enumerate((A, B, C))
@@ -137,7 +137,7 @@ def of_group(*, ends: str, asked: str) -> str:
     )
 
 
-def test_a_stream_that_another_member_of_a_group_goes_on_with_is_not_abandoned() -> None:
+def test_a_stream_that_another_member_of_a_group_continues_is_not_abandoned() -> None:
     taken = "may have been reopened on connection 1 at %s from seqno 2: its name and the seqno agree, "
     both = "both connections were open at one time"
     kept = ledger(of_group(ends=GONE, asked=stream(2, 4)))
@@ -189,7 +189,7 @@ def test_of_two_clients_of_one_name_which_one_is_restarted_is_not_known() -> Non
     ]
 
 
-def test_a_client_that_goes_on_with_its_own_stream_does_not_take_that_of_another() -> None:
+def test_a_client_that_continues_its_own_stream_does_not_take_that_of_another() -> None:
     assert [each.partition("; ")[2] for each in verdicts(beside(connector(B)))[:2]] == [
         "abandoned: not asked for again in 65 s)",
         "reopened on connection 2 at 12:00:05.043)",
