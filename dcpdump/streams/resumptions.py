@@ -22,6 +22,7 @@ class Resumptions:
         self._streams: dict[_Place, list[Stream]] = {}
         self._lines: dict[_Place, Line] = {}
         self._succeeds: dict[tuple[int, int], bool] = {}  # by the numbers of two connections
+        self._places: dict[int, dict[tuple[int, int], Stream]] = {}  # by the number of a connection
         for stream in streams:
             self._streams.setdefault(_place(stream), []).append(stream)
 
@@ -56,10 +57,18 @@ class Resumptions:
         """Return whether one of the streams of a connection continues, beyond seqno 0, where one of another ended."""
         found = self._succeeds.get((old.number, new.number))
         if found is None:
-            asked = {(each.vbucket, each.stream_id): each.requests[0] for each in new.streams if each.requests}
-            pairs = ((each, asked.get((each.vbucket, each.stream_id))) for each in old.streams)
-            found = any(request and request.start and _continues(each, request) for each, request in pairs)
+            before, after = self._by_place(old), self._by_place(new)
+            pairs = ((before[place], after[place].requests) for place in before.keys() & after.keys())
+            found = any(asked and asked[0].start and _continues(each, asked[0]) for each, asked in pairs)
             self._succeeds[old.number, new.number] = found
+        return found
+
+    def _by_place(self, connection: ConnectionState) -> dict[tuple[int, int], Stream]:
+        """Return the last streams of a connection by vbucket and stream id."""
+        found = self._places.get(connection.number)
+        if found is None:
+            found = {(each.vbucket, each.stream_id): each for each in connection.streams}
+            self._places[connection.number] = found
         return found
 
 
