@@ -5,7 +5,7 @@ Unsealer reads beside the splitter, until that has found a frame, or this has fo
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.conversation import Conversation
 from dcpdump.net.event import Bytes, Event, Gap
@@ -16,7 +16,6 @@ from dcpdump.tls.secrets import Secrets
 if TYPE_CHECKING:
     from dcpdump.tls.side import Places
     from dcpdump.tls.unsealer import Unsealer
-    from dcpdump.tls.unsealer_state import UnsealerState
 
 #: How a TLS connection begins.
 _HELLO: Final = b"\x16\x03"
@@ -24,8 +23,8 @@ _HELLO: Final = b"\x16\x03"
 _KEPT: Final = 65_536
 
 Events = list[tuple[int, Event]]
-#: The number of a connection, what opens it, what might, and what is counted of it already.
-TlsState: TypeAlias = "tuple[int, UnsealerState | None, UnsealerState | None, tuple[int, int]]"
+#: The number of a connection, the states of what opens it and of what might, and what is counted of it already.
+TlsState = tuple[int, bytes | None, bytes | None, tuple[int, int]]
 
 
 class Unsealing:
@@ -40,8 +39,8 @@ class Unsealing:
         self._tally = tally
         self._growth = secrets.growth
 
-    def state(self, conversation: Conversation) -> "TlsState | None":
-        """Return what is inside a connection as plain values, for ``restore``; None where it is no TLS."""
+    def state(self, conversation: Conversation) -> TlsState | None:
+        """Return the state of what is inside a connection, for ``restore``; None where it is no TLS."""
         if conversation.tls is None and conversation.suspect is None:
             return None
         tls, suspect = (None if each is None else each.state() for each in (conversation.tls, conversation.suspect))
@@ -54,11 +53,9 @@ class Unsealing:
         _, tls, suspect, conversation.counted = state
         self._growth = self.secrets.growth
         if tls is not None:
-            conversation.tls, self.any = Unsealer(self.secrets), True
-            conversation.tls.restore(tls)
+            conversation.tls, self.any = Unsealer.restored(tls, self.secrets), True
         if suspect is not None:
-            conversation.suspect = Unsealer(self.secrets)
-            conversation.suspect.restore(suspect)
+            conversation.suspect = Unsealer.restored(suspect, self.secrets)
 
     def take(self, conversation: Conversation, direction: int, event: Event) -> Events | None:
         """Return the events of the text inside; None where the event is to be taken as it is."""

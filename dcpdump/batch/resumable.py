@@ -10,7 +10,7 @@ from dcpdump.conversation import Conversation
 from dcpdump.net.connections import ConnectionsState
 from dcpdump.net.endpoints import Connection, flow_of
 from dcpdump.net.half import Half
-from dcpdump.tls.unsealer_state import SecretsState
+from dcpdump.tls.secrets import SecretsState
 from dcpdump.unsealing import TlsState
 from dcpdump.wire.collection_names import ConnectionNames, NamesState
 from dcpdump.wire.session import Session

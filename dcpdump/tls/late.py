@@ -11,7 +11,6 @@ from dcpdump.tls.keyring import APPLICATION, Key
 from dcpdump.tls.record_cutter import Sealed
 from dcpdump.tls.secrets import CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets, mark_of
 from dcpdump.tls.suites import BY_LENGTH, GCM, SUITES
-from dcpdump.tls.unsealer_state import JoiningState
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
@@ -80,31 +79,6 @@ class Joining:
         self._rests = 0  # of lengths divided by a block: a bit each
         self._lengths: set[int] = set()
         self.version = 0  #: as the records show it, 0 where they do not
-
-    def state(self) -> JoiningState:
-        """Return how far the search has come as plain values, for ``restore``."""
-        return {
-            "records": self._records,
-            "attempts": self._attempts,
-            "left": self._left,
-            "slow_left": self._slow_left,
-            "shortest": self.shortest,
-            "reach": self.reach,
-            "tried": self.tried,
-            "growth": self._growth,
-            "nonce": self._nonce,
-            "rests": self._rests,
-            "lengths": sorted(self._lengths),
-            "version": self.version,
-        }
-
-    def restore(self, state: JoiningState) -> None:
-        """Restore a state."""
-        self._records, self._attempts, self._growth = state["records"], state["attempts"], state["growth"]
-        self._left, self._slow_left, self.shortest = state["left"], state["slow_left"], state["shortest"]
-        self.reach, self.tried = state["reach"], state["tried"]
-        self._nonce, self.version = state["nonce"], state["version"]
-        self._rests, self._lengths = state["rests"], set(state["lengths"])
 
     def note(self, sealed: Sealed) -> None:
         """See by a record that is closed which version it may be: before 1.3 more is in clear."""

@@ -5,7 +5,8 @@ Importing it imports ``cryptography``, which takes a while: to be done once ther
 
 import hashlib
 import hmac
-from typing import Final, Protocol
+from abc import ABC, abstractmethod
+from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -18,29 +19,30 @@ DATA: Final = 23  #: the type of a record with text
 _BLOCK: Final = 16
 
 
-class Opener(Protocol):
+class Opener(ABC):
     """Opens records; ``number`` is that of the record under its key."""
 
-    basis: KeyBasis | None  #: what its keys are made of beside a secret, of TLS 1.2 and before
-    before: bytes  #: the last block of the record before, which is the IV of the next, of CBC in TLS 1.0; else empty
+    __slots__ = ("basis", "before", "exact", "overhead", "suite")
 
-    @property
-    def overhead(self) -> int:
-        """How much longer than its text the body of a record is; of CBC at least."""
+    def __init__(self, suite: Suite, basis: KeyBasis | None, overhead: int, *, exact: bool = True) -> None:
+        self.suite = suite
+        self.basis = basis  #: what its keys are made of beside a secret, of TLS 1.2 and before
+        self.before = b""  #: the last block of the record before, which is the IV of the next, of CBC in TLS 1.0
+        self.overhead = overhead  #: how much longer than its text the body of a record is; of CBC at least
+        self.exact = exact  #: that holds for each record without padding, so that lost text can be counted
 
-    @property
-    def exact(self) -> bool:
-        """Whether ``overhead`` holds for each record without padding, so that lost text can be counted."""
-
+    @abstractmethod
     def open(self, number: int, head: bytes, body: bytes) -> tuple[int, bytes] | None:
         """Return the type and the text of a record; None where it is not one of this key and number."""
 
+    @abstractmethod
     def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
         """Decrypt a body of which bytes are missing, without proof: return where in it the text begins, and the text.
 
         None where the cipher cannot do that.
         """
 
+    @abstractmethod
     def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
         """Open the plain records of text with which ``data`` begins, and add their texts and where they end.
 
@@ -67,22 +69,18 @@ def _unproven(suite: Suite, key: bytes, nonce: bytes, data: bytes) -> bytes:
     return text
 
 
-class Opener13:
+class Opener13(Opener):
     """TLS 1.3: the nonce is made of the number, the type is behind the text."""
 
-    __slots__ = ("_decrypt", "_key", "_secret", "_tag", "basis", "before", "exact", "iv", "overhead", "suite")
+    __slots__ = ("_decrypt", "_key", "_secret", "_tag", "iv")
 
     def __init__(self, suite: Suite, secret: bytes) -> None:
-        self.suite = suite
-        self.basis: KeyBasis | None = None
-        self.before = b""
+        self._tag = 8 if suite.kind == CCM_8 else 16
+        super().__init__(suite, None, self._tag + 1)
         self._secret = secret
         self._key = expand_label(secret, "key", suite.key, suite.digest)
         self.iv = int.from_bytes(expand_label(secret, "iv", 12, suite.digest), "big")
         self._decrypt = _aead(suite, self._key).decrypt
-        self._tag = 8 if suite.kind == CCM_8 else 16
-        self.overhead = self._tag + 1
-        self.exact = True
 
     def open(self, number: int, head: bytes, body: bytes) -> tuple[int, bytes] | None:
         """Return the inner type and the text without padding."""
@@ -131,21 +129,17 @@ class Opener13:
         return self._key
 
 
-class Opener12:
+class Opener12(Opener):
     """TLS 1.2 with an AEAD: a part of the nonce may be in the record, the number is authenticated."""
 
-    __slots__ = ("_decrypt", "_iv", "_key", "_number", "_tag", "basis", "before", "exact", "overhead", "suite")
+    __slots__ = ("_decrypt", "_iv", "_key", "_number", "_tag")
 
     def __init__(self, suite: Suite, key: bytes, iv: bytes, basis: KeyBasis) -> None:
-        self.suite = suite
-        self.basis: KeyBasis | None = basis
-        self.before = b""
+        self._tag = 8 if suite.kind == CCM_8 else 16
+        super().__init__(suite, basis, self._tag + (0 if suite.kind == CHACHA else 8))
         self._key, self._iv = key, iv
         self._number = int.from_bytes(iv, "big") if suite.kind == CHACHA else 0
         self._decrypt = _aead(suite, key).decrypt
-        self._tag = 8 if suite.kind == CCM_8 else 16
-        self.overhead = self._tag + (0 if suite.kind == CHACHA else 8)
-        self.exact = True
 
     def open(self, number: int, head: bytes, body: bytes) -> tuple[int, bytes] | None:
         """Return the type in the header, and the text."""
@@ -191,21 +185,18 @@ class Opener12:
         return at
 
 
-class OpenerCbc:
+class OpenerCbc(Opener):
     """AES-CBC of TLS 1.0 to 1.2, with the MAC inside (then padded), or outside (RFC 7366)."""
 
-    __slots__ = ("_etm", "_key", "_mac", "_size", "_version", "basis", "before", "exact", "overhead", "suite")
+    __slots__ = ("_etm", "_key", "_mac", "_size", "_version")
 
     def __init__(self, suite: Suite, keys: tuple[bytes, bytes, bytes], basis: KeyBasis) -> None:
-        self.suite = suite
-        self.basis: KeyBasis | None = basis
         self._version = version = basis.version
         self._etm = basis.etm
         self._mac, self._key, iv = keys
-        self.before = iv if version < 0x0302 else b""
         self._size = len(self._mac)
-        self.overhead = self._size + 1 + (_BLOCK if version >= 0x0302 else 0)
-        self.exact = False
+        super().__init__(suite, basis, self._size + 1 + (_BLOCK if version >= 0x0302 else 0), exact=False)
+        self.before = iv if version < 0x0302 else b""
 
     def open(self, number: int, head: bytes, body: bytes) -> tuple[int, bytes] | None:
         """Return the type in the header, and the text without MAC and padding."""

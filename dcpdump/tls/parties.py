@@ -1,11 +1,8 @@
 """Note who of a connection is the client, and what the two agreed, by the messages of their handshakes."""
 
-from dataclasses import astuple
-
 from dcpdump.tls import handshake as hs
 from dcpdump.tls.keyring import Key, Keyring, Terms
 from dcpdump.tls.secrets import CLIENT_RANDOM, Secrets
-from dcpdump.tls.unsealer_state import PartiesState
 
 #: Handshakes of one connection that are remembered.
 _HANDSHAKES = 64
@@ -25,39 +22,6 @@ class Parties:
         self._key: Key | None = None  # the last that opened a record
         self._roles: list[int | None] = [None, None]
         self._secrets = secrets
-
-    def state(self) -> PartiesState:
-        """Return what is known of both sides as plain values, for ``restore``."""
-        client, server = self.terms.client, self.terms.server
-        return {
-            "terms": {
-                "client": None if client is None else astuple(client),
-                "server": None if server is None else astuple(server),
-                "turn": self.terms.turn,
-                "tickets": list(self.terms.tickets),
-            },
-            "guessed": self.ring.guessed,
-            "early": self.early,
-            "server_name": self.server_name,
-            "changed": self.changed,
-            "randoms": dict(self.randoms),
-            "roles": list(self._roles),
-            "key": None if self._key is None else (*self._key,),
-        }
-
-    def restore(self, state: PartiesState) -> None:
-        """Restore a state."""
-        terms, key = state["terms"], state["key"]
-        client, server = terms["client"], terms["server"]
-        self.ring.terms = Terms(
-            None if client is None else hs.ClientHello(*client),
-            None if server is None else hs.ServerHello(*server),
-            terms["turn"],
-            list(terms["tickets"]),
-        )
-        self.ring.guessed, self.early, self.server_name = state["guessed"], state["early"], state["server_name"]
-        self.changed, self.randoms, self._roles = state["changed"], dict(state["randoms"]), list(state["roles"])
-        self._key = None if key is None else Key(*key)
 
     @property
     def terms(self) -> Terms:

@@ -8,7 +8,6 @@ import re
 from typing import Final, NamedTuple
 
 from dcpdump.net.event import Seen
-from dcpdump.tls.unsealer_state import CutterState
 
 HEAD: Final = 5
 #: The longest body there may be.
@@ -73,29 +72,6 @@ class SealedCutter:
         self.searching = searching
         self.skipped = 0
         self.chained = 0  #: records cut one behind the other since the last search
-
-    def state(self) -> CutterState:
-        """Return all that decides where it cuts the next bytes, as plain values, for ``restore``."""
-        self._tidy()
-        return {
-            "offset": self.offset,
-            "data": bytes(self._data),
-            "holes": list(self._holes),
-            "marks": [(end, (*seen,)) for end, seen in self._marks],
-            "tried": self._tried,
-            "final": self._final,
-            "searching": self.searching,
-            "skipped": self.skipped,
-            "chained": self.chained,
-        }
-
-    def restore(self, state: CutterState) -> None:
-        """Restore a state. To be asked of a cutter that nothing was fed to."""
-        self.offset, self._data = state["offset"], bytearray(state["data"])
-        self._holes = [(start, end) for start, end in state["holes"]]
-        self._marks = [(end, Seen(*seen)) for end, seen in state["marks"]]
-        self._tried, self._final, self.searching = state["tried"], state["final"], state["searching"]
-        self.skipped, self.chained = state["skipped"], state["chained"]
 
     @property
     def held(self) -> int:

@@ -6,10 +6,12 @@ here ever shows a secret: neither by ``repr`` nor in the text of an error.
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from dcpdump.tls.unsealer_state import SecretsState
+#: What the connections so far say of the secrets of a run; the secrets themselves are not in it: client randoms of
+#: connections of the capture; the last of them with secrets; ids and tickets of sessions → the client random of the
+#: connection that made them; record numbers that the run may still try.
+SecretsState = tuple[list[bytes], bytes, dict[bytes, bytes], int]
 
 CLIENT_RANDOM: Final = "CLIENT_RANDOM"  #: the master secret of TLS 1.2 and before
 CLIENT_EARLY: Final = "CLIENT_EARLY_TRAFFIC_SECRET"
@@ -88,19 +90,14 @@ class Secrets:
         self.refused = 0  #: lines that are not understood
         self.budget = _TRIED  #: record numbers that may still be tried, to join connections in their middle
 
-    def state(self) -> "SecretsState":
+    def state(self) -> SecretsState:
         """Return what the connections so far say of the secrets as plain values, for ``restore``."""
-        return {
-            "claimed": sorted(self._claimed),
-            "last": self._last,
-            "sessions": dict(self._sessions),
-            "budget": self.budget,
-        }
+        return sorted(self._claimed), self._last, dict(self._sessions), self.budget
 
-    def restore(self, state: "SecretsState") -> None:
+    def restore(self, state: SecretsState) -> None:
         """Continue from a state. To be asked once the secrets are there."""
-        self._claimed, self._last = set(state["claimed"]), state["last"]
-        self._sessions, self.budget = dict(state["sessions"]), state["budget"]
+        claimed, self._last, sessions, self.budget = state
+        self._claimed, self._sessions = set(claimed), dict(sessions)
 
     def __repr__(self) -> str:
         return f"<secrets of {len(self._of)} connections>"

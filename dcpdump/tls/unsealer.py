@@ -16,8 +16,7 @@ from dcpdump.tls.sealed_reader import SealedReader
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
 from dcpdump.tls.side import Places, Queued, Side, Waiting
-from dcpdump.tls.side_state import restore_side, side_state
-from dcpdump.tls.unsealer_state import UnsealerState
+from dcpdump.tls.unsealer_state import packed, unpacked
 
 #: Bytes that wait for the other side's hello; and for a secret, and how long the latter, where time passes.
 _ORDER: Final = 64 * 1024
@@ -45,27 +44,23 @@ class Unsealer:
         self._traces = traces  # whether it keeps where the text of each record stands
         self.late = late
 
-    def state(self) -> UnsealerState:
-        """Return all that decides what it makes of the next events, as plain values without secrets."""
-        return {
-            "parties": self._parties.state(),
-            "sides": [None if side is None else side_state(side) for side in self._sides],
-            "serial": self._serial,
-            "growth": self._growth,
-            "late": self.late,
-            "final": self._reader.final,
-            "too_late": self._reader.too_late,
-        }
+    def state(self) -> bytes:
+        """Return all that decides what it makes of the next events, without secrets, for ``restored``."""
+        openers = [None if each is None else each.opener for each in self._sides]
+        made = [None if each is None else (each.basis, each.before) for each in openers]
+        return packed((self, made))
 
-    def restore(self, state: UnsealerState) -> None:
-        """Restore a state, with the same secrets. To be asked of one that nothing was fed to."""
-        self._parties.restore(state["parties"])
-        self._serial, self._growth, self.late = state["serial"], state["growth"], state["late"]
-        self._reader.final, self._reader.too_late = state["final"], state["too_late"]
-        for direction, each in enumerate(state["sides"]):
-            if each is not None:
-                side = self._new_side(direction, 0, late=False, searching=False)
-                restore_side(side, each, self._ring)
+    @staticmethod
+    def restored(state: bytes, secrets: Secrets) -> "Unsealer":
+        """Return an unsealer that continues from a state, with the same secrets. Raises MissingSecretError."""
+        found: Unsealer
+        found, made = unpacked(state, secrets)
+        for side, each in zip(found._sides, made, strict=True):
+            if side is not None and side.key is not None and each is not None:
+                basis, before = each
+                side.opener = found._ring.make(side.key, basis)
+                side.opener.before = before
+        return found
 
     # -- what comes in -----------------------------------------------------------------------------------
 
@@ -134,10 +129,7 @@ class Unsealer:
     def _begin(self, direction: int, event: Bytes | Gap | End) -> Side:
         late = self.late or isinstance(event, Gap) or (isinstance(event, Bytes) and event.joined_late)
         searching = late and not (isinstance(event, Bytes) and is_hello(event.data))
-        return self._new_side(direction, event.offset, late=late, searching=searching)
-
-    def _new_side(self, direction: int, offset: int, *, late: bool, searching: bool) -> Side:
-        side = self._sides[direction] = Side(direction, self._secrets, offset, late=late, searching=searching)
+        side = self._sides[direction] = Side(direction, self._secrets, event.offset, late=late, searching=searching)
         if self._traces:
             side.places = Places(array("q"), array("q"), array("q"), array("q"))
         return side
