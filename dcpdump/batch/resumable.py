@@ -1,6 +1,5 @@
-"""Save the state of a dissection as plain values, and continue from it elsewhere in the input."""
+"""Save the state of a dissection, and continue from it elsewhere in the input."""
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from dcpdump.batch.connection_state import SavedConnection, thinned
@@ -12,21 +11,22 @@ from dcpdump.net.endpoints import Connection, flow_of
 from dcpdump.net.half import Half
 from dcpdump.tls.secrets import SecretsState
 from dcpdump.unsealing import TlsState
-from dcpdump.wire.collection_names import ConnectionNames, NamesState
+from dcpdump.wire.collection_names import CollectionNames, ConnectionNames
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
 
 class DissectionState(NamedTuple):
-    """All that decides which frames a dissection makes of the next blocks."""
+    """All that decides which frames a dissection makes of the next blocks. To be packed before it reads on."""
 
     first: int  #: the number of the next frame
     unweighed: int
     network: ConnectionsState
-    connections: list[tuple[Any, ...]]  #: as SavedConnection has them, least recently used first
+    connections: list[SavedConnection]  #: least recently used first
     tls: list[TlsState]
     secrets: SecretsState
-    names: NamesState
+    buckets: dict[tuple[str, str], CollectionNames]  #: the names of collections, by server and bucket
+    names: dict[int, ConnectionNames]  #: by connection
 
 
 class ResumableDissection(Dissection):
@@ -44,7 +44,8 @@ class ResumableDissection(Dissection):
 
     def state(self) -> DissectionState:
         """Return the state between two blocks, for ``restore``."""
-        saved = [tuple(each) for each in saved_connections(self, thin=False)]
+        saved = saved_connections(self, thin=False)
+        living = [half.connection.number for half in self._connections.living]
         tls = [self._unsealing.state(each) for each in self._conversations.values()]
         return DissectionState(
             self._first,
@@ -53,23 +54,22 @@ class ResumableDissection(Dissection):
             saved,
             [each for each in tls if each is not None],
             self.secrets.state(),
-            self.names.state(self._connection_names(half.connection.number for half in self._connections.living)),
+            self.names.by_bucket,
+            {number: self._conversations[number].names for number in living if number in self._conversations},
         )
 
     def restore(self, state: DissectionState) -> None:
         """Continue from a state. To be asked of a dissection that nothing was fed to."""
         self._connections.restore_state(state.network)
         for saved in state.connections:
-            load_connection(self, SavedConnection(*saved))
+            load_connection(self, saved)
         self._first, self._unweighed = state.first, state.unweighed
-        self.names.restore(state.names, self._connection_names(state.names[2]))
+        self.names.by_bucket = state.buckets
+        for number, names in state.names.items():
+            self._conversations[number].names = names
         self.secrets.restore(state.secrets)
         for each in state.tls:
             self._unsealing.restore(self._conversations[each[0]], each)
-
-    def _connection_names(self, numbers: Iterable[int]) -> dict[int, ConnectionNames]:
-        found = {number: self._conversations.get(number) for number in numbers}
-        return {number: each.names for number, each in found.items() if each is not None}
 
 
 def load_connection(

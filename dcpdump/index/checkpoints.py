@@ -3,15 +3,13 @@
 They are held in memory, compressed, by the process that made them or its parent, and are never written to a disk.
 """
 
-import marshal
+import pickle
 from bisect import bisect_right
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cramjam
 
 from dcpdump.batch.resumable import DissectionState
-from dcpdump.net.connections import ConnectionsState
-from dcpdump.net.layers import LayersState
 
 #: Bytes of packets between two checkpoints, at first.
 DISTANCE = 4 * 1024 * 1024
@@ -28,17 +26,13 @@ class Checkpoint(NamedTuple):
 
     def unpacked(self) -> DissectionState:
         """Return the state."""
-        plain = marshal.loads(bytes(cramjam.lz4.decompress_block(self.state)))
-        first, unweighed, (opened, weight, seen, layers), *others = plain
-        network = ConnectionsState(opened, weight, seen, LayersState(*layers))
-        return DissectionState(first, unweighed, network, *others)
+        state: DissectionState = pickle.loads(bytes(cramjam.lz4.decompress_block(self.state)))
+        return state
 
 
 def packed(state: DissectionState) -> bytes:
     """Pack a state."""
-    network = state.network
-    plain: Any = (state.first, state.unweighed, (*network[:3], tuple(network.layers)), *state[3:])
-    return bytes(cramjam.lz4.compress_block(marshal.dumps(plain)))
+    return bytes(cramjam.lz4.compress_block(pickle.dumps(state, pickle.HIGHEST_PROTOCOL)))
 
 
 class Checkpoints:

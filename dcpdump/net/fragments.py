@@ -21,7 +21,7 @@ class Whole(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Puzzle:
+class Puzzle:
     """The pieces of one datagram, as far as they came; of two for the same place the first one wins."""
 
     since: int
@@ -63,9 +63,7 @@ class _Puzzle:
             at = stop
 
 
-_Key = tuple[bytes, int, int]
-#: A datagram as plain values: its key, and what is known of it.
-PuzzleState = tuple[_Key, tuple[int, bytes, bytes, int | None, int, int, tuple[bytes, bytes] | None]]
+DatagramKey = tuple[bytes, int, int]
 
 
 class Fragments:
@@ -74,7 +72,7 @@ class Fragments:
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         self._limits = limits
         self._balance = balance if balance is not None else Counters()
-        self._puzzles: OrderedDict[_Key, _Puzzle] = OrderedDict()  # oldest first
+        self._puzzles: OrderedDict[DatagramKey, Puzzle] = OrderedDict()  # oldest first
         self._bytes = 0
         self._pieces = 0
 
@@ -83,19 +81,15 @@ class Fragments:
         """How many datagrams wait for the rest of their fragments."""
         return len(self._puzzles)
 
-    def state(self) -> list[PuzzleState]:
+    def state(self) -> dict[DatagramKey, Puzzle]:
         """Return the datagrams that wait, oldest first, for ``restore``."""
-        return [
-            (key, (p.since, bytes(p.have), bytes(p.known), p.size, p.filled, p.pieces, p.disagreement))
-            for key, p in self._puzzles.items()
-        ]
+        return self._puzzles
 
-    def restore(self, state: list[PuzzleState]) -> None:
+    def restore(self, state: dict[DatagramKey, Puzzle]) -> None:
         """Continue from a state. To be asked of one that nothing was fed to."""
-        for key, (since, have, known, size, filled, pieces, disagreement) in state:
-            self._puzzles[key] = _Puzzle(since, bytearray(have), bytearray(known), size, filled, pieces, disagreement)
-            self._bytes += 2 * len(have)
-            self._pieces += pieces
+        self._puzzles.update(state)
+        self._bytes = sum(2 * len(puzzle.have) for puzzle in state.values())
+        self._pieces = sum(puzzle.pieces for puzzle in state.values())
 
     def feed(self, addresses: bytes, protocol: int, place: Fragment, data: bytes, now: int) -> Whole | None:
         """Take a fragment, seen at ``now`` (ns), and return the whole if that was the missing one."""
@@ -106,7 +100,7 @@ class Fragments:
             self._drop(key)  # an identification comes round again
             puzzle = None
         if puzzle is None:
-            puzzle = self._puzzles[key] = _Puzzle(now)
+            puzzle = self._puzzles[key] = Puzzle(now)
         if place.offset + len(data) > _LARGEST:
             self._balance.fragments_dropped += 1
             return None
@@ -137,11 +131,11 @@ class Fragments:
                 return
             self._drop(key)
 
-    def _drop(self, key: _Key) -> None:
+    def _drop(self, key: DatagramKey) -> None:
         self._balance.fragments_dropped += self._puzzles[key].pieces
         self._forget(key)
 
-    def _forget(self, key: _Key) -> None:
+    def _forget(self, key: DatagramKey) -> None:
         puzzle = self._puzzles.pop(key)
         self._bytes -= 2 * len(puzzle.have)
         self._pieces -= puzzle.pieces

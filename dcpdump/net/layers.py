@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from dcpdump.net import ip, link, tcp, tunnel
 from dcpdump.net.counters import Counters
 from dcpdump.net.exported_pdu import LINK_TYPE, ExportedPdus
-from dcpdump.net.fragments import Fragments, PuzzleState
+from dcpdump.net.fragments import DatagramKey, Fragments, Puzzle
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import Segment
@@ -23,9 +23,9 @@ _row: Final = tuple.__new__
 
 
 class LayersState(NamedTuple):
-    """The fragments that wait, and where the streams of exported records stand, as plain values."""
+    """The fragments that wait, and where the streams of exported records stand."""
 
-    fragments: list[PuzzleState]
+    fragments: dict[DatagramKey, Puzzle]
     exported: dict[bytes, int]
 
 

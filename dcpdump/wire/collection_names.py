@@ -20,13 +20,6 @@ _MOST = 16_384  #: ids that are remembered
 _LONGEST = 251
 LAST = 1 << 62  #: behind all frames
 
-#: The collections and scopes of a table, and what was said of each.
-TableState = tuple[dict[int, list[tuple[int, str, int]]], dict[int, list[tuple[int, str, int]]]]
-#: Of a connection: which table is its own, and which its server's (None: none), since which frame, and what it asked.
-ConnectionNamesState = tuple[int | None, int | None, int, tuple[str, str] | None]
-#: The tables, those of them that are of a server and a bucket, and the connections by number.
-NamesState = tuple[list[TableState], dict[tuple[str, str], int], dict[int, ConnectionNamesState]]
-
 _Said = tuple[int, str, int]  #: the frame that said it, the name, and of a collection its scope; -1: none
 
 
@@ -52,15 +45,6 @@ class CollectionNames:
     def __init__(self) -> None:
         self._collections: dict[int, list[_Said]] = {}
         self._scopes: dict[int, list[_Said]] = {}
-
-    def state(self) -> TableState:
-        """Return all names as plain values, for ``restore``."""
-        collections = {number: list(said) for number, said in self._collections.items()}
-        return collections, {number: list(said) for number, said in self._scopes.items()}
-
-    def restore(self, state: TableState) -> None:
-        """Continue from a state."""
-        self._collections, self._scopes = state
 
     def name_collection(self, number: int, name: str, scope: int | None, frame: int) -> None:
         """Take the name of a collection from a frame."""
@@ -135,16 +119,6 @@ class ConnectionNames:
         """Return the tables that it uses."""
         return [each for each in (self._own, self._shared) if each is not None]
 
-    def state(self, tables: dict[int, int]) -> ConnectionNamesState:
-        """Return its state, for ``restore``; ``tables``: the place of each table, by its identity."""
-        own, shared = (None if each is None else tables[id(each)] for each in (self._own, self._shared))
-        return own, shared, self._since, self._asked
-
-    def restore(self, state: ConnectionNamesState, tables: list[CollectionNames]) -> None:
-        """Continue from a state."""
-        own, shared, self._since, self._asked = state
-        self._own, self._shared = (None if each is None else tables[each] for each in (own, shared))
-
     @property
     def any(self) -> bool:
         """Return whether a name may be known."""
@@ -203,27 +177,7 @@ class ServerNames:
 
     def __init__(self) -> None:
         self._tables: list[CollectionNames] = []
-        self._by_server: dict[tuple[str, str], CollectionNames] = {}
-
-    def state(self, connections: dict[int, ConnectionNames]) -> NamesState:
-        """Return the names that these connections and later ones may use, as plain values, for ``restore``."""
-        used = [*self._by_server.values(), *(table for each in connections.values() for table in each.tables)]
-        tables = {id(table): table for table in used}
-        places = {identity: place for place, identity in enumerate(tables)}
-        return (
-            [table.state() for table in tables.values()],
-            {key: places[id(table)] for key, table in self._by_server.items()},
-            {number: each.state(places) for number, each in connections.items()},
-        )
-
-    def restore(self, state: NamesState, connections: dict[int, ConnectionNames]) -> None:
-        """Continue from a state, with the same connections."""
-        tables, by_server, users = state
-        for each in tables:
-            self.another().restore(each)
-        self._by_server = {key: self._tables[place] for key, place in by_server.items()}
-        for number, user in users.items():
-            connections[number].restore(user, self._tables)
+        self.by_bucket: dict[tuple[str, str], CollectionNames] = {}  #: by server and bucket
 
     def learn(self, names: ConnectionNames, frame: Frame, document: Any, number: int, ends: tuple[str, str]) -> None:
         """Learn from a frame of NAMING. ``document``: its JSON; ``ends``: who sent it, and to whom."""
@@ -240,9 +194,9 @@ class ServerNames:
 
     def of_bucket(self, place: tuple[str, str]) -> CollectionNames | None:
         """Return the names of a server and a bucket; None where too many are remembered already."""
-        table = self._by_server.get(place)
-        if table is None and len(self._by_server) < _MOST:
-            table = self._by_server[place] = self.another()
+        table = self.by_bucket.get(place)
+        if table is None and len(self.by_bucket) < _MOST:
+            table = self.by_bucket[place] = self.another()
         return table
 
     def another(self) -> CollectionNames:
