@@ -49,22 +49,6 @@ class JoinedLate(NamedTuple):
 class Joining:
     """One direction. ``reach`` is up to which number all secrets were tried, ``tried`` how many records were."""
 
-    __slots__ = (
-        "_attempts",
-        "_growth",
-        "_left",
-        "_lengths",
-        "_nonce",
-        "_records",
-        "_rests",
-        "_secrets",
-        "_slow_left",
-        "reach",
-        "shortest",
-        "tried",
-        "version",
-    )
-
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._records = 0

@@ -61,21 +61,6 @@ def mark_of(secret: bytes) -> bytes:
 class Secrets:
     """The secrets of a run. ``growing``: more may come, so that what cannot be opened yet is worth keeping."""
 
-    __slots__ = (
-        "_claimed",
-        "_last",
-        "_logs",
-        "_most",
-        "_of",
-        "_sessions",
-        "_sources",
-        "budget",
-        "growing",
-        "growth",
-        "poll",
-        "refused",
-    )
-
     def __init__(self, most: int = _CONNECTIONS) -> None:
         self._of: dict[bytes, bytes] = {}  # client random → label, length and secret, one behind the other
         self._most = most

@@ -6,6 +6,7 @@ decided by the Unsealer.
 
 from array import array
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.event import END, Bytes, End, Event, Gap, Seen
@@ -13,7 +14,7 @@ from dcpdump.tls.handshake import HandshakeMessages
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key
 from dcpdump.tls.late import Joining
 from dcpdump.tls.record_cutter import HEAD, Sealed, SealedCutter
-from dcpdump.tls.secrets import CLIENT_RANDOM, Secrets
+from dcpdump.tls.secrets import CLIENT_RANDOM
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
@@ -48,85 +49,46 @@ class Places(NamedTuple):
         self.stops.append(stop)
 
 
+@dataclass(slots=True, eq=False)
 class Side:
     """One direction. ``given`` + ``tls`` + ``encrypted`` + ``held`` are all the bytes that it got."""
 
-    __slots__ = (
-        "assumed",
-        "ccs",
-        "closed",
-        "cutter",
-        "direction",
-        "early",
-        "encrypted",
-        "end",
-        "ended",
-        "failures",
-        "given",
-        "joined_at",
-        "joining",
-        "key",
-        "late",
-        "lost",
-        "lost_records",
-        "messages",
-        "number",
-        "offset",
-        "opened",
-        "opener",
-        "padded",
-        "passed",
-        "patient",
-        "places",
-        "protected",
-        "queue",
-        "queued",
-        "reason",
-        "since",
-        "tls",
-        "tries",
-        "turning",
-        "unknown",
-        "unopened",
-    )
-
-    def __init__(self, direction: int, secrets: Secrets, offset: int, *, late: bool, searching: bool) -> None:
-        self.direction = direction
-        self.cutter = SealedCutter(offset, searching=searching)
-        self.messages = HandshakeMessages()
-        self.joining = Joining(secrets)
-        self.late = late  #: its text does not begin with the connection
-        self.ccs = False  #: a ChangeCipherSpec came in clear
-        self.turning = False  #: a ChangeCipherSpec came under a key: the next record is under another
-        self.protected = False  #: records are under a key
-        self.opener: Opener | None = None
-        self.key: Key | None = None
-        self.number = 0  #: of the next record under the key
-        self.assumed = 0  #: records since the last one that was proven
-        self.end: int | None = None if searching else offset  #: where the next record begins, None: anywhere
-        self.unknown = False  #: since then an unknown number of bytes was lost
-        self.lost = False  #: the number of the next record is not known
-        self.reason = END  #: of the last gap
-        self.offset = 0  #: of the text
-        self.early: list[Bytes] | None = None  #: text that counts only if the server takes it
-        self.queue: deque[Queued] = deque()
-        self.queued = 0  #: captured bytes in it
-        self.since: int | None = None  #: when it began to wait
-        self.ended = False
-        self.closed = ""  #: why no more is opened
-        self.opened = 0  #: records
-        self.failures = 0  #: records in a row that did not open
-        self.tries = 0  #: records of which the number was searched since the last that opened
-        self.passed = 0  #: records under a key that were not opened before there was one
-        self.unopened = 0  #: bytes of the handshake that stay closed for want of their key
-        self.places: Places | None = None  #: where the text of each record stands, where that is asked for
-        self.padded = False
-        self.patient = True  #: what cannot be opened may wait for its secret
-        self.joined_at: int | None = None
-        self.given = 0
-        self.tls = 0
-        self.encrypted = 0
-        self.lost_records = 0
+    direction: int
+    cutter: SealedCutter
+    joining: Joining
+    late: bool  #: its text does not begin with the connection
+    end: int | None  #: where the next record begins, None: anywhere
+    messages: HandshakeMessages = field(default_factory=HandshakeMessages)
+    ccs: bool = False  #: a ChangeCipherSpec came in clear
+    turning: bool = False  #: a ChangeCipherSpec came under a key: the next record is under another
+    protected: bool = False  #: records are under a key
+    opener: "Opener | None" = None
+    key: Key | None = None
+    number: int = 0  #: of the next record under the key
+    assumed: int = 0  #: records since the last one that was proven
+    unknown: bool = False  #: since then an unknown number of bytes was lost
+    lost: bool = False  #: the number of the next record is not known
+    reason: str = END  #: of the last gap
+    offset: int = 0  #: of the text
+    early: list[Bytes] | None = None  #: text that counts only if the server takes it
+    queue: deque[Queued] = field(default_factory=deque)
+    queued: int = 0  #: captured bytes in it
+    since: int | None = None  #: when it began to wait
+    ended: bool = False
+    closed: str = ""  #: why no more is opened
+    opened: int = 0  #: records
+    failures: int = 0  #: records in a row that did not open
+    tries: int = 0  #: records of which the number was searched since the last that opened
+    passed: int = 0  #: records under a key that were not opened before there was one
+    unopened: int = 0  #: bytes of the handshake that stay closed for want of their key
+    places: Places | None = None  #: where the text of each record stands, where that is asked for
+    padded: bool = False
+    patient: bool = True  #: what cannot be opened may wait for its secret
+    joined_at: int | None = None
+    given: int = 0
+    tls: int = 0
+    encrypted: int = 0
+    lost_records: int = 0
 
     @property
     def held(self) -> int:

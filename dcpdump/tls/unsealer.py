@@ -11,7 +11,8 @@ from dcpdump.net.batch import Segments
 from dcpdump.net.event import Bytes, Conflict, End, Event, Gap
 from dcpdump.tls.account import describe
 from dcpdump.tls.bulk import open_run
-from dcpdump.tls.record_cutter import Sealed, is_hello
+from dcpdump.tls.late import Joining
+from dcpdump.tls.record_cutter import Sealed, SealedCutter, is_hello
 from dcpdump.tls.sealed_reader import SealedReader
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
@@ -129,7 +130,9 @@ class Unsealer:
     def _begin(self, direction: int, event: Bytes | Gap | End) -> Side:
         late = self.late or isinstance(event, Gap) or (isinstance(event, Bytes) and event.joined_late)
         searching = late and not (isinstance(event, Bytes) and is_hello(event.data))
-        side = self._sides[direction] = Side(direction, self._secrets, event.offset, late=late, searching=searching)
+        cutter = SealedCutter(event.offset, searching=searching)
+        end = None if searching else event.offset
+        side = self._sides[direction] = Side(direction, cutter, Joining(self._secrets), late, end)
         if self._traces:
             side.places = Places(array("q"), array("q"), array("q"), array("q"))
         return side

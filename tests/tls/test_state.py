@@ -33,9 +33,8 @@ def values(thing: Any) -> Any:
         return thing.basis, thing.before
     if isinstance(thing, (list, tuple, deque)):
         return [values(each) for each in thing]
-    if not hasattr(thing, "__slots__"):
-        return thing
-    return {name: values(getattr(thing, name)) for name in thing.__slots__ if name != "_made"}
+    names = getattr(thing, "__slots__", None) or getattr(thing, "__dict__", ())
+    return {name: values(getattr(thing, name)) for name in names if name != "_made"} if names else thing
 
 
 def renewed(unsealer: Unsealer, secrets: Secrets) -> Unsealer:
