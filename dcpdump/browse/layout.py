@@ -43,6 +43,6 @@ Screen { background: ansi_default; color: ansi_default; layout: vertical; }
 #small { display: none; }
 .tiny > * { display: none; }
 .tiny > #small { display: block; height: 1; }
-HelpScreen, AboutScreen, ChoiceScreen { align: center middle; background: ansi_default; }
+TextDialog, KeyQuestion { align: center middle; background: ansi_default; }
 .box { border: round ansi_yellow; height: 90%; width: 90%; max-width: 110; }
 """

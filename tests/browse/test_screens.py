@@ -47,6 +47,19 @@ def file_of(name: str, size: tuple[int, int]) -> Path:
     return FOLDER / f"{name}-{size[0]}x{size[1]}.txt"
 
 
+def test_dialogs_are_in_the_middle_of_the_screen() -> None:
+    places: list[tuple[int, int, int, int]] = []
+
+    async def see(shown: Shown) -> None:
+        for key in ("question_mark", "y"):
+            await shown.press(key)
+            places.append(shown.app.screen.query_one("#text").region[:])
+            await shown.press("escape")
+
+    browse(SAMPLES / "client-rollback.pcap", see, size=(150, 30))
+    assert places == [(20, 1, 110, 27), (20, 11, 110, 8)]
+
+
 EVIL = (
     b"\x1b[2J\x1b]0;title\x07",
     "漢字かな交じり文".encode() * 20,
