@@ -3,11 +3,10 @@
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field, replace
 
-from dcpdump.batch.block import Block
 from dcpdump.batch.chosen import record_of, wanted_rows
 from dcpdump.batch.part import Part
+from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
-from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
 from dcpdump.record import Record
 from dcpdump.render import OUTPUTS, View
@@ -31,11 +30,12 @@ class _Nearby:
     apart: bool = True  #: frames were left out since the last one that was written
 
 
-class ContextOutput(Consumer[Part]):
+class ContextOutput(ChoosingConsumer[Part]):
     """A consumer that writes chosen frames, and ``around`` frames of the same connection before and after each."""
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, around: int, *, several: bool = False) -> None:
-        self._chosen, self._shown, self._sink, self._around = chosen, shown, sink, around
+        super().__init__(chosen, shown.redactor, shown.times)
+        self._shown, self._sink, self._around = shown, sink, around
         self._masks = chosen.masks
         self._write = OUTPUTS[shown.format].write
         palette = Palette(shown.coloured(sink.is_terminal))
@@ -49,11 +49,6 @@ class ContextOutput(Consumer[Part]):
     @property
     def _full(self) -> bool:
         return self._hits == self._chosen.count
-
-    def meet(self, block: Block) -> None:
-        """Set the beginning of the capture."""
-        self._chosen.begin(block.begins_ns)
-        self._shown.times.begin(block.begins_ns)
 
     def take(self, parts: list[Part]) -> bool:
         """Write what is chosen, and what is around it; return whether there is enough."""

@@ -13,23 +13,21 @@ from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.capture import Capture
-from dcpdump.cli import collection_notes
+from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
-from dcpdump.cli.reading import Consumer
 from dcpdump.cli.workers import Workers
-from dcpdump.dissect import Dissector
 from dcpdump.streams.watching import Watching
 
 #: Parts of more bytes than any block's have a frame that is large, of which handing it over would make more copies.
 _LARGE = 8 << 20
 
 
-class Exporting(Consumer[Part]):
+class Exporting(ChoosingConsumer[Part]):
     """A consumer that writes tables. ``jobs``: how many processes may be used."""
 
     def __init__(self, dissection: Watching, chosen: Selection, shown: Display, tables: Tables, jobs: int) -> None:
-        self._chosen, self._tables = chosen, tables
-        self.redactor = shown.redactor
+        super().__init__(chosen, shown.redactor)
+        self._tables = tables
         self._table = FrameTable(
             chosen.masks,
             shown.value_bytes,
@@ -46,13 +44,9 @@ class Exporting(Consumer[Part]):
         self._writing: BackgroundWriter[Any] | None = None
         self._arrivals = ReceivedBatches(frames())
 
-    def remarks(self, dissection: Dissector) -> Iterable[str]:
-        """Return which names of collections are not known."""
-        return collection_notes.lines(self._chosen.texts, dissection)
-
     def meet(self, block: Block) -> None:
         """Count packets. The first block sets the beginning of the input, which the processes need."""
-        self._chosen.begin(block.begins_ns)
+        super().meet(block)
         self._others.meet(block)
         if self._writing is None:
             self._decoding.begin()  # before the thread starts: forked processes would not have it

@@ -3,18 +3,15 @@
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from dcpdump.batch.block import Block
 from dcpdump.batch.chosen import wanted_rows
 from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import is_heavy, packed, unpacked
-from dcpdump.cli import collection_notes
+from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
-from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import SHOWN
 from dcpdump.cli.workers import Workers
 from dcpdump.clock import TimeKind
-from dcpdump.dissect import Dissector
 from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_text import Bulk
@@ -26,25 +23,16 @@ FORK_ROWS = 1000
 _SHOWN_ROWS = 128
 
 
-class Selected(Consumer[Part]):
+class Selected(ChoosingConsumer[Part]):
     """A consumer that passes on the rows that a selection wants, up to its count."""
 
     def __init__(
         self, chosen: Selection, put: Callable[[Part, list[int]], object], verb: str, redactor: Redactor | None
     ) -> None:
-        self.redactor = redactor
-        self._chosen = chosen
+        super().__init__(chosen, redactor)
         self._masks = chosen.masks
         self._put = put
         self.verb = verb
-
-    def remarks(self, dissection: Dissector) -> Iterable[str]:
-        """Return which names of collections are not known."""
-        return collection_notes.lines(self._chosen.texts, dissection)
-
-    def meet(self, block: Block) -> None:
-        """Set the beginning of the capture in the selection."""
-        self._chosen.begin(block.begins_ns)
 
     def take(self, parts: list[Part]) -> bool:
         """Pass on the rows that are wanted; return whether there are enough."""
@@ -76,11 +64,6 @@ class FrameOutput(Selected):
         self._jobs = jobs if shown.times.kind is not TimeKind.DELTA else 1  # frame after frame
         self._workers: Workers[tuple[Part, list[int]]] = Workers(self._jobs, self._made, packed, unpacked)
         self._pending: deque[int] = deque()  # the number of rows in each text that is not written yet
-
-    def meet(self, block: Block) -> None:
-        """Set the beginning of the capture."""
-        super().meet(block)
-        self._times.begin(block.begins_ns)
 
     def begin(self) -> None:
         """Write the header."""

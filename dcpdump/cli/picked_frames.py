@@ -3,16 +3,12 @@
 The modules for columns are only imported when many frames of a block are chosen.
 """
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Union
 
-from dcpdump.batch.block import Block
 from dcpdump.batch.picker import Picked
-from dcpdump.cli import collection_notes
+from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
-from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
-from dcpdump.dissect import Dissector
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
 
@@ -21,14 +17,14 @@ if TYPE_CHECKING:
     from dcpdump.cli.frame_output import FrameOutput
 
 
-class PickedFrameOutput(Consumer[Union[Picked, "Part"]]):
+class PickedFrameOutput(ChoosingConsumer[Union[Picked, "Part"]]):
     """A consumer that writes chosen frames. ``several``: there are several captures; ``jobs``: how many processes to
     use.
     """
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
-        self._chosen, self._shown, self._sink = chosen, shown, sink
-        self._several, self._jobs, self.redactor = several, jobs, shown.redactor
+        super().__init__(chosen, shown.redactor, shown.times)
+        self._shown, self._sink, self._several, self._jobs = shown, sink, several, jobs
         self._output = OUTPUTS[shown.format]
         self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)
         self._many: FrameOutput | None = None  # writes frames where there are many
@@ -37,15 +33,6 @@ class PickedFrameOutput(Consumer[Union[Picked, "Part"]]):
         """Write the header."""
         if self._output.header is not None:
             self._sink.write(self._output.header())
-
-    def remarks(self, dissection: Dissector) -> Iterable[str]:
-        """Return which names of collections are not known."""
-        return collection_notes.lines(self._chosen.texts, dissection)
-
-    def meet(self, block: Block) -> None:
-        """Set the beginning of the capture in the selection."""
-        self._chosen.begin(block.begins_ns)
-        self._shown.times.begin(block.begins_ns)
 
     def take(self, pieces: "list[Picked | Part]") -> bool:
         """Write what is chosen; return whether there are enough."""

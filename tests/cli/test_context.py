@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.capture import open_capture
 from dcpdump.cli import context_output
 from dcpdump.wire.encode import encode
 from tests.support.console import run
 from tests.support.packets import NOON, TcpTalk, flow, renumbered
 from tests.support.secret_talk import saved
+from tests.tls.twins import seal
 
 STOPPED = "samples/stopped.pcap"
 
@@ -113,3 +115,23 @@ def test_csv_cannot_mark_context() -> None:
     refused = run(f"dcpdump read {STOPPED} --context 1 -f csv")
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.startswith("dcpdump: error: csv cannot mark context (-f ndjson, line, table or grid)\n")
+
+
+def test_names_of_collections_that_are_not_known_are_noted_as_without_context() -> None:
+    plain, around = (run(f"dcpdump read {STOPPED} --collection shop.nope {more}").err for more in ("", "--context 1"))
+    assert around == plain
+    assert "the name 'shop.nope' is not known in this capture" in plain
+
+
+def test_redaction_reaches_the_summary(tmp_path: Path) -> None:
+    capture, salt = tmp_path / "tls.pcap", tmp_path / "salt"
+    capture.write_bytes(seal(open_capture("samples/replica.pcap")).pcap)
+    salt.write_bytes(bytes(32))
+    options = f"--redact --redact-level full --salt-file {salt} --summary json"
+    plain, around = (
+        json.loads(run(f"dcpdump read {STOPPED} {capture} {options} --frame 1 {more}").err.splitlines()[-1])["tls"][0][
+            "server_name"
+        ]
+        for more in ("", "--context 1")
+    )
+    assert around == plain != "cb.example"
