@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 
 import pyarrow as pa
 
@@ -92,9 +91,7 @@ class Tables:
     def __enter__(self) -> "Tables":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._unfinished.remove()  # once published, it is not there any more
 
 

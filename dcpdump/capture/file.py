@@ -5,7 +5,6 @@ and pcapng look like inside, nor several files at once: that is the timeline's.
 """
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import NamedTuple
 
 from dcpdump.capture.compression import compression_of
@@ -161,9 +160,7 @@ class Capture:
     def __enter__(self) -> "Capture":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from types import TracebackType
 
 from dcpdump.capture.live import Live
 from dcpdump.capture.ring import Taken
@@ -89,9 +88,7 @@ class LiveQueue:
             )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.finish()
 
     def finish(self) -> None:

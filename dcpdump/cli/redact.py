@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import click
@@ -138,9 +137,7 @@ class _File:
     def __enter__(self) -> "_File":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._sink.__exit__(kind, error, trace)
 
 

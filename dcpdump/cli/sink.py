@@ -5,7 +5,6 @@ import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 import click
@@ -151,9 +150,7 @@ class Sink:
     def __enter__(self) -> "Sink":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (Terminated, EndedAtOnce)):
             self.leave_pager()
         # Interrupted output is shown on standard output as far as it got; a file must be complete.

@@ -1,7 +1,6 @@
 """Side: the frames of one capture as compact rows in a file, by connection and direction, to be compared."""
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
 
 import numpy as np
 
@@ -72,10 +71,8 @@ class CaptureRows:
     def __enter__(self) -> "CaptureRows":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._spill.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._spill.__exit__(*error)
 
     @property
     def connections(self) -> list[int]:

@@ -1,7 +1,6 @@
 """Documents of one capture: of each the last change, by vbucket, collection and key, to be compared."""
 
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,10 +71,8 @@ class Documents:
     def __enter__(self) -> "Documents":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._spill.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._spill.__exit__(*error)
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
         """Learn those rows of a part that are mutations, deletions or expirations."""

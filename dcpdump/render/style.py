@@ -1,7 +1,6 @@
 """Colour whole lines, last, and only where colour is wanted."""
 
 from collections.abc import Sequence
-from types import TracebackType
 
 from dcpdump.escape import safe
 from dcpdump.render.lines import Line, LineKind
@@ -77,7 +76,5 @@ class Screen:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()

@@ -4,7 +4,6 @@ import os
 import tempfile
 from array import array
 from bisect import bisect_right
-from types import TracebackType
 
 _PIECE = 64 * 1024  #: of one stream, before it is written
 _PENDING = 16 * 1024 * 1024  #: of all streams together
@@ -71,9 +70,7 @@ class Spill:
     def __enter__(self) -> "Spill":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def _write(self, stream: _Stream) -> None:

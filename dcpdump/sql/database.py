@@ -11,7 +11,6 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
-from types import TracebackType
 from typing import Any
 
 import duckdb
@@ -67,9 +66,7 @@ class Engine:
         self._open.enter_context(interrupting(self._connection.interrupt, self._calls))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
         self._connection.close()
         self._folder.remove()
