@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.conversation import Conversation
-from dcpdump.net.event import Bytes, Event, Gap
+from dcpdump.net.event import Bytes, Event, Events, Gap
 from dcpdump.tally import Tally
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
@@ -22,7 +22,6 @@ _HELLO: Final = b"\x16\x03"
 #: Connections of which it is kept what became of them.
 _KEPT: Final = 65_536
 
-Events = list[tuple[int, Event]]
 #: The number of a connection, the states of what opens it and of what might, and what is counted of it already.
 TlsState = tuple[int, bytes | None, bytes | None, tuple[int, int]]
 

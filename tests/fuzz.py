@@ -39,6 +39,7 @@ from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 from tests.net.test_link import ENCAPSULATIONS
 from tests.support import captures
+from tests.support.balances import accounted
 from tests.support.packets import TcpTalk, packet
 from tests.support.paste_forms import FORMS, MORE
 from tests.support.strategies import SHAPES
@@ -212,7 +213,7 @@ def _feed_link(data: bytes, way: int) -> None:
     machine.feed(packet(body, link_type=link_type, wire_length=wire))
     machine.feed(packet(body[::-1], link_type=link_type, wire_length=wire))
     machine.close()
-    if machine.counts.payload_bytes != machine.counts.accounted_bytes:
+    if machine.counts.payload_bytes != accounted(machine.counts):
         raise Unbalanced(str(machine.counts))
 
 
@@ -293,7 +294,7 @@ def _show(records: list[Record], way: int, *, every: int = 1) -> None:
 
 def _balanced(machine: Dissector) -> None:
     counts = machine.balance
-    if counts.payload_bytes != counts.accounted_bytes:
+    if counts.payload_bytes != accounted(counts):
         raise Unbalanced(str(counts))
 
 

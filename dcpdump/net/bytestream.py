@@ -207,7 +207,6 @@ class ByteStream(Reassembly):
         missing, balance = segment.payload_missing, self._balance
         balance.payload_bytes += len(payload)
         if flags & RST:
-            balance.resets += 1
             balance.stray_bytes += len(payload)  # a RST's text is not of the stream
             return self.reset(seen)
         out: list[Event] = []

@@ -61,7 +61,7 @@ class Connections:
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.counts = Counters()
         self._limits = limits
-        self._layers = Layers(limits, self.counts)
+        self._layers = Layers(limits)
         self.halves: dict[bytes, Half] = {}
         self._recent: OrderedDict[int, Half] = OrderedDict()  # by connection number, least recently used first
         self._over: dict[int, Half] = {}  # those of which both directions ended, the first first
@@ -240,7 +240,6 @@ class Connections:
     def close(self) -> list[Delivery]:
         """End the input: holes become gaps, and every direction gets its End."""
         out: list[Delivery] = []
-        self._layers.close()
         for half in list(self._recent.values()):
             self._part(half, END, self._seen, out)
         self._deadlines.clear()

@@ -69,6 +69,7 @@ class End(NamedTuple):
 
 
 Event = Bytes | Gap | Conflict | End
+Events = list[tuple[int, Event]]  #: of both directions of a connection, each with its direction
 
 #: How much of each side of a conflict is kept.
 EXCERPT: Final = 64

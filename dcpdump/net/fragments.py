@@ -4,7 +4,6 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dcpdump.net.counters import Counters
 from dcpdump.net.event import EXCERPT
 from dcpdump.net.ip import Fragment
 from dcpdump.net.limits import DEFAULT, Limits
@@ -69,9 +68,8 @@ DatagramKey = tuple[bytes, int, int]
 class Fragments:
     """Datagrams in pieces, within bounds of bytes, pieces and capture time. At a bound the oldest goes."""
 
-    def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
         self._limits = limits
-        self._balance = balance if balance is not None else Counters()
         self._puzzles: OrderedDict[DatagramKey, Puzzle] = OrderedDict()  # oldest first
         self._bytes = 0
         self._pieces = 0
@@ -93,16 +91,14 @@ class Fragments:
 
     def feed(self, addresses: bytes, protocol: int, place: Fragment, data: bytes, now: int) -> Whole | None:
         """Take a fragment, seen at ``now`` (ns), and return the whole if that was the missing one."""
-        self._balance.fragments += 1
         key = addresses, protocol, place.ident
         puzzle = self._puzzles.get(key)
         if puzzle is not None and now - puzzle.since > self._limits.fragment_ns:
-            self._drop(key)  # an identification comes round again
+            self._forget(key)  # an identification comes round again
             puzzle = None
         if puzzle is None:
             puzzle = self._puzzles[key] = Puzzle(now)
         if place.offset + len(data) > _LARGEST:
-            self._balance.fragments_dropped += 1
             return None
         before = len(puzzle.have)
         puzzle.put(place.offset, data)
@@ -116,12 +112,6 @@ class Fragments:
         self._keep_bounds(now)
         return None
 
-    def close(self) -> list[Whole]:
-        """Give up what is incomplete, counted; nothing more can come out."""
-        for key in list(self._puzzles):
-            self._drop(key)
-        return []
-
     def _keep_bounds(self, now: int) -> None:
         limits = self._limits
         while self._puzzles:
@@ -129,11 +119,7 @@ class Fragments:
             expired = now - self._puzzles[key].since > limits.fragment_ns
             if not expired and self._bytes <= limits.fragment_bytes and self._pieces <= limits.fragments:
                 return
-            self._drop(key)
-
-    def _drop(self, key: DatagramKey) -> None:
-        self._balance.fragments_dropped += self._puzzles[key].pieces
-        self._forget(key)
+            self._forget(key)
 
     def _forget(self, key: DatagramKey) -> None:
         puzzle = self._puzzles.pop(key)

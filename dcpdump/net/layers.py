@@ -4,7 +4,6 @@ import struct
 from typing import Final, NamedTuple
 
 from dcpdump.net import ip, link, tcp, tunnel
-from dcpdump.net.counters import Counters
 from dcpdump.net.exported_pdu import LINK_TYPE, ExportedPdus
 from dcpdump.net.fragments import DatagramKey, Fragments, Puzzle
 from dcpdump.net.limits import DEFAULT, Limits
@@ -32,9 +31,9 @@ class LayersState(NamedTuple):
 class Layers:
     """Opens packets. Holds only the IP fragments that wait for others."""
 
-    def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
         self._limits = limits
-        self._fragments = Fragments(limits, balance)
+        self._fragments = Fragments(limits)
         self._exported = ExportedPdus()
 
     @property
@@ -80,11 +79,6 @@ class Layers:
         except struct.error:  # shorter than both headers; the slow way says which
             pass
         return self._open(packet)
-
-    def close(self) -> list[Segment]:
-        """Give up waiting fragments; they are counted."""
-        self._fragments.close()
-        return []
 
     def _open(self, packet: Packet) -> Segment | str | None:
         data = packet.data

@@ -201,9 +201,7 @@ class Reassembly:
                 patience.rest()
                 return out
             acked = self._is_acked(hole.end)
-            if backlog.size + aside > limits.pending_bytes or len(backlog) > limits.pending_segments:
-                self._balance.overflows += 1
-            else:
+            if backlog.size + aside <= limits.pending_bytes and len(backlog) <= limits.pending_segments:
                 over = fin is not None or self._reset_at is not None
                 resent = self._acked is not None and not over
                 over_since = max(self._reset_at or 0, fin.since if fin else 0)

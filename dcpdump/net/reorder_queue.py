@@ -143,7 +143,6 @@ class ReorderQueue:
         balance.delivered_bytes += used
         if used == len(data):
             return None
-        balance.retransmitted_packets += 1
         balance.retransmitted_bytes += len(data) - used
         return history.compare(start, data)[0]
 

@@ -24,12 +24,11 @@ def note_delivered(
     if not data:
         return []
     if twin:
-        _count_duplicate(balance, data)
+        balance.duplicate_bytes += len(data)
         return []
     early = min(max(-start, 0), len(data))
     difference, absent = history.compare(start + early, data[early:])
     balance.late_bytes += early + absent
-    balance.retransmitted_packets += 1
     balance.retransmitted_bytes += len(data) - early - absent
     return [] if difference is None else [conflict(balance, difference, seen)]
 
@@ -39,9 +38,8 @@ def note_waiting(
 ) -> list[Event]:
     """Count bytes that wait already, as ``held`` bytes since a time, and compare them."""
     if held[0] == data and captured_twice(held[1], seen.ts_ns, limits):
-        _count_duplicate(balance, data)
+        balance.duplicate_bytes += len(data)
         return []
-    balance.retransmitted_packets += 1
     balance.retransmitted_bytes += len(data)
     probe = RetransmitWindow(len(held[0]) + OVERHEAD)
     probe.add(start, held[0], None)
@@ -53,8 +51,3 @@ def conflict(balance: Counters, difference: Difference, seen: Seen) -> Conflict:
     """Count an overlap that disagrees, and return its event."""
     balance.conflicts += 1
     return Conflict(*difference, seen)
-
-
-def _count_duplicate(balance: Counters, data: bytes) -> None:
-    balance.duplicate_packets += 1
-    balance.duplicate_bytes += len(data)

@@ -8,7 +8,7 @@ from array import array
 from typing import Final
 
 from dcpdump.net.batch import Segments
-from dcpdump.net.event import Bytes, Conflict, End, Event, Gap
+from dcpdump.net.event import Bytes, Conflict, End, Event, Events, Gap
 from dcpdump.tls.account import describe
 from dcpdump.tls.bulk import open_run
 from dcpdump.tls.late import Joining
@@ -25,8 +25,6 @@ _PATIENCE: Final = 4 * 1024 * 1024
 _PATIENCE_NS: Final = 10_000_000_000
 #: What is not known to be TLS is that after so many records in a chain.
 _CHAIN: Final = 8
-
-Events = list[tuple[int, Event]]
 
 
 class Unsealer:

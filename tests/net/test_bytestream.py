@@ -15,6 +15,7 @@ from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.seqnum import advance
 from dcpdump.net.stream_state import StreamState, stream_essence
 from dcpdump.net.tcp import Segment
+from tests.support.balances import accounted
 from tests.support.packets import ACK, FIN, MILLISECOND, NOON, RST, SYN
 
 ISN = 1000
@@ -121,14 +122,13 @@ def test_data_on_the_syn_itself_is_data() -> None:
 def test_a_retransmission_is_counted_and_not_repeated() -> None:
     line = Line().send(0, b"abc").wait(SECOND).send(0, b"abc").send(3, b"d")
     assert line.in_short == ["0 b'abc'", "3 b'd'"]
-    assert (line.balance.retransmitted_packets, line.balance.retransmitted_bytes) == (1, 3)
+    assert line.balance.retransmitted_bytes == 3
 
 
 def test_the_same_segment_within_a_moment_is_a_duplicate_of_the_capture() -> None:
     line = Line().send(0, b"abc").send(0, b"abc").send(6, b"ghi").send(6, b"ghi").send(3, b"def")
     assert line.data == b"abcdefghi"
-    assert (line.balance.duplicate_packets, line.balance.duplicate_bytes) == (2, 6)
-    assert line.balance.retransmitted_packets == 0
+    assert (line.balance.duplicate_bytes, line.balance.retransmitted_bytes) == (6, 0)
 
 
 def test_a_coalesced_retransmission_brings_what_is_new_in_it() -> None:
@@ -207,7 +207,6 @@ def test_a_hole_in_a_capture_of_one_direction_is_given_up_after_two_seconds() ->
 def test_a_hole_is_given_up_when_too_much_waits_behind_it() -> None:
     line = Line(limits=Limits(pending_bytes=8)).ack(0).send(2, b"cdef").send(6, b"ghij").send(10, b"k")
     assert line.in_short == ["0 gap 2 not-acked", "2 b'cdef'", "6 b'ghij'", "10 b'k'"]
-    assert line.balance.overflows == 1
 
 
 def test_too_many_waiting_segments_count_as_too_much() -> None:
@@ -287,7 +286,6 @@ def test_a_forged_fin_does_not_stop_the_stream() -> None:
 def test_a_reset_marks_and_does_not_discard() -> None:
     line = Line().send(0, b"abc").send(3, b"", flags=RST).send(3, b"def").close()
     assert line.in_short == ["0 b'abc'", "3 b'def'", "6 end end"]
-    assert line.balance.resets == 1
 
 
 def test_a_stream_that_was_reset_ends_so() -> None:
@@ -435,7 +433,7 @@ def test_any_arrival_of_the_same_bytes_gives_the_same_bytes(
         assert event.offset == offset
         offset += len(event.data)
     balance = line.balance
-    assert balance.payload_bytes == balance.accounted_bytes
+    assert balance.payload_bytes == accounted(balance)
     assert (balance.pending_bytes, balance.conflicts) == (0, 0)
 
 
@@ -460,7 +458,7 @@ def test_of_bytes_that_disagree_the_first_to_arrive_stands(
         if isinstance(event, Bytes):
             told.update(enumerate(event.data, event.offset))
     assert told == known
-    assert line.balance.payload_bytes == line.balance.accounted_bytes
+    assert line.balance.payload_bytes == accounted(line.balance)
 
 
 @settings(max_examples=100, deadline=None)
@@ -475,9 +473,9 @@ def test_the_balance_holds_and_offsets_tile_whatever_comes(moves: list[tuple[int
             line.wait(SECOND).tick()
         else:
             line.send(offset, bytes(size), flags=flags, missing=missing)
-        assert line.balance.payload_bytes == line.balance.accounted_bytes
+        assert line.balance.payload_bytes == accounted(line.balance)
     line.close()
-    assert line.balance.payload_bytes == line.balance.accounted_bytes
+    assert line.balance.payload_bytes == accounted(line.balance)
     assert line.balance.pending_bytes == 0
     assert line.stream.held == 0
     at = 0

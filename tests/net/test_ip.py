@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.net.counters import Counters
 from dcpdump.net.fragments import Fragments, Whole
 from dcpdump.net.ip import IPV4, IPV6, Datagram, Fragment, parse
 from dcpdump.net.layers import Layers
@@ -153,31 +152,27 @@ def test_overlapping_fragments_that_disagree_keep_the_first_and_say_so() -> None
     )
 
 
-def test_the_fragment_that_never_came_leaves_the_datagram_out() -> None:
-    balance = Counters()
-    layers = Layers(balance=balance)
+def test_without_one_of_its_fragments_a_datagram_waits() -> None:
+    layers = Layers()
     assert [layers.feed(each) for each in fragments()[1:]] == [None, None]
-    layers.close()
-    assert (balance.fragments, balance.fragments_dropped) == (2, 2)
+    assert layers.waiting == 1
 
 
 def test_fragments_wait_sixty_seconds_of_capture_time() -> None:
-    balance = Counters()
-    layers = Layers(balance=balance)
+    layers = Layers()
     first, second, third = fragments()
-    assert layers.feed(first) is None
-    assert layers.feed(second) is None
-    assert layers.feed(third._replace(ts_ns=NOON + 61 * SECOND)) is None
-    assert balance.fragments_dropped == 2
+    late = third._replace(ts_ns=NOON + 61 * SECOND)
+    assert [layers.feed(each) for each in (first, second, late)] == [None, None, None]
+    again = [each._replace(ts_ns=late.ts_ns) for each in (first, second)]
+    assert [isinstance(layers.feed(each), Segment) for each in again] == [False, True]
 
 
 @pytest.mark.parametrize("limits", [Limits(fragments=10), Limits(fragment_bytes=200)])
 def test_the_oldest_fragments_go_when_there_are_too_many(limits: Limits) -> None:
-    balance = Counters()
-    layers = Layers(limits, balance)
+    layers = Layers(limits)
     for ident in range(30):
         assert layers.feed(fragments(ident=ident)[0]) is None
-    assert balance.fragments_dropped > 15
+    assert layers.waiting < 15
     assert isinstance([layers.feed(each) for each in fragments(ident=29)[1:]][-1], Segment)
 
 

@@ -13,6 +13,7 @@ from dcpdump.batch.part import Part
 from dcpdump.capture import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
+from tests.support.balances import accounted
 from tests.support.pieces import all_pieces
 from tests.tls.feeding import secrets_of
 from tests.tls.test_twins import SAMPLES
@@ -61,7 +62,7 @@ def alike(packets: Sequence[Packet], keylog: bytes, size: int) -> None:
     assert dissection.tally == dissector.tally
     assert dissection.sealings == dissector.sealings
     tally, net = dissector.tally, dissector.balance
-    assert net.payload_bytes == net.accounted_bytes
+    assert net.payload_bytes == accounted(net)
     used = tally.frame_bytes + tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes
     assert used + tally.tls_bytes + tally.encrypted_bytes == net.delivered_bytes
 
