@@ -3,6 +3,7 @@
 import codecs
 import re
 from collections.abc import Callable, Iterator
+from html import unescape
 
 _ANSI = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|\x1b[()][0-9A-Z]")
 _BYTES_LITERAL = re.compile(r"(?<![A-Za-z0-9_])b['\"]")
@@ -60,7 +61,6 @@ def cleaned(text: str) -> str:
 
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
 _TAG = re.compile(r"</?(?:pre|code|p|div|span|br|samp|tt|body|html|blockquote|td|tr|table)\b[^<>\n]{0,300}/?>", re.I)
-_ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&#39;", "'"), ("&#x27;", "'"))
 _FENCE = re.compile(r"^[ \t>|*]*(?:(```+|~~~+)[^`\n]*|\{(?:code|noformat)(?::[^}\n]*)?\})[ \t]*$", re.M)
 _TICKS = re.compile(r"`{1,2}([^`\n]{8,})`{1,2}")
 _PROMPT = re.compile(
@@ -88,11 +88,7 @@ def without_markup(text: str) -> str:
     """Return ``text`` without HTML tags and entities."""
     if "<" in text:
         text = _TAG.sub("\n", text)
-    if _ENTITY.search(text):
-        for entity, character in _ENTITIES:
-            text = text.replace(entity, character)
-        text = text.replace("&nbsp;", " ").replace("&amp;", "&")
-    return text
+    return _ENTITY.sub(lambda entity: unescape(entity[0]).replace("\xa0", " "), text)
 
 
 def without_fences(text: str) -> str:

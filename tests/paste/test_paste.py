@@ -550,6 +550,10 @@ PARTS_OF_PAGES = {
     "quotes in the text beside bytes, quoted": (lines_behind(">> ", xxd(QUOTES, 24, 8)), QUOTES),
     "quotes in the text beside bytes, in a log": (lines_behind(LOG, xxd(QUOTES, 24, 8)), QUOTES),
     "bytes of Python with blanks of a web page": (repr(QUOTES).replace(" ", "\u00a0"), QUOTES),
+    "bytes of Python with quotes as Go and Jinja write them": (
+        repr(QUOTES).replace("'", "&#39;").replace('"', "&#34;"),
+        QUOTES,
+    ),
     "lines of numbers in a mail": (f"Hi,\n\nhere it is:\n\n{XXD_I}\n\nThanks\n", STREAM_REQUEST),
     "one line with its number": (f"  1\t{pairs(STREAM_REQUEST)}", STREAM_REQUEST),
 }
