@@ -10,41 +10,8 @@ from enum import Enum
 from dcpdump.errors import PasteError
 from dcpdump.paste.pasted import begins_frame, is_whole
 
-_ASCII_NAMES = [
-    "NUL",
-    "SOH",
-    "STX",
-    "ETX",
-    "EOT",
-    "ENQ",
-    "ACK",
-    "BEL",
-    "BS",
-    "HT",
-    "LF",
-    "VT",
-    "FF",
-    "CR",
-    "SO",
-    "SI",
-    "DLE",
-    "DC1",
-    "DC2",
-    "DC3",
-    "DC4",
-    "NAK",
-    "SYN",
-    "ETB",
-    "CAN",
-    "EM",
-    "SUB",
-    "ESC",
-    "FS",
-    "GS",
-    "RS",
-    "US",
-    "SP",
-]
+_ASCII_NAMES = """NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI
+    DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US SP""".split()
 _NAMED = {name: value for value, name in enumerate(_ASCII_NAMES)} | {"DEL": 127}
 _NAME = "|".join(sorted(_NAMED, key=len, reverse=True))  # SOH before SO: Haskell writes the latter as SO\&H
 

@@ -1,6 +1,8 @@
 """Read percent encoding and quoted-printable: text in which most bytes stand for themselves."""
 
 import re
+from quopri import decodestring
+from urllib.parse import unquote_to_bytes
 
 from dcpdump.paste.pasted import Pasted, begins_frame
 
@@ -14,7 +16,7 @@ def read_percent(text: str) -> Pasted | None:
     if body[:1] != "%" or not _PERCENT.fullmatch(body):
         return None
     plus = "+" in body and "%20" not in body and "%2B" in body.upper()
-    data = _decoded(body.replace("+", " ") if plus else body, "%")
+    data = unquote_to_bytes(body.replace("+", " ") if plus else body)
     return Pasted("percent-encoded", (data,)) if begins_frame(data) else None
 
 
@@ -23,10 +25,5 @@ def read_quoted_printable(text: str) -> Pasted | None:
     body = text.strip()
     if body[:1] != "=" or not _QUOTED.fullmatch(body):
         return None
-    data = _decoded(body.replace("=\n", ""), "=")
+    data = decodestring(body)
     return Pasted("quoted-printable", (data,)) if begins_frame(data) else None
-
-
-def _decoded(body: str, mark: str) -> bytes:
-    first, *rest = body.split(mark)
-    return first.encode() + b"".join(bytes([int(r[:2], 16)]) + r[2:].encode() for r in rest)
