@@ -46,13 +46,12 @@ class FrameService:
         self._pending = False  # whether there are news that were not said yet
         self._due = 0.0  # when the next news are
 
-    def ask(self, ticket: int, question: Question) -> None:
-        """Take a question; ``work`` answers it under its ticket."""
-        self._asked[ticket] = question, self._answers(question)
-
-    def drop(self, ticket: int) -> None:
-        """Forget a question."""
-        self._asked.pop(ticket, None)
+    def ask(self, ticket: int, question: Question | None) -> None:
+        """Take a question, which ``work`` answers under its ticket; None: that under the ticket is forgotten."""
+        if question is None:
+            self._asked.pop(ticket, None)
+        else:
+            self._asked[ticket] = question, self._answers(question)
 
     @property
     def busy(self) -> bool:
@@ -125,7 +124,7 @@ class FrameService:
         except (LookupError, DcpdumpError, OSError) as error:
             value, done = Failed(str(error)), True
         if done:
-            self.drop(ticket)
+            del self._asked[ticket]
         return Answer(ticket, value, done) if value is not None or done else None
 
     def _answers(self, question: Question) -> Iterator[Any]:

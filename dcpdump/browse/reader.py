@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from select import select
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dcpdump.browse.questions import Answer, Failed, FrameEnds, IndexNews, Message, Question
 from dcpdump.errors import DcpdumpError
@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 #: Makes the service, with columns to be filled.
 MakeService = Callable[[Columns], "FrameService"]
 _ENDED = "the process that reads frames has ended"
-
-
-class _Link(Protocol):
-    """What carries questions, and news and answers. ``descriptor`` is readable when some of these are there."""
-
-    @property
-    def descriptor(self) -> int | None: ...
-    @property
-    def busy(self) -> bool: ...
-    def send(self, ticket: int, question: Question | None) -> None: ...
-    def arrived(self, wait: float) -> list[Message] | None: ...
-    def leave(self) -> None: ...
-    def close(self) -> None: ...
 
 
 class Reader:
@@ -150,10 +137,7 @@ class _Here:
         return self._service.busy
 
     def send(self, ticket: int, question: Question | None) -> None:
-        if question is None:
-            self._service.drop(ticket)
-        else:
-            self._service.ask(ticket, question)
+        self._service.ask(ticket, question)
 
     def arrived(self, wait: float) -> list[Message]:
         return self._service.work()
@@ -166,7 +150,7 @@ class _Here:
 
 
 class _Forked:
-    """The service in another process."""
+    """The service in another process. ``descriptor`` is readable when something has come from it."""
 
     busy = False
 
@@ -203,7 +187,7 @@ class _Forked:
             self._worker = None
 
 
-def _link(make: MakeService, columns: Columns) -> _Link:
+def _link(make: MakeService, columns: Columns) -> "_Here | _Forked":
     if can_fork_alone():
         with suppress(OSError):  # no more processes allowed
             return _Forked(make, columns)
@@ -231,9 +215,6 @@ def _serve(make: MakeService, columns: Columns, orders: int, results: int) -> No
             if not piece:
                 end()
             for ticket, question in received.feed(piece):
-                if question is None:
-                    service.drop(ticket)
-                else:
-                    service.ask(ticket, question)
+                service.ask(ticket, question)
         for message in service.work():
             write_all(results, packed(message))

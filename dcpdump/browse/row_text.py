@@ -85,7 +85,6 @@ class RowShape(NamedTuple):
     width: int
     digits: int  #: of the largest frame number, with its separators
     times: TimeColumn
-    colour: bool = True
 
 
 def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: bool) -> str:
