@@ -48,17 +48,18 @@ def started(thread: Thread) -> bool:
 class ForkedWorker:
     """A forked process that runs ``work`` with two file descriptors: one to read orders from, one to write results to.
 
-    Raises OSError where no process can be started.
+    ``results`` is the file descriptor that is readable when results are there. Raises OSError where no process can be
+    started.
     """
 
     def __init__(self, work: Callable[[int, int], None]) -> None:
-        (orders, self._orders), (self._results, results) = os.pipe(), os.pipe()
+        (orders, self._orders), (self.results, results) = os.pipe(), os.pipe()
         # A signal that came between would run this process's handlers in the child, or lose sight of the child.
         with signals_held():
             try:
                 self._pid = os.fork()
             except OSError:
-                for fd in (orders, self._orders, self._results, results):
+                for fd in (orders, self._orders, self.results, results):
                     os.close(fd)
                 raise
             _workers.add(self)
@@ -75,7 +76,7 @@ class ForkedWorker:
     def receive(self, size: int) -> bytes:
         """Wait for so many bytes, and return them; fewer: the worker has died."""
         pieces: list[bytes] = []
-        while size and (piece := os.read(self._results, min(size, 1 << 20))):
+        while size and (piece := os.read(self.results, min(size, 1 << 20))):
             pieces.append(piece)
             size -= len(piece)
         return b"".join(pieces)
@@ -84,7 +85,7 @@ class ForkedWorker:
         """Return the results that are there, without waiting for any; None where the worker has ended."""
         pieces: list[bytes] = []
         while self.has_results:
-            piece = os.read(self._results, 1 << 20)
+            piece = os.read(self.results, 1 << 20)
             if not piece:
                 return b"".join(pieces) or None
             pieces.append(piece)
@@ -93,16 +94,11 @@ class ForkedWorker:
     @property
     def has_results(self) -> bool:
         """Return whether results, or the end of the worker, can be read without waiting."""
-        return bool(select([self._results], [], [], 0)[0])
-
-    @property
-    def results(self) -> int:
-        """Return the file descriptor that is readable when results are there."""
-        return self._results
+        return bool(select([self.results], [], [], 0)[0])
 
     def wait(self, seconds: float) -> None:
         """Wait until results are there, or so long."""
-        select([self._results], [], [], seconds)
+        select([self.results], [], [], seconds)
 
     def ask_to_end(self) -> None:
         """Ask the worker to end, by SIGTERM, and wait for nothing: ``end`` or ``kill`` has to follow."""
@@ -111,7 +107,7 @@ class ForkedWorker:
     def end(self) -> None:
         """Ask the worker to end; kill it if that takes long."""
         self.ask_to_end()
-        while select([self._results], [], [], _FAREWELL)[0] and os.read(self._results, 1 << 20):
+        while select([self.results], [], [], _FAREWELL)[0] and os.read(self.results, 1 << 20):
             pass
         self.kill()
 
@@ -126,7 +122,7 @@ class ForkedWorker:
 
     def _close(self) -> None:
         os.close(self._orders)
-        os.close(self._results)
+        os.close(self.results)
 
 
 def kill_workers() -> None:

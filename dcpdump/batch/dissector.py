@@ -42,15 +42,10 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._limits = limits
         self._cutting = Cutting(self._conversations, self.tally, self.most)
-        self._first = 1  # the number of the first frame that is in no piece yet
+        self.next_frame = 1  #: the number that the next frame will have
         self._pieces: list[P] = []  # that are finished
         self.releasing = False  #: what a packet made known is not all in pieces yet
         self.gaps: list[Lost] = []
-
-    @property
-    def next_frame(self) -> int:
-        """Return the number that the next frame will have."""
-        return self._first
 
     @property
     def waiting(self) -> bool:
@@ -239,7 +234,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         """Have the sessions learn from all frames so far, which makes a piece."""
         frames, involved = self._cutting.begin()
         if len(frames):
-            first, self._first = self._first, self._first + len(frames)
+            first, self.next_frame = self.next_frame, self.next_frame + len(frames)
             self._pieces.append(self._piece(frames, first, involved))
 
     @abstractmethod

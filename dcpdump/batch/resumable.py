@@ -48,7 +48,7 @@ class ResumableDissection(Dissection):
         living = [half.connection.number for half in self._connections.living]
         tls = [self._unsealing.state(each) for each in self._conversations.values()]
         return DissectionState(
-            self._first,
+            self.next_frame,
             self._unweighed,
             self._connections.state(),
             saved,
@@ -63,7 +63,7 @@ class ResumableDissection(Dissection):
         self._connections.restore_state(state.network)
         for saved in state.connections:
             load_connection(self, saved)
-        self._first, self._unweighed = state.first, state.unweighed
+        self.next_frame, self._unweighed = state.first, state.unweighed
         self.names.by_bucket = state.buckets
         for number, names in state.names.items():
             self._conversations[number].names = names

@@ -25,7 +25,7 @@ class Analysing:
         self.failure = ""  #: why there is no result
         self.progress = 0.0
         self._analyse = analyse
-        self._working = False
+        self.working = False  #: whether something is still to come
         self._final = False
         self._messages = Messages()
         self._worker: ForkedWorker | None = None
@@ -35,18 +35,13 @@ class Analysing:
 
     def begin(self, *, final: bool) -> None:
         """Set it to work; where there is no other process, it is done here and now. ``final``: all frames are there."""
-        if self._working or self._final or self.failure:
+        if self.working or self._final or self.failure:
             return
-        self._working, self._final, self.progress = True, final, 0.0
+        self.working, self._final, self.progress = True, final, 0.0
         if self._worker is not None:
             self._worker.send(_GO)
         else:
             self._take(self._analyse(lambda _: None))
-
-    @property
-    def working(self) -> bool:
-        """Return whether something is still to come."""
-        return self._working
 
     def poll(self) -> None:
         """Take what has arrived."""
@@ -63,14 +58,14 @@ class Analysing:
         if isinstance(message, float):
             self.progress = message
         elif isinstance(message, Analysis):
-            self.result, self._working = message, False
+            self.result, self.working = message, False
             if self._final:
                 self.close()
         else:
             self._fail(str(message))
 
     def _fail(self, why: str) -> None:
-        self.failure, self._working = why, False
+        self.failure, self.working = why, False
         self.close()
 
     def close(self) -> None:

@@ -56,7 +56,8 @@ class Capture:
         self._follow = follow
         self._source = source
         self._secrets = secrets
-        self._reopens = not follow and (source is not None or _is_regular(path))
+        #: Whether it is an ordinary file, which can be read again.
+        self.rereadable = not follow and (source is not None or _is_regular(path))
         self._window: SourceWindow | None = None
         self._reader: Pcap | Pcapng | None = None
         self._packed = False
@@ -64,11 +65,11 @@ class Capture:
         self._state: PcapState | None = None  # what is known where packets are read next; None at a header
         self._open()
         if secrets is not None and self._window is not None and self._window.peek(4) == PCAPNG_MAGIC:
-            if self._reopens:
+            if self.rereadable:
                 secrets.add_source(self._gather)
             else:
                 secrets.growing = True  # a block of secrets may stand behind the packets that need it
-        if self._reopens:
+        if self.rereadable:
             self.close()
 
     @property
@@ -90,11 +91,6 @@ class Capture:
     def drops(self) -> int:
         """Return how many packets the capture itself reports as lost while it was taken."""
         return self.health.drops
-
-    @property
-    def rereadable(self) -> bool:
-        """Return whether it is an ordinary file, which can be read again."""
-        return self._reopens
 
     def first_time(self) -> int | None:
         """Return the time (ns) of the first packet of an ordinary file; None where there is none."""
@@ -152,7 +148,7 @@ class Capture:
 
     def _begin(self) -> None:
         """Stand at the first packet, where that can be read again."""
-        if self._reopens:
+        if self.rereadable:
             self.close()
             self.health = Health(self.name)
             self._open()
@@ -172,7 +168,7 @@ class Capture:
     @property
     def place(self) -> CapturePlace | None:
         """Return the place behind the last packet that was yielded; None where a file cannot be entered there."""
-        if not self._reopens or self._packed or self._source is not None:
+        if not self.rereadable or self._packed or self._source is not None:
             return None
         if self._window is None or self._reader is None:
             return CapturePlace(self.name, self._salvage)

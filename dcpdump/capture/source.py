@@ -105,12 +105,12 @@ class SourceWindow:
     than anything else they do.
     """
 
-    __slots__ = ("_arriving", "_ended", "_source", "at", "base", "data", "failure")
+    __slots__ = ("_arriving", "_source", "at", "base", "data", "ended", "failure")
 
     def __init__(self, source: ByteSource, base: int = 0) -> None:
         self._source = source
         self._arriving = source if isinstance(source, ArrivingSource) else None
-        self._ended = False
+        self.ended = False  #: whether all bytes of the source are in memory, or were
         self.failure = ""
         self.base = base  #: offset of data[0] from the source's first byte
         self.data = b""
@@ -124,7 +124,7 @@ class SourceWindow:
     def need(self, size: int) -> int:
         """Load ``size`` bytes from ``at`` on, if the source has them; return how many are in memory."""
         have = len(self.data) - self.at
-        if have >= size or self._ended:
+        if have >= size or self.ended:
             return have
         pieces = [self.data[self.at :]]
         while have < size:
@@ -145,7 +145,7 @@ class SourceWindow:
 
     def ready(self, seconds: float) -> bool:
         """Wait so long at most, and return whether bytes came, or the end, as far as the source can say."""
-        return self._ended or self._arriving is None or self._arriving.ready(seconds)
+        return self.ended or self._arriving is None or self._arriving.ready(seconds)
 
     def gather(self, most: int) -> None:
         """Load what has arrived, up to about ``most`` bytes; where that is much, also what arrives just behind it."""
@@ -162,11 +162,6 @@ class SourceWindow:
         self.base += self.at
         self.at = 0
         self.data = b"".join(pieces)
-
-    @property
-    def ended(self) -> bool:
-        """Return whether all bytes of the source are in memory, or were."""
-        return self._ended
 
     def peek(self, size: int) -> bytes:
         """Return the next bytes, up to ``size``, without consuming them."""
@@ -195,7 +190,7 @@ class SourceWindow:
         self._source.close()
 
     def _more(self) -> bytes:
-        if self._ended:
+        if self.ended:
             return b""
         try:
             piece = self._source.read(CHUNK)
@@ -203,7 +198,7 @@ class SourceWindow:
             piece = b""
             self.failure = f"reading fails here: {error.strerror or error}"
         if not piece:
-            self._ended = True
+            self.ended = True
             self.failure = self.failure or self._source.failure
         return piece
 

@@ -145,7 +145,7 @@ class Checking(LedgerConsumer):
             return False
         if wanted.vbuckets is not None and (finding.vbucket is None or finding.vbucket not in wanted.vbuckets):
             return False
-        since = None if wanted.since is None else wanted.since.at(self._begins_ns)
+        since = None if wanted.since is None else wanted.since.at(self.begins_ns)
         if since is not None and (finding.ts_ns is None or finding.ts_ns < since):
             return False
         return wanted.stream_ids is None or finding.stream_id in wanted.stream_ids

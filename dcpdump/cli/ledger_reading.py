@@ -156,7 +156,7 @@ class LedgerConsumer(Consumer[Part]):
         self.captures: list[Capture] = []  #: that are read
         self.closed: list[int] = []  #: numbers of connections of TLS to show, of which nothing was opened
         self.unanswered: list[Unanswered] = []  #: connections to show that were asked for, and not answered
-        self._begins_ns: int | None = None  # when the capture begins
+        self.begins_ns: int | None = None  #: when the first packet came
         self._last_ns: int | None = None  # when the last packet came
         self.times = TimeSpan()  #: of the packets
         self._cut = None if chosen.until is None else PacketsUntil(chosen.until.end)
@@ -189,19 +189,14 @@ class LedgerConsumer(Consumer[Part]):
         return Line(LineKind.PLAIN, nothing_to_show(self.ledger, self.connections))
 
     @property
-    def begins_ns(self) -> int | None:
-        """Return the time (ns) of the first packet; None before it."""
-        return self._begins_ns
-
-    @property
     def streams(self) -> list[Stream]:
         """Return the streams to show."""
-        return [stream for stream in self.ledger.streams if self._wanted.stream(stream, self._begins_ns)]
+        return [stream for stream in self.ledger.streams if self._wanted.stream(stream, self.begins_ns)]
 
     @property
     def connections(self) -> list[ConnectionState]:
         """Return the connections to show, by number."""
-        found = [each for each in self.ledger.connections.values() if self._wanted.connection(each, self._begins_ns)]
+        found = [each for each in self.ledger.connections.values() if self._wanted.connection(each, self.begins_ns)]
         return sorted(found, key=lambda connection: connection.number)
 
     def _closed(self) -> list[int]:
@@ -252,8 +247,8 @@ class LedgerConsumer(Consumer[Part]):
 
     def meet(self, block: Block) -> None:
         """Note when the capture begins, and when its last packet came."""
-        if self._begins_ns is None:
-            self._begins_ns = block.begins_ns
+        if self.begins_ns is None:
+            self.begins_ns = block.begins_ns
         self._last_ns = block.where(-1).ts_ns
         self.times.meet(block)
         self._feed.meet(block)

@@ -60,17 +60,12 @@ class CaptureIndex:
         self.complete = False  #: everything was read
         self.idle = False  #: nothing comes at the moment
         self.failure = ""  #: why nothing more is indexed before the end, in words
-        self._counts = 0, 0, 0
+        self.counts = 0, 0, 0  #: how many frames, answers and gaps the columns have
 
     @property
     def frames(self) -> int:
         """Return how many frames there are so far."""
         return self.columns.frames
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """Return how many frames, answers and gaps the columns have."""
-        return self._counts
 
     @property
     def waits_for(self) -> int | None:
@@ -91,7 +86,7 @@ class CaptureIndex:
             return False
         for update in self._builder.updates(wait):
             self._take(update)
-        frames, answers, gaps = self._counts
+        frames, answers, gaps = self.counts
         if frames != self.frames:
             self.columns.refresh(frames, answers, gaps)
         return not (self.complete or self.failure)
@@ -149,4 +144,4 @@ class CaptureIndex:
         self.idle, self.complete = update.idle, update.complete
         self.failure = update.failure
         self._replay.complete = update.complete
-        self._counts = update.frames, update.answers, update.gaps
+        self.counts = update.frames, update.answers, update.gaps

@@ -190,8 +190,8 @@ class ByteStream(Reassembly):
         else:
             self._note_ack()
             out += self._tail(seen) + self._fin_reached()
-        if not self._ended and (self._base is not None or out):
-            self._ended = True
+        if not self.ended and (self._base is not None or out):
+            self.ended = True
             out.append(self._end(reason, seen))
         self._history.clear()
         self.deadline = None

@@ -70,7 +70,7 @@ class Connections:
         self._serial = 0
         self._unweighed = 0
         self._weigh_after = limits.memory // 16
-        self._seen = Seen(0, None)
+        self.last = Seen(0, None)  #: the last packet
         self.tcp_changes: list[TcpChange] | None = None  #: to be taken away by its owner; None: not wanted
 
     @property
@@ -82,15 +82,6 @@ class Connections:
         """Find the open connection of a flow's key, its direction (0 or 1), and that direction's bytes."""
         half = self.halves.get(key)
         return None if half is None else (half.connection, half.direction, half.stream)
-
-    @property
-    def last(self) -> Seen:
-        """The last packet."""
-        return self._seen
-
-    @last.setter
-    def last(self, seen: Seen) -> None:
-        self._seen = seen
 
     @property
     def fragmented(self) -> bool:
@@ -121,12 +112,12 @@ class Connections:
 
     def state(self) -> ConnectionsState:
         """Return what ``restore_state`` needs beside the connections, which are restored one by one."""
-        return ConnectionsState(self.counts.connections, self._unweighed, (*self._seen,), self._layers.state())
+        return ConnectionsState(self.counts.connections, self._unweighed, (*self.last,), self._layers.state())
 
     def restore_state(self, state: ConnectionsState) -> None:
         """Restore what is known beside the connections."""
         self.counts.connections, self._unweighed = state.opened, state.unweighed
-        self._seen = Seen(*state.seen)
+        self.last = Seen(*state.seen)
         self._layers.restore(state.layers)
 
     def restore(self, connection: Connection, key: bytes, states: tuple[StreamState, StreamState]) -> None:
@@ -166,7 +157,7 @@ class Connections:
         counts.payload_bytes += delivered
         counts.delivered_bytes += delivered
         self._unweighed += weight
-        self._seen = last
+        self.last = last
 
     def feed(self, packet: Packet) -> list[Delivery]:
         """Take the next packet, and return what it made known."""
@@ -174,7 +165,7 @@ class Connections:
         counts.packets += 1
         segment = self._layers.feed(packet)
         number, ts_ns, _, _, _, file, _, interface = packet
-        self._seen = seen = _row(Seen, (number, ts_ns, file, interface))
+        self.last = seen = _row(Seen, (number, ts_ns, file, interface))
         out: list[Delivery] = []
         if self._deadlines and ts_ns is not None and self._deadlines[0][0] <= ts_ns:
             self._keep_deadlines(ts_ns, seen, out)
@@ -188,7 +179,7 @@ class Connections:
     def receive(self, segment: Segment, seen: Seen) -> list[Delivery]:
         """Take the segment of the next packet, which ``due`` is not before, and return what it made known."""
         self.counts.packets += 1
-        self._seen = seen
+        self.last = seen
         out: list[Delivery] = []
         self._receive(segment, seen, out)
         return out
@@ -241,7 +232,7 @@ class Connections:
         """End the input: holes become gaps, and every direction gets its End."""
         out: list[Delivery] = []
         for half in list(self._recent.values()):
-            self._part(half, END, self._seen, out)
+            self._part(half, END, self.last, out)
         self._deadlines.clear()
         return out
 

@@ -42,7 +42,6 @@ class Reassembly:
         "_arrived",
         "_backlog",
         "_balance",
-        "_ended",
         "_fin",
         "_gathering",
         "_history",
@@ -54,6 +53,7 @@ class Reassembly:
         "_since",
         "_top",
         "deadline",
+        "ended",
         "joined_late",
         "offset",
     )
@@ -76,12 +76,7 @@ class Reassembly:
         self._fin: Fin | None = None
         self._reset_at: int | None = None  # when the first RST came, of either side
         self._reset_by_peer = False
-        self._ended = False
-
-    @property
-    def ended(self) -> bool:
-        """Whether it came to its end."""
-        return self._ended
+        self.ended = False  #: whether it came to its end
 
     def _state(self) -> ReassemblyState:
         """Return where it is in the stream, and what waits, as plain values."""
@@ -99,7 +94,7 @@ class Reassembly:
             "fin": None if fin is None else (*fin[:3], (*fin.seen,)),
             "reset_at": self._reset_at,
             "reset_by_peer": self._reset_by_peer,
-            "ended": self._ended,
+            "ended": self.ended,
             "waiting": self._backlog.state(),
             "patience": None if patience is None else patience.state(),
         }
@@ -111,7 +106,7 @@ class Reassembly:
         self._arrived, self._top, self._acked = state["arrived"], state["top"], state["acked"]
         self._fin = None if fin is None else Fin(*fin[:3], Seen(*fin[3]))
         self._reset_at, self._reset_by_peer = state["reset_at"], state["reset_by_peer"]
-        self._ended = state["ended"]
+        self.ended = state["ended"]
         if patience is not None:
             self._open()
             if state["waiting"]:
@@ -159,7 +154,7 @@ class Reassembly:
             return out + note_waiting(balance, self._limits, start, payload, held, seen)
         end = start + size + missing
         if self._fin is not None and end > self._fin.offset:
-            self._fin, self._ended = None, False  # it was not the last word
+            self._fin, self.ended = None, False  # it was not the last word
         self._reset_at = None
         self._arrived += size + missing
         self._top = max(self._top, end)
@@ -233,9 +228,9 @@ class Reassembly:
 
     def _fin_reached(self) -> list[Event]:
         """End once all up to the FIN is delivered or given up."""
-        if self._fin is None or self.offset < self._fin.offset or self._ended:
+        if self._fin is None or self.offset < self._fin.offset or self.ended:
             return []
-        self._ended = True
+        self.ended = True
         return [End(self.offset, "fin", self._fin.seen)]
 
     def _tail(self, seen: Seen) -> list[Event]:

@@ -2,7 +2,6 @@
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -81,7 +80,8 @@ class PayloadMap:
         self._files: dict[str, _Noted] = {}
         self._unsettled: dict[int, list[_Unsettled]] = {}
         self._waiting: OrderedDict[tuple[bytes, int, int], list[tuple[str, int, int]]] = OrderedDict()
-        self._pieces: dict[tuple[str, int], tuple[FragmentedSegment, int]] = {}
+        #: By file and number of a fragment: the segment that it belongs to, and the fragment's offset in it.
+        self.pieces: dict[tuple[str, int], tuple[FragmentedSegment, int]] = {}
 
     def note(self, packet: Packet, body: HeaderOffsets) -> Carried:
         """Note a packet, and return what it carries, as far as is known now."""
@@ -150,11 +150,6 @@ class PayloadMap:
         noted = self._files.get(file)
         return numbers[numbers <= (0 if noted is None else len(noted.streams))]
 
-    @property
-    def pieces(self) -> Mapping[tuple[str, int], tuple[FragmentedSegment, int]]:
-        """Return by file and number of a fragment: the segment that it belongs to, and the fragment's offset in it."""
-        return self._pieces
-
     def _columns(self, file: str, number: int) -> _Noted:
         """Return the columns of a file, extended to hold a packet's number."""
         noted = self._files.get(file)
@@ -218,7 +213,7 @@ class PayloadMap:
         right = is_right(pseudo_header(addresses, protocol, len(data)), data, PLACES[protocol])
         split = FragmentedSegment(addresses, header, data[length:], carried, right)
         for file, number, offset in pieces:
-            self._pieces[file, number] = split, offset
+            self.pieces[file, number] = split, offset
 
 
 def _column(values: "array[int]") -> Array:

@@ -72,15 +72,15 @@ def _unproven(suite: Suite, key: bytes, nonce: bytes, data: bytes) -> bytes:
 class Opener13(Opener):
     """TLS 1.3: the nonce is made of the number, the type is behind the text."""
 
-    __slots__ = ("_decrypt", "_key", "_secret", "_tag", "iv")
+    __slots__ = ("_decrypt", "_secret", "_tag", "block_key", "iv")
 
     def __init__(self, suite: Suite, secret: bytes) -> None:
         self._tag = 8 if suite.kind == CCM_8 else 16
         super().__init__(suite, None, self._tag + 1)
         self._secret = secret
-        self._key = expand_label(secret, "key", suite.key, suite.digest)
+        self.block_key = expand_label(secret, "key", suite.key, suite.digest)  #: for the search of a record's number
         self.iv = int.from_bytes(expand_label(secret, "iv", 12, suite.digest), "big")
-        self._decrypt = _aead(suite, self._key).decrypt
+        self._decrypt = _aead(suite, self.block_key).decrypt
 
     def open(self, number: int, head: bytes, body: bytes) -> tuple[int, bytes] | None:
         """Return the inner type and the text without padding."""
@@ -95,7 +95,7 @@ class Opener13(Opener):
     def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
         """Decrypt without proof; the last byte is the type, or padding."""
         nonce = (self.iv ^ number).to_bytes(12, "big")
-        return 0, _unproven(self.suite, self._key, nonce, body[: max(len(body) - self._tag, 0)])
+        return 0, _unproven(self.suite, self.block_key, nonce, body[: max(len(body) - self._tag, 0)])
 
     def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
         """Open records of text without padding."""
@@ -122,11 +122,6 @@ class Opener13(Opener):
         digest = self.suite.digest
         length = hashlib.new(digest).digest_size
         return Opener13(self.suite, expand_label(self._secret, "traffic upd", length, digest))
-
-    @property
-    def block_key(self) -> bytes:
-        """The key of the cipher, for the search of a record's number."""
-        return self._key
 
 
 class Opener12(Opener):
