@@ -1,6 +1,6 @@
 """Link types: from a captured record to its IP header, one small function each. Knows no IP.
 
-``LINKS`` is the whole list, by LINKTYPE value. A new one is a function and its line there.
+``LINKS`` is the whole list, by LINKTYPE value. A new one is a line there, with a function unless its header is fixed.
 """
 
 import struct
@@ -37,6 +37,16 @@ def _family(number: int, at: int) -> Found:
     return f"not IP (address family {number})" if ethertype is None else (ethertype, at)
 
 
+def _fixed(kind: int, size: int) -> Callable[[bytes], Found]:
+    """A link type with a header of ``size`` bytes, behind which there is always the same."""
+    return lambda data: (kind, size)
+
+
+def _typed(at: int, size: int) -> Callable[[bytes], Found]:
+    """A link type with a header of ``size`` bytes, which has an ethertype at ``at``."""
+    return lambda data: (U16(data, at)[0], size)
+
+
 def _loopback(data: bytes) -> Found:
     """BSD's NULL and LOOP: a family in the order of the machine that captured, which is not recorded."""
     (family,) = _LE32(data)
@@ -49,34 +59,6 @@ def _raw(data: bytes) -> Found:
     """IP at once; OpenBSD gave the number 12 to its loopback."""
     found = version(data, 0)
     return _loopback(data) if isinstance(found, str) else found
-
-
-def _ipv4(data: bytes) -> Found:
-    return IPV4, 0
-
-
-def _ipv6(data: bytes) -> Found:
-    return IPV6, 0
-
-
-def _linux_cooked(data: bytes) -> Found:
-    return U16(data, 14)[0], 16
-
-
-def _linux_cooked_2(data: bytes) -> Found:
-    return U16(data, 0)[0], 20
-
-
-def _ppp(data: bytes) -> Found:
-    return PPP, 0
-
-
-def _ppp_with_direction(data: bytes) -> Found:
-    return PPP, 1
-
-
-def _ppp_ether(data: bytes) -> Found:
-    return PPP, 6
 
 
 def _hdlc(data: bytes) -> Found:
@@ -100,39 +82,9 @@ def _frame_relay(data: bytes) -> Found:
     return f"not IP (NLPID 0x{data[at]:02x})"
 
 
-def _llc(data: bytes) -> Found:
-    return LLC, 0
-
-
-def _fddi(data: bytes) -> Found:
-    return LLC, 13
-
-
 def _token_ring(data: bytes) -> Found:
     routing = data[14] & 0x1F if data[8] & 0x80 else 0
     return LLC, 14 + routing
-
-
-def _fibre_channel(data: bytes) -> Found:
-    return LLC, 16
-
-
-def _firewire(data: bytes) -> Found:
-    return U16(data, 16)[0], 18
-
-
-def _infiniband(data: bytes) -> Found:
-    """IP over InfiniBand: a global routing header, then an ethertype and two reserved bytes."""
-    return U16(data, 40)[0], 44
-
-
-def _symantec(data: bytes) -> Found:
-    return U16(data, 6)[0], 44
-
-
-def _preamble_of(size: int) -> Callable[[bytes], Found]:
-    """A link type that puts ``size`` bytes before an Ethernet frame."""
-    return lambda data: (ETHERNET, size)
 
 
 def _pf_log(data: bytes) -> Found:
@@ -226,39 +178,39 @@ LINKS: Mapping[int, Callable[[bytes], Found]] = {
     0: _loopback,  # NULL
     1: ethernet,
     6: _token_ring,
-    9: _ppp,
-    10: _fddi,
+    9: _fixed(PPP, 0),
+    10: _fixed(LLC, 13),  # FDDI
     12: _raw,  # raw IP as some systems number it in files
     14: _raw,
     50: _hdlc,  # PPP in HDLC-like framing
-    51: _ppp_ether,
-    99: _symantec,
-    100: _llc,  # RFC 1483 ATM
+    51: _fixed(PPP, 6),  # PPP over Ethernet
+    99: _typed(6, 44),  # Symantec
+    100: _fixed(LLC, 0),  # RFC 1483 ATM
     101: _raw,
     104: _hdlc,
     105: _wifi,
     107: _frame_relay,
     108: _loopback,  # LOOP
     109: _enc,
-    113: _linux_cooked,
+    113: _typed(14, 16),  # Linux cooked
     117: _pf_log,
     119: _prism,
-    122: _fibre_channel,
+    122: _fixed(LLC, 16),  # IP over Fibre Channel
     127: _radiotap,
-    138: _firewire,
+    138: _typed(16, 18),  # IP over FireWire
     149: _pktap,
     163: _avs,
-    166: _ppp_with_direction,
+    166: _fixed(PPP, 1),  # PPP behind its direction
     192: _per_packet_information,
-    204: _ppp_with_direction,
+    204: _fixed(PPP, 1),
     226: _solaris_ipnet,
-    228: _ipv4,
-    229: _ipv6,
+    228: _fixed(IPV4, 0),
+    229: _fixed(IPV6, 0),
     239: _nflog,
-    240: _preamble_of(4),  # netANALYZER
-    242: _infiniband,
+    240: _fixed(ETHERNET, 4),  # netANALYZER
+    242: _typed(40, 44),  # IP over InfiniBand: a global routing header, an ethertype and two reserved bytes
     258: _pktap,
-    259: _preamble_of(8),  # EPON
-    274: _preamble_of(8),  # Ethernet with its preamble
-    276: _linux_cooked_2,
+    259: _fixed(ETHERNET, 8),  # EPON
+    274: _fixed(ETHERNET, 8),  # Ethernet with its preamble
+    276: _typed(0, 20),  # Linux cooked, version 2
 }
