@@ -32,6 +32,11 @@ def safe(wire: bytes | str) -> str:
     return text if text.isprintable() else text.translate(_SHOWN)
 
 
+def bytes_of(argument: str) -> bytes:
+    """Return the bytes of an argument, which need not be UTF-8, as they were given."""
+    return argument.encode("utf-8", "surrogateescape")
+
+
 def safe_json(text: str) -> str:
     r"""Return JSON text with everything unprintable as ``\uNNNN``: the same JSON, safe to show."""
     if text.isprintable():

@@ -28,7 +28,7 @@ class Vocabulary:
         words = self._words.setdefault(column, Numbers())
         array = self._arrays.get(column)
         if array is None or len(array) != len(words):
-            array = self._arrays[column] = pa.array(words.all, pa.string())
+            array = self._arrays[column] = fitted(words.all, pa.string())[0]
         return array
 
     def nothing(self, field: pa.Field, count: int) -> pa.Array:

@@ -79,7 +79,7 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
             readings.append(reading)
             if reading.status not in (code.DONE, code.DAMAGED):
                 sink.abandon()  # half a comparison is none
-                note(f"of {safe(name.encode('utf-8', 'surrogateescape'))}:")
+                note(f"of {safe(name)}:")
                 return reading.conclude("none" if quiet else "text")
         rows = _compared(sides, shown, frames)
         with writing_times(zone, sides[0].first_ns, sides[0].last_ns):

@@ -16,6 +16,7 @@ from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, c
 from dcpdump.cli.options import COLLECTIONS, Display, clause_option, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
+from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record, own_seqno
 from dcpdump.render import history as rows
@@ -52,7 +53,7 @@ def key(pattern: str, captures: tuple[str, ...], collection: str | None, quiet: 
         tracing = Tracing(chosen, shown, given, matches, texts)
         reading = tracing.read(paths, sink)
         changes = tracing.changes()
-        vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(pattern.encode())
+        vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(bytes_of(pattern))
         covered = tracing.covered(vbucket)
         tracing.report(
             sink,

@@ -19,6 +19,7 @@ from dcpdump.cli.sink import folder_of
 from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
+from dcpdump.escape import bytes_of
 from dcpdump.filter.collection_choice import collection_choice
 from dcpdump.plural import counted
 
@@ -272,7 +273,7 @@ def _named(captures: Sequence[str]) -> str:
     """Return a name for the input: the same arguments in the same folder give the same name."""
     words = [word if "://" in word else os.path.abspath(word) for word in captures]
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(words[0].rstrip("/"))).strip("-") or "captures"
-    return f"{stem[:48]}-{sha256(chr(0).join(words).encode()).hexdigest()[:8]}"
+    return f"{stem[:48]}-{sha256(bytes_of(chr(0).join(words))).hexdigest()[:8]}"
 
 
 def _complain(outcome: "Outcome") -> None:

@@ -17,6 +17,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError
+from dcpdump.escape import bytes_of
 from dcpdump.plural import counted
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
@@ -96,7 +97,7 @@ def _salt(text: str | None, file: str | None) -> bytes:
         return salt_of(file)
     if not text:
         raise click.UsageError("the salt is empty")
-    return text.encode()
+    return bytes_of(text)
 
 
 def _target(paths: Sequence[str], out: str, force: bool) -> "_File | _Folder":

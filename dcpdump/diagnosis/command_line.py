@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 
 from dcpdump.diagnosis.trouble import Command
+from dcpdump.escape import bytes_of
 
 #: Options that not every command takes, and which do.
 _TAKEN_BY = {
@@ -30,7 +31,7 @@ def quoted(word: str) -> str:
     """Quote a word for a shell; what cannot be printed is written as its bytes."""
     if word.isprintable():
         return shlex.quote(word)
-    return f"$'{''.join(map(_escaped, word.encode('utf-8', 'surrogateescape')))}'"
+    return f"$'{''.join(map(_escaped, bytes_of(word)))}'"
 
 
 def _escaped(byte: int) -> str:

@@ -7,6 +7,7 @@ from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from operator import ge, gt, le, lt
 
+from dcpdump.escape import bytes_of
 from dcpdump.filter.collection_choice import collection_choice
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.opcode_names import named_opcodes, named_statuses
@@ -123,8 +124,8 @@ def by_key(text: str, *, asked: str = "--key") -> Clause:
 def _search_of(pattern: str, asked: str) -> Callable[[bytes], re.Match[bytes] | None]:
     try:
         if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
-            return re.compile(pattern[1:-1].encode()).search
-        return re.compile(translate(pattern).encode()).match
+            return re.compile(bytes_of(pattern[1:-1])).search
+        return re.compile(bytes_of(translate(pattern))).match
     except re.error as error:
         raise FilterError(f"{asked}: {pattern!r} is not a regular expression: {error}") from error
 

@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from dcpdump.arrow.arrays import encodable
 from dcpdump.errors import DcpdumpError
 from dcpdump.sql.interrupts import Calls, interrupting
 from dcpdump.sql.query import Query, query_of
@@ -73,6 +74,8 @@ class Engine:
 
     def understood(self, text: str) -> Query:
         """Return what a query needs. Raises QueryError for what is no query, or names what is not there."""
+        if encodable(text) != text:
+            raise QueryError("the query is not UTF-8", "", "write bytes as '\\xff'::BLOB")
         parsed = json.loads(self._execute("SELECT json_serialize_sql(?::VARCHAR)", text)[0][0])
         if parsed["error"]:
             raise self._refused(text, parsed)

@@ -170,6 +170,41 @@ def test_the_environment_is_quoted_safely(folder: Path, monkeypatch: pytest.Monk
     assert (printed.code, problems(printed)) == (2, [])
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "read FILE --key BYTES*",
+        "read FILE --key /^BYTES/ -f ndjson",
+        "stats FILE --key !BYTES",
+        "key BYTES FILE",
+        "diff FILE FILE",
+        "redact FILE -w OUT --salt BYTES",
+        "export FILE -o OUT",
+        "export FILE -o OUT -f csv",
+        "pipeline FILE -o OUT --engine local",
+        "sql 'select file, count(*) from frames group by file' FILE",
+    ],
+)
+def test_arguments_need_not_be_utf_8(words: str, tmp_path: Path) -> None:
+    odd = os.fsdecode(b"k\xff")
+    file = tmp_path / f"{odd}.pcap"
+    sent = TcpTalk()
+    for number, key in enumerate((b"k\xff", b"k\xfe"), 1):
+        sent.send(1, encode("DCP_MUTATION", {"by_seqno": number}, key=key, value=b"{}", opaque=1))
+    saved(sent.fin(), file)
+    for name, word in (("FILE", str(file)), ("OUT", str(tmp_path / "out")), ("BYTES", odd)):
+        words = words.replace(name, word)
+    printed = run(f"dcpdump {words}")
+    assert (printed.code, problems(printed)) == (0, []), printed.err
+    if "--key" in words and "!" not in words:
+        assert "1 of 2 frames shown" in printed.err
+
+
+def test_a_query_that_is_not_utf_8_is_refused() -> None:
+    printed = run(f"dcpdump sql \"select '{os.fsdecode(bytes([255]))}'\" samples/replica.pcap")
+    assert (printed.code, printed.err.splitlines()[0]) == (2, "dcpdump: error: the query is not UTF-8")
+
+
 @pytest.mark.parametrize("words", [["--debug", "read", f"missing{EVIL}"], ["read", f"missing{EVIL}"]])
 def test_a_traceback_is_safe_too(words: list[str], folder: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
