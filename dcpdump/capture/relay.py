@@ -287,6 +287,8 @@ class _Pair:
 def _resolved(target: Address) -> list[Address]:
     try:
         found = socket.getaddrinfo(*target, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # as Python encodes names
+        raise LiveError("no such host: no host can have this name", text(target)) from error
     except OSError as error:
         raise LiveError(f"no such host: {(error.strerror or str(error)).lower()}", text(target)) from error
     return [(str(each[4][0]), int(each[4][1])) for each in found]

@@ -108,6 +108,12 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
     assert (found.code, "is not an address, such as 127.0.0.1:12210" in found.err) == (2, True)
 
 
+@pytest.mark.parametrize("host", ["a..b", f"{'a' * 64}.example", "a\udcff"])
+def test_a_name_that_no_host_can_have_is_refused(host: str) -> None:
+    found = run(f"dcpdump relay --to {host}:11210")
+    assert (found.code, "no such host: no host can have this name" in found.err) == (6, True), found.err
+
+
 def test_a_port_that_is_taken_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
