@@ -203,11 +203,12 @@ class ValueBytes(click.ParamType):  # type: ignore[type-arg]
     name = "N"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number; -1 for ``all``."""
-        if value == "all":
+        """Return the number; -1 for ``all``, and for more than any value has."""
+        text = str(value)
+        if text == "all":
             return -1
-        if str(value).isdigit():
-            return int(value)
+        if text.isdecimal():
+            return int(text) if len(text) < 19 else -1
         raise click.BadParameter(f"{value!r} is neither a number of bytes nor 'all'", ctx, param)
 
 

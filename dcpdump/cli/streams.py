@@ -21,6 +21,8 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
 
 _BARS = 16
+#: More seconds than any capture lasts: what is asked for as inf.
+_FOREVER_S = 1e10
 _STUCK = frozenset(
     {
         VerdictKind.STUCK,
@@ -79,7 +81,7 @@ def streams(
         rates = Rates() if shown.format == "text" and sink.is_terminal else None
         consumer = LedgerConsumer(chosen, shown, given, None if rates is None else rates.feed)
         reading = consumer.read(paths, sink)
-        judge = Judge(consumer.ledger, round(idle * 1e9))
+        judge = Judge(consumer.ledger, round(min(_FOREVER_S, idle) * 1e9))
         judged = [(stream, judge.verdict(stream)) for stream in consumer.streams]
         wanted = [
             (stream, verdict)

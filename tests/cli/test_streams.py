@@ -125,6 +125,7 @@ def test_until_judges_as_if_the_capture_ended_there() -> None:
 def test_idle_says_how_long_silence_has_to_last() -> None:
     quiet = objects("dcpdump streams samples/stopped.pcap --vbucket 12 --idle 3600")
     assert [row["state"] for row in quiet] == ["open and flowing"]
+    assert objects("dcpdump streams samples/stopped.pcap --vbucket 12 --idle inf") == quiet
 
 
 def test_the_last_line_counts() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from dcpdump.render.value_note import is_binary
 from tests.support.captures import Record, pcap
-from tests.support.console import run
+from tests.support.console import contents, run
 from tests.support.conversation import opening, packets, said
 
 
@@ -59,3 +59,17 @@ def test_a_hidden_value_is_described_as_it_was(tmp_path: Path) -> None:
     notes = [value_line(tmp_path, datatype, value, "--redact").partition(" (JSON")[2] for datatype, value, _ in CASES]
     wanted = [", valid)", ", not valid: at byte 5 there is no colon)", ", not valid: it ends too soon)", ")"]
     assert notes == [*wanted, *[""] * 5, "|Snappy, valid, 111 bytes, 21 on the wire)", ""]
+
+
+@pytest.mark.parametrize("digits", [18, 20, 5000])
+def test_more_than_any_value_has_is_all_of_it(digits: int, tmp_path: Path) -> None:
+    for command in ("read samples/replica.pcap -f ndjson -o", "export samples/replica.pcap -f csv -o"):
+        wanted, found = (
+            (run(f"dcpdump {command} {tmp_path}/out --force -q --value-bytes {most}").code, contents(tmp_path / "out"))
+            for most in ("all", "9" * digits)
+        )
+        assert wanted == found, command
+
+
+def test_digits_that_are_no_number_are_refused() -> None:
+    assert "neither a number of bytes" in run("dcpdump read samples/replica.pcap --value-bytes ²").err
