@@ -51,10 +51,10 @@ def parse_ranges(option: str, text: str, top: int = U64) -> Ranges:
         low_text, dash, high_text = word.partition("-")
         low = _number(option, low_text or ("0" if dash else ""), word)
         high = _number(option, high_text, word) if high_text else (top if dash else low)
+        if max(low, high) > top:
+            raise FilterError(f"{option}: {max(low, high)} is more than the largest, {top}")
         if low > high:
             raise FilterError(f"{option}: the range {word!r} runs backwards", hint=f"{option} {high}-{low}")
-        if high > top:
-            raise FilterError(f"{option}: {high} is more than the largest, {top}")
         (excluded if negated else wanted).append((low, high))
     return Ranges(tuple(wanted), tuple(excluded))
 

@@ -114,6 +114,7 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
             "hint: --vbucket 7, --vbucket 0-63,512 or --vbucket 100-\n",
         ),
         ("--vbucket 70000", "dcpdump: error: --vbucket: 70000 is more than the largest, 65535\n"),
+        ("--vbucket 70000-", "dcpdump: error: --vbucket: 70000 is more than the largest, 65535\n"),
         ("--opcode 0x157", "dcpdump: error: --opcode: 0x157 is more than 0xff\n"),
         ("--opcode mutation,", "dcpdump: error: --opcode: an empty value in 'mutation,'\n"),
         (
