@@ -1,5 +1,7 @@
 """Of connections that are over, and had no stream, no more are kept than --memory has room for."""
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,14 +14,20 @@ from tests.support.hostile import in_pcap, mixed_connections, short_connections,
 FEW = "--memory 16M"
 
 
-def written(packets: list[Packet], folder: Path) -> Path:
+@cache
+def made(shape: Callable[[int], list[Packet]], count: int) -> bytes:
+    """Return a capture, which several commands read."""
+    return in_pcap(shape(count))
+
+
+def written(shape: Callable[[int], list[Packet]], count: int, folder: Path) -> Path:
     path = folder / "many.pcap"
-    path.write_bytes(in_pcap(packets))
+    path.write_bytes(made(shape, count))
     return path
 
 
 def test_connections_that_are_not_listed_are_counted_in_a_note(tmp_path: Path) -> None:
-    path = written(short_connections(2_000), tmp_path)
+    path = written(short_connections, 2_000, tmp_path)
     all_of_them, some = run(f"dcpdump conns {path} -f ndjson"), run(f"dcpdump conns {path} -f ndjson {FEW}")
     listed = some.out.splitlines()
     assert len(all_of_them.out.splitlines()) == 2_000
@@ -35,7 +43,7 @@ def test_connections_that_are_not_listed_are_counted_in_a_note(tmp_path: Path) -
 
 @pytest.mark.parametrize("command", ["check --all", "streams", "rollbacks"])
 def test_what_is_said_of_streams_and_broken_rules_is_the_same(command: str, tmp_path: Path) -> None:
-    path = written(mixed_connections(1_400), tmp_path)
+    path = written(mixed_connections, 1_400, tmp_path)
     name, *options = command.split()
     asked = f"dcpdump {name} {path} -f ndjson {' '.join(options)}"
     plenty, little = run(asked), run(f"{asked} {FEW}")
@@ -45,7 +53,7 @@ def test_what_is_said_of_streams_and_broken_rules_is_the_same(command: str, tmp_
 
 @pytest.mark.parametrize("command", ["check", "diagnose"])
 def test_where_rules_are_asked_the_note_says_that_evicted_connections_were_judged(command: str, tmp_path: Path) -> None:
-    path = written(short_connections(1_200), tmp_path)
+    path = written(short_connections, 1_200, tmp_path)
     text = "176 connections without a stream, which had ended or were silent for longest, are judged by the rules"
     lines = run(f"dcpdump {command} {path} {FEW}").err.splitlines()
     assert f"dcpdump: note: to stay within --memory, {text}, but not listed" in lines
@@ -62,7 +70,7 @@ def test_where_rules_are_asked_the_note_says_that_evicted_connections_were_judge
 def test_connections_that_are_closed_before_their_end_are_counted_in_a_note(
     command: str, count: int, text: str, tmp_path: Path
 ) -> None:
-    path = written(silent_connections(count), tmp_path)
+    path = written(silent_connections, count, tmp_path)
     note = f"dcpdump: note: to stay within --memory, {text}, frames are found again a little later"
     assert note in run(f"dcpdump {command} {path} {FEW}").err.splitlines()
     assert "had not ended" not in run(f"dcpdump {command} {path} {FEW} -q").err

@@ -33,14 +33,19 @@ def wrong(command: str, out: str, judge: Any) -> list[str]:
     return [f"{command}: {error.json_path} {error.message}" for error in errors]
 
 
-@pytest.mark.parametrize("command", OF_CAPTURES)
-def test_rows_of_captures_fit_their_schema(command: str, tmp_path: Path) -> None:
-    judge = validator(command)
-    captures = list(CAPTURES)
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the samples, and a capture of each conversation that breaks a rule."""
+    folder = tmp_path_factory.mktemp("broken")
     for place, case in enumerate(CASES.values()):
-        path = tmp_path / f"{place}.pcap"
-        path.write_bytes(pcap(Record(each.ts_ns or 0, each.data) for each in packets(said(case.trips))))
-        captures.append(str(path))
+        record = (Record(each.ts_ns or 0, each.data) for each in packets(said(case.trips)))
+        (folder / f"{place}.pcap").write_bytes(pcap(record))
+    return [*CAPTURES, *map(str, sorted(folder.iterdir()))]
+
+
+@pytest.mark.parametrize("command", OF_CAPTURES)
+def test_rows_of_captures_fit_their_schema(command: str, captures: list[str]) -> None:
+    judge = validator(command)
     rows = 0
     for capture in captures:
         printed = run(f"dcpdump {command} {OPTIONS.get(command, '')} {capture} -f ndjson -q")
