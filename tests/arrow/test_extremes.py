@@ -42,6 +42,7 @@ TEXTS = [
     b"\x00\x00\x00\x06\xff\xff\xff\xffa\x00",  # xattrs that go on for 4 GiB
     b"\x00\x00\x00\x0a\x00\x00\x00\x06\xff\x00\xfe\x00\xfd\x00",  # and without UTF-8
 ]
+DATATYPES = (0, 1, 2, 4, 0xFF)
 TIMES = [0, 1, 1 << 31, (1 << 31) * 10**9, ((1 << 32) - 1) * 10**9, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
 
 
@@ -90,8 +91,9 @@ def frames(shape: Shape, opaque: int) -> Iterator[Extreme]:
         for values, name, number in values_of(part):
             if layout.when.keys().isdisjoint(values) and layout.tail not in values:
                 yield Extreme(encode(message, values, opaque=next(opaques), **how), name, number)
-    for text in TEXTS if message.known else TEXTS[:1]:
-        for datatype in (0, 1, 2, 4, 0xFF):
+    for place, text in enumerate(TEXTS if message.known else TEXTS[:1]):
+        # Of documents each text is of each datatype; of others it is of one, of another shape of the next.
+        for datatype in DATATYPES if message.document else (DATATYPES[(opaque // 1000 + place) % len(DATATYPES)],):
             data = encode(message, key=text[:250], value=text, datatype=datatype, opaque=next(opaques), **how)
             yield Extreme(data, "datatype", datatype)
     if not shape.response and shape not in PUSHED:
