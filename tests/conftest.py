@@ -109,12 +109,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByFile(config, log)
 
 
-#: What suits tables of some thousand rows: Java that starts fast rather than becomes fast, and plans that are not
-#: compiled.
+#: Java that starts fast rather than becomes fast: what Spark's archives hold is not verified.
+FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+#: What suits tables of some thousand rows: that, and plans that are not compiled.
 _SMALL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "512m",
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.defaultJavaOptions": FAST_START,
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
