@@ -84,7 +84,7 @@ def pytest_collection_finish() -> None:
     """Have the garbage collector leave all modules and tests alone: it went through them every few tests."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
+    gc.set_threshold(100_000, 10, 10)
 
 
 @pytest.hookimpl(optionalhook=True)
