@@ -119,7 +119,7 @@ class Consumers:
     def __init__(self, streams: Iterable["Stream"]) -> None:
         self._owners: dict[int, tuple[_Owner, ...]] = {}  # by the number of a connection
         self._streams: dict[tuple[_Owner, int], list[Stream]] = {}
-        self._lines: dict[tuple[_Owner, int], Line] = {}
+        self._orders: dict[tuple[_Owner, int], StreamOrder] = {}
         for stream in streams:
             connection = stream.connection
             owners = self._owners.get(connection.number)
@@ -138,9 +138,9 @@ class Consumers:
         first: Stream | None = None
         granted: Stream | None = None
 
-        def better(line: "Line") -> "Iterator[Stream]":
+        def better(order: "StreamOrder") -> "Iterator[Stream]":
             """Yield streams that would change what is found."""
-            for mate in line.after(after_ns):
+            for mate in order.after(after_ns):
                 if granted is not None and _began(mate) >= _granted(granted):
                     return  # so did those behind it
                 if first is None or (mate.reopened and (granted is None or _granted(mate) < _granted(granted))):
@@ -160,7 +160,7 @@ class Consumers:
         """Return the stream that its consumer, which names itself, had open in its place at a time."""
         if at_ns is None:
             return None
-        mates = self._mates(stream, lambda line: line.before(at_ns))
+        mates = self._mates(stream, lambda order: order.before(at_ns))
         mine = (mate for mate in mates if _names_itself(stream, mate) and _open_at(mate, at_ns))
         return next((mate for mate in mine if _was_sending(mate, at_ns)), None)
 
@@ -168,21 +168,21 @@ class Consumers:
         """Yield streams of the same consumer in the same place on other connections, in the order of a choice."""
         connection = stream.connection
         for owner in self._owners[connection.number][1:]:
-            for mate in chosen(self._line(owner, stream.vbucket)):
+            for mate in chosen(self._order_of(owner, stream.vbucket)):
                 if mate.connection is not connection and _fits(stream, mate) and same(connection, mate.connection):
                     yield mate
 
     def _was_open(self, connection: "ConnectionState", stream: "Stream", at_ns: int) -> bool:
         """Return whether a stream in the same place was open on a connection at a time."""
-        before = self._line(_owner_of(connection), stream.vbucket).before(at_ns)
+        before = self._order_of(_owner_of(connection), stream.vbucket).before(at_ns)
         latest = next((each for each in before if each.stream_id == stream.stream_id), None)
         return latest is not None and _open_at(latest, at_ns)
 
-    def _line(self, owner: "_Owner", vbucket: int) -> "Line":
-        line = self._lines.get((owner, vbucket))
-        if line is None:
-            line = self._lines[owner, vbucket] = Line(self._streams[owner, vbucket])
-        return line
+    def _order_of(self, owner: "_Owner", vbucket: int) -> "StreamOrder":
+        order = self._orders.get((owner, vbucket))
+        if order is None:
+            order = self._orders[owner, vbucket] = StreamOrder(self._streams[owner, vbucket])
+        return order
 
 
 class Again(NamedTuple):
@@ -202,7 +202,7 @@ class Again(NamedTuple):
         return f"may have been {text}: {self.doubt}" if self.doubt else text
 
 
-class Line:
+class StreamOrder:
     """Streams in the order in which they began, and were asked for last: after a refusal, one is asked for again."""
 
     def __init__(self, streams: "list[Stream]") -> None:
@@ -224,7 +224,7 @@ class Line:
 
 #: Whose streams are kept together: a connection's, those of a client id, those of a host.
 _Owner = tuple[str, int | str | None]
-_Choice = Callable[[Line], "Iterable[Stream]"]
+_Choice = Callable[[StreamOrder], "Iterable[Stream]"]
 
 
 def _owners(connection: "ConnectionState") -> tuple[_Owner, ...]:

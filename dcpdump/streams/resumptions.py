@@ -7,7 +7,7 @@ that, or where several such clients had the vbucket open at one time, it may be 
 
 from collections.abc import Iterable
 
-from dcpdump.streams.consumer import Again, Line, alike, host, same
+from dcpdump.streams.consumer import Again, StreamOrder, alike, host, same
 from dcpdump.streams.request import FILTER_EMPTY, OK, Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -20,7 +20,7 @@ class Resumptions:
 
     def __init__(self, streams: Iterable[Stream]) -> None:
         self._streams: dict[_Place, list[Stream]] = {}
-        self._lines: dict[_Place, Line] = {}
+        self._orders: dict[_Place, StreamOrder] = {}
         self._succeeds: dict[tuple[int, int], bool] = {}  # by the numbers of two connections
         self._places: dict[int, dict[tuple[int, int], Stream]] = {}  # by the number of a connection
         for stream in streams:
@@ -31,17 +31,17 @@ class Resumptions:
         if ended_ns is None or stream.end_status in (OK, FILTER_EMPTY):
             return None  # what finished needs no other to continue it
         place, connection = _place(stream), stream.connection
-        line = self._lines.get(place)
-        if line is None:
-            line = self._lines[place] = Line(self._streams[place])
+        order = self._orders.get(place)
+        if order is None:
+            order = self._orders[place] = StreamOrder(self._streams[place])
         gone_ns = _gone(connection, ended_ns)
-        for mate in line.after(gone_ns):
+        for mate in order.after(gone_ns):
             request = next((each for each in mate.requests if (each.ts_ns or 0) >= gone_ns), None)
             if request is None or mate.connection is connection or not alike(connection, mate.connection):
                 continue
             if not _continues(stream, request):
                 continue
-            rivals = [each for each in line.before(ended_ns) if each is not mate and _is_rival(each, stream)]
+            rivals = [each for each in order.before(ended_ns) if each is not mate and _is_rival(each, stream)]
             if any(same(each.connection, mate.connection) for each in rivals):
                 continue  # it continues its own
             doubt = _doubt(connection, mate.connection, rivals)
