@@ -166,8 +166,8 @@ class ByteStream(Reassembly):
         """Note a RST of either side. Nothing is discarded: it may be forged, or late packets follow."""
         if self._base is None:
             return []
-        if self._reset_at is None:
-            self._reset_at, self._reset_by_peer = self._clock(seen), by_peer
+        if self.reset_at is None:
+            self.reset_at, self.reset_by_peer = self._clock(seen), by_peer
         return self._settle(seen)
 
     def tick(self, seen: Seen) -> list[Event]:
@@ -198,9 +198,9 @@ class ByteStream(Reassembly):
         return out
 
     def _end(self, reason: str, seen: Seen) -> End:
-        if self._reset_at is None:
+        if self.reset_at is None:
             return End(self.offset, reason, seen)
-        return End(self.offset, "rst", seen, None if seen.ts_ns is None else self._reset_at, self._reset_by_peer)
+        return End(self.offset, "rst", seen, None if seen.ts_ns is None else self.reset_at, self.reset_by_peer)
 
     def _feed_unusual(self, segment: Segment, seen: Seen) -> list[Event]:
         flags, seq, payload = segment.flags, segment.seq, segment.payload
@@ -242,7 +242,7 @@ class ByteStream(Reassembly):
                 return []
             self._release(self._first_held())
         out = self._sweep(seen) + self._give_up(seen, now, self._aside) + self._fin_reached()
-        usual = not (self._base is None or self._backlog or self._fin or self._stray) and self._reset_at is None
+        usual = not (self._base is None or self._backlog or self._fin or self._stray) and self.reset_at is None
         self.ready = self._expected() if usual else _NEVER
         return out
 

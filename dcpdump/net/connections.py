@@ -101,6 +101,16 @@ class Connections:
             and half.other.stream.last_ack < 0
         ]
 
+    @property
+    def resets(self) -> list[tuple[int, int, int]]:
+        """The open connections that were reset: the number, the direction of who did so, and when (ns)."""
+        return [
+            (half.connection.number, 1 - each.direction if each.stream.reset_by_peer else each.direction, reset_at)
+            for half in self._recent.values()
+            for each in (half, half.other)
+            if (reset_at := each.stream.reset_at) is not None
+        ]
+
     def lives(self, number: int) -> bool:
         """Return whether packets may still be of a connection, by its number."""
         return number in self._recent

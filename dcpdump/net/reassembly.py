@@ -48,14 +48,14 @@ class Reassembly:
         "_limits",
         "_now",
         "_patience",
-        "_reset_at",
-        "_reset_by_peer",
         "_since",
         "_top",
         "deadline",
         "ended",
         "joined_late",
         "offset",
+        "reset_at",
+        "reset_by_peer",
     )
 
     def __init__(self, limits: Limits, balance: Counters) -> None:
@@ -74,8 +74,8 @@ class Reassembly:
         self._top = 0  # the end of the furthest piece
         self._acked: int | None = None  # the offset up to which the receiver has all
         self._fin: Fin | None = None
-        self._reset_at: int | None = None  # when the first RST came, of either side
-        self._reset_by_peer = False
+        self.reset_at: int | None = None  #: when (ns) the first RST came, of either side
+        self.reset_by_peer = False  #: that was of the other
         self.ended = False  #: whether it came to its end
 
     def _state(self) -> ReassemblyState:
@@ -92,8 +92,8 @@ class Reassembly:
             "top": self._top,
             "acked": self._acked,
             "fin": None if fin is None else (*fin[:3], (*fin.seen,)),
-            "reset_at": self._reset_at,
-            "reset_by_peer": self._reset_by_peer,
+            "reset_at": self.reset_at,
+            "reset_by_peer": self.reset_by_peer,
             "ended": self.ended,
             "waiting": self._backlog.state(),
             "patience": None if patience is None else patience.state(),
@@ -105,7 +105,7 @@ class Reassembly:
         self._gathering, self._since, self._now = state["gathering"], state["since"], state["now"]
         self._arrived, self._top, self._acked = state["arrived"], state["top"], state["acked"]
         self._fin = None if fin is None else Fin(*fin[:3], Seen(*fin[3]))
-        self._reset_at, self._reset_by_peer = state["reset_at"], state["reset_by_peer"]
+        self.reset_at, self.reset_by_peer = state["reset_at"], state["reset_by_peer"]
         self.ended = state["ended"]
         if patience is not None:
             self._open()
@@ -155,7 +155,7 @@ class Reassembly:
         end = start + size + missing
         if self._fin is not None and end > self._fin.offset:
             self._fin, self.ended = None, False  # it was not the last word
-        self._reset_at = None
+        self.reset_at = None
         self._arrived += size + missing
         self._top = max(self._top, end)
         if self._backlog is _NO_BACKLOG:
@@ -197,9 +197,9 @@ class Reassembly:
                 return out
             acked = self._is_acked(hole.end)
             if backlog.size + aside <= limits.pending_bytes and len(backlog) <= limits.pending_segments:
-                over = fin is not None or self._reset_at is not None
+                over = fin is not None or self.reset_at is not None
                 resent = self._acked is not None and not over
-                over_since = max(self._reset_at or 0, fin.since if fin else 0)
+                over_since = max(self.reset_at or 0, fin.since if fin else 0)
                 if not patience.ends(hole, now, self._arrived, acked=acked, resent=resent, over_since=over_since):
                     self.deadline = patience.deadline
                     return out

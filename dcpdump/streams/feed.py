@@ -25,6 +25,8 @@ from dcpdump.streams.watching import Watching
 _LOOKS = 8
 #: What holds connections up before their first frame is remembered up to so many.
 _EARLY = 1_024
+#: Frames may follow a RST that is forged, or out of order: live, it ends a connection of which none did for so long.
+_RESET_NS = 2_000_000_000
 
 Lose = Callable[[int, int, int | None, int | None], None]
 
@@ -117,6 +119,10 @@ class Feed:
     def pause(self, now_ns: int) -> None:
         """Have the ledger know who has left and what time it is, so that it can be judged before it is closed."""
         self._end()
+        for ended in self._dissection.resets(now_ns - _RESET_NS):
+            connection = self._ledger.connections.get(ended.connection)
+            if connection is not None and not connection.end_reason and (connection.last_ns or 0) <= (ended.ts_ns or 0):
+                self._ledger.end(*ended)
         self._ledger.close(now_ns)
 
     def close(self, last_ns: int | None = None, lose: Lose | None = None) -> None:

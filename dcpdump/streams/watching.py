@@ -64,6 +64,12 @@ class Watching(Dissection):
                 self.unanswered.append(Unanswered(connection.number, src, dst, lasting_ns))
         yield from super().close_blocks()
 
+    def resets(self, until_ns: int) -> Iterator[Ended]:
+        """Yield who reset the connections that were reset by a time, and are not closed: more may follow a RST."""
+        for number, direction, ts_ns in self._connections.resets:
+            if ts_ns <= until_ns:
+                yield Ended(number, direction, "rst", ts_ns)
+
     def is_over(self, number: int) -> bool:
         """Return whether no frame of a connection can come any more, by its number."""
         return number not in self._conversations and not self._connections.lives(number)
