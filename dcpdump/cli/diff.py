@@ -29,6 +29,9 @@ from dcpdump.redact import Redactor
 from dcpdump.render.diff import DiffRows
 from dcpdump.render.diff_documents import DocumentRows
 
+#: More frames than any capture has.
+_ALL = 1 << 48
+
 
 @click.command(cls=GroupedCommand)
 @click.argument("a", metavar="A")
@@ -81,7 +84,7 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
                 sink.abandon()  # half a comparison is none
                 note(f"of {safe(name)}:")
                 return reading.conclude("none" if quiet else "text")
-        rows = _compared(sides, shown, frames)
+        rows = _compared(sides, shown, min(frames, _ALL))
         with writing_times(zone, sides[0].first_ns, sides[0].last_ns):
             report(sink, shown, rows.lines, rows.objects)
         if rows.remark is not None and not quiet:

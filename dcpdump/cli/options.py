@@ -245,7 +245,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]
     def _bytes(text: str) -> int | None:
         unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:].lower(), 1)
         digits = text[:-1] if unit > 1 else text
-        return int(digits) * unit if digits.isdecimal() else None
+        return int(digits) * unit if digits.isdecimal() and len(digits) < 19 else None
 
 
 def redaction_options(command: Command) -> Command:

@@ -50,7 +50,7 @@ def by_latency(text: str) -> Clause:
 
 def _bound(text: str) -> tuple[Callable[[int, int], bool], int, int]:
     """Return a comparison, a limit, and how many parts of a ns it is in."""
-    found = re.fullmatch(r"\s*(>=|<=|>|<)\s*(\d+)(?:\.(\d{1,12}))?\s*(us|ms|s)\s*", text)
+    found = re.fullmatch(r"\s*(>=|<=|>|<)\s*(\d{1,18})(?:\.(\d{1,12}))?\s*(us|ms|s)\s*", text)
     if found is None:
         raise FilterError(
             f"--latency: {text!r} is not a bound of a time, such as >5ms",
@@ -126,7 +126,7 @@ def _search_of(pattern: str, asked: str) -> Callable[[bytes], re.Match[bytes] | 
         if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
             return re.compile(bytes_of(pattern[1:-1])).search
         return re.compile(bytes_of(translate(pattern))).match
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise FilterError(f"{asked}: {pattern!r} is not a regular expression: {error}") from error
 
 

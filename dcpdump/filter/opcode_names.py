@@ -60,7 +60,7 @@ def _named(kind: str, text: str, find: Callable[[str], set[T]]) -> tuple[set[T],
 def _as_number(word: str) -> int | None:
     if re.fullmatch(r"0[xX][0-9a-fA-F]+", word):
         return int(word, 16)
-    return int(word) if word.isdecimal() else None
+    return int(word) if word.isdecimal() and len(word) < 19 else None
 
 
 def _check(kind: str, number: int, top: int) -> None:

@@ -75,7 +75,7 @@ def _of_day(text: str, zone: Zone) -> Instant | None:
 
 
 def _relative(text: str) -> Instant | None:
-    found = re.fullmatch(r"\+(\d+(?:\.\d+)?)(ms|s|m|h)?", text)
+    found = re.fullmatch(r"\+(\d{1,18}(?:\.\d{1,18})?)(ms|s|m|h)?", text)
     if found is None:
         return None
     unit = {"ms": 10**6, "s": _SECOND, None: _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND}[found[2]]

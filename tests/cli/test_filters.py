@@ -93,6 +93,31 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
     assert every == list(range(1, 28))
 
 
+NINES = 5_000 * "9"
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (f"read {REPLICA} --opcode {NINES}", "unknown opcode "),
+        (f"read {REPLICA} --status {NINES}", "unknown status "),
+        (f"read {REPLICA} --memory {NINES}", "Invalid value for '--memory': "),
+        (f"read {REPLICA} --vbucket {NINES}", "--vbucket: "),
+        (f"read {REPLICA} --latency '>{NINES}s'", "--latency: "),
+        (f"read {REPLICA} --since +{NINES}s", "--since: "),
+        (f"read {REPLICA} --key '/{5_000 * '('}/'", "--key: "),
+    ],
+)
+def test_what_is_longer_than_python_reads_is_a_wrong_value(command: str, error: str) -> None:
+    printed = run(f"dcpdump {command}")
+    assert (printed.code, printed.err.startswith(f"dcpdump: error: {error}")) == (2, True)
+
+
+def test_any_number_of_differences_may_be_asked_for() -> None:
+    two = f"diff {REPLICA} {CLIENT} -q"
+    assert run(f"dcpdump {two} --frames {1 << 80}") == run(f"dcpdump {two} --frames 10000")
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
