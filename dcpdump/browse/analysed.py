@@ -16,7 +16,7 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import fitted, number
 from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock
+from dcpdump.streams.wording import clock, short_name
 
 #: So wide are the texts below a table.
 _WIDTH = 110
@@ -64,7 +64,7 @@ def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamPlac
     found: dict[StreamPlace, list[Dialogue]] = defaultdict(list)
     for stream in streams:
         connection = stream.connection
-        wants = connection.name or connection.client_address or connection.src
+        wants = short_name(connection.name) or connection.client_address or connection.src
         has = connection.server_address or connection.dst
         place = f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
         title = f"{place} of c{connection.number}"

@@ -34,6 +34,7 @@ from dcpdump.streams.rate_meter import Rate, RateMeter
 from dcpdump.streams.redacted import hide_request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge
+from dcpdump.streams.wording import short_name
 
 #: Seconds for which --once captures.
 _ONCE_S = 2.0
@@ -243,4 +244,4 @@ def _peer(each: ConnectionState, rate: Rate, redactor: Redactor | None) -> Peer:
         name = None if name is None else redactor.key(MESSAGES[DCP_OPEN], name)
     shown = {each.src: src, each.dst: dst, None: ""}
     client = shown[each.client_address] or f"{src} ? {dst}"
-    return Peer(each, rate, name or client, shown[each.server_address], src, dst, name)
+    return Peer(each, rate, short_name(name) or client, shown[each.server_address], src, dst, name)

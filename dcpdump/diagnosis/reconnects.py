@@ -11,7 +11,7 @@ from dcpdump.streams.causes import Cause
 from dcpdump.streams.connection_end import ended_by, why_closed
 from dcpdump.streams.consumer import host
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import client, span
+from dcpdump.streams.wording import client, short_name, span
 
 #: So many connections of one consumer, one after another, are no accident.
 _MANY = 5
@@ -65,7 +65,7 @@ def _trouble(chain: list[ConnectionState]) -> Trouble:
     numbers = ",".join(text for text, _ in words.ranges(each.number for each in chain)[:_LISTED])
     return Trouble(
         TroubleCode.RECONNECTS,
-        f"{len(chain):,} connections of {first.name or host(first) or client(first)} to "
+        f"{len(chain):,} connections of {short_name(first.name) or host(first) or client(first)} to "
         f"{first.server_address or 'a server'} ended one after another in {lasting}, with streams open that were asked "
         "for again",
         Command("conns", ("--connection", numbers)),

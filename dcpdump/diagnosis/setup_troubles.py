@@ -13,7 +13,7 @@ from dcpdump.plural import counted
 from dcpdump.streams.facts import SetupRefusal
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import client, clock, times
+from dcpdump.streams.wording import client, clock, short_name, times
 
 _FRAMES = 8
 _LISTED = 40  #: in a command
@@ -118,7 +118,7 @@ def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
     first, earliest = group[0]
     count = sum(refusal.count for refusal in refusals)
     if len(numbers) > 1:
-        who = case.name or case.host + (f" ({case.agent})" if case.agent else "")
+        who = short_name(case.name) or case.host + (f" ({case.agent})" if case.agent else "")
         often = f", {times(count)} on {counted(len(numbers), 'connection')}"
     else:
         who = _who(first, several)

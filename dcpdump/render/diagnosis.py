@@ -16,7 +16,7 @@ from dcpdump.render.conns import agent, ends
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import span
+from dcpdump.streams.wording import short_name, span
 
 #: Makes a command line of a command.
 CommandLine = Callable[[Command], str]
@@ -99,7 +99,7 @@ def _who(found: Diagnosis, width: int | None, everything: bool) -> Iterator[Line
 def _identity(evidence: Evidence, each: ConnectionState) -> str:
     """Say who is on a connection, and what became of its streams."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence.kinds(each.number).most_common())
-    words = [each.name, agent(each.agent), f"bucket {each.bucket}" if each.bucket else "", ends(each)]
+    words = [short_name(each.name), agent(each.agent), f"bucket {each.bucket}" if each.bucket else "", ends(each)]
     if speaks_dcp(each):
         words.append(f"{counted(len(each.streams), 'stream')}{': ' * bool(kinds)}{kinds}")
     else:

@@ -1,5 +1,6 @@
 """How times, durations and seqnos are written in verdicts and explanations."""
 
+import re
 from typing import TYPE_CHECKING
 
 from dcpdump.clock import clock_in_use
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
 
 _MS, _SECOND = 1_000_000, 1_000_000_000
+
+#: The ids of a client and of its connection, and the agent, of which the product is first. It may be cut short.
+_JSON_NAME = re.compile(r'\{"i":"([0-9A-Fa-f]+)/0*([0-9A-Fa-f]+)","a":"([^"/ ]+)')
 
 
 def clock(ts_ns: int | None) -> str:
@@ -69,4 +73,10 @@ def times(count: int) -> str:
 
 def client(connection: "ConnectionState") -> str:
     """Return the name of DCP_OPEN, else the client's address, else both ends: either may be the client."""
-    return connection.name or connection.client_address or f"{connection.src} ? {connection.dst}"
+    return short_name(connection.name) or connection.client_address or f"{connection.src} ? {connection.dst}"
+
+
+def short_name(name: str | None) -> str:
+    """Return a name as people read it: of JSON, as Java clients have it, the product and the ids; empty for None."""
+    found = _JSON_NAME.match(name or "")
+    return f"{found[3]} {found[1]}/{found[2]}" if found else name or ""
