@@ -48,7 +48,7 @@ class Resumptions:
             if not request.start and not self._has_succeeded(connection, mate.connection):
                 if doubt:
                     continue  # who asks for all does not depend on what others came to
-                doubt = "its name agrees, it asked for all"
+                doubt = "its name agrees, but it asked for all"
             evidence = f" from seqno {request.start}" + (" (inferred from host, name and seqno)" * (not doubt))
             return Again(mate, request.ts_ns, evidence, doubt)
         return None
@@ -87,9 +87,9 @@ def _gone(connection: ConnectionState, ended_ns: int) -> int:
 def _doubt(old: ConnectionState, new: ConnectionState, rivals: list[Stream]) -> str:
     """Return why a client of the same name may be another than the one that is over; empty where nothing says so."""
     if host(old) != host(new):
-        return "its name and the seqno agree, its host is another"
+        return "its name and the seqno agree, but its host is another"
     if old.ended_ns is None or (new.first_ns or 0) < old.ended_ns:
-        return "its name and the seqno agree, both connections were open at one time"
+        return "its name and the seqno agree, but both connections were open at one time"
     if rivals:
         return f"connection {rivals[0].connection.number}, of the same name, had the vbucket open meanwhile"
     return ""

@@ -18,7 +18,7 @@ AGAIN = "STREAM vb=7, start-seqno=2\nRX snapshot-marker{start=2, end=3, flags=1}
 LATER = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
 UUID = "550e8400-e29b-41d4-a716-446655440000"
 ON, OFF = "reopened on connection 1", "abandoned: not asked for again"
-MAY_BE = "may have been reopened on connection 1 at 12:00:00.027 from seqno 2: its name and the seqno agree, "
+MAY_BE = "may have been reopened on connection 1 at 12:00:00.027 from seqno 2: its name and the seqno agree, but "
 
 
 def begun(name: str = "app", bucket: str = "travel", agent: str = "app", flags: int = 0x05) -> str:

@@ -15,7 +15,7 @@ HOST, OTHER_HOST = "10.0.7.30", "10.0.7.31"
 CONNECTOR = "kafka-connector/4.1.6 (orders)"
 GONE, BACK = "RST TX\nWAIT 5\n", "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
 RESET = "ended (connection reset by its client at 12:00:00.016, no STREAM_END; "
-AGREE = "its name and the seqno agree, "
+AGREE = "its name and the seqno agree, but "
 
 
 def connector(client: str, agent: str = CONNECTOR, bucket: str = "travel", number: str = "0000000000000001") -> str:
@@ -84,7 +84,8 @@ ABANDONED = "abandoned: not asked for again in 65 s)"
         ),
         "all again": (
             two(connector(A), connector(B), asked=stream(0, 4)),
-            "may have been reopened on connection 1 at 12:00:05.027 from seqno 0: its name agrees, it asked for all)",
+            "may have been reopened on connection 1 at 12:00:05.027 from seqno 0: "
+            "its name agrees, but it asked for all)",
         ),
         "another host": (
             two(connector(A), connector(B), asked=stream(2, 4), host=OTHER_HOST),
@@ -138,7 +139,7 @@ def of_group(*, ends: str, asked: str) -> str:
 
 
 def test_a_stream_that_another_member_of_a_group_continues_is_not_abandoned() -> None:
-    taken = "may have been reopened on connection 1 at %s from seqno 2: its name and the seqno agree, "
+    taken = "may have been reopened on connection 1 at %s from seqno 2: its name and the seqno agree, but "
     both = "both connections were open at one time"
     kept = ledger(of_group(ends=GONE, asked=stream(2, 4)))
     found = Judge(kept).verdict(kept.streams[0])
