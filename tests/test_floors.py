@@ -1,10 +1,14 @@
 """The architecture, as a picture that cannot lie: which module may import which."""
 
 import ast
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
+
+import pytest
 
 #: From the ground up. A module imports from floors below its own and from its own package; never a neighbour.
 FLOORS: list[set[str]] = [
@@ -307,3 +311,18 @@ def test_a_module_fits_a_few_screens_and_a_function_one() -> None:
     assert of_each_module(lambda path, _: max(0, source_of(path).count("\n") - _LINES)) == {}
     found = of_each_module(lambda path, place: set(large(place, nodes_of(path))) - _LARGE.keys())
     assert found == {}
+
+
+#: What the top level of the repository consists of.
+TOP_LEVEL = {
+    *(".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "README.md"),
+    *("dcpdump", "pyproject.toml", "samples", "setup.py", "tests"),
+}
+
+
+def test_nothing_is_committed_to_the_top_level_by_accident() -> None:
+    if shutil.which("git") is None or not (PACKAGE.parent / ".git").exists():
+        pytest.skip("this is no clone, or git is not installed: what is committed is not known")
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
+    assert {name.partition("/")[0] for name in listed.stdout.split("\0") if name} == TOP_LEVEL

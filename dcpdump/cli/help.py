@@ -9,7 +9,7 @@ import click
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.main import CommandError
 from dcpdump.cli.man import man_of_command, man_of_page
-from dcpdump.cli.sink import Sink
+from dcpdump.cli.sink import Sink, refuse_empty
 from dcpdump.errors import OutputError
 
 
@@ -27,9 +27,9 @@ def question(page: str) -> str:
 
 @click.command("help", cls=GroupedCommand)
 @click.argument("name", required=False)
-@click.option("--man", "folder", type=click.Path(path_type=Path), help="Write all of it as man pages to a folder.")
+@click.option("--man", "folder", type=click.Path(), help="Write all of it as man pages to a folder.")
 @click.pass_context
-def help_command(ctx: click.Context, name: str | None, folder: Path | None) -> None:
+def help_command(ctx: click.Context, name: str | None, folder: str | None) -> None:
     """Print a page of help; without NAME, list the pages.
 
     NAME is a page ('dcpdump help filters') or a command ('dcpdump help read').
@@ -37,7 +37,8 @@ def help_command(ctx: click.Context, name: str | None, folder: Path | None) -> N
     found, group = pages(), ctx.find_root().command
     assert isinstance(group, click.Group)
     if folder is not None:
-        _write_man(found, group, ctx.find_root(), folder)
+        refuse_empty(folder)
+        _write_man(found, group, ctx.find_root(), Path(folder))
         return
     if name is None:
         width = max(map(len, found))

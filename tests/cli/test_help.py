@@ -45,6 +45,12 @@ def test_man_pages_are_not_written_where_a_file_is(tmp_path: Path) -> None:
     assert run(f"dcpdump help --man {file}") == (5, "", f"dcpdump: error: the output is not a folder ({file})\n")
 
 
+def test_man_pages_are_not_written_to_a_folder_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("dcpdump help --man ''") == (5, "", "dcpdump: error: the name of the output is empty\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_option_without_its_value_names_the_help_of_its_command() -> None:
     error = "dcpdump: error: Option '{}' requires an argument.\nhint: dcpdump {} --help\n"
     for command, option in (("read", "--opcode"), ("relay", "--to"), ("export", "-f"), ("help", "--man")):
