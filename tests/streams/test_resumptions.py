@@ -141,21 +141,13 @@ def of_group(*, ends: str, asked: str) -> str:
 def test_a_stream_that_another_member_of_a_group_continues_is_not_abandoned() -> None:
     taken = "may have been reopened on connection 1 at %s from seqno 2: its name and the seqno agree, but "
     both = "both connections were open at one time"
-    kept = ledger(of_group(ends=GONE, asked=stream(2, 4)))
-    found = Judge(kept).verdict(kept.streams[0])
-    assert (found.cause, found.trouble, found.why) == (
-        Cause.MAY_BE_REOPENED,
-        True,
-        f"connection reset by its client at 12:00:00.031, no STREAM_END; {taken % '12:00:05.032'}{both}",
-    )
+    lost = f"connection reset by its client at 12:00:00.031, no STREAM_END; {taken % '12:00:05.032'}{both}"
+    given = f"closed by its consumer at 12:00:00.032; {taken % '12:00:00.033'}{both}"
     closed = "TX close-stream{vb=7}\nRX close-stream-response{success}\n"
-    kept = ledger(of_group(ends=closed, asked=stream(2, 4)))
-    found = Judge(kept).verdict(kept.streams[0])
-    assert (found.cause, found.trouble, found.why) == (
-        Cause.CLOSED,
-        False,
-        f"closed by its consumer at 12:00:00.032; {taken % '12:00:00.033'}{both}",
-    )
+    for ends, verdict in ((GONE, (Cause.MAY_BE_REOPENED, True, lost)), (closed, (Cause.CLOSED, False, given))):
+        kept = ledger(of_group(ends=ends, asked=stream(2, 4)))
+        found = Judge(kept).verdict(kept.streams[0])
+        assert (found.cause, found.trouble, found.why) == verdict
 
 
 @pytest.mark.parametrize(
