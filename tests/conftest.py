@@ -110,7 +110,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 #: Java that starts fast rather than becomes fast: what Spark's archives hold is not verified.
-FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 #: What suits tables of some thousand rows: that, and plans that are not compiled.
 _SMALL = {
     "spark.sql.shuffle.partitions": "2",

@@ -255,9 +255,10 @@ def test_the_next_row_with_something_is_found_from_everywhere(
 
 def searched(frames: IndexedFrames, listed: Listed, start: int, step: int, text: str) -> int | None:
     search = RowSearch(frames, listed, start, step, text)
+    search.step()
     while not search.done:
-        search.step()
         frames.index.step(0.1)
+        search.step()
     return search.found
 
 

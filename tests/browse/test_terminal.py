@@ -31,10 +31,10 @@ class Terminal:
         self._folder = folder
         self.pid, self._fd = pty.fork()
         if not self.pid:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
             os.chdir(folder)
             os.environ.update(TERM=term, PYTHONPATH=str(SAMPLES.parent))
             os.execv("/bin/sh", ["/bin/sh", "-c", SHELL.format(command=command)])
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
         self.shown = b""
 
     def until(self, text: bytes) -> None:

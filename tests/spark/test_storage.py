@@ -141,7 +141,7 @@ def test_executors_of_their_own_read_and_write_object_storage_and_say_nothing(
     ]
     words += ["--master", cluster, "--conf", "spark.executor.memory=768m"]
     for java in ("driver", "executor"):  # which is to start fast rather than to become fast
-        words += ["--conf", f"spark.{java}.defaultJavaOptions={FAST_START} -XX:+UseSerialGC"]
+        words += ["--conf", f"spark.{java}.defaultJavaOptions={FAST_START}"]
     done = subprocess.run([sys.executable, "-m", "dcpdump", *words], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (4, "", "")
     assert stored(f"{bucket}/spark", "frames") == named(exported(expected(tmp_path), "frames"), archive)
