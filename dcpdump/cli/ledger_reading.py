@@ -167,9 +167,8 @@ class LedgerConsumer(Consumer[Part]):
         self.captures = self._input.open(paths)
         reading = Reading(CaptureSource(self.captures), self.dissection, self, sink)
         reading.analyse()
-        if self._shown.format in ("text", "html"):  # what people read
-            times = writing_times(self._wanted.zone, self.times.first_ns, self.times.last_ns)
-            click.get_current_context().with_resource(times)
+        zone = self._wanted.zone if self._shown.format in ("text", "html") else UTC  # which is what programs read
+        click.get_current_context().with_resource(writing_times(zone, self.times.first_ns, self.times.last_ns))
         return reading
 
     def report(

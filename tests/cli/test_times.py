@@ -1,5 +1,6 @@
 """Times: asked for as they are printed; in a zone; with dates where a capture lasts beyond midnight."""
 
+import json
 import re
 import shlex
 import time
@@ -110,13 +111,17 @@ def test_verdicts_are_written_in_the_zone_that_is_asked_for() -> None:
 @pytest.mark.parametrize(("hours", "dates"), [(11, set()), (13, {"2025-11-20", "2025-11-21"})])
 def test_dates_are_printed_where_a_capture_lasts_beyond_midnight(tmp_path: Path, hours: int, dates: set[str]) -> None:
     talk = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me"))
-    talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}))
-    talk.wait(hours * HOUR_NS).send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, vbucket=1))
+    for vbucket in (0, 1):
+        talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, vbucket=vbucket))
+        talk.send(1, encode("DCP_STREAM_END", {"status": 2}, vbucket=vbucket)).wait(hours * HOUR_NS)
     name = saved(talk, tmp_path / "long.pcap")
     printed = run(f"dcpdump streams {name} -q").out
     assert set(re.findall(r"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}", printed)) == dates
     for when in re.findall(r"\S*\d\d:\d\d:\d\d\.\d{3}", printed):
         assert run(f"dcpdump streams {name} -q --since {when}").code == 0
+    objects = run(f"dcpdump streams {name} -q -f ndjson --tz -03:00").out  # programs read UTC in every zone
+    verdicts = "".join(json.loads(line)["verdict"] for line in objects.splitlines())
+    assert set(re.findall(r"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}", verdicts)) == dates
     # In a zone where no midnight passes, there is no date.
     assert "2025" not in run(f"dcpdump streams {name} -q --tz -03:00").out
 
