@@ -83,6 +83,21 @@ class Block:
 
         return facts_of(self.batch)
 
+    @cached_property
+    def rises(self) -> bool:
+        """Whether all packets have times, and these never go back."""
+        times = self.batch.times
+        return NO_TIME not in times[:1] and sorted(times) == times
+
+    @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """The earliest and the latest time of its packets; None where none has one."""
+        times = self.batch.times
+        if self.rises:
+            return (times[0], times[-1]) if times else None
+        known = [ts_ns for ts_ns in times if ts_ns != NO_TIME]
+        return (min(known), max(known)) if known else None
+
     @property
     def begins_ns(self) -> int | None:
         """The time of the first packet that has one."""

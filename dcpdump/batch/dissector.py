@@ -6,7 +6,7 @@ and lands among the same frames. Both are verbs of the same machines, so nothing
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.cutting import MOST_WEIGHT, Cutting
@@ -26,6 +26,9 @@ from dcpdump.wire.frames import Frames
 from dcpdump.wire.piece import Cut
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
 
 P = TypeVar("P")
 
@@ -240,6 +243,14 @@ class BlockDissector(Dissector, ABC, Generic[P]):
     @abstractmethod
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> P:
         """Make a piece of frames, of which the first has the number ``first``, and have their sessions learn."""
+
+    def _part(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Part":
+        """Make a part of frames, and have their sessions learn. Nothing is imported for columns before."""
+        from dcpdump.batch.sessions import learn_part
+
+        part, planned = learn_part(frames, first, involved, self._record, show_secrets=self._show_secrets)
+        self.tally.dcp_frames += planned  # the others were counted as they were recorded
+        return part
 
 
 class StreamsOf(Generic[P]):

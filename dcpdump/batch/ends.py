@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from dcpdump.conversation import Conversation
 from dcpdump.net.event import Gap
 from dcpdump.record import Record
 from dcpdump.redact import Redactor
@@ -36,6 +37,12 @@ class Ends:
             return self
         shown = redactor.record(Record(0, BLANK, Meaning(), None, None, self.connection, 0, self.src, self.dst))
         return Ends(self.connection, self.direction, shown.src, shown.dst, self.syn)
+
+
+def ends_of(conversation: Conversation, direction: int) -> Ends:
+    """Return who sends to whom in a direction of a conversation."""
+    src, dst = conversation.ends[direction]
+    return Ends(conversation.connection.number, direction, src, dst, conversation.connection.syn)
 
 
 class Lost(NamedTuple):

@@ -3,7 +3,7 @@
 Frames that a plan takes are in a group; of the others there is the Record that the decoder for one frame made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -101,6 +101,37 @@ class Part:
         """Return the name of a collection as known at a row: ``scope.collection``."""
         names = self.names.get(self.places[int(self.place[row])].connection)
         return None if names is None else names.path(collection, self.first + row)
+
+    @property
+    def first_ns(self) -> int:
+        """The time of its first frame; NO_TIME where that has none."""
+        return int(self.ts_ns[0])
+
+    @property
+    def last_ns(self) -> int:
+        """The latest time of its frames."""
+        return int(self.ts_ns.max())
+
+    @property
+    def in_order(self) -> bool:
+        """Whether its times never go back."""
+        return bool((np.diff(self.ts_ns) >= 0).all())
+
+    def sources(self) -> Iterator[tuple[str, Ends, bool]]:
+        """Yield each file with each direction, and whether bytes are missing before its first frame, in order."""
+        pairs = self.file * len(self.places) + self.place
+        for row in sorted(np.unique(pairs, return_index=True)[1].tolist()):
+            yield self.files[int(self.file[row])], self.places[int(self.place[row])], bool(self.gap_before[row])
+
+    def gaps(self) -> dict[int, int]:
+        """Return the rows before which bytes are no frame, and how many."""
+        rows = np.flatnonzero(self.gap_before)
+        return dict(zip(rows.tolist(), self.gap_before[rows].tolist(), strict=True))
+
+    def offsets_of(self, place: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the rows of one of ``places``, and where each begins in its direction."""
+        rows = np.flatnonzero(self.place == place)
+        return rows.tolist(), self.offset[rows].tolist()
 
     def record(self, row: int) -> Record:
         """Return the record of a frame that no plan took."""

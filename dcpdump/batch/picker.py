@@ -55,13 +55,6 @@ class Picker(BlockDissector[Union[Picked, "Part"]]):
             return self._part(frames, first, involved)
         return Picked(self._pick(picking, first, len(frames), involved))
 
-    def _part(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Part":
-        from dcpdump.batch.dissection import learnt
-
-        part, planned = learnt(frames, first, involved, self._record, show_secrets=self._show_secrets)
-        self.tally.dcp_frames += planned
-        return part
-
     def _pick(self, picking: Picking, first: int, count: int, involved: dict[int, Conversation]) -> list[Record]:
         records: list[Record] = []
         at = -1

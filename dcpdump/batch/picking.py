@@ -68,6 +68,19 @@ def _treatments() -> bytes:
 _TREATMENTS: Final = _treatments()
 
 
+def _columns() -> bytes:
+    """Return by opcode 1 where columns spare decoding its requests one by one: they have plans, or can wait."""
+    table = bytearray(256)
+    for opcode in range(256):
+        message = find(opcode)
+        planned = message.known and not (message.replies or message.json or message.secret)
+        table[opcode] = planned or _TREATMENTS[opcode << 8] == NEIGHBOUR
+    return bytes(table)
+
+
+_COLUMNS: Final = _columns()
+
+
 class Picking:
     """The frames of ``frames``, of the conversations ``involved``: ``count`` them, then go through them with ``next``.
 
@@ -114,7 +127,7 @@ class Picking:
         self._body: i64 = -1  # where the last document has its seqno; -1: the session knows it
 
     def count(self, most: int) -> int:
-        """Read all headers, and return how many frames are wanted that columns would not decode.
+        """Read all headers, and return how many frames have to be decoded that columns would not decode one by one.
 
         More than ``most`` are not counted: then nothing is to be picked.
         """
@@ -131,7 +144,7 @@ class Picking:
             while at < turn:
                 treatment = _treatment(data, start, opcodes, vbuckets)
                 treatments.append(treatment)
-                if treatment == WANTED:
+                if treatment == WANTED or (treatment == DECODED and _in_columns(data, start)):
                     found += 1
                     if found > most:
                         return found
@@ -282,6 +295,11 @@ def _is_damaged(data: bytes) -> bool:
     """Return whether the sections of the one frame that stands there are longer than its body."""
     key_length: i64 = be16(data, 2) if data[0] in (_CLASSIC, _RESPONSE) else data[2] + data[3]
     return data[4] + key_length > be32(data, 8)
+
+
+def _in_columns(data: bytes, start: "i64") -> bool:
+    """Return whether columns spare decoding a frame by itself."""
+    return _COLUMNS[data[start + 1]] > 0 and data[start] in (_CLASSIC, _FLEXIBLE)
 
 
 def _treatment(data: bytes, start: "i64", opcodes: bytes, vbuckets: bytes) -> "i64":

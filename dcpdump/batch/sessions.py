@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from dcpdump.batch.builder import part_of
 from dcpdump.batch.deferred import Later
+from dcpdump.batch.ends import ends_of
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.planned import Planned
@@ -13,11 +15,22 @@ from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec import UNKNOWN_NAME, find
 from dcpdump.wire.frame import RawFrame
+from dcpdump.wire.frames import Frames
 from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.session import Session
 
 #: Decodes a frame of a direction of a conversation, by its number, and reports it to the session.
 Recording = Callable[[Conversation, int, RawFrame, int], Record]
+
+
+def learn_part(
+    frames: Frames, first: int, involved: dict[int, Conversation], record: Recording, *, show_secrets: bool
+) -> tuple[Part, int]:
+    """Make a part of frames, and have their sessions learn: return it, and how many of its planned frames are DCP's."""
+    part = part_of(frames, first, lambda place: ends_of(involved[place >> 1], place & 1))
+    planned = learn_frames(part, involved, record, show_secrets=show_secrets)
+    part.names.update({number: each.names for number, each in involved.items() if each.names.any})
+    return part, planned
 
 
 def learn_frames(part: Part, involved: Mapping[int, Conversation], record: Recording, *, show_secrets: bool) -> int:

@@ -5,18 +5,33 @@ the next without a loss: files of several places, or with others missing in betw
 connections.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-
-import numpy as np
+from typing import Protocol
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.part import Part
+from dcpdump.batch.ends import Ends
 from dcpdump.net.no_time import NO_TIME
 
 
+class Sourced(Protocol):
+    """A piece of output whose frames are known by their directions and files."""
+
+    @property
+    def places(self) -> Sequence[Ends]:
+        """Return the directions that its frames are of."""
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Return the files that its frames are of."""
+
+    def sources(self) -> Iterable[tuple[str, Ends, bool]]:
+        """Return each file with each direction, and whether bytes are missing before its first frame, in order."""
+
+
 class Succession:
-    """Give it each block, and the parts of it."""
+    """Give it each block, and the pieces of it."""
 
     def __init__(self) -> None:
         self._times: dict[str, tuple[int, int]] = {}  # of each file: the first and the last
@@ -26,31 +41,35 @@ class Succession:
 
     def meet(self, block: Block) -> None:
         """Note the times of each file."""
-        for number, name in enumerate(block.files):
-            times = block.ts_ns if len(block.files) == 1 else block.ts_ns[block.file == number]
-            times = times[times != NO_TIME]
-            if len(times):
-                self.note(name, int(times.min()), int(times.max()))
+        if len(block.files) == 1:
+            if block.span is not None:
+                self.note(block.files[0], *block.span)
+            return
+        times = defaultdict[int, list[int]](list)
+        for ts_ns, file in zip(block.batch.times, block.batch.file, strict=True):
+            if ts_ns != NO_TIME:
+                times[file].append(ts_ns)
+        for file, those in times.items():
+            self.note(block.files[file], min(those), max(those))
 
     def note(self, name: str, first_ns: int, last_ns: int) -> None:
         """Note that a file has packets of these times."""
         first, last = self._times.get(name, (first_ns, last_ns))
         self._times[name] = min(first_ns, first), max(last_ns, last)
 
-    def take(self, parts: Sequence[Part]) -> None:
+    def take(self, pieces: Iterable[Sourced]) -> None:
         """Note which connections continue from one file into another."""
-        for part in parts:
-            directions = ((ends.connection, ends.direction) for ends in part.places)
-            if len(part.files) == 1 and all(self._latest.get(each) == part.files[0] for each in directions):
+        for piece in pieces:
+            directions = ((ends.connection, ends.direction) for ends in piece.places)
+            if len(piece.files) == 1 and all(self._latest.get(each) == piece.files[0] for each in directions):
                 continue  # as nearly always
-            for name, place, row in _firsts(part):
-                ends = part.places[place]
+            for name, ends, torn in piece.sources():
                 direction = ends.connection, ends.direction
                 before = self._latest.get(direction)
                 if before != name:
                     self._latest[direction] = name
                     if before is not None:
-                        (self._torn if part.gap_before[row] else self._joined).add((before, name))
+                        (self._torn if torn else self._joined).add((before, name))
 
     def forget(self, connection: int) -> None:
         """Forget a connection of which nothing more comes."""
@@ -65,10 +84,3 @@ class Succession:
             return False
         pairs = {(name, after) for (name, _), (after, _) in pairwise(files)}
         return pairs <= self._joined - self._torn
-
-
-def _firsts(part: Part) -> Iterator[tuple[str, int, int]]:
-    """Yield each file of a part's frames with each of their places, and the row of the first such frame, in order."""
-    pairs = part.file * len(part.places) + part.place
-    for row in sorted(np.unique(pairs, return_index=True)[1].tolist()):
-        yield part.files[int(part.file[row])], int(part.place[row]), row

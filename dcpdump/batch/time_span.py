@@ -5,8 +5,6 @@ The times of packets of several threads of a capture differ in their order by le
 
 from typing import Final
 
-import numpy as np
-
 from dcpdump.batch.block import Block
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.wire.frame import Where
@@ -26,17 +24,26 @@ class TimeSpan:
 
     def meet(self, block: Block) -> None:
         """Note the times of a block's packets."""
-        rows = np.flatnonzero(block.ts_ns != NO_TIME)
-        if not len(rows):
+        if block.span is None:
             return
-        times = block.ts_ns[rows]
-        first, last = int(times.min()), int(times.max())
+        first, last = block.span
         self.first_ns = first if self.first_ns is None else min(first, self.first_ns)
         self.last_ns = last if self.last_ns is None else max(last, self.last_ns)
-        if self.back is None:
-            steps = np.diff(times, prepend=times[0] if self._before is None else self._before)
-            found = np.flatnonzero(steps <= -_BACK_NS)
-            if len(found):
-                at = int(found[0])
-                self.back, self.back_ns = block.where(int(rows[at])), -int(steps[at])
-        self._before = int(times[-1])
+        if self.back is None and ((self._before or 0) > first or not block.rises):
+            self._look_back(block)
+        self._before = (
+            block.batch.times[-1]
+            if block.rises
+            else next(ts_ns for ts_ns in reversed(block.batch.times) if ts_ns != NO_TIME)
+        )
+
+    def _look_back(self, block: Block) -> None:
+        """Find where the clock goes back, if it does."""
+        before = self._before
+        for row, ts_ns in enumerate(block.batch.times):
+            if ts_ns == NO_TIME:
+                continue
+            if before is not None and before - ts_ns >= _BACK_NS:
+                self.back, self.back_ns = block.where(row), before - ts_ns
+                return
+            before = ts_ns

@@ -11,7 +11,6 @@ import click
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import BLANK
-from dcpdump.batch.part import Part
 from dcpdump.batch.time_span import TimeSpan
 from dcpdump.batch.until import PacketsUntil
 from dcpdump.capture import Capture
@@ -23,7 +22,6 @@ from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.clock import writing_times
-from dcpdump.diagnosis.words import nothing_to_show
 from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.ranges import Ranges, parse_ranges
@@ -33,13 +31,14 @@ from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.ends_watching import EndsWatching, Unanswered
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
 from dcpdump.streams.roles import PORTS
+from dcpdump.streams.run_dissection import BLOCK_BYTES, RunDissection
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.watching import Unanswered, Watching
 from dcpdump.streams.wording import span
 from dcpdump.wire.value import Meaning
 from dcpdump.zone import UTC, Zone
@@ -132,10 +131,10 @@ def choosing(options: dict[str, Any]) -> StreamChoice:
     )
 
 
-class LedgerConsumer(Consumer[Part]):
+class LedgerConsumer(Consumer[Any]):
     """A ledger fed with all frames up to the chosen time, and the choice of what to show.
 
-    ``look`` is called with frames before anything is learnt of them.
+    ``look`` is called with each part of frames before anything is learnt of them.
     """
 
     verb = READ
@@ -147,12 +146,12 @@ class LedgerConsumer(Consumer[Part]):
     evicted_are = "not listed"
 
     def __init__(
-        self, chosen: StreamChoice, shown: Display, given: InputOptions, look: Callable[[Part], None] | None = None
+        self, chosen: StreamChoice, shown: Display, given: InputOptions, look: Callable[[Any], None] | None = None
     ) -> None:
-        self.dissection = Watching(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
+        self._look, self.redactor = look, shown.redactor
+        self.dissection = self._dissecting()(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         self.ledger = Ledger(closely=self.closely)
-        self._wanted, self._shown, self._input, self._look = chosen, shown, given, look
-        self.redactor = shown.redactor
+        self._wanted, self._shown, self._input = chosen, shown, given
         self.captures: list[Capture] = []  #: that are read
         self.closed: list[int] = []  #: numbers of connections of TLS to show, of which nothing was opened
         self.unanswered: list[Unanswered] = []  #: connections to show that were asked for, and not answered
@@ -162,10 +161,21 @@ class LedgerConsumer(Consumer[Part]):
         self._cut = None if chosen.until is None else PacketsUntil(chosen.until.end)
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely, hides=shown.redactor is not None)
 
-    def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
+    def _dissecting(self) -> Callable[..., EndsWatching[Any]]:
+        """Return the dissection that suits what is learnt: columns are imported where frames are looked at."""
+        if self.runs and not self.closely and self._look is None and self.redactor is None:
+            return RunDissection  # which does not look for damage inside documents, whose numbers are then hidden
+        from dcpdump.streams.watching import Watching
+
+        return Watching
+
+    def read(self, paths: Sequence[str], sink: Sink) -> Reading[Any]:
         """Read captures to their end, or to a signal."""
         self.captures = self._input.open(paths)
-        reading = Reading(CaptureSource(self.captures), self.dissection, self, sink)
+        source = CaptureSource(self.captures)
+        if isinstance(self.dissection, RunDissection):
+            source.block_bytes = BLOCK_BYTES
+        reading = Reading(source, self.dissection, self, sink)
         reading.analyse()
         zone = self._wanted.zone if self._shown.format in ("text", "html") else UTC  # which is what programs read
         click.get_current_context().with_resource(writing_times(zone, self.times.first_ns, self.times.last_ns))
@@ -185,6 +195,8 @@ class LedgerConsumer(Consumer[Part]):
 
     def nothing(self) -> Line:
         """Return why there is no stream, or no connection, to show."""
+        from dcpdump.diagnosis.words import nothing_to_show
+
         return Line(LineKind.PLAIN, nothing_to_show(self.ledger, self.connections))
 
     @property
@@ -252,12 +264,12 @@ class LedgerConsumer(Consumer[Part]):
         self.times.meet(block)
         self._feed.meet(block)
 
-    def take(self, parts: list[Part]) -> bool:
+    def take(self, pieces: list[Any]) -> bool:
         """Learn all frames; return False: there are never enough."""
         if self._look is not None:
-            for part in parts:
-                self._look(part)
-        self._learn_all(self._feed.steps(parts) if self.runs else self._feed.frame_events(parts))
+            for piece in pieces:
+                self._look(piece)
+        self._learn_all(self._feed.steps(pieces) if self.runs else self._feed.frame_events(pieces))
         for connection in self._feed.evictable(self._lose):
             self._evict(connection)
         return False

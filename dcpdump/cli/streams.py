@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +16,11 @@ from dcpdump.cli.sorting import sort_options, sorting
 from dcpdump.render import streams as rows
 from dcpdump.render.text_columns import spark
 from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
-from dcpdump.streams.rates import Rates
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
+
+if TYPE_CHECKING:
+    from dcpdump.streams.rates import Rates
 
 _BARS = 16
 #: More seconds than any capture lasts: what is asked for as inf.
@@ -78,7 +80,7 @@ def streams(
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        rates = Rates() if shown.format == "text" and sink.is_terminal else None
+        rates = _rates() if shown.format == "text" and sink.is_terminal else None
         consumer = LedgerConsumer(chosen, shown, given, None if rates is None else rates.feed)
         reading = consumer.read(paths, sink)
         judge = Judge(consumer.ledger, round(min(_FOREVER_S, idle) * 1e9))
@@ -103,6 +105,12 @@ def streams(
         return reading.conclude("none" if quiet else "text")
 
 
+def _rates() -> "Rates":
+    from dcpdump.streams.rates import Rates  # which needs columns
+
+    return Rates()
+
+
 def _causes(text: str) -> frozenset[str]:
     """Read a list of causes."""
     known = [each.value for each in (*Cause, *Reason)]
@@ -123,7 +131,7 @@ def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, en
     return caught or (rolled_back and bool(stream.rollbacks)) or (ended and over)
 
 
-def _drawn(consumer: LedgerConsumer, rates: Rates, shown: Sequence[Stream]) -> dict[Stream, str]:
+def _drawn(consumer: LedgerConsumer, rates: "Rates", shown: Sequence[Stream]) -> dict[Stream, str]:
     """Return a line of bars for each stream: its rates over the time of the capture."""
     first, last = consumer.ledger.first_ns, consumer.ledger.last_ns
     if first is None or last is None:

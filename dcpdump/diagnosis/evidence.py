@@ -8,10 +8,10 @@ from dcpdump.capture.damage import Health
 from dcpdump.check.finding import Finding
 from dcpdump.net.counters import Counters
 from dcpdump.streams.causes import Verdict
+from dcpdump.streams.ends_watching import Unanswered
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.watching import Unanswered
 from dcpdump.tally import Tally
 
 Judged = tuple[Stream, Verdict]

@@ -6,10 +6,10 @@ from dcpdump.diagnosis.evidence import speaks_dcp
 from dcpdump.plural import counted
 from dcpdump.spec.names import STATUS
 from dcpdump.streams.causes import Cause, Reason
+from dcpdump.streams.ends_watching import Unanswered
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.watching import Unanswered
 from dcpdump.streams.wording import client, span
 
 #: Of a list of vbuckets, people are shown so many entries.

@@ -25,8 +25,9 @@ from dcpdump.redact import Redactor
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
 from dcpdump.streams.column_events import frame_events
+from dcpdump.streams.ends_watching import Ended
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.watching import Ended, Watching
+from dcpdump.streams.watching import Watching
 from dcpdump.wire.json_text import json_faults
 
 #: Connections that are remembered: which are over is not known here.

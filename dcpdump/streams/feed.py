@@ -1,25 +1,25 @@
 """Feed: parts of frames in, events and runs of documents out, in the order of the frames."""
 
 from collections.abc import Callable, Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import Lost
-from dcpdump.batch.part import Part
 from dcpdump.batch.succession import Succession
 from dcpdump.net.half import TcpChange
 from dcpdump.net.no_time import NO_TIME
-from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
-from dcpdump.streams.event_runs import steps
+from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.hidden_numbers import without_numbers
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pending_losses import PendingLosses
+from dcpdump.streams.run_dissection import Piece, RunPiece
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.time_order import Order
-from dcpdump.streams.watching import Watching
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
 
 #: Connections are looked through again when there are more by this share of those that are to be remembered.
 _LOOKS = 8
@@ -32,9 +32,11 @@ Lose = Callable[[int, int, int | None, int | None], None]
 
 
 class Feed:
-    """Feed a ledger with what a dissection returns, part by part, losses and ends included."""
+    """Feed a ledger with what a dissection returns, piece by piece, losses and ends included."""
 
-    def __init__(self, dissection: Watching, ledger: Ledger, *, closely: bool = False, hides: bool = False) -> None:
+    def __init__(
+        self, dissection: EndsWatching[Any], ledger: Ledger, *, closely: bool = False, hides: bool = False
+    ) -> None:
         self._dissection = dissection
         self._ledger = ledger
         self._closely = closely  #: as ``steps`` has it; else documents are of no interest but for what they count
@@ -51,41 +53,49 @@ class Feed:
         """Take a block of packets, before its parts: the ledger is to know whether several files are one capture."""
         self.succession.meet(block)
 
-    def frame_events(self, parts: Sequence[Part]) -> list[FrameEvent]:
+    def frame_events(self, parts: "Sequence[Part]") -> list[FrameEvent]:
         """Take the next parts, and return the events that the ledger learns next."""
         return [frame for step in self._ordered(parts, self._events) for frame in one_by_one(step)]
 
-    def steps(self, parts: Sequence[Part]) -> Sequence[Step]:
+    def steps(self, pieces: Sequence[Piece]) -> Sequence[Step]:
         """Do the same, with runs of documents."""
-        return self._ordered(parts, self._steps)
+        return self._ordered(pieces, self._steps)
 
-    def _orderly(self, parts: Sequence[Part]) -> bool:
-        """Take the losses and ends of parts, and return whether their times never go back."""
+    def _orderly(self, pieces: Sequence[Piece]) -> bool:
+        """Take the losses and ends of pieces, and return whether their times never go back."""
         in_order = True
         self._pending.add(self._dissection.gaps)
         self._dissection.gaps.clear()
-        self.succession.take(parts)
-        for part in parts:
-            for ends in part.places:
+        self.succession.take(pieces)
+        for piece in pieces:
+            for ends in piece.places:
                 self._ledger.meet(ends)
-            if len(part):
-                in_order &= bool(part.ts_ns[0] >= self._latest and (np.diff(part.ts_ns) >= 0).all())
-                self._latest = max(self._latest, int(part.ts_ns.max()))
+            if len(piece):
+                in_order &= piece.first_ns >= self._latest and piece.in_order
+                self._latest = max(self._latest, piece.last_ns)
         self._end()
         return in_order
 
-    def _ordered(self, parts: Sequence[Part], read: Callable[[Part], Sequence[Step]]) -> Sequence[Step]:
-        in_order = self._orderly(parts)
-        found = [step for part in parts for step in read(part)]
+    def _ordered(self, pieces: Sequence[Any], read: Callable[[Any], Sequence[Step]]) -> Sequence[Step]:
+        in_order = self._orderly(pieces)
+        found = [step for piece in pieces for step in read(piece)]
         return self._order.feed(found, waiting=self._dissection.waiting, in_order=in_order)
 
-    def _events(self, part: Part) -> list[FrameEvent]:
+    def _events(self, part: "Part") -> list[FrameEvent]:
+        from dcpdump.streams.column_events import frame_events
+
         events = frame_events(part, documents=self._closely)
         self._pending.mark(part, events)
         return [without_numbers(each) for each in events] if self._hides else events
 
-    def _steps(self, part: Part) -> list[Step]:
-        found = steps(part, closely=self._closely, losses=self._pending.before(part))
+    def _steps(self, piece: Piece) -> list[Step]:
+        losses = self._pending.before(piece)
+        if isinstance(piece, RunPiece):
+            found = piece.steps(losses)
+        else:
+            from dcpdump.streams.event_runs import steps
+
+            found = steps(piece, closely=self._closely, losses=losses)
         if not self._hides:
             return found
         return [each if isinstance(each, DocumentRun) else without_numbers(each) for each in found]

@@ -1,16 +1,27 @@
 """PendingLosses: what was lost of each direction, until a frame comes that begins behind it."""
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-import numpy as np
-
-from dcpdump.batch.ends import Lost
-from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Part
+from dcpdump.batch.ends import Ends, Lost
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
+
+
+class Torn(Protocol):
+    """A piece of output, before frames of which bytes may be missing."""
+
+    @property
+    def places(self) -> Sequence[Ends]:
+        """Return the directions that its frames are of."""
+
+    def gaps(self) -> dict[int, int]:
+        """Return the rows before which bytes are no frame, and how many."""
+
+    def offsets_of(self, place: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the rows of one of ``places``, and where each begins in its direction."""
 
 
 class Before(NamedTuple):
@@ -33,35 +44,23 @@ class PendingLosses:
             self._of.setdefault((loss.ends.connection, loss.ends.direction), deque()).append((self._count, loss))
             self._count += 1
 
-    def before(self, part: Part) -> dict[int, Before]:
-        """Return what is before rows of a part that their ``gap_before`` does not have, or that is no loss.
+    def before(self, piece: Torn) -> dict[int, Before]:
+        """Return what is before rows of a piece that their own gap does not have, or that is no loss.
 
         A loss stands before the first frame of its direction that begins behind it, and is forgotten with it.
         """
-        gaps = np.flatnonzero(part.gap_before)
-        found = {
-            row: Before(length, True) for row, length in zip(gaps.tolist(), part.gap_before[gaps].tolist(), strict=True)
-        }
-        for place, ends in enumerate(part.places):
+        gaps = piece.gaps()
+        found = {row: Before(length, True) for row, length in gaps.items()}
+        for place, ends in enumerate(piece.places) if self._of else ():
             pending = self._of.get((ends.connection, ends.direction))
             if pending:
-                self._place(pending, np.flatnonzero(part.place == place), part, found)
+                _place(pending, *piece.offsets_of(place), gaps, found)
                 if not pending:
                     del self._of[ends.connection, ends.direction]
         return found
 
-    def _place(self, pending: deque[tuple[int, Lost]], rows: Array, part: Part, found: dict[int, Before]) -> None:
-        offsets = part.offset[rows]
-        while pending and len(rows) and pending[0][1].gap.offset <= offsets[-1]:
-            gap = pending.popleft()[1].gap
-            row = int(rows[np.searchsorted(offsets, gap.offset)])
-            if part.gap_before[row]:
-                found.pop(row, None)
-            else:
-                found.setdefault(row, Before(gap.length or UNKNOWN_LOSS, False))
-
-    def mark(self, part: Part, events: list[FrameEvent]) -> None:
-        """Mark in the events of a part's frames what is before them."""
+    def mark(self, part: Torn, events: list[FrameEvent]) -> None:
+        """Mark in the events of all frames of a piece what is before them."""
         for row, gap in self.before(part).items():
             events[row] = events[row]._replace(gap_before=gap.length, skipped=gap.skipped)
 
@@ -73,3 +72,20 @@ class PendingLosses:
     def rest(self) -> list[Lost]:
         """Return the losses that no frame has followed yet, as they came."""
         return [loss for _, loss in sorted((each for kept in self._of.values() for each in kept), key=itemgetter(0))]
+
+
+def _place(
+    pending: deque[tuple[int, Lost]],
+    rows: Sequence[int],
+    offsets: Sequence[int],
+    gaps: Mapping[int, int],
+    found: dict[int, Before],
+) -> None:
+    """Move losses of a direction to the frames behind them, as far as these are there."""
+    while pending and len(rows) and pending[0][1].gap.offset <= offsets[-1]:
+        gap = pending.popleft()[1].gap
+        row = int(rows[bisect_left(offsets, gap.offset)])
+        if row in gaps:
+            found.pop(row, None)
+        else:
+            found.setdefault(row, Before(gap.length or UNKNOWN_LOSS, False))

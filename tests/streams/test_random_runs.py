@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from dcpdump.check.fold import Fold
 from dcpdump.net.packet import Packet
-from tests.streams.test_document_runs import books, judged
+from tests.streams.test_document_runs import assert_ledgers_are_equal, judged
 from tests.support.conversation import opening, packets, said
-from tests.support.ledgers import captured, ledger_of
+from tests.support.ledgers import captured
 
 
 def _snappy(text: bytes) -> str:
@@ -113,7 +113,7 @@ def test_runs_of_random_traffic_teach_and_break_what_their_frames_do(text: str, 
     traffic = packets(said(text), segment)
     if lost is not None and lost < len(traffic):
         del traffic[lost]
-    assert books(ledger_of(traffic, runs=True)) == books(ledger_of(traffic))
+    assert_ledgers_are_equal(traffic)
     assert sorted(map(repr, judged(traffic, runs=True)[0])) == sorted(map(repr, judged(traffic, runs=False)[0]))
     at_once, one_by_one = _folded(traffic, runs=True), _folded(traffic, runs=False)
     assert at_once.counts == one_by_one.counts

@@ -1,24 +1,31 @@
 """Make the ledger of a conversation, as tests need it."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
 from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from dcpdump.streams.watching import Watching
 from tests.support.conversation import packets, said
 
 
-def ledger_of(captured: Iterable[Packet], *, runs: bool = False, last_ns: int | None = None) -> Ledger:
+def ledger_of(
+    captured: Iterable[Packet], *, runs: bool = False, columns: bool = True, last_ns: int | None = None
+) -> Ledger:
     """Return the ledger of captured packets, closed; fed with runs, or frame by frame.
 
-    ``last_ns``: when the capture ended, if not with its last frame.
+    ``columns``: runs are found in columns, or else without; ``last_ns``: when the capture ended, if not with its last
+    frame.
     """
-    dissection, ledger = Watching(), Ledger()
+    dissection: EndsWatching[Any] = Watching() if columns else RunDissection()
+    ledger = Ledger()
     feed = Feed(dissection, ledger)
     tell = feed.steps if runs else feed.frame_events
 

@@ -1,0 +1,251 @@
+"""Find the documents of one stream that follow one another among frames, without columns, and what they count.
+
+What is no mutation, deletion or expiration, and what was decoded by itself, stands between them as it is.
+"""
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dcpdump.big_endian import be16, be32
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
+from dcpdump.wire.frames import Frames
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+#: Opcodes of documents, in the order in which runs count them.
+DOCUMENTS: Final = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
+#: By opcode: 0 where it is not one of these, else 1 more than its place among them.
+_KINDS: Final = bytes([DOCUMENTS.index(opcode) + 1 if opcode in DOCUMENTS else 0 for opcode in range(256)])
+_FLEXIBLE: Final = 0x08
+_STREAM_ID_LENGTH: Final = 3
+#: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
+_row: Final = tuple.__new__
+
+
+class RowRun(NamedTuple):
+    """Documents of one stream: rows ``begin`` … ``end``-1, whose times never go back."""
+
+    begin: int
+    end: int
+    place: int  #: twice the number of the connection, plus the direction
+    vbucket: int
+    opaque: int
+    stream_id: int  #: 0: none
+    size: int  #: bytes of all frames
+    first_ns: int
+    last_ns: int
+    first_seqno: int
+    last_seqno: int
+    high_seqno: int
+    counts: tuple[int, int, int, int, int, int]  #: frames and bytes of mutations, of deletions, of expirations
+
+
+class Single(NamedTuple):
+    """A frame by itself."""
+
+    row: int
+    place: int
+    ts_ns: int
+    data: bytes  #: its bytes; none where it was to stand by itself
+
+
+def rises(frames: Frames) -> bool:
+    """Return whether the times of frames, which all have one, never go back."""
+    before: i64 = 0
+    for each in frames.times:
+        ts_ns: i64 = 0 if each is None else each
+        if ts_ns < before:
+            return False
+        before = ts_ns
+    return True
+
+
+def runs_of(frames: Frames, alone: list[int]) -> list[RowRun | Single]:
+    """Return frames in their order, documents as runs. ``alone``: rows that are to stand by themselves.
+
+    All have times. What is not whole, or found on weak evidence, and what bytes are missing before is among ``alone``.
+    """
+    bounds, times = frames.bounds, frames.times
+    runs = _Runs()
+    count: i64 = len(frames)
+    at: i64 = 0
+    by: i64 = -1  # the packet that completed the latest frame,
+    bound: i64 = 0  # and what it completed,
+    ts: i64 = 0  # and when
+    passed: i64 = 0  # of ``alone``
+    stands: i64 = alone[0] if alone else -1
+    for number, data in enumerate(frames.pieces):
+        turn: i64 = frames.firsts[number + 1] if number + 1 < len(frames.firsts) else count
+        base: i64 = frames.begins[number]
+        limit: i64 = frames.begins[number + 1] if number + 1 < len(frames.begins) else frames.size
+        runs.turn_to(data, frames.places[number])
+        start: i64 = 0
+        opaque: i64 = -1  # of the run; -1: there is none
+        vbucket: i64 = -1
+        before: i64 = 0  # the time of its latest frame
+        while at < turn:
+            length = HEADER_LENGTH + be32(data, start + 8)
+            while bound < min(base + start + length, limit):
+                by += 1
+                bound = bounds[by]
+                ts = times[by] or 0
+            kind: i64 = _KINDS[data[start + 1]]
+            if at == stands or not kind:
+                runs.end(at)
+                opaque = -1
+                runs.stand(at, start, 0 if at == stands else length, ts)
+                if at == stands:
+                    passed += 1
+                    stands = alone[passed] if passed < len(alone) else -1
+            else:
+                this, place = be32(data, start + 12), be16(data, start + 6)
+                if this != opaque or place != vbucket or ts < before or not runs.has_id_of(start):
+                    runs.end(at)
+                    runs.begin(at, start, ts)
+                    opaque, vbucket = this, place
+                runs.add(start, length, kind, ts)
+                before = ts
+            start += length
+            at += 1
+        runs.end(at)
+    return runs.found
+
+
+def offsets_of(frames: Frames, place: int) -> tuple[list[int], list[int]]:
+    """Return the rows of the frames of a direction, and where each begins in it."""
+    rows: list[int] = []
+    offsets: list[int] = []
+    count: i64 = len(frames)
+    for number, data in enumerate(frames.pieces):
+        if frames.places[number] != place:
+            continue
+        turn: i64 = frames.firsts[number + 1] if number + 1 < len(frames.firsts) else count
+        offset: i64 = frames.offsets[number]
+        at: i64 = frames.firsts[number]
+        start: i64 = 0
+        while at < turn:
+            rows.append(at)
+            offsets.append(offset + start)
+            start += HEADER_LENGTH + be32(data, start + 8)
+            at += 1
+    return rows, offsets
+
+
+def singles_of(frames: Frames, begin: int, end: int) -> list[Single]:
+    """Return frames ``begin`` … ``end``-1 by themselves, with their bytes."""
+    found: list[Single] = []
+    number = bisect_right(frames.firsts, begin) - 1
+    for row in range(begin, end):
+        if row == begin or (number + 1 < len(frames.firsts) and frames.firsts[number + 1] == row):
+            number += row > begin
+            data, start = frames.pieces[number], 0
+            for _ in range(frames.firsts[number], row):
+                start += HEADER_LENGTH + be32(data, start + 8)
+        stop = start + HEADER_LENGTH + be32(data, start + 8)
+        by = bisect_left(frames.bounds, frames.begins[number] + stop)
+        found.append(Single(row, frames.places[number], frames.times[by] or 0, data[start:stop]))
+        start = stop
+    return found
+
+
+class _Runs:
+    """The runs that were found, and the one that may continue."""
+
+    __slots__ = (
+        "_begin",
+        "_bytes",
+        "_data",
+        "_first",
+        "_first_ns",
+        "_frames",
+        "_high",
+        "_last",
+        "_last_ns",
+        "_low",
+        "_place",
+        "_size",
+        "found",
+    )
+
+    def __init__(self) -> None:
+        self.found: list[RowRun | Single] = []
+        self._data = b""
+        self._place = 0
+        # Of the run:
+        self._size: i64 = 0  # bytes of all frames; 0 where there is no run
+        self._begin: i64 = 0  # its first row
+        self._first: i64 = 0  # where its first frame begins
+        self._last: i64 = 0  # and its last
+        self._first_ns: i64 = 0
+        self._last_ns: i64 = 0
+        self._high: i64 = 0  # the largest seqno: its first four bytes,
+        self._low: i64 = 0  # and the others
+        self._frames = [0, 0, 0]  # that are no mutations, by kind
+        self._bytes = [0, 0, 0]
+
+    def turn_to(self, data: bytes, place: int) -> None:
+        """Continue with other bytes, of a direction; there must be no run."""
+        self._data, self._place = data, place
+
+    def stand(self, row: "i64", start: "i64", length: "i64", ts: "i64") -> None:
+        """Add a frame by itself, with so many of its bytes."""
+        kept = self._data[start : start + length]
+        self.found.append(_row(Single, (row, self._place, ts, kept)))
+
+    def has_id_of(self, start: "i64") -> bool:
+        """Return whether a frame has the stream id of the run, or as that none."""
+        data = self._data
+        if data[start] != _FLEXIBLE and data[self._first] != _FLEXIBLE:
+            return True
+        return _stream_id(data, start) == _stream_id(data, self._first)
+
+    def begin(self, row: "i64", start: "i64", ts: "i64") -> None:
+        """Begin with a document."""
+        self._begin, self._first, self._first_ns = row, start, ts
+        self._high = self._low = -1
+        self._frames, self._bytes = [0, 0, 0], [0, 0, 0]
+
+    def add(self, start: "i64", length: "i64", kind: "i64", ts: "i64") -> None:
+        """Add a document."""
+        body = _body(self._data, start)
+        high, low = be32(self._data, body), be32(self._data, body + 4)
+        if high > self._high or (high == self._high and low > self._low):
+            self._high, self._low = high, low
+        self._last, self._last_ns = start, ts
+        self._size += length
+        if kind > 1:
+            self._frames[kind - 1] += 1
+            self._bytes[kind - 1] += length
+
+    def end(self, row: "i64") -> None:
+        """End the run, if there is one, before a row."""
+        if not self._size:
+            return
+        data, first, frames, sizes = self._data, self._first, self._frames, self._bytes
+        size: int = self._size
+        high: int = self._high
+        low: int = self._low
+        others, their_bytes = frames[1] + frames[2], sizes[1] + sizes[2]
+        count: int = row - self._begin
+        counts = (count - others, size - their_bytes, frames[1], sizes[1], frames[2], sizes[2])
+        of = (self._place, be16(data, first + 6), be32(data, first + 12), _stream_id(data, first), size)
+        seqnos = (_seqno(data, first), _seqno(data, self._last), high << 32 | low)
+        run = (self._begin, row, *of, self._first_ns, self._last_ns, *seqnos, counts)
+        self.found.append(_row(RowRun, run))
+        self._size = 0
+
+
+def _body(data: bytes, start: "i64") -> "i64":
+    """Return where a document's extras begin."""
+    return start + HEADER_LENGTH + (_STREAM_ID_LENGTH if data[start] == _FLEXIBLE else 0)
+
+
+def _stream_id(data: bytes, start: "i64") -> "i64":
+    return be16(data, start + HEADER_LENGTH + 1) if data[start] == _FLEXIBLE else 0
+
+
+def _seqno(data: bytes, start: "i64") -> int:
+    body = _body(data, start)
+    return int.from_bytes(data[body : body + 8], "big")

@@ -1,0 +1,148 @@
+"""Dissect blocks of packets into what a ledger learns, without columns where nothing has to be looked at closely.
+
+Documents are counted as runs, and only what a connection's state depends on is decoded. Where much would have to be
+decoded one by one that columns take at once, pieces are parts.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Union
+
+from dcpdump.batch.document_runs import DOCUMENTS, RowRun, offsets_of, rises, runs_of, singles_of
+from dcpdump.batch.ends import Ends, ends_of
+from dcpdump.batch.picking import Picking
+from dcpdump.conversation import Conversation
+from dcpdump.filter.header_clauses import Wanted
+from dcpdump.record import Record
+from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
+from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.ends_watching import EndsWatching
+from dcpdump.streams.frame_event import FrameEvent, event_of
+from dcpdump.streams.pending_losses import Before
+from dcpdump.streams.plain_events import plain_event
+from dcpdump.wire.frames import Frames
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
+
+#: Of the frames of a piece, so many may be decoded that columns would take, or one in so many.
+FEW, ONE_IN = 64, 64
+#: Bytes of packets handled at once: few enough that a processor still has at hand what the next step looks at.
+BLOCK_BYTES = 512 * 1024
+#: All but documents and snapshot markers is decoded.
+_DECODED = Wanted(
+    bytes([opcode not in DOCUMENTS and opcode != DCP_SNAPSHOT_MARKER for opcode in range(256)]), b"\1" * 65_536
+)
+
+
+class RunPiece:
+    """Frames of one file that all have times: ``first``, ``first + 1`` … of the output.
+
+    ``decoded``: rows and records of what was decoded by itself, among them all that is not whole, was found on weak
+    evidence, or has bytes missing before it.
+    """
+
+    def __init__(self, frames: Frames, first: int, places: dict[int, Ends], decoded: dict[int, Record]) -> None:
+        self.first = first
+        self._frames, self._places, self._decoded = frames, places, decoded
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    @property
+    def places(self) -> Sequence[Ends]:
+        """Return the directions that its frames are of."""
+        return list(self._places.values())
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Return the file that its frames are of."""
+        return self._frames.files[:1]
+
+    def sources(self) -> Iterable[tuple[str, Ends, bool]]:
+        """Return the file with each direction, and whether bytes are missing before its first frame, in order."""
+        frames = self._frames
+        torn = dict(zip(reversed(frames.places), reversed(frames.gaps), strict=True))
+        return [(frames.files[0], ends, torn[place] > 0) for place, ends in self._places.items()]
+
+    def gaps(self) -> dict[int, int]:
+        """Return the rows before which bytes are no frame, and how many."""
+        return {row: gap for row, gap in zip(self._frames.firsts, self._frames.gaps, strict=True) if gap}
+
+    def offsets_of(self, place: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the rows of one of ``places``, and where each begins in its direction."""
+        return offsets_of(self._frames, list(self._places)[place])
+
+    @property
+    def first_ns(self) -> int:
+        """Return the time of its first frame."""
+        return self._frames.times[0] or 0
+
+    @property
+    def last_ns(self) -> int:
+        """Return the latest time of its frames."""
+        return max(ts_ns or 0 for ts_ns in self._frames.times)
+
+    @cached_property
+    def in_order(self) -> bool:
+        """Return whether its times never go back."""
+        return rises(self._frames)
+
+    def steps(self, losses: Mapping[int, Before]) -> list[Step]:
+        """Return the events of its frames, documents of one stream that follow one another as runs.
+
+        ``losses``: rows, and what was lost before them.
+        """
+        first = self.first
+        out: list[Step] = []
+        for each in runs_of(self._frames, sorted({*self._decoded, *losses})):
+            if isinstance(each, RowRun):
+                out.append(self._run(each))
+            elif each.data:
+                out.append(plain_event(each, first + each.row))
+            else:
+                out.append(self._alone(each.row, losses.get(each.row)))
+        return out
+
+    def _alone(self, row: int, before: Before | None) -> FrameEvent:
+        """Return the event of a frame that stands by itself, and has something before it or nothing."""
+        record = self._decoded.get(row)
+        event = self._each(row, row + 1)[0] if record is None else event_of(record)
+        return event if before is None else event._replace(gap_before=before.length, skipped=before.skipped)
+
+    def _run(self, run: RowRun) -> DocumentRun:
+        mutations, their_bytes, deletions, theirs, expirations, those = run.counts
+        kinds = zip(DOCUMENTS, (mutations, deletions, expirations), (their_bytes, theirs, those), strict=True)
+        begin, end, place, *facts, _ = run
+        counts = self.first + begin, end - begin, place >> 1, place & 1, *facts
+        return DocumentRun._make((*counts, tuple(kinds), partial(self._each, begin, end), None))
+
+    def _each(self, begin: int, end: int) -> list[FrameEvent]:
+        """Return the events of rows ``begin`` … ``end``-1."""
+        singles = singles_of(self._frames, begin, end)
+        return [plain_event(each, self.first + each.row) for each in singles]
+
+
+Piece = Union[RunPiece, "Part"]
+
+
+class RunDissection(EndsWatching[Piece]):
+    """Feed it blocks; it returns pieces for a ledger that counts documents and does not look at them."""
+
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Piece:
+        if None not in frames.times and frames.files.count(frames.files[0]) == len(frames.files):
+            picking = Picking(frames, first, involved, _DECODED)
+            most = max(FEW, len(frames) // ONE_IN)
+            if picking.count(most) <= most:
+                return self._picked(picking, frames, first, involved)
+        return self._part(frames, first, involved)
+
+    def _picked(self, picking: Picking, frames: Frames, first: int, involved: dict[int, Conversation]) -> RunPiece:
+        decoded: dict[int, Record] = {}
+        at, count = -1, len(frames)
+        while (at := picking.next(at + 1)) < count:
+            place = picking.place()
+            decoded[at] = self._record(involved[place >> 1], place & 1, picking.raw(at), first + at)
+        self.tally.dcp_frames += picking.dcp
+        places = {place: ends_of(involved[place >> 1], place & 1) for place in dict.fromkeys(frames.places)}
+        return RunPiece(frames, first, places, decoded)
