@@ -18,7 +18,7 @@ from setuptools._distutils.sysconfig import customize_compiler
 
 #: The modules that are compiled. They are ordinary Python, and leave what they do to the interpreter just as well.
 COMPILED = """
-batch/cutting batch/document_runs batch/picking
+batch/cutting batch/document_runs batch/picking batch/plain_documents
 big_endian conversation tally
 capture/plain_pcap
 net/batch net/bytestream net/connections net/counters net/event net/endpoints net/gap_timeout net/half net/layers

@@ -6,6 +6,7 @@ What is no mutation, deletion or expiration, and what was decoded by itself, sta
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from dcpdump.batch.plain_documents import is_plain
 from dcpdump.big_endian import be16, be32
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
@@ -40,6 +41,9 @@ class RowRun(NamedTuple):
     last_seqno: int
     high_seqno: int
     counts: tuple[int, int, int, int, int, int]  #: frames and bytes of mutations, of deletions, of expirations
+    pause_ns: int  #: the longest time between two of them
+    data: bytes  #: they follow one another in there,
+    start: int  #: from here on
 
 
 class Single(NamedTuple):
@@ -62,10 +66,11 @@ def rises(frames: Frames) -> bool:
     return True
 
 
-def runs_of(frames: Frames, alone: list[int]) -> list[RowRun | Single]:
+def runs_of(frames: Frames, alone: list[int], *, closely: bool) -> list[RowRun | Single]:
     """Return frames in their order, documents as runs. ``alone``: rows that are to stand by themselves.
 
-    All have times. What is not whole, or found on weak evidence, and what bytes are missing before is among ``alone``.
+    ``closely``: only plain documents are in runs. All have times. What is not whole, or found on weak evidence, and
+    what bytes are missing before is among ``alone``.
     """
     bounds, times = frames.bounds, frames.times
     runs = _Runs()
@@ -92,6 +97,8 @@ def runs_of(frames: Frames, alone: list[int]) -> list[RowRun | Single]:
                 bound = bounds[by]
                 ts = times[by] or 0
             kind: i64 = _KINDS[data[start + 1]]
+            if closely and kind and at != stands and not is_plain(data, start):
+                kind = 0
             if at == stands or not kind:
                 runs.end(at)
                 opaque = -1
@@ -164,6 +171,7 @@ class _Runs:
         "_last",
         "_last_ns",
         "_low",
+        "_pause",
         "_place",
         "_size",
         "found",
@@ -180,6 +188,7 @@ class _Runs:
         self._last: i64 = 0  # and its last
         self._first_ns: i64 = 0
         self._last_ns: i64 = 0
+        self._pause: i64 = 0
         self._high: i64 = 0  # the largest seqno: its first four bytes,
         self._low: i64 = 0  # and the others
         self._frames = [0, 0, 0]  # that are no mutations, by kind
@@ -205,6 +214,7 @@ class _Runs:
         """Begin with a document."""
         self._begin, self._first, self._first_ns = row, start, ts
         self._high = self._low = -1
+        self._last_ns, self._pause = ts, 0
         self._frames, self._bytes = [0, 0, 0], [0, 0, 0]
 
     def add(self, start: "i64", length: "i64", kind: "i64", ts: "i64") -> None:
@@ -213,6 +223,8 @@ class _Runs:
         high, low = be32(self._data, body), be32(self._data, body + 4)
         if high > self._high or (high == self._high and low > self._low):
             self._high, self._low = high, low
+        if ts - self._last_ns > self._pause:
+            self._pause = ts - self._last_ns
         self._last, self._last_ns = start, ts
         self._size += length
         if kind > 1:
@@ -232,7 +244,7 @@ class _Runs:
         counts = (count - others, size - their_bytes, frames[1], sizes[1], frames[2], sizes[2])
         of = (self._place, be16(data, first + 6), be32(data, first + 12), _stream_id(data, first), size)
         seqnos = (_seqno(data, first), _seqno(data, self._last), high << 32 | low)
-        run = (self._begin, row, *of, self._first_ns, self._last_ns, *seqnos, counts)
+        run = (self._begin, row, *of, self._first_ns, self._last_ns, *seqnos, counts, self._pause, data, first)
         self.found.append(_row(RowRun, run))
         self._size = 0
 

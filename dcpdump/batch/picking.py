@@ -8,6 +8,7 @@ somebody wants them.
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
+from dcpdump.batch.plain_documents import is_regular
 from dcpdump.big_endian import be16, be32
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
@@ -84,7 +85,8 @@ _COLUMNS: Final = _columns()
 class Picking:
     """The frames of ``frames``, of the conversations ``involved``: ``count`` them, then go through them with ``next``.
 
-    ``first`` is the number of the first of them in the output.
+    ``first`` is the number of the first of them in the output. ``strict``: documents and markers have to be decoded too
+    where columns would not take them.
     """
 
     __slots__ = (
@@ -100,18 +102,22 @@ class Picking:
         "_session",
         "_start",
         "_stop",
+        "_strict",
         "_treatments",
         "_vbucket",
         "_wanted",
         "dcp",
     )
 
-    def __init__(self, frames: Frames, first: int, involved: dict[int, Conversation], wanted: Wanted) -> None:
+    def __init__(
+        self, frames: Frames, first: int, involved: dict[int, Conversation], wanted: Wanted, *, strict: bool = False
+    ) -> None:
         self.dcp = 0  #: how many frames of DCP were passed by
         self._first = first
         self._frames = frames
         self._involved = involved
         self._wanted = wanted
+        self._strict = strict
         self._run = -1
         self._data = b""  # of the run
         self._base = 0  # where that begins in the bytes of all frames
@@ -244,6 +250,8 @@ class Picking:
             if length < 1 + 20 or data[body + 1 + 19] & ACKNOWLEDGE:
                 return False
         elif treatment == MARKER and data[body + 19] & ACKNOWLEDGE:
+            return False
+        if self._strict and not is_regular(data, start, treatment == DOCUMENT):
             return False
         if self._inferring:
             session = self._session

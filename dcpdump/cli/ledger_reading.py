@@ -163,8 +163,8 @@ class LedgerConsumer(Consumer[Any]):
 
     def _dissecting(self) -> Callable[..., EndsWatching[Any]]:
         """Return the dissection that suits what is learnt: columns are imported where frames are looked at."""
-        if self.runs and not self.closely and self._look is None and self.redactor is None:
-            return RunDissection  # which does not look for damage inside documents, whose numbers are then hidden
+        if self.runs and self._look is None:
+            return RunDissection
         from dcpdump.streams.watching import Watching
 
         return Watching

@@ -1,7 +1,7 @@
 """dcpdump report: one HTML page of a capture: what is wrong, with pictures, down to the bytes that prove it."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -25,6 +25,8 @@ from dcpdump.report.dialogues import choose
 from dcpdump.report.gathered import Gathered
 from dcpdump.report.page import choose_frames, page
 from dcpdump.streams.document_run import Step
+from dcpdump.streams.ends_watching import EndsWatching
+from dcpdump.streams.watching import Watching
 
 _MOST_FRAMES = 500
 _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
@@ -80,6 +82,10 @@ class Reporting(Checking):
     def __init__(self, chosen: StreamChoice, shown: Display, given: InputOptions, *, checked: bool) -> None:
         super().__init__(chosen, shown, given, RULES if checked else (), everything=False)
         self.gathered = Gathered()
+
+    def _dissecting(self) -> Callable[..., EndsWatching[Any]]:
+        """Return the dissection into parts, which the pictures are made from."""
+        return Watching
 
     def take(self, parts: list[Part]) -> bool:
         """Gather, and learn everything."""

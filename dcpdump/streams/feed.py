@@ -91,7 +91,7 @@ class Feed:
     def _steps(self, piece: Piece) -> list[Step]:
         losses = self._pending.before(piece)
         if isinstance(piece, RunPiece):
-            found = piece.steps(losses)
+            found = piece.steps(closely=self._closely, losses=losses)
         else:
             from dcpdump.streams.event_runs import steps
 

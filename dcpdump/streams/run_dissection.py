@@ -1,6 +1,6 @@
-"""Dissect blocks of packets into what a ledger learns, without columns where nothing has to be looked at closely.
+"""Dissect blocks of packets into what a ledger learns, and rules are asked about, without columns.
 
-Documents are counted as runs, and only what a connection's state depends on is decoded. Where much would have to be
+Documents are taken as runs, and only what a connection's state depends on is decoded. Where much would have to be
 decoded one by one that columns take at once, pieces are parts.
 """
 
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Union
 from dcpdump.batch.document_runs import DOCUMENTS, RowRun, offsets_of, rises, runs_of, singles_of
 from dcpdump.batch.ends import Ends, ends_of
 from dcpdump.batch.picking import Picking
+from dcpdump.batch.plain_documents import inspect
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
 from dcpdump.record import Record
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
-from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
 from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.frame_event import FrameEvent, event_of
 from dcpdump.streams.pending_losses import Before
@@ -88,16 +89,17 @@ class RunPiece:
         """Return whether its times never go back."""
         return rises(self._frames)
 
-    def steps(self, losses: Mapping[int, Before]) -> list[Step]:
+    def steps(self, *, closely: bool, losses: Mapping[int, Before]) -> list[Step]:
         """Return the events of its frames, documents of one stream that follow one another as runs.
 
-        ``losses``: rows, and what was lost before them.
+        ``closely``: only plain mutations and deletions, which are inspected closely. ``losses``: rows, and what was
+        lost before them.
         """
         first = self.first
         out: list[Step] = []
-        for each in runs_of(self._frames, sorted({*self._decoded, *losses})):
+        for each in runs_of(self._frames, sorted({*self._decoded, *losses}), closely=closely):
             if isinstance(each, RowRun):
-                out.append(self._run(each))
+                out.append(self._run(each, closely=closely))
             elif each.data:
                 out.append(plain_event(each, first + each.row))
             else:
@@ -110,12 +112,17 @@ class RunPiece:
         event = self._each(row, row + 1)[0] if record is None else event_of(record)
         return event if before is None else event._replace(gap_before=before.length, skipped=before.skipped)
 
-    def _run(self, run: RowRun) -> DocumentRun:
-        mutations, their_bytes, deletions, theirs, expirations, those = run.counts
-        kinds = zip(DOCUMENTS, (mutations, deletions, expirations), (their_bytes, theirs, those), strict=True)
-        begin, end, place, *facts, _ = run
-        counts = self.first + begin, end - begin, place >> 1, place & 1, *facts
-        return DocumentRun._make((*counts, tuple(kinds), partial(self._each, begin, end), None))
+    def _run(self, run: RowRun, *, closely: bool) -> DocumentRun:
+        begin, end, place, *facts = run[:12]
+        counts = run.counts
+        kinds = tuple(zip(DOCUMENTS, counts[::2], counts[1::2], strict=True))
+        close = None
+        if closely:
+            found = inspect(run.data, run.start, end - begin)
+            texts = Texts(found.data, found.places, found.starts, found.ends)
+            close = Close._make((run.pause_ns, *found[:6], texts, found.packed))
+        numbers = self.first + begin, end - begin, place >> 1, place & 1, *facts
+        return DocumentRun._make((*numbers, kinds, partial(self._each, begin, end), close))
 
     def _each(self, begin: int, end: int) -> list[FrameEvent]:
         """Return the events of rows ``begin`` … ``end``-1."""
@@ -127,11 +134,11 @@ Piece = Union[RunPiece, "Part"]
 
 
 class RunDissection(EndsWatching[Piece]):
-    """Feed it blocks; it returns pieces for a ledger that counts documents and does not look at them."""
+    """Feed it blocks; it returns pieces for a ledger, and for rules that look at documents in runs."""
 
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Piece:
         if None not in frames.times and frames.files.count(frames.files[0]) == len(frames.files):
-            picking = Picking(frames, first, involved, _DECODED)
+            picking = Picking(frames, first, involved, _DECODED, strict=True)
             most = max(FEW, len(frames) // ONE_IN)
             if picking.count(most) <= most:
                 return self._picked(picking, frames, first, involved)

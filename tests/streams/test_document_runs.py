@@ -17,9 +17,11 @@ from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
 from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.event_runs import steps
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
@@ -72,9 +74,15 @@ def told(captured: list[Packet]) -> list[Step]:
     return [step for part in parts for step in steps(part)]
 
 
-def judged(captured: list[Packet], *, runs: bool, shown: int | None = None) -> tuple[list[Finding], int]:
-    """Return what an engine finds that is fed as the command ``check`` feeds it, and the frames that came in runs."""
-    dissection, engine = Watching(), RuleEngine(shown=shown)
+def judged(
+    captured: list[Packet], *, runs: bool, columns: bool = False, shown: int | None = None
+) -> tuple[list[Finding], int]:
+    """Return what an engine finds that is fed as the command ``check`` feeds it, and the frames that came in runs.
+
+    ``columns``: runs are found in columns, as a report does; or else without.
+    """
+    dissection: EndsWatching[Any] = Watching() if columns or not runs else RunDissection()
+    engine = RuleEngine(shown=shown)
     feed = Feed(dissection, engine.ledger, closely=True)
     tell = feed.steps if runs else feed.frame_events
     found: list[Finding] = []
@@ -97,6 +105,15 @@ def judged(captured: list[Packet], *, runs: bool, shown: int | None = None) -> t
     take(feed.rest())
     feed.close(None, engine.lose)
     return found + engine.close(), at_once
+
+
+def assert_found_alike(captured: list[Packet], name: str = "") -> int:
+    """Have rules find in runs what they find in frames one by one, and return how many frames came in runs."""
+    one_by_one, at_once = judged(captured, runs=False)[0], 0
+    for columns in (True, False):
+        found, at_once = judged(captured, runs=True, columns=columns)
+        assert found == one_by_one, name
+    return at_once
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -156,14 +173,13 @@ def test_a_referee_says_the_same_of_bursts_and_of_their_frames(name: str) -> Non
     captured = packets(said(HEALTHY[name]))
     for lost in range(0, len(captured), 3):
         rest = captured[:lost] + captured[lost + 1 :]
-        assert judged(rest, runs=True)[0] == judged(rest, runs=False)[0]
+        assert_found_alike(rest)
 
 
 def test_a_referee_says_the_same_of_faulty_conversations() -> None:
     for name, case in CASES.items():
         for text in (case.trips, case.spares):
-            captured = packets(said(text))
-            assert judged(captured, runs=True)[0] == judged(captured, runs=False)[0], name
+            assert_found_alike(packets(said(text)), name)
 
 
 PLAIN = opening(collections=True, controls="connection_buffer_size=4000") + "STREAM vb=5\n"
@@ -207,8 +223,7 @@ def test_a_fault_among_many_documents_is_found_in_bursts_too(
     captured = packets(said(text), segment)
     if lost is not None and lost < len(captured):
         del captured[lost]
-    found, at_once = judged(captured, runs=True)
-    assert found == judged(captured, runs=False)[0]
+    at_once = assert_found_alike(captured)
     assert at_once or lost is not None
 
 
@@ -222,6 +237,5 @@ def test_traffic_with_holes_and_disorder_is_told_alike(tmp_path: Path, seed: int
         if chance.random() < 0.01 * (seed % 2):
             captured[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
     assert_ledgers_are_equal(captured)
-    found, at_once = judged(captured, runs=True)
-    assert found == judged(captured, runs=False)[0]
+    at_once = assert_found_alike(captured)
     assert at_once > 1000

@@ -1,0 +1,195 @@
+"""Inspect documents without columns: whether anything about one is special, and what the rules ask for of a run.
+
+A document or a snapshot marker is regular where columns would take it: all is where it should be, and has a name.
+A plain document is a mutation or a deletion with a seqno, without metadata, anything in a reserved field, or a body
+where none should be. Others are looked at one by one.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dcpdump.big_endian import be16, be32
+from dcpdump.spec import MESSAGES, find
+from dcpdump.spec.field import Field
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.names import JSON, SNAPPY, SNAPSHOT_TYPE, XATTR
+from dcpdump.spec.opcodes import DCP_DELETION, DCP_MUTATION, DCP_SNAPSHOT_MARKER
+from dcpdump.wire.key_prefix import RESERVED_IDS
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+# Constants of their own, which compiled code has at hand:
+_DELETION: Final = DCP_DELETION
+_JSON: Final = JSON
+_XATTR: Final = XATTR
+_PACKED: Final = XATTR | SNAPPY
+_FLEXIBLE: Final = 0x08
+_STREAM_ID_LENGTH: Final = 3
+_LONGEST_ID: Final = 5  #: bytes of a 32-bit collection id
+_MOST_ID: Final = 0xFFFFFFFF
+_FIRST_RESERVED: Final = RESERVED_IDS.start
+_LAST_RESERVED: Final = RESERVED_IDS.stop - 1
+#: Which bit of ``Inspected.forms`` a layout of deletions sets, by the length of its extras.
+_FORMS: Final = bytes([{18: 1, 21: 2}.get(length, 0) for length in range(256)])
+
+
+def _zeros() -> list[bytes | None]:
+    """Return by opcode and length of extras where in these a plain document has zeros; None where none is plain."""
+    table: list[bytes | None] = [None] * (256 * 256)
+    for opcode in (DCP_MUTATION, DCP_DELETION):
+        for layout in find(opcode).request:
+            places: list[int] = []
+            at = 0
+            for field in layout.extras:
+                assert isinstance(field, Field)
+                if field.reserved or field.name == "nmeta":
+                    places += range(at, at + field.width)
+                at += field.width
+            if not layout.old:
+                table[opcode << 8 | layout.extras_length] = bytes(places)
+    return table
+
+
+_ZEROS: Final = _zeros()
+
+
+def _tails() -> bytes:
+    """Return by opcode and length of extras where in these the length of metadata stands; 0 where it does not."""
+    table = bytearray(256 * 256)
+    for message in MESSAGES.values():
+        for layout in message.request if message.document else ():
+            names = [field.name for field in layout.extras if isinstance(field, Field)]
+            if layout.tail:
+                before = layout.extras[: names.index(layout.tail)]
+                table[message.opcode << 8 | layout.extras_length] = sum(field.width for field in before)
+    return bytes(table)
+
+
+_TAILS: Final = _tails()
+_MOST_DATATYPE: Final = 7
+#: The bits of a marker's flags that have no name.
+_UNNAMED: Final = 0xFFFFFFFF ^ sum(SNAPSHOT_TYPE.names)
+#: Where those flags stand behind the version, if any.
+_FLAGS_AT: Final = 16
+#: The lengths that the value of a marker of a version may have; of no version: none.
+_NO_VALUES: Final = frozenset[int]()
+_VALUES: Final = {
+    layout.when["version"]: frozenset(
+        other.when["value_length"]
+        for other in find(DCP_SNAPSHOT_MARKER).request
+        if other.when.get("version") == layout.when["version"]
+    )
+    for layout in find(DCP_SNAPSHOT_MARKER).request
+    if "version" in layout.when
+}
+
+
+class Inspected(NamedTuple):
+    """What inspecting a run of plain documents found. ``starts`` and ``ends`` lie in ``data``."""
+
+    rising: bool  #: each seqno is above the one before
+    longest: int  #: bytes of the longest key, prefix included
+    sound: bool  #: each key starts with a collection id as it should be
+    forms: int  #: of deletions: bit 0 where there is one of layout 1, bit 1 where there is one of layout 2
+    seqnos: list[int]
+    keys: list[bytes]  #: as they are on the wire
+    data: bytes
+    places: list[int]  #: of values marked JSON and nothing else: which documents they are of,
+    starts: list[int]  #: where each begins,
+    ends: list[int]  #: and where it ends
+    packed: list[tuple[int, int, bytes]]  #: of what is compressed or has xattrs: which document, datatype and value
+
+
+def is_regular(data: bytes, start: "i64", document: bool) -> bool:
+    """Return whether a whole document, or a marker with all its fields, is regular."""
+    body = start + HEADER_LENGTH + (_STREAM_ID_LENGTH if data[start] == _FLEXIBLE else 0)
+    opcode: i64 = data[start + 1]
+    extras: i64 = data[start + 4]
+    datatype: i64 = data[start + 5]
+    value = start + HEADER_LENGTH + be32(data, start + 8) - body - extras - _key_length(data, start)
+    if document:
+        tail: i64 = _TAILS[opcode << 8 | extras]
+        return datatype <= _MOST_DATATYPE and (not tail or be16(data, body + tail) <= value)
+    versioned: i64 = 1 if extras == 1 else 0
+    if datatype or be32(data, body + versioned + _FLAGS_AT) & _UNNAMED:
+        return False
+    return value in _VALUES.get(data[body], _NO_VALUES) if versioned else not value
+
+
+def is_plain(data: bytes, start: "i64") -> bool:
+    """Return whether a whole document is plain."""
+    body = start + HEADER_LENGTH + (_STREAM_ID_LENGTH if data[start] == _FLEXIBLE else 0)
+    opcode: i64 = data[start + 1]
+    extras: i64 = data[start + 4]
+    zeros = _ZEROS[opcode << 8 | extras]
+    if zeros is None or not (be32(data, body) or be32(data, body + 4)):
+        return False
+    for place in zeros:
+        if data[body + place]:
+            return False
+    if opcode != _DELETION:
+        return True
+    value_at = body + extras + _key_length(data, start)
+    value = start + HEADER_LENGTH + be32(data, start + 8) - value_at
+    datatype: i64 = data[start + 5]
+    if datatype & _PACKED != _XATTR:
+        return not datatype and not value
+    return value >= 4 and be32(data, value_at) + 4 == value
+
+
+def inspect(data: bytes, first: int, count: int) -> Inspected:
+    """Inspect so many plain documents, which follow one another in ``data`` from ``first`` on."""
+    seqnos: list[int] = []
+    keys: list[bytes] = []
+    places: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    packed: list[tuple[int, int, bytes]] = []
+    rising = sound = True
+    before, longest, forms = 0, 0, 0
+    start: i64 = first
+    for place in range(count):
+        body = start + HEADER_LENGTH + (_STREAM_ID_LENGTH if data[start] == _FLEXIBLE else 0)
+        extras: i64 = data[start + 4]
+        key_at, key_length = body + extras, _key_length(data, start)
+        value_at = key_at + key_length
+        stop = start + HEADER_LENGTH + be32(data, start + 8)
+        seqno: int = be32(data, body)
+        low: int = be32(data, body + 4)
+        seqno = seqno << 32 | low
+        rising = rising and seqno > before
+        before = seqno
+        seqnos.append(seqno)
+        keys.append(data[key_at:value_at])
+        longest = max(longest, key_length)
+        sound = sound and _is_sound(data, key_at, value_at)
+        if data[start + 1] == _DELETION:
+            forms |= _FORMS[extras]
+        datatype: i64 = data[start + 5]
+        if datatype > _JSON:
+            packed.append((place, datatype, data[value_at:stop]))
+        elif datatype and stop > value_at:
+            places.append(place)
+            starts.append(value_at)
+            ends.append(stop)
+        start = stop
+    return Inspected(rising, longest, sound, forms, seqnos, keys, data, places, starts, ends, packed)
+
+
+def _key_length(data: bytes, start: "i64") -> "i64":
+    return data[start + 3] if data[start] == _FLEXIBLE else be16(data, start + 2)
+
+
+def _is_sound(data: bytes, at: "i64", end: "i64") -> bool:
+    """Return whether a key starts with a collection id that a data key may have, as LEB128, and continues."""
+    collection: i64 = 0
+    size: i64 = 0
+    while at + size < end and size < _LONGEST_ID:
+        byte: i64 = data[at + size]
+        collection |= (byte & 0x7F) << (7 * size)
+        size += 1
+        if byte < 0x80:
+            if (size > 1 and not byte) or at + size == end or collection > _MOST_ID:
+                return False
+            return not _FIRST_RESERVED <= collection <= _LAST_RESERVED
+    return False
