@@ -28,6 +28,7 @@ from tests.support.hostile import (
     noops_without_answers,
     short_connections,
     stray_segments,
+    streams_in_turn,
     tiny_frames,
 )
 from tests.test_bounds import steps
@@ -166,3 +167,13 @@ def test_what_becomes_dense_takes_a_memory_that_is_bounded(
 )
 def test_connections_that_are_over_take_no_more_than_the_memory_they_may(command: str, mb: int, tmp_path: Path) -> None:
     assert_takes_no_more_than(mb, f"{command} --memory 16M", _capture(short_connections, 12_000), tmp_path)
+
+
+#: Of each command: what its modules take, 3,000 streams, and where there are tables the libraries for those. If all
+#: streams were kept, it would be 25 MB more.
+@pytest.mark.parametrize(
+    ("command", "mb"),
+    [("streams CAPTURE", 88), ("check CAPTURE", 89), ("export CAPTURE -o OUT --tables streams", 140)],
+)
+def test_streams_that_are_over_take_no_more_than_the_memory_they_may(command: str, mb: int, tmp_path: Path) -> None:
+    assert_takes_no_more_than(mb, f"{command} --memory 16M", _capture(streams_in_turn, 20_000), tmp_path)

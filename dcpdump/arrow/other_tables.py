@@ -6,13 +6,15 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.arrow.files import Files, gap_rows
-from dcpdump.arrow.verdicts import verdict_rows
+from dcpdump.arrow.verdicts import stream_rows, verdict_rows
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.part import Part
 from dcpdump.capture import Capture
 from dcpdump.check.checking import Judging
 from dcpdump.redact import Redactor
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import Judge
 from dcpdump.streams.watching import Watching
 
 #: Tables that need every frame.
@@ -28,9 +30,10 @@ class OtherTables:
         self._names, self._dissection, self._redactor = names, dissection, redactor
         self._files = Files()
         self._last_ns: int | None = None  # the time of the last packet
+        self._early: list[pa.RecordBatch] = []  # rows of streams that were evicted
         self._judging: Judging | None = None
         if not JUDGED.isdisjoint(names) and isinstance(dissection, Watching):
-            self._judging = Judging(dissection, rules="findings" in names, redactor=redactor)
+            self._judging = Judging(dissection, rules="findings" in names, redactor=redactor, evicting=self._evict)
 
     @property
     def needs_all(self) -> bool:
@@ -44,13 +47,18 @@ class OtherTables:
         if self._judging is not None:
             self._judging.meet(block)
 
-    def take(self, parts: Sequence[Part]) -> pa.RecordBatch | None:
-        """Judge frames, before the dissection's gaps are cleared; return the new rows of gaps."""
+    def take(self, parts: Sequence[Part]) -> list[tuple[str, pa.RecordBatch]]:
+        """Judge frames, before the dissection's gaps are cleared; return rows of gaps, and of evicted streams."""
         gaps = self._dissection.gaps
-        rows = gap_rows(gaps, self._redactor) if gaps and "gaps" in self._names else None
+        rows = [("gaps", gap_rows(gaps, self._redactor))] if gaps and "gaps" in self._names else []
         if self._judging is not None:
             self._judging.feed(parts)
-        return rows
+        early, self._early = self._early, []
+        return rows + [("streams", batch) for batch in early]
+
+    def _evict(self, streams: Sequence[Stream], judge: Judge) -> None:
+        if "streams" in self._names:
+            self._early += stream_rows(streams, judge, self._redactor)
 
     def rows(self, captures: Sequence[Capture]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the other tables at the end of the input, each with its name."""

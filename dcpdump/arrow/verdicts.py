@@ -14,10 +14,12 @@ from dcpdump.arrow.arrays import batch_of
 from dcpdump.arrow.schema import MOMENT, WORDS, versioned
 from dcpdump.check.checking import Judging
 from dcpdump.check.finding import Finding
+from dcpdump.redact import Redactor
 from dcpdump.render.findings import objects
 from dcpdump.render.streams import as_object
 from dcpdump.streams.explanation import explain
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.redacted import hidden_place
 from dcpdump.streams.request import ROLLBACK, Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
@@ -117,11 +119,16 @@ def findings() -> pa.Schema:
 def verdict_rows(judging: Judging, names: Collection[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield batches of these two tables, each with its table's name, of what is closed: one at least of each."""
     if "streams" in names:
-        judge, found = Judge(judging.ledger), judging.ledger.streams
-        for at in range(0, max(1, len(found)), _AT_ONCE):
-            yield "streams", batch_of([_stream(each, judge) for each in found[at : at + _AT_ONCE]], streams())
+        for batch in stream_rows(judging.ledger.streams, Judge(judging.ledger)):
+            yield "streams", batch
     if "findings" in names:
         yield "findings", _finding_rows(judging.fold.findings())
+
+
+def stream_rows(found: Sequence[Stream], judge: Judge, redactor: Redactor | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield batches of ``streams``, one at least. With a ``redactor`` they have hashes of names and addresses."""
+    for at in range(0, max(1, len(found)), _AT_ONCE):
+        yield batch_of([_stream(each, judge, redactor) for each in found[at : at + _AT_ONCE]], streams())
 
 
 def _finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
@@ -131,8 +138,9 @@ def _finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
     return batch_of(rows, findings())
 
 
-def _stream(stream: Stream, judge: Judge) -> dict[str, Any]:
-    row = as_object(stream, judge.verdict(stream))
+def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str, Any]:
+    shown = stream if redactor is None else hidden_place(stream, redactor)
+    row = as_object(shown, judge.verdict(stream))
     asked = zip(stream.requests, row["requests"], strict=True)
     row["requests"] = [_request(request, shown, stream, judge.ledger) for request, shown in asked]
     row["failover_log"] = [{**each, "vbucket_uuid": _number(each)} for each in row.get("failover_log", ())] or None

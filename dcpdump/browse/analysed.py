@@ -121,7 +121,7 @@ def _connections(evidence: Evidence) -> TabRows:
             each.name or "?",
             agent(each.agent) or "?",
             each.bucket or "?",
-            number(len(each.streams)),
+            number(each.stream_count),
             number(sum(each.frames)),
             number(sum(each.bytes)),
             number(sum(each.lost_bytes)) if each.lossy else "",

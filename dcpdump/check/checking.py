@@ -1,6 +1,6 @@
 """Judging: what the ledger and the rules make of one input, frame by frame in order, on whatever machine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.part import Part
@@ -8,10 +8,17 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.redact import Redactor
 from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.early_verdicts import judging_early
+from dcpdump.streams.eviction import Evictable, evict_streams
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.redacted import hide
+from dcpdump.streams.redacted import hide, hide_requests
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import Judge
 from dcpdump.streams.watching import Watching
+
+#: Who learns of streams that are about to be evicted, and can be judged now.
+Evicting = Callable[[Sequence[Stream], Judge], None]
 
 
 class Judging:
@@ -21,11 +28,19 @@ class Judging:
     have hashes of names, addresses and texts once it is closed.
     """
 
-    def __init__(self, dissection: Watching, *, rules: bool = True, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        dissection: Watching,
+        *,
+        rules: bool = True,
+        redactor: Redactor | None = None,
+        evicting: Evicting | None = None,
+    ) -> None:
+        """``evicting`` learns of streams that are about to be evicted; without it none is."""
         self.ledger = Ledger(closely=rules)
         self.fold = Fold()
         self._feed = Feed(dissection, self.ledger, closely=rules, hides=redactor is not None)
-        self._redactor = redactor
+        self._redactor, self._evicting = redactor, evicting
         self._engine = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
 
     def meet(self, block: Block) -> None:
@@ -40,11 +55,10 @@ class Judging:
         """Take the parts of a block, before the dissection's gaps are cleared."""
         for step in self._feed.steps(parts):
             self._learn(step)
-        engine = self._engine
-        for connection in self._feed.evictable(None if engine is None else engine.lose):
-            for finding in () if engine is None else engine.evict(connection):
-                self.fold.add(finding)
-            self.ledger.evict(connection)
+        lose = None if self._engine is None else self._engine.lose
+        evictable = self._feed.evictable(lose, streams=self._evicting is not None)
+        if evictable is not None:
+            self._evict(evictable)
 
     def close(self, last_ns: int | None) -> None:
         """End the input, whose last packet is of that time."""
@@ -57,6 +71,21 @@ class Judging:
         if self._redactor is not None:
             hide(self.ledger, self._redactor)
             self.fold.hide(self._redactor)
+
+    def _evict(self, evictable: Evictable) -> None:
+        engine, ledger, streams = self._engine, self.ledger, evictable.streams
+        if streams and self._evicting is not None:
+            if self._redactor is not None:
+                hide_requests(ledger, self._redactor)
+            with judging_early(ledger, streams) as judge:
+                self._evicting(streams, judge)
+            for finding in () if engine is None else engine.evict_streams(streams):
+                self.fold.add(finding)
+            evict_streams(ledger, streams)
+        for connection in evictable.connections:
+            for finding in () if engine is None else engine.evict(connection):
+                self.fold.add(finding)
+            ledger.evict(connection)
 
     def _learn(self, step: Step) -> None:
         if self._engine is not None:

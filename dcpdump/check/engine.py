@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from dcpdump.check.astray import is_astray
 from dcpdump.check.evidence import SECOND, PendingEvidence
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import (
@@ -36,20 +37,14 @@ from dcpdump.streams.last_message import last_message
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.messages import snapshot_of
 from dcpdump.streams.opcode_kinds import (
-    ADD_STREAM,
     BUFFER_ACK,
-    CLOSE_STREAM,
     DELETION,
-    FLUSH,
     MARKER,
     MUTATION,
-    NOOP,
-    OPEN,
     SEQNO_ACK,
     STREAM_END,
     STREAM_REQ,
     STREAMED,
-    WANTED,
 )
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -165,6 +160,22 @@ class RuleEngine:
         self._last.pop(number, None)
         return self._runner.taken()
 
+    def evict_streams(self, streams: Iterable[Stream]) -> list[Finding]:
+        """End streams that are over, and forget them; the ledger does not."""
+        for stream in streams:
+            self._finish(stream)
+            self._runner.forget(stream)
+            self._evidence_of(stream.connection).forget(stream)
+        return self._runner.taken()
+
+    def _finish(self, stream: Stream) -> None:
+        """Count a stream of which nothing more comes, and ask about it."""
+        self.streams += 1
+        if stream.granted or stream.last_frame:
+            self.partly += stream.doubtful
+            if stream.end_frame is None:
+                self._done(last_message(stream), stream.connection, stream)
+
     def _close(self, connection: ConnectionState, alone: bool | None) -> None:
         connection.over = True
         if alone is not None:
@@ -173,12 +184,8 @@ class RuleEngine:
             if until_ns is not None and connection.last_ns is not None:
                 connection.until_ns = max(connection.last_ns, until_ns)
         self.partly += connection.doubtful
-        self.streams += len(connection.streams)
         for stream in connection.streams:
-            if stream.granted or stream.last_frame:
-                self.partly += stream.doubtful
-                if stream.end_frame is None:
-                    self._done(last_message(stream), connection, stream)
+            self._finish(stream)
         last = self._last.get(connection.number)
         if last is not None:
             self._look(last, connection, self._evidence_of(connection))
@@ -284,7 +291,7 @@ class RuleEngine:
     def _request(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         opcode = frame.opcode
         stream = connection.no_stream
-        if opcode in _DCP and _astray(frame, connection):
+        if opcode in _DCP and is_astray(frame, connection):
             self._ask(ASTRAY, frame, connection, stream)
             self.ledger.learn(connection, frame)
             return
@@ -331,15 +338,3 @@ def _events(run: DocumentRun, close: Close, connection: ConnectionState, stream:
     if not stream.items_since_marker:
         events.append(FIRST)
     return tuple(events)
-
-
-def _astray(frame: FrameEvent, connection: ConnectionState) -> bool:
-    """Return whether a DCP request travels against the roles of the ends, as far as those are known."""
-    opcode = frame.opcode
-    if connection.feeder is None or opcode in (OPEN, ADD_STREAM, CLOSE_STREAM):
-        return connection.produces is True and opcode == ADD_STREAM
-    if opcode in WANTED:
-        return frame.direction == connection.feeder
-    if opcode in STREAMED or opcode in (NOOP, FLUSH):
-        return frame.direction != connection.feeder
-    return False

@@ -103,6 +103,10 @@ class PendingEvidence:
         if (beyond or not self._connection.sync_replication) and len(self._ahead) < _MOST:
             self._ahead.append((kept(frame), stream, self._frames + GRACE))
 
+    def forget(self, stream: Stream) -> None:
+        """Forget a stream that is over, but for what is still to become clear of it."""
+        self._lagging.pop(stream, None)
+
     def finish(self, stream: Stream) -> None:
         """Take a stream that is over."""
         if stream.acks_due or stream.acks_early:

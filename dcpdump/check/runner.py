@@ -89,6 +89,10 @@ class RuleRunner:
                 self._found += findings
         self._waiting.clear()
 
+    def forget(self, stream: Stream) -> None:
+        """Forget a stream of which nothing more comes."""
+        self._unknown.pop(stream, None)
+
     def ask(self, event: int, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
         """Ask the rules of an event about a frame."""
         for rule, judge in self.on[event]:

@@ -30,6 +30,7 @@ from dcpdump.render.style import Palette
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import Step
 from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
@@ -118,6 +119,9 @@ class Checking(LedgerConsumer):
         missed = self.ledger.keys.missed
         if missed:
             yield f"dcpdump: note: {counted(missed, 'key')} were not compared with later ones: so many are not kept"
+
+    def _judged_early(self, streams: Sequence[Stream]) -> None:
+        self._keep(self._engine.evict_streams(streams))
 
     def _evict(self, connection: ConnectionState) -> None:
         self._keep(self._engine.evict(connection))

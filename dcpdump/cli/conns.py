@@ -57,6 +57,8 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
 class Listing(LedgerConsumer):
     """A ledger of which connections are listed; those that were never opened are in a note."""
 
+    lists_streams = False
+
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return which servers did not answer a SYN."""
         yield from super().remarks(dissection)

@@ -54,9 +54,8 @@ class Exporting(ChoosingConsumer[Part]):
 
     def take(self, parts: list[Part]) -> bool:
         """Write gaps, judge frames, and have rows made; return whether there are enough."""
-        gaps = self._others.take(parts)
-        if gaps is not None:
-            self._tables.feed("gaps", gaps)
+        for name, rows in self._others.take(parts):
+            self._tables.feed(name, rows)
         if "frames" in self._tables.names:
             for group in _groups(parts):
                 if not self._is_full:

@@ -48,7 +48,7 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        consumer = LedgerConsumer(chosen, shown, given)
+        consumer = FlowReading(chosen, shown, given)
         reading = consumer.read(paths, sink)
         now, connections = consumer.ledger.last_ns, order(consumer.connections)
         consumer.report(
@@ -59,8 +59,14 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         return reading.conclude("none" if quiet else "text")
 
 
+class FlowReading(LedgerConsumer):
+    """A ledger of which connections are listed."""
+
+    lists_streams = False
+
+
 def _nothing(consumer: LedgerConsumer) -> Line:
     """Return why there is no flow control to show."""
-    if any(each.open_frame is not None or each.streams for each in consumer.connections):
+    if any(each.open_frame is not None or each.stream_count for each in consumer.connections):
         return Line(LineKind.PLAIN, "no message of a stream, so no flow control")
     return consumer.nothing()

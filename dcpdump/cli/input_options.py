@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SALVAGE = "After garbage in a capture, continue at the next plausible record."
 _FOLLOW = "Wait for more at the end of a capture that is still being written."
-_MEMORY = "Most memory for segments that wait, and for connections."
+_MEMORY = "Most memory for segments that wait, and for connections and streams."
 
 
 @dataclass(frozen=True, slots=True)

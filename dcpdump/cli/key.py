@@ -71,6 +71,7 @@ class Tracing(LedgerConsumer):
     """A ledger that also keeps the frames of some keys."""
 
     runs = False
+    evicts_streams = False  # whether their vbuckets are complete is asked at the end
 
     def __init__(
         self, chosen: StreamChoice, shown: Display, given: InputOptions, matches: Clause, texts: Mapping[str, str]

@@ -31,7 +31,9 @@ from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.early_verdicts import EvictedStreams, judging_early
 from dcpdump.streams.ends_watching import EndsWatching, Unanswered
+from dcpdump.streams.eviction import evict_streams
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
@@ -142,7 +144,11 @@ class LedgerConsumer(Consumer[Any]):
     runs = True
     #: As ``Feed`` has it.
     closely = False
-    #: What became of connections that were evicted.
+    #: Whether streams that are over may be evicted: not where nothing could be said of them then.
+    evicts_streams = True
+    #: Whether streams are listed, or connections alone.
+    lists_streams = True
+    #: What became of connections and streams that were evicted.
     evicted_are = "not listed"
 
     def __init__(
@@ -152,6 +158,8 @@ class LedgerConsumer(Consumer[Any]):
         self.dissection = self._dissecting()(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         self.ledger = Ledger(closely=self.closely)
         self._wanted, self._shown, self._input = chosen, shown, given
+        self.evicted = EvictedStreams()  #: of those to show
+        self.without_streams = 0  #: connections that were evicted and had none
         self.captures: list[Capture] = []  #: that are read
         self.closed: list[int] = []  #: numbers of connections of TLS to show, of which nothing was opened
         self.unanswered: list[Unanswered] = []  #: connections to show that were asked for, and not answered
@@ -244,11 +252,18 @@ class LedgerConsumer(Consumer[Any]):
         if times.back is not None:
             where = f"packet {times.back.packet:,} of {times.back.file}"
             yield f"dcpdump: note: the clock goes back: {where} is {span(times.back_ns)} before the one ahead of it"
-        evicted = self.ledger.evicted
+        evicted = self.without_streams
         if evicted:
             which = f"{counted(evicted, 'connection')} without a stream, which had ended or were silent for longest"
             verb = "is" if evicted == 1 else "are"
             yield f"dcpdump: note: to stay within --memory, {which}, {verb} {self.evicted_are}"
+        streams, connections = self.ledger.evicted_streams * self.lists_streams, self.ledger.evicted - evicted
+        gone = [counted(count, name) for count, name in ((streams, "stream"), (connections, "connection")) if count]
+        if gone:
+            verbs = ("was", "is") if streams + connections == 1 else ("were", "are")
+            which = f"{' and '.join(gone)} that {verbs[0]} over"
+            hint = "a larger --memory lists more"
+            yield f"dcpdump: note: to stay within --memory, {which} {verbs[1]} {self.evicted_are}: {hint}"
 
     # -- as a consumer ----------------------------------------------------------------------------------
 
@@ -270,8 +285,12 @@ class LedgerConsumer(Consumer[Any]):
             for piece in pieces:
                 self._look(piece)
         self._learn_all(self._feed.steps(pieces) if self.runs else self._feed.frame_events(pieces))
-        for connection in self._feed.evictable(self._lose):
-            self._evict(connection)
+        evictable = self._feed.evictable(self._lose, streams=self.evicts_streams)
+        if evictable is not None:
+            if evictable.streams:
+                self._evict_streams(evictable.streams)
+            for connection in evictable.connections:
+                self._evict(connection)
         return False
 
     def finish(self) -> None:
@@ -302,9 +321,23 @@ class LedgerConsumer(Consumer[Any]):
         else:
             self.ledger.feed(step)
 
+    def _evict_streams(self, streams: Sequence[Stream]) -> None:
+        """Count streams of which nothing more comes, and forget them."""
+        wanted = [stream for stream in streams if self._wanted.stream(stream, self.begins_ns)]
+        with judging_early(self.ledger, streams) as judge:
+            self.evicted.add(wanted, judge)
+        self._judged_early(streams)
+        evict_streams(self.ledger, streams)
+
     def _evict(self, connection: ConnectionState) -> None:
         """Forget a connection without a stream, of which nothing more comes."""
+        if connection.evicted and self._wanted.connection(connection, self.begins_ns):
+            self.evicted.evict(connection)
+        self.without_streams += not connection.evicted
         self.ledger.evict(connection)
+
+    def _judged_early(self, streams: Sequence[Stream]) -> None:
+        """Learn that streams are over, before they are forgotten."""
 
     #: Who learns of losses that no frame followed, if not the ledger.
     _lose: Lose | None = None

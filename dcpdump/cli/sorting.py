@@ -27,7 +27,7 @@ CONNECTIONS: Columns[ConnectionState] = {
     "client": client,
     "name": lambda each: each.name or None,
     "bucket": lambda each: each.bucket or None,
-    "streams": lambda each: len(each.streams),
+    "streams": lambda each: each.stream_count,
     "frames": lambda each: sum(each.frames),
     "bytes": lambda each: sum(each.bytes),
     "lost": lambda each: sum(each.lost_bytes),

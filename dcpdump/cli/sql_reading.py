@@ -70,7 +70,7 @@ class QueryReading:
         elif query.tables:
             for _ in batches:
                 pass
-        tables = {"gaps": self._rows.gaps}
+        tables = self._rows.tables
         for name, rows in self._others.rows(self._captures) if query.tables else ():
             tables.setdefault(name, []).append(rows)
         for name in query.tables - {FRAMES}:
@@ -121,7 +121,7 @@ class _Rows(Consumer[Piece]):
         self._table.choose(query.columns)
         self.begun = False
         self.made: list[pa.RecordBatch] = []  #: rows of frames, to be taken away
-        self.gaps: list[pa.RecordBatch] = []  #: rows of gaps
+        self.tables: dict[str, list[pa.RecordBatch]] = {"gaps": []}  #: rows of other tables
 
     @property
     def frames(self) -> int:  # type: ignore[override]
@@ -139,9 +139,8 @@ class _Rows(Consumer[Piece]):
 
     def take(self, pieces: list[Piece]) -> bool:
         """Make rows of what is chosen; there are never enough."""
-        gaps = self._others.take([piece for piece in pieces if not isinstance(piece, Picked)])
-        if gaps is not None:
-            self.gaps.append(gaps)
+        for name, rows in self._others.take([piece for piece in pieces if not isinstance(piece, Picked)]):
+            self.tables.setdefault(name, []).append(rows)
         if FRAMES in self._query.tables:
             for piece in pieces:
                 batch = self._picked(piece.records) if isinstance(piece, Picked) else self._table.feed(piece)

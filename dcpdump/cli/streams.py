@@ -98,7 +98,7 @@ def streams(
             sink,
             lambda: [
                 rows.table(wanted, drawn) if judged else consumer.nothing(),
-                rows.total(judged, len(judged), consumer.connections),
+                rows.total(judged, consumer.evicted, consumer.connections),
             ],
             lambda: rows.objects(wanted),
         )

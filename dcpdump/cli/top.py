@@ -31,7 +31,7 @@ from dcpdump.render.top import Peer, StreamRow, TopView
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
 from dcpdump.streams.rate_meter import Rate, RateMeter
-from dcpdump.streams.redacted import hide_request
+from dcpdump.streams.redacted import hide_requests
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge
 from dcpdump.streams.wording import short_name
@@ -210,8 +210,7 @@ class LiveTables(LedgerConsumer):
         """Return the current state; ``redactor``: names are not hidden yet and are hidden here."""
         ledger, rates = self.ledger, self._rates
         if redactor is not None:  # verdicts quote the servers' error texts
-            for request in (request for stream in ledger.streams for request in stream.requests):
-                hide_request(request, redactor)
+            hide_requests(ledger, redactor)
         if ledger.last_ns is not None:
             rates.look(ledger, ledger.last_ns)
         judge = Judge(ledger)

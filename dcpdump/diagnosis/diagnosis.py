@@ -55,9 +55,8 @@ class Diagnosis:
     @property
     def _tells(self) -> bool:
         """Return whether there is anything of which it can be said that nothing is wrong with it."""
-        judged = self.evidence.judged
-        known = any(verdict.kind is not VerdictKind.UNKNOWN for _, verdict in judged)
-        return known or (not self.evidence.ledger.streams and any(each.is_open for each in self.evidence.dcp))
+        known = any(kind != VerdictKind.UNKNOWN.value for kind in self.evidence.kinds())
+        return known or (not self.evidence.ledger.stream_count and any(each.is_open for each in self.evidence.dcp))
 
     @property
     def _is_choice_empty(self) -> bool:
@@ -65,7 +64,7 @@ class Diagnosis:
         evidence, ledger = self.evidence, self.evidence.ledger
         if len(evidence.connections) < len(ledger.connections) and not evidence.dcp:
             return True
-        return bool(ledger.streams) and not evidence.judged
+        return bool(ledger.stream_count) and not evidence.streams
 
     @property
     def conclusion(self) -> str:
@@ -89,7 +88,7 @@ class Diagnosis:
         """Return what was judged, in words."""
         evidence = self.evidence
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence.kinds().most_common())
-        streams = counted(len(evidence.judged), "stream") + (f" ({kinds})" if kinds else "")
+        streams = counted(evidence.streams, "stream") + (f" ({kinds})" if kinds else "")
         return f"{streams} on {counted(len(evidence.dcp), 'connection')}, {counted(evidence.rules, 'rule')} asked"
 
 

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dcpdump.capture.damage import Health
 from dcpdump.check.finding import Finding
 from dcpdump.net.counters import Counters
 from dcpdump.streams.causes import Verdict
+from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.ends_watching import Unanswered
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
@@ -32,6 +33,7 @@ class Evidence:
     begins_ns: int | None  #: the earliest time of a packet
     ends_ns: int | None  #: the latest
     unanswered: Sequence[Unanswered] = ()  #: SYNs without an answer, of which no connection came
+    evicted: EvictedStreams = field(default_factory=EvictedStreams)  #: streams that are wanted, and were evicted
 
     @property
     def last_ns(self) -> int | None:
@@ -55,6 +57,11 @@ class Evidence:
         return ledger.evicted_bytes + sum(sum(each.bytes) for each in ledger.connections.values())
 
     @property
+    def streams(self) -> int:
+        """How many streams are wanted, with those that were evicted."""
+        return len(self.judged) + self.evicted.streams
+
+    @property
     def damage(self) -> int:
         """How many faults the captures have."""
         return sum(each.damage_count for each in self.health)
@@ -67,7 +74,9 @@ class Evidence:
     def kinds(self, number: int | None = None) -> "Counter[str]":
         """Count verdicts by their kinds: of all streams, or of those of a connection."""
         chosen = (verdict for stream, verdict in self.judged if number in (None, stream.connection.number))
-        return Counter(verdict.kind.value for verdict in chosen)
+        found = Counter(verdict.kind.value for verdict in chosen)
+        found.update(self.evicted.kinds if number is None else self.evicted.by_connection.get(number, Counter()))
+        return found
 
 
 def speaks_dcp(connection: ConnectionState) -> bool:

@@ -40,6 +40,12 @@ def stream_troubles(evidence: Evidence) -> Iterator[Trouble]:
     several = len(evidence.dcp) > 1
     for (code, cause), judged in _grouped(evidence.judged):
         yield _trouble(evidence, code, cause, judged, several)
+    troubled = evidence.evicted.troubled
+    if troubled.total():
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in troubled.most_common() if count)
+        text = f"{counted(troubled.total(), 'more stream')} in trouble, not kept in memory, which were over: {kinds}"
+        more = Command("streams", ("--stuck", "--memory", "1G"))
+        yield Trouble(TroubleCode.UNCLEAR, text, more, cause="evicted", count=troubled.total())
 
 
 def code_of(verdict: Verdict) -> TroubleCode | None:

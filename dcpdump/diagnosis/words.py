@@ -82,8 +82,8 @@ def nothing_to_show(ledger: Ledger, connections: Sequence[ConnectionState]) -> s
         return f"no connection matches: there {_are(len(ledger.connections), 'connection')} in the capture"
     if not any(map(speaks_dcp, connections)):
         return f"no DCP: {counted(sum(sum(each.frames) for each in connections), 'frame')} of other KV commands"
-    if ledger.streams:
-        return f"no stream matches: there {_are(len(ledger.streams), 'stream')} in the capture"
+    if ledger.stream_count:
+        return f"no stream matches: there {_are(ledger.stream_count, 'stream')} in the capture"
     return "no DCP streams"
 
 

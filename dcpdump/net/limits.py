@@ -6,8 +6,12 @@ KIB = 1 << 10
 MIB = 1 << 20
 #: What all that is known of a connection takes, in the command that keeps most of it.
 CONNECTION = 16 * KIB
-#: Connections that are always remembered.
-_LEAST = 1_024
+#: The part of it that remains while packets may still be of a connection.
+LIVING = 8 * KIB
+#: What a stream may take, and its row where tables are written.
+STREAM = 8 * KIB
+#: Connections, and streams, that are always remembered.
+LEAST = 1_024
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 
@@ -27,6 +31,8 @@ class Limits:
     #: Connections remembered; beyond it the first that ended is forgotten, or the least recently used is closed.
     #: By default they may fill the memory.
     connections: int = 256 * MIB // CONNECTION
+    #: What is known of connections and streams; beyond it those that are over are forgotten, longest silent first.
+    state: int = 256 * MIB
     #: Out-of-order and remembered bytes of all connections; beyond it the least recently used is evicted.
     memory: int = 256 * MIB
 
@@ -58,7 +64,11 @@ class Limits:
     @classmethod
     def within(cls, memory: int) -> "Limits":
         """Return the default limits for another number of bytes of memory."""
-        return cls(memory=memory, connections=max(_LEAST, memory // CONNECTION))
+        return cls(
+            memory=memory,
+            connections=max(LEAST, memory // CONNECTION),
+            state=max(LEAST * (CONNECTION + STREAM), memory),
+        )
 
 
 DEFAULT = Limits()

@@ -63,7 +63,7 @@ def _holds(evidence: Evidence, names: str, width: int | None) -> Iterator[Line]:
         counted(ledger.frames, "frame"),
         f"{evidence.frame_bytes:,} B",
         counted(len(ledger.connections), "connection"),
-        counted(len(ledger.streams), "stream"),
+        counted(ledger.stream_count, "stream"),
         f"{lost:,} B missing in {counted(losses, 'gap')}" if losses else "nothing missing",
     ]
     yield from _wrapped(LineKind.PLAIN, " · ".join(words), width)
@@ -101,7 +101,7 @@ def _identity(evidence: Evidence, each: ConnectionState) -> str:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence.kinds(each.number).most_common())
     words = [short_name(each.name), agent(each.agent), f"bucket {each.bucket}" if each.bucket else "", ends(each)]
     if speaks_dcp(each):
-        words.append(f"{counted(len(each.streams), 'stream')}{': ' * bool(kinds)}{kinds}")
+        words.append(f"{counted(each.stream_count, 'stream')}{': ' * bool(kinds)}{kinds}")
     else:
         words.append(f"no DCP, {counted(sum(each.frames), 'other frame')}")
     return " · ".join(word for word in words if word)
@@ -142,7 +142,7 @@ def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Ite
             "payload_bytes": evidence.counters.payload_bytes,
             "lost_bytes": sum(sum(each.lost_bytes) for each in evidence.ledger.connections.values()),
             "connections": len(evidence.connections),
-            "streams": len(evidence.judged),
+            "streams": evidence.streams,
             "states": dict(evidence.kinds().most_common()),
             "outcome": found.outcome.value,
             "text": found.conclusion,
@@ -180,7 +180,7 @@ def _connection(evidence: Evidence, each: ConnectionState) -> Json:
             "agent": each.agent,
             "bucket": each.bucket,
             "dcp": speaks_dcp(each),
-            "streams": len(each.streams),
+            "streams": each.stream_count,
             "states": dict(evidence.kinds(each.number).most_common()),
             "frames": sum(each.frames),
             "bytes": sum(each.bytes),

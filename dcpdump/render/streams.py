@@ -13,6 +13,7 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import STATUS, STREAM_FLAGS
 from dcpdump.streams.causes import Verdict
+from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
@@ -109,14 +110,15 @@ def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -
     return Table(_HEADS, rows, _RIGHT, _LEAST, kinds)
 
 
-def total(judged: Sequence[Judged], streams: int, connections: Sequence[ConnectionState]) -> Line:
-    """Return the number of streams by verdict, and what was lost, as one line."""
+def total(judged: Sequence[Judged], evicted: EvictedStreams, connections: Sequence[ConnectionState]) -> Line:
+    """Return the number of streams by verdict, with those that were evicted, and what was lost, as one line."""
     kinds = Counter(verdict.kind.value for _, verdict in judged)
+    kinds.update(evicted.kinds)
     lost = sum(sum(connection.lost_bytes) for connection in connections)
-    words = [counted(streams, "stream"), counted(len(connections), "connection")]
+    words = [counted(kinds.total(), "stream"), counted(len(connections) + evicted.connections, "connection")]
     if kinds:
         words.insert(1, ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()))
-    rollbacks = sum(len(stream.rollbacks) for stream, _ in judged)
+    rollbacks = sum(len(stream.rollbacks) for stream, _ in judged) + evicted.rollbacks
     if rollbacks:
         words.append(counted(rollbacks, "rollback"))
     if any(connection.lossy for connection in connections):

@@ -134,8 +134,8 @@ def _facts(context: Context) -> Iterator[str]:
     yield f"{counted(evidence.ledger.frames, 'frame')} in {counted(evidence.counters.packets, 'packet')}"
     yield size(evidence.frame_bytes)
     yield counted(len(evidence.connections), "connection")
-    yield counted(len(evidence.judged), "stream")
-    rollbacks = sum(len(stream.rollbacks) for stream, _ in evidence.judged)
+    yield counted(evidence.streams, "stream")
+    rollbacks = sum(len(stream.rollbacks) for stream, _ in evidence.judged) + evidence.evicted.rollbacks
     if rollbacks:
         yield counted(rollbacks, "rollback")
     lost = sum(evidence.counters.hole_bytes.values())

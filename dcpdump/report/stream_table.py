@@ -30,7 +30,7 @@ def streams(context: Context, most: int) -> Markup | None:
     shown = judged[:most]
     with_ids = any(stream.stream_id for stream, _ in shown)
     heads = [_head(name, numeric) for name, numeric in _HEADS if with_ids or name != "sid"]
-    rest = len(judged) - len(shown)
+    rest = context.evidence.streams - len(shown)
     return section(
         "streams",
         "Streams",

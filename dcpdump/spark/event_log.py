@@ -93,7 +93,7 @@ class EventReplay:
     """A replay of logged events in their order, judged as one machine would judge the frames themselves."""
 
     def __init__(self, redactor: Redactor | None = None) -> None:
-        self._replay = Watching(Limits(connections=_ALL))
+        self._replay = Watching(Limits(connections=_ALL, state=_ALL))
         self.judging = Judging(self._replay, redactor=redactor)
         self._frames = 0
         self._elsewhere = 0  # bytes that wait on connections that are not in this work

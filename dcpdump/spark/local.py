@@ -83,7 +83,6 @@ class _Engine:
                 batch = self._table.feed(joined(parts))
                 if batch is not None:
                     self._parts.feed("frames", batch)
-            gaps = self._others.take(parts)
-            if gaps is not None:
-                self._parts.feed("gaps", gaps)
+            for name, rows in self._others.take(parts):
+                self._parts.feed(name, rows)
             self._dissection.gaps.clear()

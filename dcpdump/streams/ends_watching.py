@@ -44,6 +44,7 @@ class EndsWatching(BlockDissector[P], ABC):
         self.ended: list[Ended] = []
         self.unanswered: list[Unanswered] = []  #: once the input has ended
         self.most_connections = limits.connections  #: that are to be remembered
+        self.most_state = limits.state  #: bytes that connections and streams may take
 
     def watch_tcp(self) -> None:
         """Keep from now on when ends of connections begin or cease to hold the other up."""
@@ -71,6 +72,11 @@ class EndsWatching(BlockDissector[P], ABC):
         for number, direction, ts_ns in self._connections.resets:
             if ts_ns <= until_ns:
                 yield Ended(number, direction, "rst", ts_ns)
+
+    @property
+    def living(self) -> int:
+        """How many connections packets may still be of."""
+        return len(self._connections.halves) // 2
 
     def is_over(self, number: int) -> bool:
         """Return whether no frame of a connection can come any more, by its number."""

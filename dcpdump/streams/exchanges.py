@@ -137,6 +137,11 @@ class Exchanges:
                 self._drop(queue[0])
                 return
 
+    def awaits(self, request: "Request") -> bool:
+        """Return whether a stream request waits for its answer, and was not forgotten meanwhile."""
+        places = ((direction, STREAM_REQ, request.opaque) for direction in (0, 1))
+        return any(each.request is request for place in places for each in self.by_place.get(place, ()))
+
     def early(self, direction: int, opcode: int, opaque: int) -> Early | None:
         """Return the first answer that waits for a request of that direction, opcode and opaque."""
         return next(self.all_early(direction, opcode, opaque), None)

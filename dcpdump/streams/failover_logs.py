@@ -126,6 +126,11 @@ class Logs:
             kept = self._by_connection[stream.connection].purges.setdefault(stream.vbucket, [])
             _keep(kept, Purge(frame.number, seqno, frame.ts_ns, when))
 
+    def forget(self, connection: ConnectionState) -> None:
+        """Forget what a connection brought."""
+        self._by_connection.pop(connection, None)
+        self._members.pop(connection, None)
+
     def close(self, connections: Iterable[ConnectionState]) -> None:
         """Resolve which connections lead to one bucket of one server, as far as that is known by now.
 

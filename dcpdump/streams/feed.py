@@ -9,20 +9,18 @@ from dcpdump.batch.succession import Succession
 from dcpdump.net.half import TcpChange
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
-from dcpdump.streams.ends_watching import EndsWatching
+from dcpdump.streams.ends_watching import Ended, EndsWatching
+from dcpdump.streams.eviction import Evictable, Eviction
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.hidden_numbers import without_numbers
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pending_losses import PendingLosses
 from dcpdump.streams.run_dissection import Piece, RunPiece
-from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.time_order import Order
 
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part
 
-#: Connections are looked through again when there are more by this share of those that are to be remembered.
-_LOOKS = 8
 #: What holds connections up before their first frame is remembered up to so many.
 _EARLY = 1_024
 #: Frames may follow a RST that is forged, or out of order: live, it ends a connection of which none did for so long.
@@ -47,7 +45,7 @@ class Feed:
         self.succession = Succession()  #: of the files
         self._early: dict[tuple[int, int, str], TcpChange] = {}  # of connections without a frame
         dissection.watch_tcp()
-        self._crowded = dissection.most_connections  # beyond so many connections some may be evicted
+        self._eviction = Eviction(dissection, ledger)
 
     def meet(self, block: Block) -> None:
         """Take a block of packets, before its parts: the ledger is to know whether several files are one capture."""
@@ -104,19 +102,17 @@ class Feed:
         """Return what still waits for others, once there are no more parts."""
         return self._order.close()
 
-    def evictable(self, lose: Lose | None = None) -> list[ConnectionState]:
-        """Return the connections that may be evicted, as the ledger has too many: without a stream, and over.
+    def evictable(self, lose: Lose | None = None, *, streams: bool = True) -> Evictable | None:
+        """Return what may be evicted, as the ledger has too much; None where it has not. ``streams``: those too.
 
         To be asked once all steps are learnt; ``lose`` is as in ``close``.
         """
-        ledger, most = self._ledger, self._dissection.most_connections
-        if len(ledger.connections) <= self._crowded or self._order.waiting:
-            return []
-        found = [
-            each for each in ledger.connections.values() if not each.streams and self._dissection.is_over(each.number)
-        ]
-        self._crowded = max(most, len(ledger.connections) - len(found) + most // _LOOKS)
-        for each in found:
+        if not self._eviction.due or self._order.waiting:
+            return None
+        found = self._eviction.choose(streams=streams)
+        for ended in found.ended:
+            self._reset(ended)
+        for each in found.connections:
             self._lose(self._pending.take(each.number), lose)
             self.succession.forget(each.number)
         return found
@@ -130,10 +126,14 @@ class Feed:
         """Have the ledger know who has left and what time it is, so that it can be judged before it is closed."""
         self._end()
         for ended in self._dissection.resets(now_ns - _RESET_NS):
-            connection = self._ledger.connections.get(ended.connection)
-            if connection is not None and not connection.end_reason and (connection.last_ns or 0) <= (ended.ts_ns or 0):
-                self._ledger.end(*ended)
+            self._reset(ended)
         self._ledger.close(now_ns)
+
+    def _reset(self, ended: Ended) -> None:
+        """Have the ledger know who reset a connection of which no frame has come since."""
+        connection = self._ledger.connections.get(ended.connection)
+        if connection is not None and not connection.end_reason and (connection.last_ns or 0) <= (ended.ts_ns or 0):
+            self._ledger.end(*ended)
 
     def close(self, last_ns: int | None = None, lose: Lose | None = None) -> None:
         """Report losses that no frame followed and ends, and close the ledger.

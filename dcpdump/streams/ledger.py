@@ -7,7 +7,7 @@ from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
 from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.answers import await_answer, learn_answer, take_answer
-from dcpdump.streams.consumer import identify
+from dcpdump.streams.conclusion import compare, conclude
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
@@ -27,8 +27,8 @@ from dcpdump.streams.opcode_kinds import (
     WANTED,
 )
 from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES
-from dcpdump.streams.requests import asked, doubt
-from dcpdump.streams.roles import infer, server_by
+from dcpdump.streams.requests import asked
+from dcpdump.streams.roles import server_by
 from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive
 from dcpdump.streams.state import ConnectionState, replaced
 from dcpdump.streams.stream import Stream
@@ -55,6 +55,7 @@ class Ledger:
         #: by bucket and vbucket: the stream that was granted last
         self.producing: dict[tuple[str, int], Stream] = {}
         self.evicted = 0  #: connections that were forgotten to bound memory
+        self.evicted_streams = 0  #: streams that were forgotten
         self.evicted_bytes = 0  #: of their frames
         self.evicted_lost_ns = 0  #: when bytes of one of those were lost last
         self.keys = KeyMemory()
@@ -63,6 +64,11 @@ class Ledger:
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._closely = closely
+
+    @property
+    def stream_count(self) -> int:
+        """How many streams there were, with those that were evicted."""
+        return len(self.streams) + self.evicted_streams
 
     def meet(self, ends: Ends) -> None:
         """Note who the ends of a connection are."""
@@ -269,7 +275,7 @@ class Ledger:
                 self.last_ns = ts_ns
 
     def evict(self, connection: ConnectionState) -> None:
-        """Forget a connection without a stream that is over, and remember that there was one."""
+        """Forget a connection that is over and has no stream, or none any more, and remember that there was one."""
         self.evicted += 1
         self.evicted_bytes += sum(connection.bytes)
         self.evicted_lost_ns = max(self.evicted_lost_ns, connection.last_loss_ns)
@@ -280,6 +286,7 @@ class Ledger:
         del self.connections[connection.number]
         if connection.place is not None and self.names.get(connection.place) is connection:
             del self.names[connection.place]
+        self.logs.forget(connection)
         connection.unlink()
 
     def close(self, last_ns: int | None = None) -> list[Stream]:
@@ -287,14 +294,8 @@ class Ledger:
         if last_ns is not None:
             self.last_ns = last_ns if self.last_ns is None else max(last_ns, self.last_ns)
         for connection in self.connections.values():
-            for stream in connection.streams:
-                feeder = connection.feeder
-                if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:
-                    stream.lose(feeder)
-            doubt(connection)
-            connection.identity = identify(connection)
-        infer(self.connections.values())
-        self.logs.close(self.connections.values())
+            conclude(connection, connection.streams)
+        compare(self.connections.values(), self.logs)
         return self.streams
 
     def learn(self, connection: ConnectionState, frame: FrameEvent) -> Stream | None:

@@ -3,6 +3,8 @@
 Nothing of what frames said by name stays in it as it was: who reads the ledger afterwards cannot show it by mistake.
 """
 
+from copy import copy
+
 from dcpdump.redact import Redactor
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Holds
@@ -12,6 +14,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.prepares import NO_PREPARES
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
 
 
 def hide(ledger: Ledger, redactor: Redactor) -> None:
@@ -74,6 +77,23 @@ def _hidden_identity(identity: Identity, redactor: Redactor) -> Identity:
         hidden(identity.numberless),
         all_hidden(identity.numbers),
     )
+
+
+def hide_requests(ledger: Ledger, redactor: Redactor) -> None:
+    """Hash what stream requests ask for by name, of a ledger that learns more."""
+    for stream in ledger.streams:
+        for request in stream.requests:
+            hide_request(request, redactor)
+
+
+def hidden_place(stream: Stream, redactor: Redactor) -> Stream:
+    """Return a copy of a stream, and of its connection, that has hashes for the names and addresses of its row."""
+    hidden, connection = copy(stream), copy(stream.connection)
+    connection.name = _key(redactor, DCP_OPEN, connection.name)
+    connection.collection_names = redactor.settled_names(connection.collection_names)
+    connection.src, connection.dst = (redactor.endpoint(end) for end in (connection.src, connection.dst))
+    hidden.connection = connection
+    return hidden
 
 
 def hide_request(request: Request, redactor: Redactor) -> None:

@@ -1,5 +1,6 @@
 """Stream requests, their answers, and closing: how a stream comes to be, and how its consumer ends it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from dcpdump.streams.facts import Entry, UnansweredRequest
@@ -91,12 +92,15 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
     return stream
 
 
-def doubt(connection: ConnectionState) -> None:
-    """Mark the requests whose answers cannot be distinguished: several have one opaque, and some are missing."""
+def doubt(connection: ConnectionState, streams: Iterable[Stream]) -> None:
+    """Mark the requests whose answers cannot be distinguished: several have one opaque, and some are missing.
+
+    ``streams``: those of the connection that are to be judged.
+    """
     opaques = connection.shared | connection.exchanges.unpaired
     if not opaques or not connection.doubtful:
         return
-    for stream in connection.streams:
+    for stream in streams:
         for request in stream.requests:
             request.ambiguous |= request.torn and request.opaque in opaques
 

@@ -131,7 +131,7 @@ def _weakly(connection: "ConnectionState", ports: tuple[int, int]) -> Roles:
     server = _one(ports, _DEVELOPMENT)
     if server is not None:
         return Roles(server, Basis.DEVELOPMENT)
-    producer = None if _replicates(connection) else connection.feeder
+    producer = None if replicates(connection) else connection.feeder
     given = [bool(each >= _EPHEMERAL) for each in ports]
     lasting = None if given[0] is given[1] else int(given[0])
     if lasting is not None and producer in (None, lasting):
@@ -139,7 +139,7 @@ def _weakly(connection: "ConnectionState", ports: tuple[int, int]) -> Roles:
     return Roles(producer, Basis.PRODUCER) if lasting is None and producer is not None else UNKNOWN
 
 
-def _replicates(connection: "ConnectionState") -> bool:
+def replicates(connection: "ConnectionState") -> bool:
     """Return whether nodes talk to each other: then either may be the server."""
     return connection.replicates or any(stream.count(*_BETWEEN_NODES) for stream in connection.streams)
 

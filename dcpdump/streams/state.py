@@ -79,6 +79,7 @@ class ConnectionState:
     #: by fault and the direction in which an end sends: when it held the other up
     noops: Noops = field(default_factory=Noops)
     streams: list[Stream] = field(default_factory=list)
+    evicted: int = 0  #: streams of it that were forgotten to bound memory
     current: dict[int, Stream] = field(default_factory=dict)  #: by vbucket << 16 | stream id
     by_opaque: dict[int, Stream] = field(default_factory=dict)
     shared: set[int] = field(default_factory=set)  #: opaques that several streams had at one time
@@ -141,6 +142,11 @@ class ConnectionState:
     def unlink(self) -> None:
         """Refer to no other connection and not to itself, so that its memory is free."""
         self.namesake = self._no_stream = None
+
+    @property
+    def stream_count(self) -> int:
+        """How many streams it had, with those that were evicted."""
+        return len(self.streams) + self.evicted
 
     @property
     def no_stream(self) -> Stream:

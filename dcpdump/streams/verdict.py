@@ -36,10 +36,11 @@ _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_PRODUCER, Cause.CLOSE
 
 
 class Judge:
-    """Judge the streams of a ledger that is closed."""
+    """Judge the streams of a ledger that is closed. ``early``: of one to which more comes, those that are over."""
 
-    def __init__(self, ledger: Ledger, idle_ns: int = IDLE_NS) -> None:
+    def __init__(self, ledger: Ledger, idle_ns: int = IDLE_NS, *, early: bool = False) -> None:
         self.ledger = ledger
+        self._early, self._by_the_end = early, "so far" if early else "before the capture ends"
         self._idle_ns, self._now = idle_ns, ledger.last_ns
         self._missing_noops = cache(CaptureEnds(ledger).missing_noops)
         self._why_disconnected = cache(why_disconnected)
@@ -64,7 +65,8 @@ class Judge:
         """Return the verdict on a stream, with what happened to its requests before it was granted."""
         found = self._verdict(stream)
         before = earlier(stream) if stream.granted else ""
-        return found._replace(why=_joined(found.why, before)) if before else found
+        early = f"judged at {clock(self._now)}, as it was not kept in memory" if self._early and found.trouble else ""
+        return found._replace(why=_joined(found.why, before, early)) if before or early else found
 
     def _verdict(self, stream: Stream) -> Verdict:
         if stream.end_frame is not None:
@@ -133,7 +135,7 @@ class Judge:
             )
         left = self._since(ended_ns)
         if left is None or left < BLOCKED_NS:
-            why += f"; not reopened before the capture ends, {span(left)} later"
+            why += f"; not reopened {self._by_the_end}, {span(left)} later"
             return Verdict(VerdictKind.ENDED, cause or Cause.NOT_REOPENED_YET, why, trouble=True)
         why += f"; abandoned: not asked for again in {span(left)}"
         return Verdict(VerdictKind.ENDED, cause or Cause.ABANDONED, why, trouble=True)
@@ -199,7 +201,7 @@ class Judge:
         left = self._since(request.answered_ns)
         if left is None or left >= BLOCKED_NS:
             return Cause.NOT_ASKED_AGAIN, "; not asked for again"
-        return Cause.NOT_REOPENED_YET, f"; not asked for again before the capture ends, {span(left)} later"
+        return Cause.NOT_REOPENED_YET, f"; not asked for again {self._by_the_end}, {span(left)} later"
 
     def _silence(self, request: Request) -> str:
         left = self._since(request.answered_ns)

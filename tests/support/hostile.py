@@ -36,14 +36,14 @@ def _opened(talk: TcpTalk, vbucket: int = 7) -> TcpTalk:
     return talk.send(1, encode("DCP_STREAM_REQ", log, response=True, opaque=9))
 
 
-def mutations(count: int, *, key: bytes = b"k", size: int = 10, vbucket: int = 7) -> bytes:
+def mutations(count: int, *, key: bytes = b"k", size: int = 10, vbucket: int = 7, opaque: int = 9) -> bytes:
     """Return a snapshot of so many mutations."""
     marker = {"start_seqno": 1, "end_seqno": count, "snapshot_type": 1}
-    frames = [encode("DCP_SNAPSHOT_MARKER", marker, vbucket=vbucket, opaque=9)]
+    frames = [encode("DCP_SNAPSHOT_MARKER", marker, vbucket=vbucket, opaque=opaque)]
     for seqno in range(1, count + 1):
         name = b"%s%d" % (key, seqno)
         given = {"by_seqno": seqno, "rev_seqno": 1}
-        frames.append(encode("DCP_MUTATION", given, key=name, value=b"v" * size, vbucket=vbucket, opaque=9))
+        frames.append(encode("DCP_MUTATION", given, key=name, value=b"v" * size, vbucket=vbucket, opaque=opaque))
     return b"".join(frames)
 
 
@@ -215,11 +215,53 @@ def reconnects(count: int) -> list[Packet]:
     return out
 
 
+def streams_in_turn(count: int) -> list[Packet]:
+    """Return streams of one connection, one after another, each opened and ended after three messages."""
+    talk = _opened(_talk(), vbucket=2000)
+    log = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
+    for number in range(count):
+        vbucket, opaque = number % 1024, 1000 + number
+        talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 2}, vbucket=vbucket, opaque=opaque))
+        frames = [
+            encode("DCP_STREAM_REQ", log, response=True, opaque=opaque),
+            mutations(2, vbucket=vbucket, opaque=opaque),
+            encode("DCP_STREAM_END", {"status": 0}, vbucket=vbucket, opaque=opaque),
+        ]
+        talk.send(1, b"".join(frames))
+    return talk.packets
+
+
+def mixed_streams(count: int) -> list[Packet]:
+    """Return streams of one connection, one after another: ended, refused, rolled back, closed, with a broken rule."""
+    talk = _opened(_talk(), vbucket=2000)
+    log = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
+    for number in range(count):
+        kind, opaque = number % 5, 1000 + number
+        vbucket = 3000 + number if number % 3 else number // 3 % 256  # every third where one was before
+        asked = {"end_seqno": (1 << 64) - 1, "start_seqno": 5, "snap_start_seqno": 5, "snap_end_seqno": 5}
+        talk.send(0, encode("DCP_STREAM_REQ", asked, vbucket=vbucket, opaque=opaque))
+        if kind in (0, 1):
+            status = 0x22 if kind else 0x23
+            value = b"" if kind else bytes(8)
+            talk.send(1, encode("DCP_STREAM_REQ", response=True, status=status, value=value, opaque=opaque))
+            continue
+        granted = encode("DCP_STREAM_REQ", log, response=True, opaque=opaque)
+        talk.send(1, granted + mutations(2, vbucket=vbucket, opaque=opaque))
+        if kind == 2:
+            again = {"by_seqno": 1, "rev_seqno": 1}
+            talk.send(1, encode("DCP_MUTATION", again, key=b"again", vbucket=vbucket, opaque=opaque))
+            talk.send(0, encode("DCP_CLOSE_STREAM", vbucket=vbucket, opaque=opaque))
+            talk.send(1, encode("DCP_CLOSE_STREAM", response=True, opaque=opaque))
+        else:
+            talk.send(1, encode("DCP_STREAM_END", {"status": 4 - kind}, vbucket=vbucket, opaque=opaque))
+    return talk.packets
+
+
 def requests_without_answers(count: int) -> list[Packet]:
     """Return requests of streams, each with an opaque of its own, none answered."""
     talk = _opened(_talk())
     for number in range(count):
-        talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, vbucket=number, opaque=1000 + number))
+        talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, vbucket=number % 65_536, opaque=1000 + number))
     return talk.packets
 
 

@@ -1,0 +1,169 @@
+"""Eviction: which streams and connections are over, and may be forgotten, so that memory is bounded.
+
+Those that have been silent for longest come first: a stream that was asked for in the place of another one is
+never evicted before that one, so nothing that is kept seems to be abandoned. The latest ones are always kept.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dcpdump.net.limits import CONNECTION, LEAST, LIVING, STREAM
+from dcpdump.streams.ends_watching import Ended, EndsWatching
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.roles import replicates
+from dcpdump.streams.state import ANY_TIME, ConnectionState
+from dcpdump.streams.stream import Stream
+
+#: Connections are looked through again when there are more by this share of those that are to be remembered.
+_LOOKS = 8
+#: So much of the memory is made free at a time: each look costs a few steps for each stream.
+_FREED = 4
+
+
+class Evictable(NamedTuple):
+    """What may be evicted."""
+
+    streams: list[Stream]
+    connections: list[ConnectionState]  #: without a stream, once these are evicted
+    ended: list[Ended]  #: of connections of these that were reset, which the ledger does not know yet
+
+
+class Eviction:
+    """The choice of what a ledger is to forget."""
+
+    def __init__(self, dissection: EndsWatching[Any], ledger: Ledger) -> None:
+        self._dissection, self._ledger = dissection, ledger
+        self._most, self._state = dissection.most_connections, dissection.most_state
+        self._crowded, self._full = self._most, self._state  # beyond so much some may be evicted
+        self._resets: dict[int, Ended] = {}  # by connection: those of which nothing came since
+
+    @property
+    def due(self) -> bool:
+        """Return whether the ledger has more than it is to remember."""
+        return len(self._ledger.connections) > self._crowded or self._size > self._full
+
+    @property
+    def _size(self) -> int:
+        """Return the memory that connections and streams may take."""
+        connections = len(self._ledger.connections)
+        unknown = max(0, self._dissection.living - connections)  # to the ledger, any more or not yet
+        return connections * CONNECTION + unknown * LIVING + len(self._ledger.streams) * STREAM
+
+    def choose(self, *, streams: bool) -> Evictable:
+        """Return what is to be evicted. ``streams``: those too."""
+        ledger, chosen = self._ledger, Evictable([], [], [])
+        size = self._size
+        self._resets = {
+            each.connection: each
+            for each in self._dissection.resets(ANY_TIME)
+            if (known := ledger.connections.get(each.connection)) is not None
+            and (known.last_ns or 0) <= (each.ts_ns or 0)
+        }
+        crowd = len(ledger.connections) - self._most
+        for connection in self._idle():
+            if size <= self._state and len(chosen.connections) >= crowd:
+                break
+            chosen.connections.append(connection)
+            size -= self._freed_by(connection)
+        if streams and size > self._state:
+            size = self._choose_streams(chosen, size)
+        self._crowded = max(self._most, len(ledger.connections) - len(chosen.connections) + self._most // _LOOKS)
+        self._full = max(self._state, size + self._state // _LOOKS)
+        numbers = {each.number for each in chosen.connections} | {each.connection.number for each in chosen.streams}
+        chosen.ended.extend(each for number, each in self._resets.items() if number in numbers)
+        return chosen
+
+    def _idle(self) -> Iterator[ConnectionState]:
+        """Yield the connections without a stream that are over, in the order in which they began."""
+        connections = list(self._ledger.connections.values())
+        for at, connection in enumerate(connections):
+            old = at < len(connections) - LEAST
+            if not connection.streams and (self._ends(connection) if old else self._is_over(connection)):
+                yield connection
+
+    def _choose_streams(self, chosen: Evictable, size: int) -> int:
+        """Choose streams, and the connections that have no others, and return how much is left then."""
+        left = Counter[ConnectionState]()
+        goal = self._state - self._state // _FREED
+        for stream in _silent(self._ledger.streams):
+            if size <= goal:
+                break
+            connection = stream.connection
+            ends = self._ends(connection)
+            if not ends and not _is_over(stream):
+                continue
+            chosen.streams.append(stream)
+            size -= STREAM
+            left[connection] += 1
+            if ends and left[connection] == len(connection.streams):
+                chosen.connections.append(connection)
+                size -= self._freed_by(connection)
+        return size
+
+    def _freed_by(self, connection: ConnectionState) -> int:
+        return CONNECTION if self._is_over(connection) else CONNECTION - LIVING
+
+    def _ends(self, connection: ConnectionState) -> bool:
+        """Return whether a connection has ended, as far as its packets show; frames may still be on their way."""
+        ends = connection.ended_by is not None or connection.number in self._resets
+        return ends or self._is_over(connection)
+
+    def _is_over(self, connection: ConnectionState) -> bool:
+        """Return whether no frame of a connection can come any more."""
+        return self._dissection.is_over(connection.number)
+
+
+def _silent(streams: Sequence[Stream]) -> list[Stream]:
+    """Return the streams that have been silent since before the latest ones began, silent for longest first."""
+    since = min(map(_latest, streams[-LEAST:]), default=0)
+    return sorted((each for each in streams[:-LEAST] if _latest(each) < since), key=_latest)
+
+
+def _latest(stream: Stream) -> int:
+    """Return the number of the latest frame of a stream."""
+    request = stream.request
+    return max(stream.last_frame, 0 if request is None else request.answer_frame or request.frame)
+
+
+def _is_over(stream: Stream) -> bool:
+    """Return whether nothing is to be expected of a stream whose connection is open, unless it is asked for again."""
+    if stream.ended or stream.replaced or stream.next is not None:
+        return True
+    if not stream.waits:
+        return False
+    request = stream.requests[-1]
+    return request.status is not None or not stream.connection.exchanges.awaits(request)
+
+
+def evict_streams(ledger: Ledger, streams: Sequence[Stream]) -> None:
+    """Forget streams. What is asked for in their places begins others."""
+    gone = set(streams)
+    for connection in {stream.connection for stream in streams}:
+        before = len(connection.streams)
+        connection.replicates = replicates(connection)
+        connection.streams = [each for each in connection.streams if each not in gone]
+        connection.evicted += before - len(connection.streams)
+        for place in [place for place, each in connection.current.items() if each in gone]:
+            del connection.current[place]
+            connection.rolled_back.pop(place, None)
+        for opaque in [opaque for opaque, each in connection.by_opaque.items() if each in gone]:
+            del connection.by_opaque[opaque]
+        for each in connection.current.values():
+            if each.rival in gone:
+                each.rival = None
+    for stream in streams:
+        producing = stream.connection.bucket or "", stream.vbucket
+        if ledger.producing.get(producing) is stream:
+            del ledger.producing[producing]
+        _unlink(stream)
+    ledger.streams = [each for each in ledger.streams if each not in gone]
+    ledger.evicted_streams += len(gone)
+
+
+def _unlink(stream: Stream) -> None:
+    """Have a stream keep neither keys nor other streams in memory."""
+    stream.forget_keys()
+    stream.before = stream.next = stream.rival = None
+    for request in stream.requests:
+        request.still_open = None
