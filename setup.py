@@ -4,10 +4,12 @@ The compiler of Python is mypyc, which comes with mypy; it is asked for only whe
 ``DCPDUMP_PURE`` in the environment nothing is compiled, and the wheel is good for every platform.
 """
 
+import gc
 import os
 import sys
 import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from setuptools import setup
 from setuptools._distutils.ccompiler import new_compiler
 from setuptools._distutils.errors import CCompilerError, DistutilsError
 from setuptools._distutils.sysconfig import customize_compiler
+from setuptools.command.build_ext import build_ext
 
 #: The modules that are compiled. They are ordinary Python, and leave what they do to the interpreter just as well.
 COMPILED = """
@@ -55,7 +58,27 @@ def extensions() -> list[Any]:
         return []
     modules = [f"dcpdump/{name}.py" for name in COMPILED]
     # What takes time is in Python's own objects: at a higher level nothing is faster but the wait for gcc longer.
-    return mypycify(modules, opt_level="1", debug_level="0", group_name="dcpdump")
+    gc.disable()  # there is nothing to collect: all that is made of the modules is wanted to the end
+    try:
+        return mypycify(modules, opt_level="1", debug_level="0", group_name="dcpdump", multi_file=True)
+    finally:
+        gc.enable()
+
+
+class InParallel(build_ext):  # type: ignore[misc]
+    """Compile the C of an extension on all cores."""
+
+    def build_extensions(self) -> None:
+        """Compile file by file, several at a time."""
+        compiler = self.compiler
+        one_by_one = compiler.compile
+
+        def compile_all(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return [each for made in pool.map(lambda one: one_by_one([one], **options), sources) for each in made]
+
+        compiler.compile = compile_all
+        super().build_extensions()
 
 
 #: What mypyc needs: itself, and the libraries with types that it finds imported, straight or by other modules of ours.
@@ -65,6 +88,10 @@ NEEDED = ["mypy>=2.4", "numpy", "rich"]
 _ASKING = {"egg_info", "dist_info", "sdist"}
 
 if can_compile():
-    setup(setup_requires=NEEDED, ext_modules=[] if _ASKING & set(sys.argv) else extensions())
+    setup(
+        setup_requires=NEEDED,
+        cmdclass={"build_ext": InParallel},
+        ext_modules=[] if _ASKING & set(sys.argv) else extensions(),
+    )
 else:
     setup()
