@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from dcpdump.batch.block import Block
+from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.cutting import MOST_WEIGHT, Cutting
 from dcpdump.batch.ends import Ends, Lost
 from dcpdump.conversation import Conversation
@@ -40,6 +40,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
     """
 
     most = MOST_WEIGHT  #: as Cutting has it
+    block_bytes = BLOCK_BYTES  #: of packets that are best fed at once
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)

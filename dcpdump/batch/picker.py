@@ -24,6 +24,11 @@ FEW, ONE_IN = 64, 64
 BLOCK_BYTES = 512 * 1024
 
 
+def most_of(frames: Frames) -> int:
+    """Return how many of some frames may be decoded one by one that columns would take at once."""
+    return max(FEW, len(frames) // ONE_IN)
+
+
 class Picked(NamedTuple):
     """Frames that may be wanted, among them all that are; the others were passed by."""
 
@@ -50,7 +55,7 @@ class Picker(BlockDissector[Union[Picked, "Part"]]):
 
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Picked | Part":
         picking = Picking(frames, first, involved, self._wanted)
-        most = max(FEW, len(frames) // ONE_IN)
+        most = most_of(frames)
         if picking.count(most) > most:
             return self._part(frames, first, involved)
         return Picked(self._pick(picking, first, len(frames), involved))

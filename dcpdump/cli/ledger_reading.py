@@ -38,7 +38,7 @@ from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
 from dcpdump.streams.roles import PORTS
-from dcpdump.streams.run_dissection import BLOCK_BYTES, RunDissection
+from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import span
@@ -181,8 +181,7 @@ class LedgerConsumer(Consumer[Any]):
         """Read captures to their end, or to a signal."""
         self.captures = self._input.open(paths)
         source = CaptureSource(self.captures)
-        if isinstance(self.dissection, RunDissection):
-            source.block_bytes = BLOCK_BYTES
+        source.block_bytes = self.dissection.block_bytes
         reading = Reading(source, self.dissection, self, sink)
         reading.analyse()
         zone = self._wanted.zone if self._shown.format in ("text", "html") else UTC  # which is what programs read

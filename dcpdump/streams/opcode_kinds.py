@@ -1,5 +1,6 @@
 """Opcodes as the state of conversations and the rules of ``check`` call them, and kinds of them."""
 
+from dcpdump.batch import document_runs
 from dcpdump.spec.opcodes import DCP_ABORT as ABORT
 from dcpdump.spec.opcodes import DCP_ADD_STREAM as ADD_STREAM
 from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT as BUFFER_ACK
@@ -36,7 +37,7 @@ STREAMED = frozenset(
 )
 #: DCP requests that only the end sends which wants the changes.
 WANTED = frozenset({STREAM_REQ, FAILOVER_LOG, BUFFER_ACK, CONTROL, SEQNO_ACK})
-DOCUMENTS = (MUTATION, DELETION, EXPIRATION)
+DOCUMENTS = document_runs.DOCUMENTS
 #: Messages with a value of a document.
 WITH_VALUES = (*DOCUMENTS, PREPARE)
 #: Messages with a seqno of their own.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Union
 
 from dcpdump.batch.document_runs import DOCUMENTS, RowRun, offsets_of, rises, runs_of, singles_of
 from dcpdump.batch.ends import Ends, ends_of
+from dcpdump.batch.picker import BLOCK_BYTES, most_of
 from dcpdump.batch.picking import Picking
 from dcpdump.batch.plain_documents import inspect
 from dcpdump.conversation import Conversation
@@ -26,10 +27,6 @@ from dcpdump.wire.frames import Frames
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part
 
-#: Of the frames of a piece, so many may be decoded that columns would take, or one in so many.
-FEW, ONE_IN = 64, 64
-#: Bytes of packets handled at once: few enough that a processor still has at hand what the next step looks at.
-BLOCK_BYTES = 512 * 1024
 #: All but documents and snapshot markers is decoded.
 _DECODED = Wanted(
     bytes([opcode not in DOCUMENTS and opcode != DCP_SNAPSHOT_MARKER for opcode in range(256)]), b"\1" * 65_536
@@ -136,10 +133,12 @@ Piece = Union[RunPiece, "Part"]
 class RunDissection(EndsWatching[Piece]):
     """Feed it blocks; it returns pieces for a ledger, and for rules that look at documents in runs."""
 
+    block_bytes = BLOCK_BYTES
+
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Piece:
         if None not in frames.times and frames.files.count(frames.files[0]) == len(frames.files):
             picking = Picking(frames, first, involved, _DECODED, strict=True)
-            most = max(FEW, len(frames) // ONE_IN)
+            most = most_of(frames)
             if picking.count(most) <= most:
                 return self._picked(picking, frames, first, involved)
         return self._part(frames, first, involved)
