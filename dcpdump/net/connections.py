@@ -4,7 +4,6 @@ Connections are numbered as they appear; one of a pair of endpoints is distingui
 within its limits.
 """
 
-from collections import OrderedDict
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -16,6 +15,7 @@ from dcpdump.net.half import Half, TcpChange
 from dcpdump.net.layers import Layers, LayersState
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
+from dcpdump.net.remembered import Remembered
 from dcpdump.net.sender_state import NO_ANSWER, ZERO_WINDOW
 from dcpdump.net.stream_state import SeenState, StreamState
 from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment
@@ -63,8 +63,7 @@ class Connections:
         self._limits = limits
         self._layers = Layers(limits)
         self.halves: dict[bytes, Half] = {}
-        self._recent: OrderedDict[int, Half] = OrderedDict()  # by connection number, least recently used first
-        self._over: dict[int, Half] = {}  # those of which both directions ended, the first first
+        self._remembered = Remembered(limits)
         self.latest: Connection | None = None
         self._deadlines: list[tuple[int, int, Half]] = []  # a heap
         self._serial = 0
@@ -93,7 +92,7 @@ class Connections:
         """The open connections of which SYNs alone were captured, and for how long (ns) they were sent again."""
         return [
             (half.connection, half.syns[-1] - half.syns[0])
-            for half in self._recent.values()
+            for half in self._remembered.halves
             if half.syns
             and not half.other.stream.begun
             and not half.stream.offset
@@ -106,19 +105,23 @@ class Connections:
         """The open connections that were reset: the number, the direction of who did so, and when (ns)."""
         return [
             (half.connection.number, 1 - each.direction if each.stream.reset_by_peer else each.direction, reset_at)
-            for half in self._recent.values()
+            for half in self._remembered.halves
             for each in (half, half.other)
             if (reset_at := each.stream.reset_at) is not None
         ]
 
+    def remember(self, most: int) -> None:
+        """Remember no more connections than so many from now on."""
+        self._remembered.most = most
+
     def lives(self, number: int) -> bool:
         """Return whether packets may still be of a connection, by its number."""
-        return number in self._recent
+        return number in self._remembered
 
     @property
     def living(self) -> list[Half]:
         """One direction of each connection that is open, the least recently used first."""
-        return list(self._recent.values())
+        return self._remembered.halves
 
     def state(self) -> ConnectionsState:
         """Return what ``restore_state`` needs beside the connections, which are restored one by one."""
@@ -139,8 +142,8 @@ class Connections:
         first, second = (Half(keys[way], connection, way, streams[way]) for way in (0, 1))
         first.other, second.other = second, first
         self.halves[keys[1]], self.halves[keys[0]] = second, first
-        self._recent[connection.number] = first
-        self._note_end(first)
+        self._remembered.add(first)
+        self._remembered.note_end(first)
         self._schedule(first)
         self._schedule(second)
 
@@ -157,7 +160,7 @@ class Connections:
     def use(self, connection: Connection) -> None:
         """Note that a connection was used last."""
         self.latest = connection
-        self._recent.move_to_end(connection.number)
+        self._remembered.use(connection.number)
 
     def count(self, packets: int, delivered: int, weight: int, last: Seen) -> None:
         """Count packets that were taken many at once: their payload was delivered whole; ``last`` is the last."""
@@ -224,11 +227,12 @@ class Connections:
         for event in events:
             out.append(_row(Delivery, (connection, half.direction, event)))
             if isinstance(event, End):
-                self._note_end(half)
+                self._remembered.note_end(half)
         if stream.deadline is not None and not half.scheduled:
             self._schedule(half)
         if flags & RST:
             self._tell(other, other.stream.reset(seen, by_peer=True), out)
+            self._remembered.note_end(half)
         self._unweighed += len(payload) + _OVERHEAD
         if self._unweighed > self._weigh_after:
             self._weigh(seen, out)
@@ -241,7 +245,7 @@ class Connections:
     def close(self) -> list[Delivery]:
         """End the input: holes become gaps, and every direction gets its End."""
         out: list[Delivery] = []
-        for half in list(self._recent.values()):
+        for half in self._remembered.halves:
             self._part(half, END, self.last, out)
         self._deadlines.clear()
         return out
@@ -265,10 +269,10 @@ class Connections:
         return half
 
     def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
-        if len(self._recent) >= self._limits.connections:
-            self.counts.evictions += not self._over
-            self.counts.closed += not self._over
-            self._part(next(iter((self._over or self._recent).values())), EVICTED, seen, out)
+        while (gone := self._remembered.next_to_go()) is not None:
+            self.counts.evictions += gone.open
+            self.counts.closed += gone.open
+            self._part(gone.half, EVICTED, seen, out)
         answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
         flow = segment.flow
         syn = bool(segment.flags & SYN)
@@ -280,7 +284,7 @@ class Connections:
         half.other, other.other = other, half
         self.halves[back] = other
         self.halves[key] = half  # last, so that a connection of an endpoint with itself has one direction
-        self._recent[connection.number] = half
+        self._remembered.add(half)
         return half
 
     def _part(self, half: Half, reason: str, seen: Seen, out: list[Delivery]) -> None:
@@ -290,20 +294,14 @@ class Connections:
             if self.halves.get(each.key) is each:
                 del self.halves[each.key]
             del each.other  # without the circle the memory is free at once
-        del self._recent[half.connection.number]
-        self._over.pop(half.connection.number, None)
+        self._remembered.remove(half.connection.number)
         self.latest = None
-
-    def _note_end(self, half: Half) -> None:
-        """Note that a direction ended: where both have, the connection is the first to be forgotten."""
-        if half.stream.ended and half.other.stream.ended:
-            self._over[half.connection.number] = half
 
     def _tell(self, half: Half, events: list[Event], out: list[Delivery]) -> None:
         for event in events:
             out.append(Delivery(half.connection, half.direction, event))
             if isinstance(event, End):
-                self._note_end(half)
+                self._remembered.note_end(half)
         if half.stream.deadline is not None and not half.scheduled:
             self._schedule(half)
 
@@ -337,10 +335,10 @@ class Connections:
         """
         self._unweighed = 0
         held = self.held
-        memory = max(self._limits.memory // 8, self._limits.memory - _CONNECTION * len(self._recent))
+        memory = max(self._limits.memory // 8, self._limits.memory - _CONNECTION * len(self._remembered))
         if held <= memory:
             return
-        for half in list(self._recent.values()):
+        for half in self._remembered.halves:
             for each in (half, half.other):
                 if each.stream.held:
                     held -= each.stream.held

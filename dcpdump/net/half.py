@@ -45,6 +45,12 @@ class Half:
         return changes
 
     @property
+    def over(self) -> bool:
+        """Whether both directions of the connection ended, or it was reset: only packets that come late can follow."""
+        stream, other = self.stream, self.other.stream
+        return (stream.ended and other.ended) or stream.reset_at is not None or other.reset_at is not None
+
+    @property
     def is_captured(self) -> bool:
         """Whether segments of it are captured: of those that acknowledge, one was."""
         return self.stream.sender.shut >= 0

@@ -28,11 +28,12 @@ class Limits:
     fragments: int = 65_535
     fragment_ns: int = 60 * SECOND
 
-    #: Connections remembered; beyond it the first that ended is forgotten, or the least recently used is closed.
-    #: By default they may fill the memory.
-    connections: int = 256 * MIB // CONNECTION
+    #: Connections remembered; beyond it the least recently used is closed. They may fill what there is for state.
+    connections: int = 128 * MIB // CONNECTION
+    #: Those of them that have ended or were reset, which are kept for packets that come late.
+    over: int = LEAST
     #: What is known of connections and streams; beyond it those that are over are forgotten, longest silent first.
-    state: int = 256 * MIB
+    state: int = 128 * MIB
     #: Out-of-order and remembered bytes of all connections; beyond it the least recently used is evicted.
     memory: int = 256 * MIB
 
@@ -64,10 +65,11 @@ class Limits:
     @classmethod
     def within(cls, memory: int) -> "Limits":
         """Return the default limits for another number of bytes of memory."""
+        state = memory // 2  # the other half is for segments that wait, and what is read and written takes
         return cls(
             memory=memory,
-            connections=max(LEAST, memory // CONNECTION),
-            state=max(LEAST * (CONNECTION + STREAM), memory),
+            connections=max(LEAST, state // CONNECTION),
+            state=max(LEAST * (CONNECTION + STREAM), state),
         )
 
 

@@ -78,6 +78,10 @@ class EndsWatching(BlockDissector[P], ABC):
         """How many connections packets may still be of."""
         return len(self._connections.halves) // 2
 
+    def remember(self, most: int) -> None:
+        """Remember no more connections than so many: those that were used least recently are closed."""
+        self._connections.remember(most)
+
     def is_over(self, number: int) -> bool:
         """Return whether no frame of a connection can come any more, by its number."""
         return number not in self._conversations and not self._connections.lives(number)

@@ -35,6 +35,7 @@ class Eviction:
     def __init__(self, dissection: EndsWatching[Any], ledger: Ledger) -> None:
         self._dissection, self._ledger = dissection, ledger
         self._most, self._state = dissection.most_connections, dissection.most_state
+        self._most_open = self._most  # connections at the same time: fewer where each has many streams
         self._crowded, self._full = self._most, self._state  # beyond so much some may be evicted
         self._resets: dict[int, Ended] = {}  # by connection: those of which nothing came since
 
@@ -68,6 +69,8 @@ class Eviction:
             size -= self._freed_by(connection)
         if streams and size > self._state:
             size = self._choose_streams(chosen, size)
+            if size > self._state:
+                self._close_some(size)
         self._crowded = max(self._most, len(ledger.connections) - len(chosen.connections) + self._most // _LOOKS)
         self._full = max(self._state, size + self._state // _LOOKS)
         numbers = {each.number for each in chosen.connections} | {each.connection.number for each in chosen.streams}
@@ -100,6 +103,12 @@ class Eviction:
                 chosen.connections.append(connection)
                 size -= self._freed_by(connection)
         return size
+
+    def _close_some(self, size: int) -> None:
+        """Have connections closed that are open, so that they are over, where what is over is not enough."""
+        fitting = self._dissection.living * self._state // size
+        self._most_open = max(LEAST, min(self._most_open, fitting))
+        self._dissection.remember(self._most_open)
 
     def _freed_by(self, connection: ConnectionState) -> int:
         return CONNECTION if self._is_over(connection) else CONNECTION - LIVING

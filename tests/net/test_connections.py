@@ -460,6 +460,29 @@ def test_a_connection_that_has_ended_goes_before_one_that_is_silent() -> None:
     assert (counts.connections, counts.evictions, counts.closed) == (4, 0, 0)
 
 
+def test_of_connections_that_are_over_the_latest_are_kept_for_packets_that_come_late() -> None:
+    talks = [TcpTalk(flow(f"10.0.0.1:{port}", "10.0.0.2:11210")) for port in (1, 2, 3, 4, 5)]
+    one, two, three, four, five = talks
+    some = [*one.send(0, b"a").fin(), *two.send(0, b"b").rst(0), *three.send(0, b"c").fin(), *four.send(0, b"d")]
+    for each in talks:
+        each.packets.clear()
+    late = [*one.send(0, b"A"), *five.send(0, b"e"), *two.send(0, b"B"), *three.send(0, b"C")]
+    out, counts = run([*some, *late], Limits(over=2))
+    # The first is forgotten when the fourth begins. What comes of it is new, and the second goes on: it is not over.
+    assert texts(out) == {(0, 0): b"a", (1, 0): b"bB", (2, 0): b"cC", (3, 0): b"d", (4, 0): b"A", (5, 0): b"e"}
+    assert (counts.connections, counts.evictions, counts.closed) == (6, 0, 0)
+
+
+def test_a_connection_that_was_reset_goes_before_one_that_is_silent() -> None:
+    silent, reset, last = (TcpTalk(flow(f"10.0.0.1:{port}", "10.0.0.2:11210")) for port in (1, 2, 3))
+    some = [*silent.send(0, b"a"), *reset.send(0, b"b").rst(0)]
+    silent.packets.clear()
+    out, counts = run([*some, *last.send(0, b"c").packets, *silent.send(0, b"A").packets], Limits(connections=2))
+    assert texts(out) == {(0, 0): b"aA", (1, 0): b"b", (2, 0): b"c"}
+    assert ends(out)[:2] == [(1, 0, "rst"), (1, 1, "rst")]
+    assert (counts.connections, counts.evictions, counts.closed) == (3, 0, 0)
+
+
 def test_all_reassembly_together_stays_within_its_memory() -> None:
     limits = Limits(memory=200_000)
     some, lost = [], 0
