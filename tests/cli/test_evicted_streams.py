@@ -40,7 +40,7 @@ def both(command: str, shape: Shape, count: int, folder: Path) -> tuple[Printed,
     path = made(shape, count, folder)
     name, *options = command.split()
     asked = f"dcpdump {name} {path} {' '.join(options)}"
-    return run(asked), run(f"{asked} {FEW}")
+    return run(f"{asked} --memory 1G"), run(f"{asked} {FEW}")
 
 
 @cache
