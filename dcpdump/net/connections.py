@@ -269,10 +269,10 @@ class Connections:
         return half
 
     def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
-        while (gone := self._remembered.next_to_go()) is not None:
-            self.counts.evictions += gone.open
-            self.counts.closed += gone.open
-            self._part(gone.half, EVICTED, seen, out)
+        while (evicted := self._remembered.next_to_evict()) is not None:
+            self.counts.evictions += not evicted.over
+            self.counts.closed += not evicted.over
+            self._part(evicted, EVICTED, seen, out)
         answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
         flow = segment.flow
         syn = bool(segment.flags & SYN)

@@ -1,17 +1,9 @@
-"""Remembered: the open connections in the order of their last use, and which of them is forgotten first."""
+"""Remembered: the open connections in the order of their last use, and which of them is evicted next."""
 
 from collections import OrderedDict
-from typing import NamedTuple
 
 from dcpdump.net.half import Half
 from dcpdump.net.limits import Limits
-
-
-class Forgotten(NamedTuple):
-    """A connection that is to be forgotten, and whether packets were still expected of it."""
-
-    half: Half
-    open: bool
 
 
 class Remembered:
@@ -23,7 +15,7 @@ class Remembered:
         self.most = limits.connections
         self._most_over = limits.over
         self._recent: OrderedDict[int, Half] = OrderedDict()  # least recently used first
-        self._over: OrderedDict[int, Half] = OrderedDict()  # of these, those that ended or were reset; some went on
+        self._over: OrderedDict[int, Half] = OrderedDict()  # of these, those that ended or were reset; some continue
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -56,12 +48,12 @@ class Remembered:
         del self._recent[number]
         self._over.pop(number, None)
 
-    def next_to_go(self) -> Forgotten | None:
-        """Return the connection to forget where another one begins: the least recently used, of those that are over."""
+    def next_to_evict(self) -> Half | None:
+        """Return the connection to evict where another one begins: the least recently used, first of those over."""
         full = len(self._recent) >= self.most
         while self._over and (full or len(self._over) > self._most_over):
             number, half = next(iter(self._over.items()))
             if half.over:
-                return Forgotten(half, False)
+                return half
             del self._over[number]
-        return Forgotten(next(iter(self._recent.values())), True) if full else None
+        return next(iter(self._recent.values())) if full else None

@@ -105,7 +105,7 @@ class Eviction:
         return size
 
     def _close_some(self, size: int) -> None:
-        """Have connections closed that are open, so that they are over, where what is over is not enough."""
+        """Have open connections closed, where evicting those that are over is not enough."""
         fitting = self._dissection.living * self._state // size
         self._most_open = max(LEAST, min(self._most_open, fitting))
         self._dissection.remember(self._most_open)

@@ -11,7 +11,7 @@ import pytest
 
 from dcpdump.net.packet import Packet
 from tests.support.console import Printed, run
-from tests.support.hostile import in_pcap, mixed_streams, reconnects, requests_without_answers
+from tests.support.hostile import in_pcap, mixed_streams, open_streams, reconnects, requests_without_answers
 
 #: As few streams as are always kept, and room for about 3,000 where there is one connection.
 FEW = "--memory 16M"
@@ -122,6 +122,16 @@ def test_requests_that_were_never_answered_are_evicted_once_they_are_forgotten(f
     assert len(plenty.out.splitlines()) == 25_001
     assert len(listed) < 19_000
     assert set(listed) <= set(plenty.out.splitlines())
+
+
+def test_where_too_much_is_open_the_connections_that_are_silent_for_longest_are_closed(folder: Path) -> None:
+    # There is room for 1,536 connections, but not with three streams each: then only for the least, 1,024.
+    path = made(open_streams, 1_500, folder)
+    plenty, little = (run(f"dcpdump streams {path} -f ndjson --memory {size}") for size in ("1G", "48M"))
+    assert (len(plenty.out.splitlines()), "--memory" in plenty.err) == (4_500, False)
+    assert little.out.splitlines() == plenty.out.splitlines()[-3 * 1_024 :]
+    assert "476 connections that had not ended, silent for longest, were closed: where" in little.err
+    assert "1,428 streams and 476 connections that were over are not listed" in little.err
 
 
 def test_a_connection_and_a_diagnosis_count_all_streams(folder: Path) -> None:

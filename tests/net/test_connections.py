@@ -468,7 +468,7 @@ def test_of_connections_that_are_over_the_latest_are_kept_for_packets_that_come_
         each.packets.clear()
     late = [*one.send(0, b"A"), *five.send(0, b"e"), *two.send(0, b"B"), *three.send(0, b"C")]
     out, counts = run([*some, *late], Limits(over=2))
-    # The first is forgotten when the fourth begins. What comes of it is new, and the second goes on: it is not over.
+    # The first is evicted when the fourth begins: what comes of it is another. The second continues: it is not over.
     assert texts(out) == {(0, 0): b"a", (1, 0): b"bB", (2, 0): b"cC", (3, 0): b"d", (4, 0): b"A", (5, 0): b"e"}
     assert (counts.connections, counts.evictions, counts.closed) == (6, 0, 0)
 

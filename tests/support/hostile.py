@@ -200,6 +200,15 @@ def _manifest(text: bytes) -> list[Packet]:
 
 def reconnects(count: int) -> list[Packet]:
     """Return a client that opens its connection and its streams again and again."""
+    return _three_streams_each(count, TcpTalk.rst)
+
+
+def open_streams(count: int) -> list[Packet]:
+    """Return connections with three streams each, none of them closed."""
+    return _three_streams_each(count, lambda talk: talk)
+
+
+def _three_streams_each(count: int, end: Callable[[TcpTalk], TcpTalk]) -> list[Packet]:
     out: list[Packet] = []
     log = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
     for number in range(count):
@@ -211,7 +220,7 @@ def reconnects(count: int) -> list[Packet]:
             asked |= {"snap_start_seqno": number, "snap_end_seqno": number}
             talk.send(0, encode("DCP_STREAM_REQ", asked, vbucket=vbucket, opaque=9 + vbucket))
             talk.send(1, encode("DCP_STREAM_REQ", log, response=True, opaque=9 + vbucket))
-        out += talk.rst().packets
+        out += end(talk).packets
     return out
 
 
