@@ -11,7 +11,7 @@ from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.arrow.schema import frames
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.part import Part, joined
-from dcpdump.batch.pickling import packed, unpacked
+from dcpdump.batch.pickling import is_heavy, packed, unpacked
 from dcpdump.capture import Capture
 from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
@@ -59,8 +59,8 @@ class Exporting(ChoosingConsumer[Part]):
         if "frames" in self._tables.names:
             for group in _groups(parts):
                 if not self._is_full:
-                    large = sum(len(part.data) for part in group) > _LARGE
-                    self._write((self._decoding.put_here if large else self._decoding.put)(group))
+                    here = sum(len(part.data) for part in group) > _LARGE or all(map(is_heavy, group))
+                    self._write((self._decoding.put_here if here else self._decoding.put)(group))
         return self._is_full and not self._others.needs_all
 
     def finish(self) -> None:
