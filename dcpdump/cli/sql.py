@@ -19,6 +19,9 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.tables import need_pyarrow
 from dcpdump.errors import DcpdumpError
 
+#: Bytes of memory without which DuckDB answers little.
+_LEAST_MEMORY = 128 << 20
+
 
 def _schema() -> Any:
     """Return the schema of the tables' rows."""
@@ -85,7 +88,7 @@ class Asking:
 
         captures = self._given.open(self._paths)
         with (
-            Engine({name: make() for name, make in SCHEMAS.items()}) as engine,
+            Engine({name: make() for name, make in SCHEMAS.items()}, max(self._given.memory, _LEAST_MEMORY)) as engine,
             Sink(self._shown.path, force=self._shown.force, inputs=self._paths, paged=True) as sink,
         ):
             query = engine.understood(text)

@@ -1,6 +1,6 @@
 """Read captures for a query: no more of them is decoded, and no more rows are made, than it may need."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Union
@@ -61,20 +61,18 @@ class QueryReading:
         """Offer the tables of a query; return the rows of frames, to be closed once the query is answered."""
         query = self._query
         batches = self._batches()
-        schema = pa.schema([field for field in SCHEMAS[FRAMES]() if field.name in query.columns])
         if query.streamed:
-            engine.stream(FRAMES, schema, batches)
+            engine.stream(FRAMES, _schema(query, FRAMES), batches)
             return batches
         if FRAMES in query.tables:
-            engine.store(FRAMES, schema, batches)
+            engine.store(FRAMES, _schema(query, FRAMES), batches)
         elif query.tables:
             for _ in batches:
                 pass
-        tables = self._rows.tables
-        for name, rows in self._others.rows(self._captures) if query.tables else ():
-            tables.setdefault(name, []).append(rows)
+        if query.tables:
+            self._rows.keep(self._others.rows(self._captures))
         for name in query.tables - {FRAMES}:
-            engine.offer(name, pa.Table.from_batches(tables[name], SCHEMAS[name]()))
+            engine.offer(name, pa.Table.from_batches(self._rows.tables[name], _schema(query, name)))
         return batches
 
     def _batches(self) -> Generator[pa.RecordBatch, None, None]:
@@ -118,10 +116,10 @@ class _Rows(Consumer[Piece]):
             shown.value_bytes,
             redactor=shown.redactor,
         )
-        self._table.choose(query.columns)
+        self._table.choose(query.columns.get(FRAMES, ()))
         self.begun = False
         self.made: list[pa.RecordBatch] = []  #: rows of frames, to be taken away
-        self.tables: dict[str, list[pa.RecordBatch]] = {"gaps": []}  #: rows of other tables
+        self.tables: dict[str, list[pa.RecordBatch]] = {"gaps": []}  #: rows of other tables, of what is needed
 
     @property
     def frames(self) -> int:  # type: ignore[override]
@@ -139,8 +137,7 @@ class _Rows(Consumer[Piece]):
 
     def take(self, pieces: list[Piece]) -> bool:
         """Make rows of what is chosen; there are never enough."""
-        for name, rows in self._others.take([piece for piece in pieces if not isinstance(piece, Picked)]):
-            self.tables.setdefault(name, []).append(rows)
+        self.keep(self._others.take([piece for piece in pieces if not isinstance(piece, Picked)]))
         if FRAMES in self._query.tables:
             for piece in pieces:
                 batch = self._picked(piece.records) if isinstance(piece, Picked) else self._table.feed(piece)
@@ -148,9 +145,20 @@ class _Rows(Consumer[Piece]):
                     self.made.append(batch)
         return False
 
+    def keep(self, tables: Iterable[tuple[str, pa.RecordBatch]]) -> None:
+        """Keep what the query needs of rows of other tables."""
+        for name, rows in tables:
+            if name in self._query.tables:
+                self.tables.setdefault(name, []).append(rows.select(_schema(self._query, name).names))
+
     def _picked(self, records: Sequence[Record]) -> pa.RecordBatch | None:
         chosen = [self._shown.shown(record) for record in records if self._chosen.accepts(record)]
-        return batch_of_records(chosen, self._shown.value_bytes, self._query.columns) if chosen else None
+        return batch_of_records(chosen, self._shown.value_bytes, self._query.columns[FRAMES]) if chosen else None
+
+
+def _schema(query: Query, table: str) -> pa.Schema:
+    """Return the schema of what a query needs of a table."""
+    return pa.schema([field for field in SCHEMAS[table]() if field.name in query.columns[table]])
 
 
 def _selection(query: Query, times: Mapping[str, Any]) -> Selection:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from dcpdump.arrow.arrays import encodable
 from dcpdump.errors import DcpdumpError
+from dcpdump.net.limits import DEFAULT
 from dcpdump.sql.interrupts import Calls, interrupting
 from dcpdump.sql.query import Query, query_of
 from dcpdump.unfinished import temporary_folder
@@ -28,7 +29,6 @@ _SETTINGS = {
     "python_enable_replacements": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    "memory_limit": "1GB",
 }
 _ROWS = 250  #: of a batch of the result: few, as one may have hundreds of kilobytes
 _INCOMING = "dcpdump_incoming"
@@ -46,17 +46,17 @@ class QueryError(DcpdumpError):
 
 
 class Engine:
-    """A DuckDB for one query over tables of these schemas. Use it in a ``with``."""
+    """A DuckDB for one query over tables of these schemas, with so many bytes of memory. Use it in a ``with``."""
 
-    def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(self, schemas: Mapping[str, pa.Schema], memory: int = DEFAULT.memory) -> None:
         self._schemas = schemas
         self._folder = temporary_folder("dcpdump-sql")
         self._open = ExitStack()
         self._calls = Calls()
         self._failure: BaseException | None = None  # of what DuckDB reads from
-        spill = str(self._folder.path)
+        settings = {**_SETTINGS, "temp_directory": str(self._folder.path), "memory_limit": f"{memory}B"}
         try:
-            self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": spill})
+            self._connection = duckdb.connect(":memory:", config=settings)
         except duckdb.OutOfMemoryException as error:
             self._folder.remove()
             raise MemoryError(str(error)) from None
@@ -87,7 +87,7 @@ class Engine:
             self.offer(name, schema.empty_table())
         with self._errors():
             self._connection.sql(text)
-        columns = {name: frozenset(schema.names) for name, schema in self._schemas.items()}
+        columns = {name: schema.names for name, schema in self._schemas.items()}
         return query_of(parsed["statements"][0], columns, self._moment)
 
     def offer(self, name: str, rows: Any) -> None:
@@ -151,6 +151,8 @@ class Engine:
                 raise error.__context__ from None  # of a signal
             if isinstance(error, duckdb.InterruptException) or "interrupted" in str(error):
                 raise KeyboardInterrupt from None
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise QueryError("the query needs more memory", "", "more is --memory 1G, or --memory 4G") from error
             raise self._explained(str(error)) from error
 
     def _refused(self, text: str, parsed: Mapping[str, Any]) -> QueryError:

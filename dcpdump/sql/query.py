@@ -1,9 +1,9 @@
-"""Find out which tables, which columns of frames and which frames a query needs, from the tree that DuckDB parsed.
+"""Find out which tables, which of their columns and which frames a query needs, from the tree that DuckDB parsed.
 
 What is not understood needs everything: the answer never depends on what is found here, only what it costs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dcpdump.sql.predicates import ColumnNames, Moment, Node
@@ -24,10 +24,14 @@ _EXPLAINED = frozenset({"DESCRIBE", "SHOW_FROM"})
 class Query(NamedTuple):
     """What a query needs."""
 
-    tables: frozenset[str]
-    columns: frozenset[str]  #: of frames
+    columns: Mapping[str, frozenset[str]]  #: of the tables that it names
     hint: Hint  #: what all frames have that can make a difference
     streamed: bool  #: each table is read once, from its first row to its last
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Return the names of the tables that it needs."""
+        return frozenset(self.columns)
 
 
 class _Table(NamedTuple):
@@ -39,18 +43,21 @@ class _Table(NamedTuple):
     renamed: bool
 
 
-def query_of(tree: Node, schemas: Mapping[str, frozenset[str]], moment: Moment) -> Query:
+def query_of(tree: Node, schemas: Mapping[str, Sequence[str]], moment: Moment) -> Query:
     """Return what a query needs; ``schemas``: the tables that there are, and their columns."""
     return _Reader(schemas, moment).read(tree)
 
 
 class _Reader:
-    def __init__(self, schemas: Mapping[str, frozenset[str]], moment: Moment) -> None:
-        self._schemas, self._moment = schemas, moment
+    def __init__(self, schemas: Mapping[str, Sequence[str]], moment: Moment) -> None:
+        self._schemas = {name: frozenset(columns) for name, columns in schemas.items()}
+        self._first = {name: columns[0] for name, columns in schemas.items()}
+        self._moment = moment
         self._tables: list[str] = []
         self._names: set[str] = set()
-        self._whole = False  # all columns of frames are needed
-        self._aliases: set[str] = set()  # of frames
+        self._whole = False  # all columns of all tables are needed
+        self._taken: set[str] = set()  # the tables of which all columns are needed
+        self._aliases: dict[str, set[str]] = {}  # of each table
         self._last_names: set[str] = set()  # of what a query names: of a table, if it takes its rows whole
         self._hints: list[Hint] = []
         self._streamed = True
@@ -58,16 +65,20 @@ class _Reader:
     def read(self, tree: Node) -> Query:
         """Return what the query needs."""
         self._walk(tree)
-        tables = frozenset(self._tables)
-        columns = self._schemas[FRAMES]
-        whole = self._whole or not self._aliases.isdisjoint(self._last_names)
-        needed = columns if whole else (columns & self._names) | {"frame"}
+        columns = {name: self._columns(name) for name in self._tables}
         hint: Hint = {}
         if self._hints:
             hint, *others = self._hints
             for each in others:
                 hint = either(hint, each)
-        return Query(tables, needed, hint, self._streamed and self._tables == [FRAMES])
+        return Query(columns, hint, self._streamed and self._tables == [FRAMES])
+
+    def _columns(self, table: str) -> frozenset[str]:
+        """Return the columns of a table that the query needs; the first always, as batches have no rows without."""
+        columns = self._schemas[table]
+        if self._whole or table in self._taken or not self._aliases.get(table, set()).isdisjoint(self._last_names):
+            return columns
+        return (columns & self._names) | {self._first[table]}
 
     def _walk(self, node: Any) -> None:
         if isinstance(node, list):
@@ -117,11 +128,14 @@ class _Reader:
             self._tables.append(name)
 
     def _select(self, node: Node) -> None:
-        """Note what one SELECT says of frames that stand in its FROM."""
+        """Note what one SELECT says of the tables that stand in its FROM, and of the frames among them."""
         tables = list(_tables(node["from_table"], chosen=node.get("sample") is None))
-        for each in [each for each in tables if each.name == FRAMES]:
-            self._aliases.add(each.alias)
-            self._whole |= each.renamed or _takes_all(node, each)
+        for each in [each for each in tables if each.name in self._schemas]:
+            self._aliases.setdefault(each.name, set()).add(each.alias)
+            if each.renamed or _takes_all(node, each):
+                self._taken.add(each.name)
+            if each.name != FRAMES:
+                continue
             usable = each.chosen and not each.renamed and each.alias not in self._schemas[FRAMES]
             scope = ColumnNames(each.alias, self._plain(tables, each), self._moment)
             self._hints.append(scope.hint(node["where_clause"]) if usable else {})

@@ -7,7 +7,7 @@ from dcpdump.sql.choice import options_of, window_of
 from dcpdump.sql.database import Engine, QueryError
 from dcpdump.sql.query import Query
 
-ALL = frozenset(SCHEMAS["frames"]().names)
+FIRST = {name: make().names[0] for name, make in SCHEMAS.items()}
 
 
 def understood(text: str) -> Query:
@@ -16,43 +16,47 @@ def understood(text: str) -> Query:
 
 
 @pytest.mark.parametrize(
-    ("text", "tables", "columns"),
+    ("text", "columns"),
     [
-        ("select 1", "", ""),
-        ("select count(*) from frames", "frames", ""),
-        ("select Name, count(*) from Frames group by 1 order by 2, max(length) desc", "frames", "name length"),
-        ("select f.key from frames f where f.opcode = 87", "frames", "key opcode"),
-        ("select * from (select vbucket, count(*) from frames group by all)", "frames", "vbucket"),
-        ("select s.* from streams s join frames using (connection)", "frames streams", "connection"),
-        ("select frame from frames qualify row_number() over (partition by vbucket) = 1", "frames", "vbucket"),
-        ("from findings where ts > (select min(ts) from frames)", "findings frames", "ts"),
-        ("with few as (select name from frames) select * from few a, few b", "frames", "name"),
-        ("describe frames", "", ""),
+        ("select 1", {}),
+        ("select count(*) from frames", {"frames": ""}),
+        ("select Name, count(*) from Frames group by 1 order by 2, max(length) desc", {"frames": "name length"}),
+        ("select f.key from frames f where f.opcode = 87", {"frames": "key opcode"}),
+        ("select * from (select vbucket, count(*) from frames group by all)", {"frames": "vbucket"}),
+        ("select s.* from streams s join frames using (connection)", {"frames": "connection", "streams": "*"}),
+        ("select frame from frames qualify row_number() over (partition by vbucket) = 1", {"frames": "vbucket"}),
+        ("from findings where ts > (select min(ts) from frames)", {"findings": "*", "frames": "ts"}),
+        ("with few as (select name from frames) select * from few a, few b", {"frames": "name"}),
+        ("select why, count(*) from streams where state = 'open' group by 1", {"streams": "why state"}),
+        ("select count(*) from gaps, files", {"gaps": "", "files": ""}),
+        ("describe frames", {}),
     ],
 )
-def test_what_a_query_names_is_all_it_needs(text: str, tables: str, columns: str) -> None:
-    query = understood(text)
-    assert query.tables == frozenset(tables.split())
-    assert query.columns == frozenset({"frame", *columns.split()})
+def test_what_a_query_names_is_all_it_needs(text: str, columns: dict[str, str]) -> None:
+    assert understood(text).columns == {
+        table: frozenset(SCHEMAS[table]().names if names == "*" else {FIRST[table], *names.split()})
+        for table, names in columns.items()
+    }
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "from frames",
-        "select frames.* exclude (key) from frames",
-        "select f from frames f",
-        "select columns('.*seqno') from frames",
-        "select #3 from frames",
-        "select * from frames natural join streams",
-        "select a from frames as f(a, b)",
-        "summarize frames",
-        "select * from query('select * from frames')",
-        "with x as (from frames) select name from x",
+        "from {table}",
+        "select {table}.* exclude (connection) from {table}",
+        "select f from {table} f",
+        "select columns('.*seqno') from {table}",
+        "select #3 from {table}",
+        "select * from {table} natural join gaps",
+        "select a from {table} as f(a, b)",
+        "summarize {table}",
+        "select * from query('select * from {table}')",
+        "with x as (from {table}) select name from x",
     ],
 )
-def test_a_query_that_may_take_any_column_gets_all(text: str) -> None:
-    assert understood(text).columns == ALL
+@pytest.mark.parametrize("table", ["frames", "streams"])
+def test_a_query_that_may_take_any_column_gets_all(text: str, table: str) -> None:
+    assert understood(text.format(table=table)).columns[table] == frozenset(SCHEMAS[table]().names)
 
 
 @pytest.mark.parametrize(
@@ -175,3 +179,12 @@ def test_what_cannot_be_answered_is_said_in_the_words_of_duckdb(text: str, what:
     assert what in raised.value.what
     assert hint in raised.value.hint
     assert "\n" not in raised.value.what
+
+
+def test_a_query_that_needs_more_memory_says_so() -> None:
+    with Engine({}, memory=1 << 20) as engine, pytest.raises(QueryError) as caught:
+        list(engine.answer("select range, repeat('x', 1000) from range(100_000) order by 2")[1])
+    assert (caught.value.what, caught.value.hint) == (
+        "the query needs more memory",
+        "more is --memory 1G, or --memory 4G",
+    )
