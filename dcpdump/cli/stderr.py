@@ -11,6 +11,8 @@ from types import TracebackType
 from dcpdump.escape import safe
 
 _status = [0]  # length of the line that shows progress
+_waiting: list[str] = []  # texts that are to be written, in order
+_writing = [False]  # whether one is being written
 
 
 def note(text: str) -> None:
@@ -22,13 +24,21 @@ def note(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    """Write on standard error, and show it now. Do nothing where its terminal was closed."""
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
+    """Write on standard error, and show it now. Do nothing where its terminal was closed.
+
+    What a signal's handler writes while something is being written follows it: the stream itself would refuse it.
+    """
+    _waiting.append(text)
+    while _waiting and not _writing[0]:
+        _writing[0] = True
+        try:
+            sys.stderr.write(_waiting.pop(0))
+            sys.stderr.flush()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+        finally:
+            _writing[0] = False
 
 
 def _folded(text: str) -> list[str]:

@@ -55,7 +55,9 @@ class Live:
         """Return how many packets were decoded so far."""
         assert self.sniff.stderr is not None
         self.sniff.send_signal(signal.SIGUSR1)
-        return int(self.sniff.stderr.readline().rpartition("decoded ")[2].split()[0].replace(",", ""))
+        line = self.sniff.stderr.readline()
+        assert "decoded " in line, line
+        return int(line.rpartition("decoded ")[2].split()[0].replace(",", ""))
 
     def frames(self) -> list[str]:
         """Return the names of the next frames that are shown."""
