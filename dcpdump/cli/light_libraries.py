@@ -21,9 +21,14 @@ class _Without:
 def keep_pandas_out() -> None:
     """Have no module of this process import pandas, as pyarrow does with its first array: that takes half a second.
 
-    For a process of our own alone, and not for Spark, which needs pandas.
+    For a process of our own alone.
     """
     sys.meta_path.insert(0, _Without())
+
+
+def let_pandas_in() -> None:
+    """Have modules import pandas again: Spark needs it."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Without)]
 
 
 def keep_numpy_to_one_thread() -> None:

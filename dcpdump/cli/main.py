@@ -82,7 +82,6 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
 }
 
 _BROKEN_OFF = (code.INTERRUPTED, code.TERMINATED, code.HUNG_UP)
-_SPARK = "pipeline"  #: the command that may run Spark, which needs pandas
 _BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
 
 
@@ -228,8 +227,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     sys.excepthook = trace
     raise_at_signals()
     keep_numpy_to_one_thread()
-    if _SPARK not in words:
-        keep_pandas_out()
+    keep_pandas_out()
     # What is imported stays: looking for cycles in it, again and again and once more at the end, would find none.
     gc.set_threshold(100_000, 50, 100)
     try:

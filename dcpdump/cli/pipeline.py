@@ -13,6 +13,7 @@ import click
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.light_libraries import let_pandas_in
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.progress import progress
 from dcpdump.cli.sink import folder_of
@@ -204,6 +205,7 @@ def run(job: Job, engine: str) -> int:
 
 
 def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
+    let_pandas_in()
     from dcpdump.spark.launch import session
 
     with session(job.master, job.conf) as spark:
@@ -227,6 +229,7 @@ def _progress(what: str, done: int, tasks: int) -> None:
 
 def follow(job: Job) -> int:
     """Decode captures as they are closed, until interrupted, and return the exit code."""
+    let_pandas_in()
     from dcpdump.spark.launch import session
 
     hurt = False

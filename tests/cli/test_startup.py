@@ -59,12 +59,14 @@ def test_only_the_browser_loads_what_draws_its_screen(command: str) -> None:
     assert loaded(command, "samples/replica.pcap") & {"textual"} == set()
 
 
-@pytest.mark.parametrize("command", [["sql", "select count(*) from frames"], ["export", "-o"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [["sql", "select count(*) from frames"], ["export", "-o"], ["pipeline", "-o"]], ids=" ".join
+)
 def test_tables_are_made_without_pandas(command: list[str], tmp_path: Path) -> None:
     """pyarrow imports it where it can, with the first array that it makes."""
     if find_spec("pandas") is None:
         pytest.skip("pandas is not installed: nothing could import it")
-    words = [*command, *([str(tmp_path / "out")] if command[0] == "export" else []), "samples/replica.pcap", "-q"]
+    words = [*command, *([str(tmp_path / "out")] if "-o" in command else []), "samples/replica.pcap", "-q"]
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "dcpdump", *words], capture_output=True, text=True, check=True
     )
