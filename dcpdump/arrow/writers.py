@@ -14,7 +14,7 @@ from dcpdump.escape import safe, safe_json
 #: Rows of a row group, at most: many enough to compress well, few enough to be skipped one by one.
 ROW_GROUP = 1_048_576
 #: Bytes in memory at which a row group is ended, whatever its rows.
-ROW_GROUP_BYTES = 16 * 1024 * 1024
+ROW_GROUP_BYTES = 8 * 1024 * 1024
 
 
 class TableWriter(Protocol):
