@@ -59,16 +59,16 @@ class TaskOptions(NamedTuple):
 
     def decode(self, work: Work) -> TaskResult:
         """Decode a piece of the input, and write its rows: this runs in a task."""
-        choice, parts = self.choice, Parts(self.folder, f"{self.tag}{work.ordinal:06d}")
-        decoding = decode_split(work, choice, open_binary, events=self.judges)
-        for name, batch in decoding:
-            if name == "events" or name in self.tables:
-                parts.feed(name, batch)
-        return TaskResult(parts.close(), decoding.exit)
+        decoding = decode_split(work, self.choice, open_binary, events=self.judges)
+        with Parts(self.folder, f"{self.tag}{work.ordinal:06d}") as parts:
+            for name, batch in decoding:
+                if name == "events" or name in self.tables:
+                    parts.feed(name, batch)
+            return TaskResult(parts.close(), decoding.exit)
 
     def judge(self, paths: Sequence[str]) -> list[Written]:
         """Run the ledger and the rules over all frames in order, and return the files written: this runs in a task."""
-        parts, replay = Parts(self.folder, f"{self.tag}judged"), EventReplay(self.choice.redactor)
+        replay = EventReplay(self.choice.redactor)
         for path in paths:
             with open_binary(below(self.folder, path)) as file, pa.ipc.open_stream(file) as stream:
                 for batch in stream:
@@ -76,9 +76,10 @@ class TaskOptions(NamedTuple):
                         replay.feed(data)
         for times in self.times:
             replay.judging.note(*times)
-        for name, batch in verdict_rows(replay.close(), self.tables):
-            parts.feed(name, batch)
-        return parts.close()
+        with Parts(self.folder, f"{self.tag}judged") as parts:
+            for name, batch in verdict_rows(replay.close(), self.tables):
+                parts.feed(name, batch)
+            return parts.close()
 
 
 class InputPart(NamedTuple):
@@ -123,9 +124,9 @@ def run(
     outcome.after = after
     outcome.files = _file_rows(found, [done[ordinal].exit for ordinal in sorted(done)], plan)
     _mark_late(outcome.files, part.since_ns)
-    parts = Parts(folder, f"{job.tag}files")
-    parts.feed("files", table_of(outcome.files, "files"))
-    outcome.written += parts.close()
+    with Parts(folder, f"{job.tag}files") as parts:
+        parts.feed("files", table_of(outcome.files, "files"))
+        outcome.written += parts.close()
     if job.judges:
         frames = [each.path for each in outcome.written if each.table == "events"]
         timed = [row for row in outcome.files if row.get("first_time_ns") is not None]

@@ -25,8 +25,8 @@ def run(
     # Reference counts free what is made here; looking for cycles would take a tenth of the time.
     gc.disable()
     try:
-        with fetched(paths) as names:
-            return _Engine(choice, Parts(folder, "00000", names), frozenset(tables), secrets).run(
+        with fetched(paths) as names, Parts(folder, "00000", names) as parts:
+            return _Engine(choice, parts, frozenset(tables), secrets).run(
                 *_opened(names, secrets, salvage=choice.salvage)
             )
     finally:
@@ -79,10 +79,11 @@ class _Engine:
 
     def _take(self, some: Iterable[list[Part]]) -> None:
         for parts in some:
-            if parts and "frames" in self._tables:
-                batch = self._table.feed(joined(parts))
-                if batch is not None:
-                    self._parts.feed("frames", batch)
-            for name, rows in self._others.take(parts):
-                self._parts.feed(name, rows)
+            frames = self._table.feed(joined(parts)) if parts and "frames" in self._tables else None
+            tables = self._others.take(parts)
             self._dissection.gaps.clear()
+            parts.clear()  # or they would be there while rows are sorted
+            for name, rows in tables:
+                self._parts.feed(name, rows)
+            if frames is not None:
+                self._parts.feed("frames", frames)

@@ -31,8 +31,8 @@ from dcpdump.unfinished import UnfinishedFolder
 
 #: Columns that only a reader of everything in order can fill.
 COUNTED = ("frame", "request_frame")
-#: Bytes of rows that are sorted together, about.
-SORTED_BYTES = 32 * 1024 * 1024
+#: Bytes of rows that are sorted together, about: a row group of their file.
+SORTED_BYTES = 8 * 1024 * 1024
 EMPTY: Mapping[str, str] = {}
 _DAY_NS = 86_400 * 1_000_000_000
 _NO_DATE = "__HIVE_DEFAULT_PARTITION__"
@@ -59,10 +59,36 @@ class Written(NamedTuple):
     rows: int
 
 
+class _PartFile:
+    """A file of a table under construction, which gets rows in sorted runs."""
+
+    def __init__(self, path: str, stream: Any, columns: pa.Schema) -> None:
+        self.path, self.rows = path, 0
+        self._stream, self._writer = stream, ParquetFile(stream, columns)
+
+    def feed(self, rows: pa.Table) -> None:
+        """Write the next rows."""
+        for batch in rows.to_batches():
+            self._writer.feed(batch)
+        self.rows += rows.num_rows
+
+    def close(self) -> None:
+        """Write the footer."""
+        self._writer.close()
+        self._stream.close()
+
+    def give_up(self) -> None:
+        """Close the file as it is."""
+        self._writer.give_up()
+        with suppress(pa.ArrowException, OSError):
+            self._stream.close()
+
+
 class Parts:
     """The rows that one task has for the tables. Feed it batches; ``close`` returns what was written.
 
-    ``names``: by the name under which a file is read, its own name for the tables.
+    ``names``: by the name under which a file is read, its own name for the tables. Use it in a ``with``: after an
+    exception no file stays open.
     """
 
     def __init__(self, folder: str, tag: str, names: Mapping[str, str] = EMPTY) -> None:
@@ -72,6 +98,7 @@ class Parts:
         self._held: list[pa.RecordBatch] = []
         self._size = 0
         self._files = 0
+        self._open: dict[str, tuple[str, _PartFile]] = {}  # by table: the day of its rows, and the file that gets them
         self._events: tuple[Any, Any] | None = None
         self.written: list[Written] = []
 
@@ -95,11 +122,20 @@ class Parts:
     def close(self) -> list[Written]:
         """Write what is left, and return all files written."""
         self._flush()
+        for name in list(self._open):
+            self._complete(name)
         if self._events is not None:
             for each in self._events:
                 each.close()
             self._events = None
         return self.written
+
+    def __enter__(self) -> "Parts":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for dated in self._open.values():
+            dated[1].give_up()
 
     def leave_empty(self, table: str) -> None:
         """Write a table without rows, so that readers find its columns."""
@@ -120,8 +156,8 @@ class Parts:
             return
         table = pa.Table.from_batches(self._held)
         self._held, self._size = [], 0
-        table = table.select(frames().names).replace_schema_metadata(frames().metadata)
-        self._write_by_date("frames", _sorted(table))
+        table = _sorted(table.select(frames().names).replace_schema_metadata(frames().metadata))
+        self._write_by_date("frames", table)
 
     def _write_by_date(self, table: str, rows: pa.Table) -> None:
         if table not in _DATED:
@@ -135,21 +171,27 @@ class Parts:
             self._write(table, f"date={_date(day)}/", chosen)
 
     def _write(self, table: str, date: str, rows: pa.Table) -> None:
-        path = f"{table}/{date}part-{self._tag}-{self._files}.parquet"
-        self._files += 1
+        if table in self._open and self._open[table][0] != date:
+            self._complete(table)
+        if table not in self._open:
+            path = f"{table}/{date}part-{self._tag}-{self._files}.parquet"
+            self._files += 1
+            self._open[table] = date, _PartFile(path, self._opened(path), rows.schema)
+        file = self._open[table][1]
         try:
-            with self._opened(path) as stream:
-                writer = ParquetFile(stream, rows.schema)
-                try:
-                    for batch in rows.to_batches():
-                        writer.feed(batch)
-                    writer.close()
-                except BaseException:
-                    writer.give_up()
-                    raise
+            file.feed(rows)
         except OSError as error:
-            raise unwritable(error, path) from error
-        self.written.append(Written(table, path, rows.num_rows))
+            raise unwritable(error, file.path) from error
+
+    def _complete(self, table: str) -> None:
+        """Close the file that a table's rows were written to."""
+        file = self._open[table][1]
+        try:
+            file.close()
+        except OSError as error:
+            raise unwritable(error, file.path) from error
+        del self._open[table]
+        self.written.append(Written(table, file.path, file.rows))
 
     def _opened(self, path: str) -> Any:
         target = self._place / path
@@ -195,10 +237,10 @@ class CaptureOutput:
     def publish(self, written: Iterable[Written], tables: Iterable[str]) -> None:
         """Move the tables into place, and replace those of an earlier run over the same capture."""
         wanted, written = set(tables), list(written)
-        empty = Parts(self.folder, "empty")
-        for name in sorted(wanted - {each.table for each in written}):
-            empty.leave_empty(name)
-        written += empty.close()
+        with Parts(self.folder, "empty") as empty:
+            for name in sorted(wanted - {each.table for each in written}):
+                empty.leave_empty(name)
+            written += empty.close()
         by_table: dict[str, list[str]] = {name: [] for name in TABLES if name in wanted}
         for each in written:
             if each.table in wanted:

@@ -59,6 +59,17 @@ def test_rows_are_in_order_of_connection_direction_and_offset(tmp_path: Path) ->
     assert places == sorted(places)
 
 
+def test_rows_of_one_day_are_one_file_however_many_are_sorted_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run(f"dcpdump pipeline samples -o {tmp_path}/whole -q")
+    monkeypatch.setattr(shelf, "SORTED_BYTES", 1)
+    run(f"dcpdump pipeline samples -o {tmp_path}/runs -q")
+    (file,) = (tmp_path / "runs/frames").rglob("*.parquet")
+    assert pq.ParquetFile(file).metadata.num_rows > 0
+    assert found(tmp_path / "runs", "frames") == found(tmp_path / "whole", "frames")
+
+
 def test_a_table_without_rows_is_there_with_its_columns(tmp_path: Path) -> None:
     run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out -q")
     (file,) = (tmp_path / "out/gaps").rglob("*.parquet")
