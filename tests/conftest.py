@@ -4,10 +4,12 @@
 """
 
 import gc
+import importlib
 import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -69,6 +71,17 @@ os.environ["DCPDUMP_PAGER"] = ""
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Import a share of the tests first, where several processes test: each then finds what others have rewritten."""
+    given = getattr(session.config, "workerinput", None)
+    if given is None:
+        return
+    files = [path for each in session.config.args for path in sorted(Path(each).rglob("test_*.py"))]
+    for path in files[int(given["workerid"][2:]) :: given["workercount"]]:
+        with suppress(Exception, pytest.skip.Exception):  # which collecting reports
+            importlib.import_module(".".join(path.resolve().relative_to(PACKAGE.parent).with_suffix("").parts))
 
 
 #: What takes longest is begun first, so that nothing is waited for at the end.
