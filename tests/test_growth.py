@@ -143,7 +143,7 @@ def test_one_frame_of_very_many_items_takes_no_more_than_300_mb(
         (calm_then_lists, 300, "sql 'select * from frames' CAPTURE", 260),
         (calm_then_lists, 300, "sql 'select * from frames' CAPTURE -f ndjson", 250),
         (calm_then_lists, 300, "pipeline CAPTURE -o OUT --engine local", 300),
-        (noops_behind_a_hole, 50_000, "streams CAPTURE", 170),
+        (noops_behind_a_hole, 50_000, "streams CAPTURE", 135),
         (noops_behind_a_hole, 50_000, "redact CAPTURE -w OUT", 130),
         (compressed_xattrs, 100, "export CAPTURE -o OUT", 185),
         (compressed_xattrs, 100, "pipeline CAPTURE -o OUT --engine local", 220),
@@ -159,7 +159,7 @@ def test_what_becomes_dense_takes_a_memory_that_is_bounded(
 #: Of each command: what its modules take, 1,000 connections, and where frames become columns 60 MB for those.
 @pytest.mark.parametrize(
     ("command", "mb"),
-    [("check CAPTURE", 160), ("report CAPTURE -o OUT", 220), ("pipeline CAPTURE -o OUT --engine local", 270)],
+    [("check CAPTURE", 130), ("report CAPTURE -o OUT", 190), ("pipeline CAPTURE -o OUT --engine local", 205)],
 )
 def test_connections_that_are_over_take_no_more_than_the_memory_they_may(command: str, mb: int, tmp_path: Path) -> None:
     assert_takes_no_more_than(mb, f"{command} --memory 16M", _capture(short_connections, 12_000), tmp_path)
