@@ -1,6 +1,6 @@
 """Provide ``dcpdump key``: show the history of documents, and how complete the capture is for them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -58,7 +58,13 @@ def key(pattern: str, captures: tuple[str, ...], collection: str | None, quiet: 
         tracing.report(
             sink,
             lambda: (
-                rows.lines(changes, covered, vbucket, incomplete=tracing.is_incomplete(vbucket))
+                rows.lines(
+                    changes,
+                    covered,
+                    vbucket,
+                    incomplete=tracing.is_incomplete(vbucket),
+                    evicted=tracing.is_evicted(vbucket),
+                )
                 if tracing.streams
                 else [tracing.nothing()]
             ),
@@ -71,7 +77,7 @@ class Tracing(LedgerConsumer):
     """A ledger that also keeps the frames of some keys."""
 
     runs = False
-    evicts_streams = False  # whether their vbuckets are complete is asked at the end
+    evicted_are = "shown by their changes alone"
 
     def __init__(
         self, chosen: StreamChoice, shown: Display, given: InputOptions, matches: Clause, texts: Mapping[str, str]
@@ -80,7 +86,12 @@ class Tracing(LedgerConsumer):
         self._matches, self._texts = matches, texts
         self._of_collection = clauses.by_collection(texts["collection"]) if texts else None
         self._found: dict[int, Record] = {}  # by the number of the frame
-        self._streams: dict[int, Stream] = {}
+        self._numbers: dict[Stream, list[int]] = {}  # of the frames that were found in each stream
+        self._early: list[int] = []  # of those in streams to show that were evicted
+        self._vbuckets: set[int | None] = set()  # of all frames that were found
+        self._gone: dict[
+            int | None, bool
+        ] = {}  # vbuckets of streams to show that were evicted: whether one is incomplete
 
     def _collect(self, part: Part) -> None:
         matches = self._matches
@@ -97,34 +108,47 @@ class Tracing(LedgerConsumer):
             self._found[record.number] = record
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
-        """Return which names of collections are not known."""
-        return collection_notes.lines(self._texts, dissection)
+        """Return what else is to be known, and which names of collections are not known."""
+        return [*super().remarks(dissection), *collection_notes.lines(self._texts, dissection)]
 
     def _learn(self, step: Step) -> None:
         for frame in one_by_one(step):
             stream = self.ledger.feed(frame)
             if stream is not None and frame.number in self._found:
-                self._streams[frame.number] = stream
+                self._numbers.setdefault(stream, []).append(frame.number)
+                self._vbuckets.add(stream.vbucket)
+
+    def _judged_early(self, streams: Sequence[Stream]) -> None:
+        for stream in streams:
+            numbers = self._numbers.pop(stream, [])
+            if self._wanted.stream(stream, self.begins_ns):
+                self._early += numbers
+                incomplete = not stream.waits and not coverage(stream).complete
+                self._gone[stream.vbucket] = self._gone.get(stream.vbucket, False) or incomplete
 
     def changes(self) -> list[Change]:
         """Return the changes that were found in the streams to show, redacted if that was asked for."""
-        streams = set(self.streams)
+        numbers = [number for stream in self.streams for number in self._numbers.get(stream, ())]
         found: list[Change] = []
-        for number, plain in sorted(self._found.items()):
-            if self._streams.get(number) in streams:
-                found += _changes(plain, self._shown.shown(plain), self._matches)
+        for number in sorted([*self._early, *numbers]):
+            plain = self._found[number]
+            found += _changes(plain, self._shown.shown(plain), self._matches)
         return found
 
     def covered(self, vbucket: int | None) -> list[Coverage]:
         """Return what the capture has of the vbuckets of those keys; where none was found, of ``vbucket``."""
-        vbuckets: set[int | None] = {stream.vbucket for stream in self._streams.values()}
-        vbuckets = vbuckets or {vbucket}
+        vbuckets = self._vbuckets or {vbucket}
         return [coverage(stream) for stream in self.streams if stream.vbucket in vbuckets]
 
     def is_incomplete(self, vbucket: int | None) -> bool:
         """Return whether a message of a vbucket, or of any, may be missing in the streams to show."""
         mine = (stream for stream in self.streams if vbucket in (None, stream.vbucket) and not stream.waits)
-        return not all(coverage(stream).complete for stream in mine)
+        gone = any(self._gone.values()) if vbucket is None else self._gone.get(vbucket, False)
+        return gone or not all(coverage(stream).complete for stream in mine)
+
+    def is_evicted(self, vbucket: int | None) -> bool:
+        """Return whether a stream of a vbucket, to be shown, was evicted."""
+        return vbucket in self._gone
 
 
 def _changes(plain: Record, shown: Record, matches: Clause) -> list[Change]:

@@ -35,11 +35,12 @@ _RIGHT = ("vb", "seqno", "rev", "frame", "sid", "bytes")
 
 
 def lines(
-    changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None, *, incomplete: bool
+    changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None, *, incomplete: bool, evicted: bool
 ) -> "list[Line | Fitting]":
     """Return a table of changes, and below it what the capture has of their vbuckets.
 
-    ``vbucket``: the one that the key hashes to, if it is only one key; ``incomplete``: a message may be missing.
+    ``vbucket``: the one that the key hashes to, if it is only one key; ``incomplete``: a message may be missing;
+    ``evicted``: there were streams of it of which no more is known.
     """
     rows = []
     for each in changes:
@@ -68,7 +69,7 @@ def lines(
         )
     belongs = f": it belongs to vb {vbucket} (of {VBUCKETS:,})" if vbucket is not None else ""
     if belongs and not coverages:
-        belongs += ", of which there is no stream"
+        belongs += f", of which {'a stream was evicted' if evicted else 'there is no stream'}"
     so_far = " in what was captured, which is incomplete" if incomplete else ""
     nothing = Line(LineKind.PLAIN, f"no message about such a key{so_far}{belongs}")
     return [

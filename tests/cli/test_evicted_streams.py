@@ -147,6 +147,27 @@ def test_a_connection_and_a_diagnosis_count_all_streams(folder: Path) -> None:
         assert json.loads(some)["states"] == json.loads(every)["states"]
 
 
+def test_a_history_has_the_changes_of_streams_that_were_evicted(folder: Path) -> None:
+    path = made(mixed_streams, 4_000, folder)
+    plenty, little = (run(f"dcpdump key k* {path} -f ndjson {memory}") for memory in ("--memory 1G", FEW))
+    changes, some = (
+        [line for line in printed.out.splitlines() if json.loads(line)["kind"] == "change"]
+        for printed in (plenty, little)
+    )
+    assert len(changes) > 4_000
+    assert some == changes
+    assert set(little.out.splitlines()) < set(plenty.out.splitlines())
+    assert "that were over are shown by their changes alone: a larger --memory lists more" in little.err
+    assert "--memory" not in plenty.err
+
+
+def test_a_key_without_a_change_may_have_been_in_a_stream_that_was_evicted(folder: Path) -> None:
+    path = made(requests_without_answers, 25_000, folder)
+    assert run(f"dcpdump key nobody10 {path} {FEW}").out == (
+        "no message about such a key: it belongs to vb 3 (of 1,024), of which a stream was evicted\n"
+    )
+
+
 def test_the_stream_that_is_open_is_kept_though_it_is_the_oldest(folder: Path) -> None:
     _, little = both("streams -f ndjson", mixed_streams, 4_000, folder)
     first = json.loads(little.out.splitlines()[0])
