@@ -58,12 +58,14 @@ class QueryReading:
         return self._rows.begun
 
     def offer(self, engine: Engine) -> Generator[pa.RecordBatch, None, None]:
-        """Offer the tables of a query; return the rows of frames, to be closed once the query is answered."""
+        """Offer the tables of a query; return the rows that are read as they come, to be closed once it is answered."""
         query = self._query
-        batches = self._batches()
         if query.streamed:
-            engine.stream(FRAMES, _schema(query, FRAMES), batches)
+            (table,) = query.tables
+            batches = self._batches() if table == FRAMES else self._others_batches(table)
+            engine.stream(table, _schema(query, table), batches)
             return batches
+        batches = self._batches()
         if FRAMES in query.tables:
             engine.store(FRAMES, _schema(query, FRAMES), batches)
         elif query.tables:
@@ -80,6 +82,15 @@ class QueryReading:
             for _ in steps:
                 made, self._rows.made = self._rows.made, []
                 yield from made
+
+    def _others_batches(self, table: str) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows of another table than frames: as they come, and what is known at the end."""
+        rows = self._rows
+        with closing(self.reading.steps()) as steps:
+            for _ in steps:
+                yield from rows.taken(table)
+        rows.keep(self._others.rows(self._captures))
+        yield from rows.taken(table)
 
     def _dissection(self, source: CaptureSource, shown: Display, given: InputOptions) -> BlockDissector[Any]:
         """Return the dissection that decodes least of all that suit the query."""
@@ -150,6 +161,11 @@ class _Rows(Consumer[Piece]):
         for name, rows in tables:
             if name in self._query.tables:
                 self.tables.setdefault(name, []).append(rows.select(_schema(self._query, name).names))
+
+    def taken(self, table: str) -> list[pa.RecordBatch]:
+        """Return the rows of another table that came since the last call."""
+        found, self.tables[table] = self.tables.get(table, []), []
+        return found
 
     def _picked(self, records: Sequence[Record]) -> pa.RecordBatch | None:
         chosen = [self._shown.shown(record) for record in records if self._chosen.accepts(record)]

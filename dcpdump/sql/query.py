@@ -26,7 +26,7 @@ class Query(NamedTuple):
 
     columns: Mapping[str, frozenset[str]]  #: of the tables that it names
     hint: Hint  #: what all frames have that can make a difference
-    streamed: bool  #: each table is read once, from its first row to its last
+    streamed: bool  #: it has one table, which is read once, from its first row to its last
 
     @property
     def tables(self) -> frozenset[str]:
@@ -71,7 +71,7 @@ class _Reader:
             hint, *others = self._hints
             for each in others:
                 hint = either(hint, each)
-        return Query(columns, hint, self._streamed and self._tables == [FRAMES])
+        return Query(columns, hint, self._streamed and len(self._tables) == 1)
 
     def _columns(self, table: str) -> frozenset[str]:
         """Return the columns of a table that the query needs; the first always, as batches have no rows without."""
