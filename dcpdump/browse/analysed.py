@@ -8,12 +8,14 @@ from dcpdump.check.finding import Finding
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.escape import safe
+from dcpdump.plural import counted
 from dcpdump.render import findings as finding_lines
 from dcpdump.render import flow
 from dcpdump.render import streams as stream_rows
 from dcpdump.render.conns import ConnectionTable, agent, ends
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import fitted, number
+from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, short_name
@@ -32,7 +34,7 @@ def analysis_of(evidence: Evidence) -> Analysis:
         by_frame[finding.frame] += finding_lines.frame_lines([finding])
     return Analysis(
         {
-            "streams": _streams(worst_first),
+            "streams": _streams(worst_first, evidence.evicted),
             "findings": _findings(evidence),
             "connections": _connections(evidence),
         },
@@ -46,7 +48,7 @@ def place_of(stream: Stream) -> StreamPlace:
     return stream.connection.number, stream.vbucket, stream.stream_id or 0
 
 
-def _streams(judged: Sequence[stream_rows.Judged]) -> TabRows:
+def _streams(judged: Sequence[stream_rows.Judged], evicted: EvictedStreams) -> TabRows:
     table = stream_rows.table(judged)
     rows = []
     for (stream, verdict), cells, kind in zip(judged, table.rows, table.kinds, strict=True):
@@ -57,6 +59,12 @@ def _streams(judged: Sequence[stream_rows.Judged]) -> TabRows:
         first = next((request.frame for request in stream.requests), None)
         page = (Line(kind, verdict.text),)
         rows.append(TabRow(tuple(cells), kind, tuple(clauses), first, page, place))
+    if evicted.streams:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in evicted.kinds.most_common())
+        text = f"{counted(evicted.streams, 'more stream')} not kept in memory, which were over: {kinds}"
+        hint = Line(LineKind.PLAIN, "a larger --memory lists more")
+        cells = ("",) * (len(table.heads) - 1) + (text,)
+        rows.append(TabRow(cells, LineKind.PROBLEM, page=(Line(LineKind.PROBLEM, text), hint)))
     return TabRows(tuple(table.heads), tuple(table.right), tuple(table.least), tuple(rows), "no streams")
 
 

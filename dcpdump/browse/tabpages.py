@@ -74,7 +74,7 @@ class TabPages:
             self._browser.go(row.frame)
             self._write_page(row)
             self._screen.explain(True)
-        else:
+        elif row.clauses:
             self._browser.with_clauses(*row.clauses, text="")
 
     def sort(self) -> None:

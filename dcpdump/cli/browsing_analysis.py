@@ -36,8 +36,6 @@ def analyse(
 class Watched(Checking):
     """The rules over all frames, and how far they are. ``size``: of all captures."""
 
-    evicts_streams = False  # the tabs have no note
-
     def __init__(self, given: InputOptions, shown: Display, report: Callable[[float], None], size: int) -> None:
         super().__init__(_ALL, shown, given, RULES, everything=False)
         self._report, self._size, self._due = report, size, 0.0

@@ -144,8 +144,6 @@ class LedgerConsumer(Consumer[Any]):
     runs = True
     #: As ``Feed`` has it.
     closely = False
-    #: Whether streams that are over may be evicted: not where nothing could be said of them then.
-    evicts_streams = True
     #: Whether streams are listed, or connections alone.
     lists_streams = True
     #: What became of connections and streams that were evicted.
@@ -284,7 +282,7 @@ class LedgerConsumer(Consumer[Any]):
             for piece in pieces:
                 self._look(piece)
         self._learn_all(self._feed.steps(pieces) if self.runs else self._feed.frame_events(pieces))
-        evictable = self._feed.evictable(self._lose, streams=self.evicts_streams)
+        evictable = self._feed.evictable(self._lose)
         if evictable is not None:
             if evictable.streams:
                 self._evict_streams(evictable.streams)

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from dcpdump.check.rules import RULES
+from dcpdump.cli.browsing_analysis import analyse
+from dcpdump.cli.input_options import InputOptions
 from tests.support.browsing import SAMPLES, Shown, browse
 from tests.support.diagnoses import TWO_TROUBLES, written
+from tests.support.hostile import in_pcap, mixed_streams
 from tests.support.live import ROOT
 
 #: Begins an analysis that never ends, kills the process that makes it, and prints what is said then.
@@ -64,3 +67,16 @@ def test_the_worst_streams_come_first_as_streams_has_them(tmp_path: Path) -> Non
         assert [row.stream for row in analysis.tabs["streams"].rows] == [(0, 6, 0), (0, 5, 0)]
 
     browse(tmp_path / "two.pcap", doing)
+
+
+def test_streams_that_were_evicted_are_counted_below_those_that_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.pcap"
+    path.write_bytes(in_pcap(mixed_streams(4_000)))
+    plenty, little = (
+        analyse([str(path)], InputOptions(memory=memory), None, lambda _: None).tabs["streams"].rows
+        for memory in (1 << 30, 16 << 20)
+    )
+    missing = len(plenty) - len(little) + 1
+    assert missing > 500
+    assert little[-1].cells[-1].startswith(f"{missing:,} more streams not kept in memory, which were over: ")
+    assert {row.stream for row in little[:-1]} < {row.stream for row in plenty}
