@@ -30,7 +30,7 @@ from dcpdump.spark import spark_types as signed
 from dcpdump.spark.decoding import decode_split
 from dcpdump.spark.filesystem import open_binary
 from dcpdump.spark.input import inputs
-from dcpdump.spark.output import frames
+from dcpdump.spark.parts import frames
 from dcpdump.spark.row_options import Options
 from dcpdump.spark.seams import settle, verify
 from dcpdump.spark.split_plan import plan_splits

@@ -5,6 +5,7 @@ the first. Workers and the driver open the same name, each for themselves.
 """
 
 import os
+from contextlib import suppress
 from typing import BinaryIO, NamedTuple, cast
 
 from pyarrow import ArrowException, fs
@@ -73,3 +74,18 @@ def open_binary(name: str) -> BinaryIO:
 def is_remote(name: str) -> bool:
     """Return whether a name is in object storage or in a distributed file system."""
     return "://" in name
+
+
+def make_folders(target: RemotePath) -> None:
+    """Make the folders that a file is to be in, on this machine for their owner alone. Raises OSError."""
+    folder = os.path.dirname(target.path)
+    if not target.local:
+        target.system.create_dir(folder, recursive=True)
+        return
+    missing = []
+    while folder and not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for each in reversed(missing):
+        with suppress(FileExistsError):  # another task was faster
+            os.mkdir(each, 0o700)

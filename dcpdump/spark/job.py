@@ -16,7 +16,7 @@ from dcpdump.spark.event_log import EventReplay
 from dcpdump.spark.filesystem import below, open_binary
 from dcpdump.spark.input import Input
 from dcpdump.spark.outcome import DAMAGED, LATE, OK, UNUSABLE, Outcome
-from dcpdump.spark.output import Parts, Written, table_of
+from dcpdump.spark.parts import Parts, Written, table_of
 from dcpdump.spark.row_options import Options
 from dcpdump.spark.seams import settle, verify
 from dcpdump.spark.split_plan import SplitPlan, plan_splits

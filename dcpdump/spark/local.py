@@ -12,7 +12,7 @@ from dcpdump.capture import Capture, open_capture
 from dcpdump.errors import CaptureError
 from dcpdump.spark.input import fetched
 from dcpdump.spark.outcome import UNUSABLE, Outcome
-from dcpdump.spark.output import Parts, table_of
+from dcpdump.spark.parts import Parts, table_of
 from dcpdump.spark.row_options import Options
 from dcpdump.streams.watching import Watching
 from dcpdump.tls.secrets import Secrets

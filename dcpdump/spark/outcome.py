@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from dcpdump.spark.output import Written
+from dcpdump.spark.parts import Written
 from dcpdump.spark.work import InputState
 
 OK, DAMAGED, LATE, UNUSABLE = "ok", "damaged", "late", "unusable"

@@ -17,11 +17,11 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from dcpdump.arrow.folder import unwritable
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark.arrivals import Arrival, Arrivals
-from dcpdump.spark.filesystem import below, place
+from dcpdump.spark.filesystem import below, make_folders, place
 from dcpdump.spark.input import Input
 from dcpdump.spark.job import InputPart, TaskOptions, run
 from dcpdump.spark.outcome import Outcome
-from dcpdump.spark.output import CaptureOutput, make_folders
+from dcpdump.spark.output import CaptureOutput
 from dcpdump.spark.row_options import Options
 from dcpdump.spark.work import BEGINNING, InputState
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.spark import output as shelf
+from dcpdump.spark import parts
 from dcpdump.spark.java import find_java, make_java_home
 from tests.support.console import run
 from tests.support.hostile import in_pcap, short_connections
@@ -47,7 +47,7 @@ def test_each_table_has_a_folder_with_one_for_the_capture_and_one_for_each_day(t
     (day,) = (tmp_path / "out/frames/capture_id=node1").iterdir()
     assert day.name == "date=2025-11-20"
     (file,) = day.iterdir()
-    assert pq.read_schema(file).equals(shelf.frames(), check_metadata=False)
+    assert pq.read_schema(file).equals(parts.frames(), check_metadata=False)
     column = pq.ParquetFile(file).metadata.row_group(0).column(0)
     assert (column.compression, pq.ParquetFile(file).metadata.format_version) == ("ZSTD", "2.6")
 
@@ -63,7 +63,7 @@ def test_rows_of_one_day_are_one_file_however_many_are_sorted_together(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     run(f"dcpdump pipeline samples -o {tmp_path}/whole -q")
-    monkeypatch.setattr(shelf, "SORTED_BYTES", 1)
+    monkeypatch.setattr(parts, "SORTED_BYTES", 1)
     run(f"dcpdump pipeline samples -o {tmp_path}/runs -q")
     (file,) = (tmp_path / "runs/frames").rglob("*.parquet")
     assert pq.ParquetFile(file).metadata.num_rows > 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from dcpdump.spark.output import COUNTED
+from dcpdump.spark.parts import COUNTED
 
 Row = dict[str, Any]
 
