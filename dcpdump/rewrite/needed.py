@@ -102,12 +102,14 @@ class NeededOfConnection:
         self.wanted[direction].add_all(starts[wanted], ends[wanted])
 
     def complete(self) -> None:
-        """Add the set-up and the stream requests that the wanted frames need."""
+        """Add the set-up and the stream requests that the wanted frames need, and forget what was noted for that."""
         for direction, spans in enumerate(self.wanted):
             spans.add(0, max(1, self._set_up[direction]))
         for opaque in self.streams:
             for direction, start, end in self._begun.get(opaque, ()):
                 self.wanted[direction].add(start, end)
+        for noted in (self._requests, self._begun, self.streams):
+            noted.clear()
 
     def wants(self, direction: int, offset: Array, size: Array) -> Array:
         """Return which payloads of a direction are wanted: each has ``size`` bytes from ``offset`` on."""
