@@ -1,5 +1,7 @@
 """Hold byte ranges of a stream, and find which other ranges overlap them."""
 
+from array import array
+
 import numpy as np
 
 from dcpdump.batch.gather import Array
@@ -11,8 +13,7 @@ class ByteRanges:
     """A set of byte ranges, added in any order."""
 
     def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
+        self._starts, self._ends = array("q"), array("q")
 
     @property
     def end(self) -> int:

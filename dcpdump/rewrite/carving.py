@@ -5,7 +5,6 @@ frames' streams and of responses, and two frames behind each run, which confirm 
 is enough is tried: where the carved packets decode to other frames, more of the connection is taken.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -19,7 +18,7 @@ from dcpdump.capture import Capture
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.rewrite.dry_run import dry_run
-from dcpdump.rewrite.frame_hash import frame_hashes
+from dcpdump.rewrite.frame_hash import FrameSum, frame_hashes
 from dcpdump.rewrite.needed import (
     PREFIX,
     SET_UP,
@@ -71,7 +70,7 @@ class Carving:
             self._take_all(self.dissector.feed_block(block))
         self._take_all(self.dissector.close_blocks())
         self.dissector.places.close()
-        self._needs = {number: need for number, need in self._needs.items() if need.rows}
+        self._needs = {number: need for number, need in self._needs.items() if need.chosen.count}
         for need in self._needs.values():
             need.complete()
 
@@ -123,7 +122,7 @@ class Carving:
             for row in rows[streams[rows]][:1].tolist():
                 need.streams_from = min(need.streams_from, part.first + row)
             mine = rows[chosen[rows]]
-            need.rows.update(numbers[mine].tolist())
+            need.chosen.add(numbers[mine])
             need.streams.update(part.header.opaque[mine[streamed[mine]]].tolist())
 
     def _note(self, part: Part, kind: Array, chosen: Array) -> None:
@@ -145,19 +144,21 @@ class Carving:
     def _wrong(self) -> set[int]:
         """Return the connections whose wanted packets decode to other frames than were chosen."""
         choice = self.choice()
-        found: dict[int, Counter[int]] = {number: Counter() for number in self._needs}
+        found = {number: FrameSum() for number in self._needs}
         packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
         for part in dry_run(packets, self.dissector.places, self._limits, self.dissector.secrets.renewed()):
             rows = np.array(wanted_rows(part, self._wanted), np.int64)
-            for place, number in zip(part.place[rows].tolist(), frame_hashes(part, rows), strict=True):
-                connection = part.places[place].connection
-                if connection in found:
-                    found[connection][number] += 1
-        return {
-            number
-            for number, need in self._needs.items()
-            if need.rows - found[number] or (self._count is None and found[number] - need.rows)
-        }
+            if not len(rows):
+                continue
+            of, hashes = np.array([each.connection for each in part.places])[part.place[rows]], frame_hashes(part, rows)
+            order = np.argsort(of, kind="stable")
+            for mine in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
+                number = int(of[mine[0]])
+                if number in found:
+                    # Where a count was asked for, those that are chosen are the first; others may have come along.
+                    left = None if self._count is None else self._needs[number].chosen.count - found[number].count
+                    found[number].add(hashes[mine][:left])
+        return {number for number, need in self._needs.items() if need.chosen != found[number]}
 
 
 def _stream(record: Record) -> int:

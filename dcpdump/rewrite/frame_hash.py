@@ -1,5 +1,7 @@
 """Hash frames so that those read from a whole capture compare equal to those read from a part of it."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dcpdump.batch.chosen import record_of
@@ -11,11 +13,25 @@ from dcpdump.record import as_json
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.outstanding import Asked
 
+_MASK = (1 << 64) - 1
 #: Columns of a row that necessarily differ in a file with fewer packets.
 _NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before")
 
 
-def frame_hashes(part: Part, rows: Array) -> list[int]:
+@dataclass(slots=True)
+class FrameSum:
+    """The sum of the hashes of some frames, in any order, and how many they are. Equal ones are of the same frames."""
+
+    count: int = 0
+    total: int = 0  #: modulo 2⁶⁴
+
+    def add(self, hashes: Array) -> None:
+        """Add frames."""
+        self.count += len(hashes)
+        self.total = (self.total + int(hashes.astype(np.uint64).sum())) & _MASK
+
+
+def frame_hashes(part: Part, rows: Array) -> Array:
     """Return a hash for each of some rows; equal ones are of frames that are the same except for their numbers.
 
     Numbers are those of frames, packets and connections, and what was lost before. The hash of a frame that a plan
@@ -40,10 +56,13 @@ def frame_hashes(part: Part, rows: Array) -> list[int]:
         strict=True,
     )
     data = part.data
-    return [
-        hash((data[start:end], offset, ts_ns, ends[place], lit)) if whole else _decoded_hash(part, row)
-        for row, whole, start, end, offset, ts_ns, place, lit in facts
-    ]
+    return np.array(
+        [
+            hash((data[start:end], offset, ts_ns, ends[place], lit)) if whole else _decoded_hash(part, row)
+            for row, whole, start, end, offset, ts_ns, place, lit in facts
+        ],
+        np.int64,
+    )
 
 
 def _decoded_hash(part: Part, row: int) -> int:

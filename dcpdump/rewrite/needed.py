@@ -1,6 +1,5 @@
 """Note which bytes of a connection are needed in a smaller capture."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from dcpdump.batch.gather import Array
 from dcpdump.rewrite.byte_ranges import ByteRanges
+from dcpdump.rewrite.frame_hash import FrameSum
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
 
@@ -58,7 +58,7 @@ class NeededOfConnection:
     """What is needed of a connection: ``note`` frames in order, ``complete`` it, then ask what it ``wants``."""
 
     wanted: tuple[ByteRanges, ByteRanges] = field(default_factory=lambda: (ByteRanges(), ByteRanges()))
-    rows: Counter[int] = field(default_factory=Counter)  #: hashes of chosen frames (frame_hash)
+    chosen: FrameSum = field(default_factory=FrameSum)
     streams: set[int] = field(default_factory=set)  #: opaques of the streams of chosen frames
     extent: int = SPANS
     streams_from: int = _NEVER  #: the number of the first frame behind the set-up

@@ -12,10 +12,11 @@ import pytest
 from dcpdump.batch.block import blocks
 from dcpdump.batch.chosen import record_of
 from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.record import as_json
-from dcpdump.rewrite.frame_hash import frame_hashes
+from dcpdump.rewrite.frame_hash import FrameSum, frame_hashes
 from dcpdump.wire.encode import encode
 from tests.rewrite.test_carving import NUMBERS
 from tests.support.batch_rows import files
@@ -64,3 +65,17 @@ def test_frames_are_alike_where_what_is_shown_of_them_is(packets: list[Packet]) 
                 numbers[shown(part, row)].add(number)
                 texts[number].add(shown(part, row))
     assert {len(each) for each in numbers.values()} == {len(each) for each in texts.values()} == {1}
+
+
+def test_sums_are_equal_where_frames_are_the_same_in_any_order() -> None:
+    hashes = np.array([5, -7, 1 << 62, -(1 << 63), 5], np.int64)
+
+    def of(*some: Array) -> FrameSum:
+        found = FrameSum()
+        for each in some:
+            found.add(each)
+        return found
+
+    assert of(hashes) == of(hashes[::-1]) == of(hashes[:2], hashes[2:])
+    others = [hashes[1:], hashes[[0, 1, 2, 3, 3]], np.append(hashes, 0), np.append(hashes[:4], 6)]
+    assert [each for each in others if of(each) == of(hashes)] == []
