@@ -69,6 +69,7 @@ class Ring:
                 if size <= 2 * BLOCK_SIZE:
                     raise
                 size //= 2
+        sock.getsockopt(_SOL_PACKET, _STATISTICS, _COUNTS.size)  # from 0 on: none is lost that came before the ring
         self._memory = mmap.mmap(sock.fileno(), self.blocks * BLOCK_SIZE)
         if hasattr(mmap, "MADV_DONTFORK"):
             self._memory.madvise(mmap.MADV_DONTFORK)  # children have no use for it, and are made faster without

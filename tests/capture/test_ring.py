@@ -1,5 +1,6 @@
 """Blocks of an interface's ring: what is read from them, and how they are saved to files."""
 
+import socket
 from pathlib import Path
 from struct import pack
 from tempfile import TemporaryDirectory
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture import open_capture
-from dcpdump.capture.ring import Taken, packets_of
+from dcpdump.capture.ring import Ring, Taken, packets_of
 from dcpdump.capture.save import Rotation, Save
 from dcpdump.errors import OutputError
 from dcpdump.net.packet import Packet
@@ -156,3 +157,19 @@ def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path) -> None:
 
 def test_the_packets_of_a_block_are_gone_through_in_order() -> None:
     assert [packet.ts_ns for packet in packets_of(ring_block(SAMPLES))] == [NOON + each for each in range(6)]
+
+
+def test_packets_that_came_before_the_ring_was_there_are_no_loss() -> None:
+    try:
+        capture = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    except (AttributeError, PermissionError):
+        pytest.skip("no way or no right to capture here (Linux, CAP_NET_RAW)")
+    with capture, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        capture.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        capture.bind(("lo", 3))
+        for _ in range(100):  # most have no place where they could wait
+            sender.sendto(b"early", ("127.0.0.1", 9))
+        ring = Ring(capture)
+        ring.take(0)
+        assert ring.dropped == 0
+        ring.close()
