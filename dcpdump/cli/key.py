@@ -65,7 +65,7 @@ def key(pattern: str, captures: tuple[str, ...], collection: str | None, quiet: 
                     incomplete=tracing.is_incomplete(vbucket),
                     evicted=tracing.is_evicted(vbucket),
                 )
-                if tracing.streams
+                if tracing.streams or tracing.evicted.streams
                 else [tracing.nothing()]
             ),
             lambda: rows.objects(changes, covered, shown.value_bytes),
@@ -89,9 +89,8 @@ class Tracing(LedgerConsumer):
         self._numbers: dict[Stream, list[int]] = {}  # of the frames that were found in each stream
         self._early: list[int] = []  # of those in streams to show that were evicted
         self._vbuckets: set[int | None] = set()  # of all frames that were found
-        self._gone: dict[
-            int | None, bool
-        ] = {}  # vbuckets of streams to show that were evicted: whether one is incomplete
+        #: by vbucket of the streams to show that were evicted: whether one of them is incomplete
+        self._gone: dict[int | None, bool] = {}
 
     def _collect(self, part: Part) -> None:
         matches = self._matches

@@ -62,7 +62,7 @@ class QueryReading:
         query = self._query
         if query.streamed:
             (table,) = query.tables
-            batches = self._batches() if table == FRAMES else self._others_batches(table)
+            batches = self._batches() if table == FRAMES else self._batches_of(table)
             engine.stream(table, _schema(query, table), batches)
             return batches
         batches = self._batches()
@@ -83,7 +83,7 @@ class QueryReading:
                 made, self._rows.made = self._rows.made, []
                 yield from made
 
-    def _others_batches(self, table: str) -> Generator[pa.RecordBatch, None, None]:
+    def _batches_of(self, table: str) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of another table than frames: as they come, and what is known at the end."""
         rows = self._rows
         with closing(self.reading.steps()) as steps:

@@ -79,11 +79,10 @@ class _Engine:
 
     def _take(self, some: Iterable[list[Part]]) -> None:
         for parts in some:
-            frames = self._table.feed(joined(parts)) if parts and "frames" in self._tables else None
-            tables = self._others.take(parts)
-            self._dissection.gaps.clear()
-            parts.clear()  # or they would be there while rows are sorted
-            for name, rows in tables:
+            if parts and "frames" in self._tables:
+                batch = self._table.feed(joined(parts))
+                if batch is not None:
+                    self._parts.feed("frames", batch)
+            for name, rows in self._others.take(parts):
                 self._parts.feed(name, rows)
-            if frames is not None:
-                self._parts.feed("frames", frames)
+            self._dissection.gaps.clear()

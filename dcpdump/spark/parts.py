@@ -2,7 +2,7 @@
 
     frames/date=2026-11-20/part-00003-….parquet
 
-A file gets rows in sorted runs; there is one for each table and day.
+A file gets rows in sorted runs, one for each table as long as they are of one day.
 """
 
 import os

@@ -152,7 +152,7 @@ class Engine:
             if isinstance(error, duckdb.InterruptException) or "interrupted" in str(error):
                 raise KeyboardInterrupt from None
             if isinstance(error, duckdb.OutOfMemoryException):
-                raise QueryError("the query needs more memory", "", "more is --memory 1G, or --memory 4G") from error
+                raise QueryError("the query needs more memory", "", "a larger --memory gives it more") from error
             raise self._explained(str(error)) from error
 
     def _refused(self, text: str, parsed: Mapping[str, Any]) -> QueryError:

@@ -161,6 +161,15 @@ def test_a_history_has_the_changes_of_streams_that_were_evicted(folder: Path) ->
     assert "--memory" not in plenty.err
 
 
+def test_a_history_is_shown_where_all_streams_of_its_vbucket_were_evicted(folder: Path) -> None:
+    path = made(mixed_streams, 4_000, folder)
+    plenty, little = (
+        run(f"dcpdump key k* {path} --vbucket 3002 {memory}").out.splitlines() for memory in ("--memory 1G", FEW)
+    )
+    assert [line.split()[0] for line in plenty] == ["key", "k1", "k2", "capture"]
+    assert little == plenty[:3]
+
+
 def test_a_key_without_a_change_may_have_been_in_a_stream_that_was_evicted(folder: Path) -> None:
     path = made(requests_without_answers, 25_000, folder)
     assert run(f"dcpdump key nobody10 {path} {FEW}").out == (

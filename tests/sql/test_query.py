@@ -187,5 +187,5 @@ def test_a_query_that_needs_more_memory_says_so() -> None:
         list(engine.answer("select range, repeat('x', 1000) from range(100_000) order by 2")[1])
     assert (caught.value.what, caught.value.hint) == (
         "the query needs more memory",
-        "more is --memory 1G, or --memory 4G",
+        "a larger --memory gives it more",
     )
