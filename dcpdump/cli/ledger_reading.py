@@ -202,7 +202,7 @@ class LedgerConsumer(Consumer[Any]):
         """Return why there is no stream, or no connection, to show."""
         from dcpdump.diagnosis.words import nothing_to_show
 
-        return Line(LineKind.PLAIN, nothing_to_show(self.ledger, self.connections))
+        return Line(LineKind.PLAIN, nothing_to_show(self.ledger, self.connections, self.evicted.streams))
 
     @property
     def streams(self) -> list[Stream]:

@@ -76,8 +76,15 @@ def ranges(numbers: Iterable[int]) -> list[tuple[str, int]]:
     return [(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]), len(run)) for run in apart]
 
 
-def nothing_to_show(ledger: Ledger, connections: Sequence[ConnectionState]) -> str:
-    """Say why there is no stream, or no connection, to show. ``connections``: those that are wanted."""
+def nothing_to_show(ledger: Ledger, connections: Sequence[ConnectionState], evicted: int = 0) -> str:
+    """Say why there is no stream, or no connection, to show.
+
+    ``connections``: those that are wanted; ``evicted``: how many streams that are wanted were evicted.
+    """
+    if evicted:
+        one = evicted == 1
+        kept = f"{'was' if one else 'were'} over and {'is' if one else 'are'} not kept in memory"
+        return f"{counted(evicted, 'stream')} match{'es' * one}, which {kept}"
     if not connections:
         return f"no connection matches: there {_are(len(ledger.connections), 'connection')} in the capture"
     if not any(map(speaks_dcp, connections)):

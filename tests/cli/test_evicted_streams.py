@@ -170,6 +170,13 @@ def test_a_history_is_shown_where_all_streams_of_its_vbucket_were_evicted(folder
     assert little == plenty[:3]
 
 
+@pytest.mark.parametrize("command", ["streams --vbucket 3002", "rollbacks --vbucket 3002"])
+def test_a_stream_that_matches_and_was_evicted_is_not_denied(command: str, folder: Path) -> None:
+    path = made(mixed_streams, 4_000, folder)
+    printed = run(f"dcpdump {command} {path} {FEW}").out
+    assert printed.splitlines()[0] == "1 stream matches, which was over and is not kept in memory"
+
+
 def test_a_key_without_a_change_may_have_been_in_a_stream_that_was_evicted(folder: Path) -> None:
     path = made(requests_without_answers, 25_000, folder)
     assert run(f"dcpdump key nobody10 {path} {FEW}").out == (
