@@ -4,8 +4,9 @@ A run of bytes is cut into frames as its headers say. Where they contradict the 
 say, with what is left over, and with the smallest edit that would make it consistent.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, WORD_END
 from dcpdump.wire.collection_names import NAMING, ConnectionNames, ServerNames

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from dcpdump.iso_time import iso_time
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.zone import UTC, Zone
 
 _SECOND = 1_000_000_000

@@ -4,13 +4,13 @@ All names and their types are derived from the protocol table; nothing about an 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from dataclasses import field as member
 from functools import cache
 from typing import Any
 
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH

@@ -1,10 +1,10 @@
 """Ends: who sends to whom, of the frames of a direction and of what it lost."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from dcpdump.conversation import Conversation
 from dcpdump.net.event import Gap
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.spec.header import HEADER_LENGTH

@@ -5,7 +5,6 @@ further. Frames that were decoded one by one are asked the one-by-one way.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ from dcpdump.filter.collection_choice import CollectionChoice, collection_choice
 from dcpdump.filter.opcode_names import named_opcodes, named_statuses
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.net.no_time import NO_TIME
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.wire.value import Meaning
 

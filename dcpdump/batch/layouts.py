@@ -6,13 +6,14 @@ one frame, which shares the table and nothing more.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from dcpdump.batch.gather import Array, records_at
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.field import MUST, NEVER, Bits, EnumValue, Field, Layout, Message
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG

@@ -4,7 +4,7 @@ Frames that a plan takes are in a group; of the others there is the Record that 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array, records_at
 from dcpdump.batch.layouts import Group, Headers, Plan
 from dcpdump.net.no_time import NO_TIME
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.collection_names import ConnectionNames

@@ -5,7 +5,6 @@ options or IPv6 without extensions, not fragmented, all of it captured. Any othe
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from dcpdump.batch.gather import Array, distinct, records_at
 from dcpdump.net.batch import Batch
 from dcpdump.net.tcp import PROTOCOL
+from dcpdump.quick_dataclass import dataclass
 
 _IPV4_TCP = np.dtype(
     [

@@ -6,7 +6,6 @@ they are large; time is kept in equal steps, which double when there are too man
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.net.no_time import NO_TIME
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec import find
 from dcpdump.wire.frame import magic_of
 

@@ -7,7 +7,6 @@ what is inside a packet, except, after damage, whether bytes may begin one.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct, unpack_from
 from typing import Final, NamedTuple
 
@@ -16,6 +15,7 @@ from dcpdump.capture.plausible import LOOKED_AT, begins_inside, begins_like, fin
 from dcpdump.capture.section import ORDERS
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
+from dcpdump.quick_dataclass import dataclass
 
 HEADER_SIZE: Final = 24
 PACKET_LIMIT: Final = 16 * 1024 * 1024  #: a longer record is damage

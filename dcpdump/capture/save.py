@@ -6,7 +6,6 @@ VLAN tag back where it was on the wire.
 
 import os
 from collections import deque
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from socket import if_indextoname
@@ -16,6 +15,7 @@ from dcpdump.capture import blocks
 from dcpdump.capture.live import link_of
 from dcpdump.capture.ring import Raw, packets_of
 from dcpdump.errors import OutputError
+from dcpdump.quick_dataclass import dataclass
 
 #: What a packet may add besides its bytes: its own block, padding, its interface's, and the end of the file.
 _AROUND = blocks.PACKET_BYTES + 3 + 56 + blocks.STATISTICS_BYTES

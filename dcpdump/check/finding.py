@@ -1,9 +1,10 @@
 """Finding: where a conversation breaks a rule, or would, if bytes were not missing."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from dcpdump.check.quote import hidden
 from dcpdump.check.rule import Rule, Severity
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.redact import Redactor
 
 

@@ -7,10 +7,10 @@ at all, are added by the engine, from data.
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.state import ConnectionState

@@ -1,13 +1,14 @@
 """Write chosen frames with the frames around them on the same connection, as ``grep -C`` does with lines."""
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from dcpdump.batch.chosen import record_of, wanted_rows
 from dcpdump.batch.part import Part
 from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.sink import Sink
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette

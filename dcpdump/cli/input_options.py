@@ -1,7 +1,6 @@
 """Define how commands read captures: the same options for all of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +9,7 @@ from dcpdump.capture.key_log import KeyLogs
 from dcpdump.cli.key_logs import can_open, key_logs, keylog_option
 from dcpdump.cli.options import Command, Size
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.quick_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from dcpdump.capture import Capture

@@ -4,7 +4,7 @@ Filters choose streams and connections, not frames: the ledger is only right if 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -26,6 +26,7 @@ from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.plural import counted
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line, LineKind

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from dcpdump.errors import CaptureError
 from dcpdump.escape import bytes_of
 from dcpdump.filter.collection_choice import collection_choice
 from dcpdump.plural import counted
+from dcpdump.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dcpdump.spark.input import Input

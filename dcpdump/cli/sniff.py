@@ -1,6 +1,5 @@
 """Provide ``dcpdump sniff``: print chosen frames of an interface as they pass."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -31,6 +30,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.escape import safe
 from dcpdump.filter.ranges import Ranges, parse_ranges
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.render.style import Palette
 from dcpdump.wire import snappy
 

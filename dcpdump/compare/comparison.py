@@ -1,7 +1,6 @@
 """Comparison of two captures: connections, clocks, streams and frames, with the evidence of each difference."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ from dcpdump.compare.capture_rows import HAS_SEQNO, NOT_WHOLE, CaptureRows
 from dcpdump.compare.clocks import ClockOffset, clock
 from dcpdump.compare.pairing import Pair, ends_of, pairs
 from dcpdump.compare.way import Unmatched, Way, compared
+from dcpdump.quick_dataclass import dataclass
 
 _ROWS = 4096
 

@@ -1,7 +1,6 @@
 """Way: one direction of a connection in both captures, frame against frame, window by window."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.compare.alignment import Pairs, matched, strays
 from dcpdump.compare.capture_rows import CaptureRows
 from dcpdump.net.no_time import NO_TIME
+from dcpdump.quick_dataclass import dataclass
 
 #: Frames of a direction that are matched at once, of each side.
 WINDOW = 1 << 17

@@ -1,6 +1,5 @@
 """Diagnosis: the troubles of an input, ranked; what was not judged; and what was looked at in a sentence."""
 
-from dataclasses import dataclass
 from enum import Enum
 
 from dcpdump.diagnosis import words
@@ -19,6 +18,7 @@ from dcpdump.diagnosis.setup_troubles import setup_troubles
 from dcpdump.diagnosis.stream_troubles import stream_troubles
 from dcpdump.diagnosis.trouble import Trouble, TroubleSeverity, Unjudged
 from dcpdump.plural import counted
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.causes import VerdictKind
 
 #: The rule that says of a NOOP that it was not answered.

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from dcpdump.capture.damage import Health
 from dcpdump.check.finding import Finding
 from dcpdump.net.counters import Counters
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.ends_watching import Unanswered

@@ -1,9 +1,9 @@
 """Trouble: something that is wrong, or not judged, as data. What decides reads its codes, sentences are for people."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.stream import Stream
 
 

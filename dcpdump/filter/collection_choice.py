@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges, words
+from dcpdump.quick_dataclass import dataclass
 
 OPTION = "--collection"
 #: What is taken for ids; a collection whose name looks so is named with its scope: ``shop.100``.

@@ -1,10 +1,10 @@
 """Reduce a filter to conditions on headers, to skip most frames of a large capture without decoding them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dcpdump.filter.opcode_names import named_opcodes
 from dcpdump.filter.ranges import parse_ranges
+from dcpdump.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Parse points in time, and hold the window between two: ``--since``, ``--until``."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 
 from dcpdump.filter.error import FilterError
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.zone import UTC, Zone, fixed_zone
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, PcapPlace
@@ -19,6 +18,7 @@ from dcpdump.index.part_columns import KnownEnds, columns_of
 from dcpdump.index.spool import Spool
 from dcpdump.index.spool_size import SPOOL_BYTES
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.tls.secrets import Secrets
 
 #: A block has about so many frames at most that are decoded one by one, as the one before has shown; and at least so

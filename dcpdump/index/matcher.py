@@ -1,7 +1,6 @@
 """Match: which frames a filter wants. What headers say is answered from the columns; for the rest parts are decoded."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.layouts import STREAM_ID_LENGTH
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
 from dcpdump.index.replay import Replay
+from dcpdump.quick_dataclass import dataclass
 
 #: Rows of columns that are looked at in one step.
 _STEP = 1 << 20

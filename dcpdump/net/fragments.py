@@ -1,12 +1,12 @@
 """Fragments: pieces of IP datagrams, put together in any order. Knows offsets and bounds; knows no payload."""
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dcpdump.net.event import EXCERPT
 from dcpdump.net.ip import Fragment
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.quick_dataclass import dataclass, field
 
 #: The largest datagram that fragment offsets can describe, and a fragment beyond it.
 _LARGEST = 8 * 8191 + 65_535

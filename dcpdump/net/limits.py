@@ -1,6 +1,6 @@
 """Limits: every bound of this package, with its reason. What happens at each is documented where it is used."""
 
-from dataclasses import dataclass
+from dcpdump.quick_dataclass import dataclass
 
 KIB = 1 << 10
 MIB = 1 << 20

@@ -1,9 +1,9 @@
 """Show frames. OUTPUTS is the list of formats: name → the functions that write it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dcpdump.clock import PLAIN_TIMES, FrameTimes
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.render import csv, grid, line, ndjson, table
 from dcpdump.render.lines import Line, LineKind

@@ -1,9 +1,9 @@
 """Write connections as rows for people, and as objects: names, negotiated settings, traffic, ends."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from dcpdump.iso_time import iso_time
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Json
 from dcpdump.render.cells import folded
 from dcpdump.render.lines import Line, LineKind

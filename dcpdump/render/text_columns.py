@@ -1,10 +1,10 @@
 """Lay out tables for people: as wide as their cells in a pipe, where nothing is cut; at most as wide as a terminal."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol
 
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.render.cells import cell_len, folded, padded
 from dcpdump.render.lines import Line, LineKind
 

@@ -1,12 +1,12 @@
 """Context: what all sections of a page are made from, and how they point at each other."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from dcpdump.diagnosis.command_line import command_line
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
 from dcpdump.diagnosis.trouble import Command
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record
 from dcpdump.report.axis import TimeAxis
 from dcpdump.report.gathered import Gathered

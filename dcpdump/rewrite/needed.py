@@ -1,11 +1,11 @@
 """Note which bytes of a connection are needed in a smaller capture."""
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from dcpdump.batch.gather import Array
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.rewrite.byte_ranges import ByteRanges
 from dcpdump.rewrite.frame_hash import FrameSum
 from dcpdump.spec import opcodes

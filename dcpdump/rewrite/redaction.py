@@ -8,7 +8,6 @@ holds none of the concealed texts, and exactly the expected frames.
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from dcpdump.batch.chosen import record_of
 from dcpdump.batch.dissection import Dissection
@@ -24,6 +23,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
 from dcpdump.pseudonymize import Pseudonyms
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.rewrite.address import Addresses
 from dcpdump.rewrite.concealed_frame import Concealer

@@ -1,9 +1,9 @@
 """Hold the result of a run over captures, the same for both engines."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spark.parts import Written
 from dcpdump.spark.work import InputState
 

@@ -4,10 +4,10 @@ Request and response differ at bytes 6,7 (vbucket against status); the classic a
 2,3 (one two-byte key length against framing extras length and key length).
 """
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.field import Blob, Field, Holds, ServerDuration, id64, u8, u16, u32
 from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL, STATUS
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION

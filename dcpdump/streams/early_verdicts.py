@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.conclusion import compare, conclude
 from dcpdump.streams.consumer import NAMELESS
 from dcpdump.streams.ledger import Ledger

@@ -1,8 +1,8 @@
 """Facts: the small things that are known of connections and their streams."""
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.frame_event import FrameEvent
 
 if TYPE_CHECKING:

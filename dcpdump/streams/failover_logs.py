@@ -9,10 +9,10 @@ others to the same server whose bucket was not captured either.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import starmap
 from typing import NamedTuple, TypeVar
 
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.opcodes import GET_ALL_VB_SEQNOS
 from dcpdump.streams.facts import Entry, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, failover_log

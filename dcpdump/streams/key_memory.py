@@ -1,6 +1,6 @@
 """KeyMemory: how many keys may be remembered, of the snapshots of all streams together."""
 
-from dataclasses import dataclass
+from dcpdump.quick_dataclass import dataclass
 
 #: Keys that are remembered at most: some 80 MB.
 _MOST = 400_000

@@ -2,10 +2,10 @@
 
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.causes import Unknown
 from dcpdump.streams.consumer import same
 from dcpdump.streams.explanation import Explanation, doubt, explain

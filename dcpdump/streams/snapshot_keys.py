@@ -1,6 +1,6 @@
 """SnapshotKeys: the keys of a snapshot, for the rules that ask whether one came before."""
 
-from dataclasses import dataclass, field
+from dcpdump.quick_dataclass import dataclass, field
 
 
 @dataclass(slots=True, eq=False)

@@ -5,9 +5,9 @@ ask for (the keys of a snapshot) is kept where the connection is watched ``close
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges

@@ -1,9 +1,9 @@
 """What is known of one DCP stream. None always means: not captured."""
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.facts import Complaint, Entry, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM

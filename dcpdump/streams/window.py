@@ -5,9 +5,9 @@ wire, a CACHE_TRANSFER_END 24 whatever it has. Responses, NOOP, CONTROL and ackn
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec import find
 from dcpdump.spec.field import PRODUCER
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_OPEN, DCP_PREPARE, DCP_SEQNO_ACKNOWLEDGED

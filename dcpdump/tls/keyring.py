@@ -1,9 +1,9 @@
 """Choose the keys that may open what the two sides of a connection say, by its hellos and the secrets."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.tls.handshake import TLS_1_3, ClientHello, ServerHello
 from dcpdump.tls.secrets import (
     CLIENT_EARLY,

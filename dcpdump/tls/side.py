@@ -6,10 +6,10 @@ decided by the Unsealer.
 
 from array import array
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.event import END, Bytes, End, Event, Gap, Seen
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.tls.handshake import HandshakeMessages
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key
 from dcpdump.tls.late import Joining

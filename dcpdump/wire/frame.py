@@ -2,10 +2,10 @@
 
 import struct
 from bisect import bisect_left
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.field import Blob, Field, Layout, Message
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, Magic
 

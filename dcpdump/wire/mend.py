@@ -6,8 +6,8 @@ the bytes that are there to the body, and ranks the readings that result.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import ERROR
 from dcpdump.spec.field import MUST, NEVER, Field, Layout
 from dcpdump.spec.header import HEADER_LENGTH, header_fields

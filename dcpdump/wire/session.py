@@ -5,9 +5,9 @@ stands for. Where the capture starts later, it infers whether keys carry collect
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS
 from dcpdump.spec.opcodes import (

@@ -4,9 +4,9 @@ This is the second step, after decode(): the caller passes what the connection n
 is only inferred. It never decompresses what claims to be too large.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_CACHE_TRANSFER, GET_CLUSTER_CONFIG
 from dcpdump.wire.body import Body, open_rest, open_value

@@ -1,0 +1,58 @@
+"""Make data classes in a quarter of the time that the standard library's decorator takes.
+
+In Python 3.11 it compiles a function for each of ``__init__``, ``__repr__``, ``__eq__``, ``__hash__``, ``__setattr__``
+and ``__delattr__`` of each class, when the class is made: of the time until a first frame is printed that was a
+quarter. Here only ``__init__`` is compiled. What is frozen is so for who checks types; nothing holds it at run time.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import field as field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+    _Class = TypeVar("_Class", bound=type)
+
+    def dataclass(*, frozen: bool = False, slots: bool = False, eq: bool = True) -> Callable[[_Class], _Class]:
+        """Return a decorator that makes a class a dataclass, as that of ``dataclasses`` does."""
+
+        def decorate(cls: _Class) -> _Class:
+            made = dataclasses.dataclass(repr=False, eq=False, slots=slots)(cls)
+            fields = dataclasses.fields(made)
+            _add(made, __repr__=_repr_of([field.name for field in fields if field.repr]))
+            if eq:
+                values_of = _values_of([field.name for field in fields if field.compare])
+                _add(made, __eq__=_eq_of(values_of))
+                made.__hash__ = (lambda self: hash(values_of(self))) if frozen else None
+            return made
+
+        return decorate
+
+
+def _add(cls: type, **methods: Callable[..., Any]) -> None:
+    """Add methods to a class, unless it has its own."""
+    for name, method in methods.items():
+        if name not in cls.__dict__:
+            setattr(cls, name, method)
+
+
+def _values_of(names: list[str]) -> Callable[[Any], Any]:
+    return attrgetter(*names) if names else lambda _: ()
+
+
+def _repr_of(names: list[str]) -> Callable[[Any], str]:
+    def represent(self: Any) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__qualname__}({values})"
+
+    return represent
+
+
+def _eq_of(values_of: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    def equal(self: Any, other: object) -> Any:
+        return values_of(self) == values_of(other) if other.__class__ is self.__class__ else NotImplemented
+
+    return equal
