@@ -4,7 +4,6 @@ A worker ends when it is killed, or when this process ends; if it dies, its pipe
 """
 
 import os
-import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -139,6 +138,8 @@ class Messages:
 
     def feed(self, piece: bytes) -> Iterator[Any]:
         """Take a piece; yield the objects that are complete."""
+        from pickle import loads  # here, as not every worker sends objects
+
         self._received += piece
         at = 0
         try:
@@ -147,7 +148,7 @@ class Messages:
                 if end > len(self._received):
                     break
                 with memoryview(self._received) as data:
-                    message = pickle.loads(data[at + _SIZE : end])
+                    message = loads(data[at + _SIZE : end])
                 at = end
                 yield message
         finally:
@@ -156,7 +157,9 @@ class Messages:
 
 def packed(message: object) -> bytes:
     """Return an object as it is sent through a pipe."""
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    from pickle import HIGHEST_PROTOCOL, dumps
+
+    data = dumps(message, HIGHEST_PROTOCOL)
     return len(data).to_bytes(_SIZE, "big") + data
 
 

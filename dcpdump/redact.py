@@ -10,7 +10,7 @@ four bytes may collide.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dcpdump.disclosure import (
     FULL,
@@ -25,7 +25,7 @@ from dcpdump.disclosure import (
     value_holds,
     without_gaps,
 )
-from dcpdump.pseudonymize import Pseudonyms
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.spec.field import Blob, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
@@ -42,6 +42,8 @@ class Redactor:
     """A redactor of records, so that they may be shown to others. ``salt`` keys the hashes."""
 
     def __init__(self, salt: bytes, *, full: bool = False) -> None:
+        from dcpdump.pseudonymize import Pseudonyms  # here, as it loads OpenSSL
+
         self._pseudonyms = Pseudonyms(salt)
         self._classes = FULL if full else PARTIAL
 

@@ -2,11 +2,12 @@
 
 import re
 import time
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Final
 
 from dcpdump.errors import DcpdumpError
+from dcpdump.nearest import nearest
+from dcpdump.quick_dataclass import dataclass
 
 _SECOND = 1_000_000_000
 _OFFSET = re.compile(r"([+-])([01]\d|2[0-3]):?([0-5]\d)")
@@ -71,13 +72,12 @@ def zone_of(text: str) -> Zone:
     known = {"utc": UTC, "local": LOCAL}.get(text.lower()) or fixed_zone(text)
     if known is not None:
         return known
-    from difflib import get_close_matches
     from zoneinfo import ZoneInfo, available_timezones
 
     names = {name.lower(): name for name in available_timezones()}
     if text.lower() in names:
         return Zone(ZoneInfo(names[text.lower()]))
     cities = sorted(name for name in names if name.endswith("/" + text.lower().replace(" ", "_")))
-    near = cities or get_close_matches(text.lower(), names, n=3)
+    near = cities or nearest(text.lower(), names, n=3)
     hint = f"did you mean {', '.join(names[name] for name in near[:3])}?" if near else _HINT
     raise ZoneError(f"--tz: {text!r} is not a time zone that this machine knows", hint=hint)

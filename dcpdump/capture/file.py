@@ -5,9 +5,8 @@ and pcapng look like inside, nor several files at once: that is the timeline's.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.capture.compression import compression_of
 from dcpdump.capture.damage import Damage, Health
 from dcpdump.capture.follow import FollowedFile
 from dcpdump.capture.not_a_capture import describe
@@ -21,6 +20,9 @@ from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_so
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
 from dcpdump.tls.secrets import Secrets
+
+if TYPE_CHECKING:
+    from dcpdump.capture.compression import Compression
 
 _HEAD = 512  #: bytes from which a file that is not a capture is recognised
 
@@ -207,7 +209,7 @@ class Capture:
         self._followed = FollowedFile(path) if self._follow and regular else None
         self._window = SourceWindow(self._followed or (self._source() if self._source else open_source(path)))
         try:
-            form = compression_of(self._window.peek(6))
+            form = _compression_of(self._window.peek(6))
             self._packed = form is not None
             if form is not None:
                 if self._followed is not None:
@@ -220,6 +222,15 @@ class Capture:
         except CaptureError:
             self.close()
             raise
+
+
+def _compression_of(head: bytes) -> "Compression | None":
+    """Return what a file of which these are the first bytes is compressed with."""
+    if head[:4] in MAGICS or head[:4] == PCAPNG_MAGIC:
+        return None
+    from dcpdump.capture.compression import compression_of  # here, as it brings all decompressors
+
+    return compression_of(head)
 
 
 def open_capture(

@@ -12,7 +12,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from difflib import get_close_matches
 from struct import pack
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from dcpdump.capture.ring import BLOCK_TIMEOUT_MS, Ring, Taken
 from dcpdump.errors import LiveError
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.ranges import Ranges
+from dcpdump.nearest import nearest
 
 #: The name that stands for all interfaces.
 ANY = "any"
@@ -111,7 +111,7 @@ def _known(name: str) -> None:
     _needs_linux(name)
     names = [ANY, *(each for _, each in socket.if_nameindex())]
     if name not in names:
-        near = get_close_matches(name, names, n=1)
+        near = nearest(name, names, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names)}"
         raise LiveError("there is no such interface", name, hint)
 

@@ -3,13 +3,13 @@
 Knows files, globs and folders; opens files of a folder only to find the captures among them.
 """
 
-import difflib
 import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
 
 from dcpdump.errors import CaptureError
+from dcpdump.nearest import nearest
 
 #: pcap, pcapng, cap, and what tcpdump -C and compressors put behind
 CAPTURE_NAME = re.compile(r"\.(?:pcap|pcapng|cap|ntar|dmp)\d*(?:\.(?:gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)
@@ -71,5 +71,5 @@ def _nearest(path: str) -> str:
         names = os.listdir(folder or ".")
     except OSError:
         return ""
-    near = difflib.get_close_matches(name, names, n=1)
+    near = nearest(name, names, n=1)
     return f"did you mean {os.path.join(folder, near[0])}?" if near else ""

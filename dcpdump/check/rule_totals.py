@@ -1,9 +1,8 @@
 """Count findings by rule: how many, where, from which frame to which, and the first as an example."""
 
-from dataclasses import dataclass, field
-
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.redact import Redactor
 
 _RANKS = {severity: rank for rank, severity in enumerate(Severity)}

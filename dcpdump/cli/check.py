@@ -1,7 +1,6 @@
 """Provide ``dcpdump check``: report where connections break the protocol's rules, and where that is unknown."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -22,6 +21,7 @@ from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
+from dcpdump.nearest import nearest
 from dcpdump.plural import counted
 from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson, rule_totals
@@ -230,7 +230,7 @@ def _named(text: str, option: str) -> tuple[Rule, ...]:
             rule for rule in RULES if (rule.code.startswith(word) if digits else rule.id.rstrip("0123456789") == word)
         ]
         if not family:
-            near = get_close_matches(word, BY_NAME, n=3, cutoff=0.5)
+            near = nearest(word, BY_NAME, n=3, cutoff=0.5)
             hint = f" (did you mean {', '.join(near)}?)" if near else " (dcpdump check --list has them)"
             raise click.UsageError(f"unknown rule {word!r} for {option}{hint}")
         found |= dict.fromkeys(family)

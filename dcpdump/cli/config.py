@@ -6,12 +6,13 @@ Options that decide on exit codes, overwrite files or print secrets have to be g
 import os
 import sys
 from collections.abc import Iterable
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+
+from dcpdump.nearest import nearest
 
 #: Where the file is, if not in the platform's place; empty: there is none.
 VARIABLE = "DCPDUMP_CONFIG"
@@ -69,7 +70,7 @@ def refuse_unknown_variables(command: str, params: Iterable[click.Parameter]) ->
         name = variable.removeprefix(begin)
         param = options.get(name)
         if param is None:
-            near = get_close_matches(name, [name for name, each in options.items() if not is_given_only(command, each)])
+            near = nearest(name, [name for name, each in options.items() if not is_given_only(command, each)])
             hint = f"did you mean {begin}{near[0]}?" if near else "dcpdump help config"
             raise ConfigError(variable, "there is no such option", hint)
         if is_given_only(command, param):
@@ -147,7 +148,7 @@ def _refuse_values(path: str, where: str, values: Iterable[str], param: click.Pa
 
 
 def _nearest(word: str, known: Iterable[str], form: str) -> str:
-    near = get_close_matches(word.replace("_", "-"), list(known), n=1, cutoff=0.4)
+    near = nearest(word.replace("_", "-"), list(known), n=1, cutoff=0.4)
     return f"did you mean {form.format(near[0])}?" if near else "dcpdump help config"
 
 

@@ -1,6 +1,5 @@
 """dcpdump diagnose: one screen: what a capture holds, what is wrong, worst first, and what shows more."""
 
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from dcpdump.cli.ledger_reading import choosing, choosing_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.command_line import command_line
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
@@ -65,7 +65,7 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
         reading = consumer.read(paths, sink)
         found = diagnosed(evidence_of(consumer))
         if consumer.ledger.frames:
-            width = min(_WIDEST, shutil.get_terminal_size().columns) if sink.is_terminal else None
+            width = min(_WIDEST, terminal_size().columns) if sink.is_terminal else None
             report(
                 sink,
                 shown,

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from dcpdump.cli.options import Selection, latency_option, selection, selection_options
 from dcpdump.filter import FilterError
 from dcpdump.filter.ranges import BETWEEN
+from dcpdump.nearest import nearest
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
 
@@ -51,7 +51,7 @@ def filter_words(text: str) -> list[str]:
         name, equals, value = word.lstrip("-").partition("=")
         option = _options().get(name.replace("_", "-"))
         if option is None:
-            near = get_close_matches(name.lower(), _options(), n=3)
+            near = nearest(name.lower(), _options(), n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_options())}"
             raise FilterError(f"no such option: {word!r}", hint=hint)
         out.append(f"--{option.opts[-1].lstrip('-')}")

@@ -1,6 +1,5 @@
 """Provide ``dcpdump help``: pages that answer one question each, and all of it as man pages."""
 
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from dcpdump.cli.main import CommandError
 from dcpdump.cli.man import man_of_command, man_of_page
 from dcpdump.cli.sink import Sink, refuse_empty
 from dcpdump.errors import OutputError
+from dcpdump.nearest import nearest
 
 
 def pages() -> dict[str, str]:
@@ -52,7 +52,7 @@ def help_command(ctx: click.Context, name: str | None, folder: str | None) -> No
         with click.Context(command, info_name=name, parent=ctx.find_root()) as inner:
             text = command.get_help(inner) + "\n"
     else:
-        near = get_close_matches(name, [*found, *group.list_commands(ctx)], n=1)
+        near = nearest(name, [*found, *group.list_commands(ctx)], n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"pages are {', '.join(found)}"
         raise CommandError(f"there is no page {name!r}", hint)
     with Sink(None, paged=True) as sink:

@@ -1,10 +1,10 @@
 """Write what a command found, as lines for people or as objects for programs."""
 
-import shutil
 from collections.abc import Callable, Iterable
 
 from dcpdump.cli.options import Display
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.terminal import terminal_size
 from dcpdump.record import Json
 from dcpdump.render import ndjson
 from dcpdump.render.lines import Line
@@ -21,6 +21,6 @@ def report(
             sink.write(ndjson.dump(row) + "\n")
         return
     palette = Palette(shown.coloured(sink.is_terminal))
-    width = shutil.get_terminal_size().columns if sink.is_terminal else None
+    width = terminal_size().columns if sink.is_terminal else None
     for line in fitted(lines(), width):
         sink.write(palette.paint(line) + "\n")

@@ -9,7 +9,6 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -30,6 +29,7 @@ from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory
+from dcpdump.nearest import nearest
 
 #: name → (module:function, help in one line)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -128,7 +128,7 @@ class LazyGroup(click.Group):
                 if word != "-" and len(args) == 1:
                     ctx.meta[_BARE] = shlex.quote(word)
                 return self._with_defaults(ctx, "read", args)
-            near = get_close_matches(word, COMMANDS, n=1)
+            near = nearest(word, COMMANDS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "dcpdump --help lists the commands"
             raise CommandError(f"no such command or file: {word!r}", hint)
         return self._with_defaults(ctx, word, args[1:])
@@ -330,9 +330,10 @@ def _of_os(error: OSError) -> str:
 
 def _near_options(error: click.NoSuchOption) -> list[str]:
     """Return the options of the command that are like the wrong one, whatever they begin with."""
+
     params = error.ctx.command.params if error.ctx else []
     names = {name.lstrip("-"): name for param in params for name in param.opts if name.startswith("--")}
-    return [names[near] for near in get_close_matches(error.option_name.lstrip("-"), names, n=3, cutoff=0.7)]
+    return [names[near] for near in nearest(error.option_name.lstrip("-"), names, n=3, cutoff=0.7)]
 
 
 def _complain(what: str, hints: Iterable[str], status: int) -> int:

@@ -2,8 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,6 +10,8 @@ from dcpdump.cli.salt import SALT_FILE, level_of, salt_of
 from dcpdump.clock import PLAIN_TIMES, FrameTimes, TimeKind
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses, parse_window
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges
+from dcpdump.nearest import nearest
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
 from dcpdump.zone import UTC, Zone, zone_of
 
@@ -219,7 +219,7 @@ class FormatChoice(click.Choice):  # type: ignore[type-arg]
         """Return the format."""
         if value in self.choices:
             return str(value)
-        near = get_close_matches(str(value), self.choices, n=1)
+        near = nearest(str(value), self.choices, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise click.BadParameter(f"{value!r} is not one of {', '.join(self.choices)}{meant}", ctx, param)
 

@@ -1,7 +1,6 @@
 """Pager: what shows long output of a terminal a screen at a time, with the habits of git."""
 
 import os
-import shutil
 import signal
 from contextlib import suppress
 from typing import BinaryIO
@@ -24,7 +23,9 @@ def pager_command() -> str | None:
         return None
     command = os.environ.get("DCPDUMP_PAGER", os.environ.get("PAGER"))
     if command is None:
-        command = "less" if shutil.which("less") else ""
+        from shutil import which  # here, and subprocess below, as most output is not paged
+
+        command = "less" if which("less") else ""
     return command if command not in ("", "cat") else None
 
 
@@ -32,12 +33,13 @@ class Pager:
     """A pager that runs. What is written to ``file`` is shown; ``close`` waits until its reader has left it."""
 
     def __init__(self, command: str) -> None:
-        import subprocess  # here, because most output is not paged
+        import subprocess
+        from shutil import which
 
         environment = {**_HABITS, **os.environ}
         # A shell between would be ended instead of the pager.
         words = [] if _NEEDS_SHELL.intersection(command) else command.split()
-        plain = bool(words) and shutil.which(words[0]) is not None
+        plain = bool(words) and which(words[0]) is not None
         self._process = subprocess.Popen(
             words if plain else command, shell=not plain, stdin=subprocess.PIPE, env=environment
         )

@@ -1,7 +1,6 @@
 """Progress: on the terminal, how far the reading of captures is, once that takes longer than a second."""
 
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -12,6 +11,7 @@ from types import FrameType
 
 from dcpdump.capture.source import CHUNK, bytes_read
 from dcpdump.cli.stderr import clear_status, status
+from dcpdump.cli.terminal import terminal_size
 from dcpdump.render.text_columns import bytes_text
 
 _FIRST_S = 1.0
@@ -37,7 +37,7 @@ def progress(paths: Iterable[str]) -> Iterator[None]:
 
     def show(_: int, __: FrameType | None) -> None:
         text = text_of(bytes_read() - before, size, time.monotonic() - begun, looks)
-        status(text[: shutil.get_terminal_size().columns - 1])
+        status(text[: terminal_size().columns - 1])
 
     signal.signal(signal.SIGALRM, show)
     signal.setitimer(signal.ITIMER_REAL, _FIRST_S, _EVERY_S)

@@ -13,7 +13,6 @@ from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import Pager, pager_command
 from dcpdump.cli.signals import EndedAtOnce, Terminated
 from dcpdump.errors import OutputError
-from dcpdump.unfinished import unfinished_file
 
 _BLOCK = 64 * 1024
 _UTF8 = ("utf-8", "utf8")
@@ -52,6 +51,8 @@ class Sink:
             self._file = _opened(self._final)  # a device must not be replaced
             return
         _refuse_to_harm(self._final, force, inputs)
+        from dcpdump.unfinished import unfinished_file  # here, as most output goes to standard output
+
         try:
             handle, self._part = unfinished_file(self._final)
         except OSError as error:

@@ -1,13 +1,13 @@
 """Sort the rows of a table by a column: ``--sort`` and ``--reverse``, the same in text and for programs."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
 from dcpdump.cli.options import Command
+from dcpdump.nearest import nearest
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client
 
@@ -66,7 +66,7 @@ class _Column(click.ParamType):  # type: ignore[type-arg]
         found = _SAME.get(value.lower(), value.lower().replace("_", "-"))
         if found in self._columns:
             return found
-        near = get_close_matches(found, self._columns, n=1)
+        near = nearest(found, self._columns, n=1)
         meant = f"did you mean {near[0]}? " if near else ""
         known = ", ".join(self._columns)
         raise click.UsageError(f"unknown column {value!r} for --sort ({meant}there are {known})", ctx)

@@ -1,7 +1,6 @@
 """Write the answer of a query: as a table for people, as csv, or as ndjson."""
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ import pyarrow as pa
 
 from dcpdump.cli.options import Display
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.terminal import terminal_size
 from dcpdump.escape import safe_json
 from dcpdump.render import csv
 from dcpdump.render.style import Palette
@@ -45,7 +45,7 @@ def write_answer(sink: Sink, shown: Display, schema: pa.Schema, batches: Iterabl
 def _write_tables(sink: Sink, palette: Palette, schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> int:
     names = names_of(schema)
     right = [name for name, kind in zip(names, schema.types, strict=True) if is_number(kind)]
-    width = shutil.get_terminal_size().columns if sink.is_terminal else None
+    width = terminal_size().columns if sink.is_terminal else None
     count = 0
     for some in _chunks(rows):
         count += len(some)

@@ -1,13 +1,11 @@
 """Write on standard error. All of it goes through ``note``, and is safe to show on a terminal."""
 
 import errno
-import shutil
 import sys
-import textwrap
-import traceback
 from collections.abc import Iterable
 from types import TracebackType
 
+from dcpdump.cli.terminal import terminal_size
 from dcpdump.escape import safe
 
 _status = [0]  # length of the line that shows progress
@@ -45,10 +43,12 @@ def _folded(text: str) -> list[str]:
     """Return a line as several where a terminal is too narrow for it; never what may be pasted, or a traceback."""
     if not sys.stderr.isatty() or text.startswith(("hint:", " ")):
         return [text]
-    width = shutil.get_terminal_size().columns
+    from textwrap import wrap
+
+    width = terminal_size().columns
     if len(text) <= width:
         return [text]
-    return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def complain(what: str, hints: Iterable[str]) -> None:
@@ -86,11 +86,13 @@ def end_line() -> None:
 
 def trace(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
     """Write the traceback of an error as the interpreter does, but with what the error quotes escaped."""
+    from traceback import format_tb
+
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None:
         trace(type(before), before, before.__traceback__)
         note("which led to:")
     note("Traceback (most recent call last):")
-    for line in "".join(traceback.format_tb(frames)).splitlines():
+    for line in "".join(format_tb(frames)).splitlines():
         note(line)
     note(f"{kind.__module__}.{kind.__qualname__}: {error}")

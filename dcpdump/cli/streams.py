@@ -1,7 +1,6 @@
 """dcpdump streams: the stream ledger, a row for each DCP stream, with a verdict."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +12,7 @@ from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_option
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sorting import sort_options, sorting
+from dcpdump.nearest import nearest
 from dcpdump.render import streams as rows
 from dcpdump.render.text_columns import spark
 from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
@@ -117,7 +117,7 @@ def _causes(text: str) -> frozenset[str]:
     found = frozenset(word.strip() for word in text.split(",")) - {""}
     unknown = next((word for word in sorted(found) if word not in known), None)
     if unknown is not None or not found:
-        near = get_close_matches(unknown or "", known, n=3)
+        near = nearest(unknown or "", known, n=3)
         hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(known)}"
         raise click.UsageError(f"unknown cause {unknown or text!r} for --cause ({hint})")
     return found

@@ -1,6 +1,5 @@
 """Provide ``dcpdump top``: show connections and streams as they are, again and again."""
 
-import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
@@ -21,6 +20,7 @@ from dcpdump.cli.reading import CaptureSource, Reading, Source
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
 from dcpdump.cli.stderr import note
+from dcpdump.cli.terminal import terminal_size
 from dcpdump.clock import writing_times
 from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
@@ -144,7 +144,7 @@ def _on_screen(screen: Screen, most: int | None) -> Draw:
 def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> Draw:
     """Return a function that writes each state below the one before. ``apart``: with an empty line behind tables."""
     if most is None and sink.is_terminal:
-        most = max(2, shutil.get_terminal_size().lines - _AROUND - 3)
+        most = max(2, terminal_size().lines - _AROUND - 3)
 
     def draw(look: TopView) -> None:
         if shown.format == "ndjson" or look.frames:

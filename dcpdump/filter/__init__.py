@@ -4,12 +4,11 @@ Values within a clause are alternatives; a leading ``!`` excludes. Every clause 
 segments were.
 """
 
-from dataclasses import dataclass
-
 from dcpdump.filter.clauses import Clause
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.opcode_names import Opcode, find_opcodes
 from dcpdump.filter.time_window import Instant, TimeWindow, parse_instant, parse_window
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 
 __all__ = [

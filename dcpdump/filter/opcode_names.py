@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import TypeVar
 
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.ranges import words
+from dcpdump.nearest import nearest
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
 
@@ -96,7 +96,7 @@ def _spelled_opcode(folded: str) -> str:
 
 def _unknown(kind: str, word: str, names: Iterable[str], spelled: Callable[[str], str]) -> FilterError:
     folded = _folded(word)
-    close = get_close_matches(folded, names, n=_NEAR, cutoff=0.75) or [name for name in names if folded in name]
+    close = nearest(folded, names, n=_NEAR, cutoff=0.75) or [name for name in names if folded in name]
     near = list(dict.fromkeys(map(spelled, close if len(folded) > 2 else ())))[:_NEAR]
     hint = f"did you mean {' or '.join(near)}?" if near else "dcpdump spec lists the messages" * (kind == "opcode")
     return FilterError(f"unknown {kind} {word!r} for --{kind}", hint=hint)

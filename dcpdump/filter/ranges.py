@@ -1,8 +1,7 @@
 """Parse lists and ranges of numbers: ``7``, ``0-63,512``, ``100-``, ``!3``."""
 
-from dataclasses import dataclass
-
 from dcpdump.filter.error import FilterError
+from dcpdump.quick_dataclass import dataclass
 
 U64 = (1 << 64) - 1
 #: A character that no argument can hold: it separates the values of an option that was given several times.

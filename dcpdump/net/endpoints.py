@@ -1,7 +1,6 @@
 """Endpoint, Flow, Connection: who talks to whom."""
 
 from dataclasses import dataclass, field
-from socket import AF_INET, AF_INET6, inet_ntop
 from typing import NamedTuple
 
 
@@ -54,6 +53,8 @@ def reverse_key(key: bytes) -> bytes:
 
 def flow_of(key: bytes) -> Flow:
     """The flow that a key of 12 (IPv4) or 36 bytes (IPv6) stands for."""
+    from socket import AF_INET, AF_INET6, inet_ntop  # here, as its module is large: once a connection
+
     half = (len(key) - 4) // 2
     family = AF_INET if half == 4 else AF_INET6
     return Flow(

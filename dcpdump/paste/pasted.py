@@ -4,9 +4,8 @@ The fact only ranks two readings of the same text (is ``10 57`` hexadecimal or d
 are two frames or one that was wrapped. No byte is ever made up, moved or dropped because of it.
 """
 
-from dataclasses import dataclass
-
 from dcpdump.errors import PasteError
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 
 #: The longest paste, and how many bytes the repetitions in one may stand for: more is a damaged number, not a frame.

@@ -1,7 +1,5 @@
 """Hash frames so that those read from a whole capture compare equal to those read from a part of it."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dcpdump.batch.chosen import record_of
@@ -9,6 +7,7 @@ from dcpdump.batch.deferred import Later
 from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import keys_of
 from dcpdump.batch.part import Part
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import as_json
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.outstanding import Asked

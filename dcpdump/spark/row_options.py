@@ -1,12 +1,11 @@
 """Hold which frames become rows, and how values are shown: all that a task needs besides where to read."""
 
-from dataclasses import dataclass, field
-
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.filter import Masks
 from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.no_time import NO_TIME
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import DEFAULT_VALUE_BYTES
 from dcpdump.redact import Redactor
 

@@ -6,9 +6,10 @@ is little-endian by its own definition. Entries are compared by identity: the ta
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
+
+from dcpdump.quick_dataclass import dataclass, field
 
 
 class Presence(Enum):

@@ -4,8 +4,7 @@ One row a value. The words are the specification's: flags in lower case as its e
 features as the server spells them.
 """
 
-from dataclasses import dataclass
-
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.field import Bits, EnumValue
 
 #: The bits of a datatype byte, which describes a value. A value of 0 is raw bytes.

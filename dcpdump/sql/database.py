@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 import duckdb
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from dcpdump.arrow.arrays import encodable
 from dcpdump.errors import DcpdumpError
+from dcpdump.nearest import nearest
 from dcpdump.net.limits import DEFAULT
 from dcpdump.sql.interrupts import Calls, interrupting
 from dcpdump.sql.query import Query, query_of
@@ -181,5 +181,5 @@ class Engine:
         if tables:
             return f"{name} is a column of {' and '.join(tables)}; {_COLUMNS_HINT}"
         names = dict.fromkeys(each for schema in self._schemas.values() for each in schema.names)
-        near = get_close_matches(name.lower(), list(names), n=3)
+        near = nearest(name.lower(), list(names), n=3)
         return f"did you mean {' or '.join(near)}?" if near else _COLUMNS_HINT

@@ -1,7 +1,8 @@
 """Intervals: the times in which something lasted, such as a producer that had to wait."""
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from dcpdump.quick_dataclass import dataclass, field
 
 #: So many are kept; of later ones only how many there were, and how long they lasted.
 MOST = 10_000

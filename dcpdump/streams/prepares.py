@@ -1,7 +1,6 @@
 """Prepares: the durable writes of a stream that wait for their outcome, or to be acknowledged."""
 
-from dataclasses import dataclass, field
-
+from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.frame_event import FrameEvent
 
 #: Prepares of a stream that are kept at most.

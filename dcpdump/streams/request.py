@@ -1,7 +1,8 @@
 """A stream request and what was answered, and the flags and states that the state of conversations knows."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from dcpdump.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dcpdump.streams.facts import Entry

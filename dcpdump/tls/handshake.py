@@ -1,7 +1,8 @@
 """Read the messages of a handshake, as far as records and names need them. Never raises."""
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from dcpdump.quick_dataclass import dataclass, field
 
 CLIENT_HELLO: Final = 1
 SERVER_HELLO: Final = 2

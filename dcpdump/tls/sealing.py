@@ -1,7 +1,8 @@
 """Describe a TLS connection, and why it stays closed where it does. Values only."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from dcpdump.quick_dataclass import dataclass
 
 NO_SECRETS: Final = "no-secrets"  #: none at all
 NO_SECRET: Final = "no-secret"  #: none of this connection

@@ -1,7 +1,6 @@
 """Decode a value's bytes by its datatype: Snappy, xattrs, JSON."""
 
-from dataclasses import dataclass
-
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_fault

@@ -1,9 +1,8 @@
 """DCP216: keys of controls."""
 
-from difflib import get_close_matches
-
 from dcpdump.check.quote import quoted
 from dcpdump.check.rule import SUSPICIOUS, rule
+from dcpdump.nearest import nearest
 from dcpdump.spec.names import CONTROL_KEYS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import CONTROL
@@ -33,7 +32,7 @@ def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     if key in CONTROL_KEYS:
         return None
     known = {name.lower(): name for name in CONTROL_KEYS}
-    near = get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
+    near = nearest(key.lower(), known, n=1, cutoff=_NEAR)
     return f"control key {quoted(frame.key)}: no release knows it; {known[near[0]]} is near" if near else None
 
 
