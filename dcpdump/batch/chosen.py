@@ -1,5 +1,7 @@
 """Chosen: which frames of a part a filter wants, and any of them as a record, for what is not done in columns."""
 
+from collections.abc import Sequence
+
 import dcpdump.batch.part as states
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
@@ -10,8 +12,10 @@ from dcpdump.wire.decode import decode
 from dcpdump.wire.value import interpret
 
 
-def wanted_rows(part: Part, wanted: Masks) -> list[int]:
+def wanted_rows(part: Part, wanted: Masks) -> Sequence[int]:
     """Return the rows that a filter wants. What their headers and fields exclude is decoded no further."""
+    if not wanted.whole.clauses:
+        return range(len(part))
     keep = wanted.by_header(part)
     taken = keep & False
     for group in part.groups:
@@ -21,9 +25,7 @@ def wanted_rows(part: Part, wanted: Masks) -> list[int]:
         rows = [row for row in rows if wanted.whole.accepts(record_of(part, row))]
     elif wanted.key is not None or wanted.collection is not None:
         rows = _with_keys(part, wanted, (keep & taken).nonzero()[0])
-    others = list(part.records)
-    if wanted.whole.clauses:
-        others = [row for row in wanted.undecided(part) if wanted.whole.accepts(part.record(row))]
+    others = [row for row in wanted.undecided(part) if wanted.whole.accepts(part.record(row))]
     return sorted(rows + others) if others else rows
 
 

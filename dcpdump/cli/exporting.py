@@ -11,7 +11,7 @@ from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.arrow.schema import frames
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.part import Part, joined
-from dcpdump.batch.pickling import is_heavy, packed, unpacked
+from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
 from dcpdump.capture import Capture
 from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
@@ -38,7 +38,7 @@ class Exporting(ChoosingConsumer[Part]):
         self._others = OtherTables(tables.names, dissection, shown.redactor)
         # To stop at a count, one process must see all rows.
         self._decoding: Workers[list[Part]] = Workers(
-            jobs if chosen.count is None else 1, self._decode, packed, unpacked
+            jobs if chosen.count is None else 1, self._decode, pieces_of, thing_of
         )
         self._threaded = jobs > 1
         self._writing: BackgroundWriter[Any] | None = None

@@ -1,11 +1,11 @@
 """Write chosen frames as they are completed; where files have many, in several processes."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from dcpdump.batch.chosen import wanted_rows
 from dcpdump.batch.part import Part
-from dcpdump.batch.pickling import is_heavy, packed, unpacked
+from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
 from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.sink import Sink
@@ -27,7 +27,7 @@ class Selected(ChoosingConsumer[Part]):
     """A consumer that passes on the rows that a selection wants, up to its count."""
 
     def __init__(
-        self, chosen: Selection, put: Callable[[Part, list[int]], object], verb: str, redactor: Redactor | None
+        self, chosen: Selection, put: Callable[[Part, Sequence[int]], object], verb: str, redactor: Redactor | None
     ) -> None:
         super().__init__(chosen, redactor)
         self._masks = chosen.masks
@@ -62,7 +62,7 @@ class FrameOutput(Selected):
         view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)
         self._bulk = Bulk(shown.format, view, shown.redactor)
         self._jobs = jobs if shown.times.kind is not TimeKind.DELTA else 1  # frame after frame
-        self._workers: Workers[tuple[Part, list[int]]] = Workers(self._jobs, self._made, packed, unpacked)
+        self._workers: Workers[tuple[Part, Sequence[int]]] = Workers(self._jobs, self._made, pieces_of, thing_of)
         self._pending: deque[int] = deque()  # the number of rows in each text that is not written yet
 
     def begin(self) -> None:
@@ -83,7 +83,7 @@ class FrameOutput(Selected):
         self._workers.close()
         self.frames -= sum(self._pending)
 
-    def _show(self, part: Part, rows: list[int]) -> None:
+    def _show(self, part: Part, rows: Sequence[int]) -> None:
         at_once = self._bulk.at_once
         if self._jobs > 1 and len(rows) >= FORK_ROWS and not (at_once and is_heavy(part)):
             self._pending.append(len(rows))
@@ -95,7 +95,7 @@ class FrameOutput(Selected):
             self._pending.append(len(piece))
             self._write(self._workers.put_here((part, piece)))
 
-    def _made(self, wanted: tuple[Part, list[int]]) -> bytes:
+    def _made(self, wanted: tuple[Part, Sequence[int]]) -> bytes:
         return self._sink.recoded(self._bulk.text(*wanted))
 
     def _write(self, texts: Iterable[bytes | memoryview]) -> None:

@@ -1,7 +1,8 @@
 """Run worker processes that each turn items into bytes, and return the results in the order of the items.
 
 A worker is a fork of this process, made when there is first something to do. Items and bytes are handed over in shared
-memory. Where processes cannot be forked, a worker has died, or an item is too large, the work is done here.
+memory, in which a worker may read its item until it has made the bytes. Where processes cannot be forked, a worker has
+died, or an item is too large, the work is done here.
 """
 
 import mmap
@@ -45,7 +46,7 @@ class Workers(Generic[T]):
         self,
         jobs: int,
         make: Callable[[T], bytes],
-        pack: Callable[[T], bytes],
+        pack: Callable[[T], Sequence[bytes | memoryview]],
         unpack: Callable[[memoryview], T],
     ) -> None:
         self._jobs = jobs if jobs > 1 and can_fork() else 0
@@ -60,13 +61,17 @@ class Workers(Generic[T]):
         self.begin()
         while self._pending and not self._idle:
             yield from self._next()
-        order = self._pack(thing) if self._idle else b""
-        if not 0 < len(order) <= _SHARED_BYTES:
+        pieces = self._pack(thing) if self._idle else ()
+        size = sum(map(len, pieces))
+        if not 0 < size <= _SHARED_BYTES:
             self._pending.append((None, thing))
             return
         worker = self._idle.pop()
-        worker.shared[: len(order)] = order
-        worker.process.send(len(order).to_bytes(_SIZE, "big"))
+        at = 0
+        for piece in pieces:
+            worker.shared[at : at + len(piece)] = piece
+            at += len(piece)
+        worker.process.send(size.to_bytes(_SIZE, "big"))
         self._pending.append((worker, thing))
 
     def put_here(self, thing: T) -> Iterator[bytes | memoryview]:
@@ -117,13 +122,13 @@ class Workers(Generic[T]):
         self._idle.extend(self._all)
 
     def _work(self, shared: mmap.mmap, orders: int, results: int) -> None:
+        view = memoryview(shared)
         while size := os.read(orders, _SIZE):
-            with memoryview(shared) as view:
-                thing = self._unpack(view[: int.from_bytes(size, "big")])
+            thing = self._unpack(view[: int.from_bytes(size, "big")])
             made = self._make(thing)
             del thing
             if len(made) <= _SHARED_BYTES:
-                shared[: len(made)] = made
+                view[: len(made)] = made
             os.write(results, len(made).to_bytes(_SIZE, "big"))
             if len(made) > _SHARED_BYTES:
                 write_all(results, made)

@@ -148,7 +148,7 @@ def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsu
         found = sure[at:stop].copy()
         if wanted.header_only:
             asked = np.flatnonzero(unsure[at:stop]) + at + view.first - part.first
-            rows = [row for row in asked.tolist() if wanted.whole.accepts(record_of(part, row))]
+            rows: Sequence[int] = [row for row in asked.tolist() if wanted.whole.accepts(record_of(part, row))]
         else:
             rows = wanted_rows(part, wanted)
         numbers = np.array(rows, np.int64) + part.first

@@ -1,11 +1,12 @@
 """Parts are handed to other processes as bytes, where that is less work than what is done with them."""
 
+import numpy as np
 import pytest
 
 from dcpdump.batch.block import blocks
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part, joined
-from dcpdump.batch.pickling import is_heavy, packed, unpacked
+from dcpdump.batch.pickling import is_heavy, packed, pieces_of, thing_of, unpacked
 from dcpdump.net.packet import Packet
 from dcpdump.render import View
 from dcpdump.render.batch_text import Bulk
@@ -27,6 +28,18 @@ def test_what_is_packed_is_written_as_it_was(packets: list[Packet]) -> None:
     bulk = Bulk("ndjson", View(None, Palette(False)))
     same, rows = unpacked(packed((part, range(len(part)))))
     assert bulk.text(same, rows) == bulk.text(part, range(len(part))) != b""
+    memory = memoryview(bytearray(b"".join(pieces_of((part, range(len(part)))))))
+    same, rows = thing_of(memory)
+    assert bulk.text(same, rows) == bulk.text(part, range(len(part)))
+
+
+def test_large_columns_are_read_where_they_were_written_at_places_that_numpy_reads_fast() -> None:
+    part = part_of(documents(200))
+    memory = memoryview(bytearray(b"".join(pieces_of(part))))
+    same = thing_of(memory)
+    assert [np.shares_memory(same.start, memory), same.start.flags.aligned] == [True, True]
+    memory[:] = bytes(len(memory))
+    assert same.data == part.data  # what compiled modules take are bytes, which are copied
 
 
 def test_records_of_many_frames_are_sooner_written_than_packed() -> None:

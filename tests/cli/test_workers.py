@@ -22,7 +22,7 @@ from tests.support.packets import TcpTalk
 
 def made(things: Iterable[int], make: Callable[[int], bytes], jobs: int) -> list[bytes]:
     """Have bytes made of numbers, and return copies of all results."""
-    team: Workers[int] = Workers(jobs, make, lambda number: b"%d" % number, lambda text: int(bytes(text)))
+    team: Workers[int] = Workers(jobs, make, lambda number: [b"%d" % number], lambda text: int(bytes(text)))
 
     def results() -> Iterator[bytes | memoryview]:
         for thing in things:
@@ -70,7 +70,7 @@ def test_what_is_made_here_does_not_wait_for_what_is_made_elsewhere() -> None:
             os.read(until, 1)
         return b"%d" % number
 
-    team: Workers[int] = Workers(2, make, lambda number: b"%d" % number, lambda text: int(bytes(text)))
+    team: Workers[int] = Workers(2, make, lambda number: [b"%d" % number], lambda text: int(bytes(text)))
     try:
         assert [bytes(each) for each in team.put_here(1)] == [b"1"]
         assert list(team.put(2)) == list(team.put_here(3)) == list(team.put(4)) == []
