@@ -7,6 +7,8 @@ from dcpdump.escape import safe
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
+#: What of ASCII can be printed. To take that away from a text takes a third of the time of asking the text.
+_PLAIN: Final = bytes(range(0x20, 0x7F))
 #: How a byte is shown that is a character by itself, or is part of none.
 _SHOWN: Final = [safe(bytes([byte])).encode() for byte in range(256)]
 #: First bytes of characters of two, three and four bytes.
@@ -17,7 +19,7 @@ _LEAD_OF_4: Final = 0xF0
 
 def shown(wire: bytes) -> bytes:
     """Return bytes as text that is safe to show, in UTF-8: as they are, where they are plain."""
-    if wire.isascii() and wire.decode("ascii").isprintable():
+    if not wire.translate(None, _PLAIN):
         return wire
     out: list[bytes] = []
     size: i64 = len(wire)
@@ -37,5 +39,7 @@ def shown(wire: bytes) -> bytes:
 
 def shown_text(wire: bytes) -> str:
     """Return bytes as text that is safe to show."""
+    if not wire.translate(None, _PLAIN):
+        return wire.decode("ascii")
     text = wire.decode("utf-8", "surrogateescape")
     return text if text.isprintable() else safe(text)
