@@ -15,6 +15,9 @@ _SHOWN: Final = [safe(bytes([byte])).encode() for byte in range(256)]
 _FIRST_LEAD: Final = 0xC2
 _LEAD_OF_3: Final = 0xE0
 _LEAD_OF_4: Final = 0xF0
+#: The upper two bits of all other bytes of a character.
+_MASK: Final = 0xC0
+_FOLLOWS: Final = 0x80
 
 
 def shown(wire: bytes) -> bytes:
@@ -27,8 +30,8 @@ def shown(wire: bytes) -> bytes:
     while at < size:
         byte: i64 = wire[at]
         if byte >= _FIRST_LEAD:
-            char = wire[at : at + (2 if byte < _LEAD_OF_3 else 3 if byte < _LEAD_OF_4 else 4)]
-            if len(char.decode("utf-8", "surrogateescape")) == 1:
+            char = _character(wire, at, at + (2 if byte < _LEAD_OF_3 else 3 if byte < _LEAD_OF_4 else 4))
+            if char:
                 out.append(safe(char).encode())
                 at += len(char)
                 continue
@@ -37,9 +40,15 @@ def shown(wire: bytes) -> bytes:
     return b"".join(out)
 
 
+def _character(wire: bytes, at: "i64", end: "i64") -> bytes:
+    """Return the bytes of the character that is at a place, of more than one; nothing where there is none."""
+    # Most of what is binary is seen to be none at once.
+    if end > len(wire) or wire[at + 1] & _MASK != _FOLLOWS or wire[end - 1] & _MASK != _FOLLOWS:
+        return b""
+    char = wire[at:end]
+    return char if len(char.decode("utf-8", "surrogateescape")) == 1 else b""
+
+
 def shown_text(wire: bytes) -> str:
     """Return bytes as text that is safe to show."""
-    if not wire.translate(None, _PLAIN):
-        return wire.decode("ascii")
-    text = wire.decode("utf-8", "surrogateescape")
-    return text if text.isprintable() else safe(text)
+    return shown(wire).decode("utf-8")
