@@ -160,6 +160,8 @@ def test_rows_are_only_streamed_to_a_query_that_reads_one_table_once(text: str, 
         ("select zzzzz from frames", 'Referenced column "zzzzz" not found', "dcpdump export --schema"),
         ("from frame", "Table with name frame does not exist", "the tables are frames, gaps, streams, findings, files"),
         ("select coutn(*) from frames", "Scalar Function with name coutn does not exist", "Did you mean"),
+        ("select length(value) from frames", "'length(BLOB)'", "octet_length(value)"),
+        ("from frames where key like 'a%'", "(BLOB, ", "decode(value)"),
         ("selec 1", 'syntax error at or near "selec"', ""),
         ("", "the query is empty", "SELECT"),
         ("select 1; select 2", "one query is answered at a time", "write one SELECT"),
@@ -180,6 +182,23 @@ def test_what_cannot_be_answered_is_said_in_the_words_of_duckdb(text: str, what:
     assert what in raised.value.what
     assert hint in raised.value.hint
     assert "\n" not in raised.value.what
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("decode('\\xff'::blob)", "try(decode(value)) is null where bytes are no text"),
+        ("decode('n_2'::blob)->>'$.a'", "try(decode(value)->>'$.name') is null where a value is not JSON"),
+    ],
+)
+def test_a_value_that_is_not_what_a_query_takes_it_for_is_explained_and_can_be_passed_over(
+    text: str, hint: str
+) -> None:
+    with Engine({}) as engine:
+        with pytest.raises(QueryError) as caught:
+            list(engine.answer(f"select {text}")[1])
+        assert caught.value.hint == hint
+        assert [batch.to_pylist() for batch in engine.answer(f"select try({text}) a")[1]] == [[{"a": None}]]
 
 
 def test_a_query_that_needs_more_memory_says_so() -> None:
