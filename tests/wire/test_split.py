@@ -397,5 +397,19 @@ def test_a_splitter_goes_on_from_its_state_as_if_it_had_not_stopped(
     assert other.close() == one.close()
 
 
+def test_a_splitter_that_goes_on_inside_a_frame_knows_what_was_lost_of_it() -> None:
+    head = promise(2 << 20)
+    one, other = splitter(), splitter()
+    one.feed(STREAM[0] + head)
+    one.gap(200_000)
+    other.restore(one.state())
+    given_up = one.gap(400_000)  # out of proportion to what was captured
+    assert other.gap(400_000) == given_up
+    (torn,) = given_up
+    assert isinstance(torn, RawFrame)
+    assert (torn.holes, len(torn.data)) == ((Span(len(head), len(head) + 200_000),), len(head) + 200_000)
+    assert (one.held, other.held) == (0, 0)
+
+
 def feed(machine: FrameSplitter, piece: bytes | int | None, number: int) -> list[Cut]:
     return machine.feed(piece, Where(number, number)) if isinstance(piece, bytes) else machine.gap(piece)
