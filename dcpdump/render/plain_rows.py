@@ -19,7 +19,7 @@ from dcpdump.wire.body import DEEP, may_be_deep, open_value
 from dcpdump.wire.collection_names import ConnectionNames
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_scan import is_surely_json
-from dcpdump.wire.json_text import json_fault
+from dcpdump.wire.json_text import doubtful_fault, json_fault
 from dcpdump.wire.key_prefix import RESERVED_IDS
 
 if TYPE_CHECKING:
@@ -190,8 +190,10 @@ class PlainRows:
                 self.fault = fault
                 if code is not Fault.NOT_JSON:
                     return False
-        elif datatype & JSON and not (_COMPILED and is_surely_json(self._data, begin, end)):
+        elif datatype & JSON and not _COMPILED:
             self.fault = json_fault(value)
+        elif datatype & JSON and not is_surely_json(self._data, begin, end):
+            self.fault = doubtful_fault(value)
         if datatype & JSON and len(self.value) > DEEP and may_be_deep(self.value):
             return False
         return not (self.fault and underlying)

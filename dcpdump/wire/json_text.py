@@ -17,12 +17,14 @@ _MOST_JUDGED: Final = 1 << 19  #: what is only judged has no more at once
 #: A bracket, or a string without escaped quotes: those a regular expression would have to remember, each of them.
 _BRACKET = re.compile(rb'[\[\]{}]|"[^"]*"?')
 _NO_VALUE = "Expecting value"
+_MORE = "Extra data"
+_SPACES = re.compile(r"[ \t\n\r]*")
 #: What the fault of a value that should be JSON begins with.
 MARKED_JSON: Final = "the body is marked JSON but is not: "
 #: What the parser's complaints begin with, and what they mean.
 _COMPLAINTS = {
     _NO_VALUE: "there is no value",
-    "Extra data": "the value is over, and more follows",
+    _MORE: "the value is over, and more follows",
     "Unterminated string": "a string begins that does not end",
     "Invalid control character": "a control character stands in a string",
     "Invalid \\": "a string has an escape that is none",
@@ -43,26 +45,34 @@ class NotParsed(ValueError):
 
 def json_fault(body: bytes) -> str:
     """Return why a body that should be JSON is not; empty where it is, or where it nests too deep to tell."""
-    many = _has_more_values(body, _MOST_JUDGED)
-    if (_COMPILED or many) and is_surely_json(body, 0, len(body)):
+    if (_COMPILED or _has_more_values(body, _MOST_JUDGED)) and is_surely_json(body, 0, len(body)):
         return ""
-    if many:  # the parser would make all of them
+    return doubtful_fault(body)
+
+
+def doubtful_fault(body: bytes) -> str:
+    """Return the same of a body that ``is_surely_json`` has returned False for."""
+    if _has_more_values(body, _MOST_JUDGED):  # the parser would make all of them
         return "" if _nests_deeper(body, DEEPEST) else f"{MARKED_JSON}it is no JSON"
     try:
         text = body.decode("utf-8")
-        if text[:1] not in "{[" or _SCAN(text, 0)[1] != len(text):
-            _JUDGE.decode(text)
+        _, end = _SCAN(text, _behind_spaces(text, 0))
+        end = _behind_spaces(text, end)
+        if end == len(text):
+            return ""
+        reason = _complaint(text, end, _MORE)
     except RecursionError:
         return ""
     except (ValueError, StopIteration) as error:
-        return f"{MARKED_JSON}{json_complaint(error, body)}"
-    return ""
+        reason = json_complaint(error, body)
+    return f"{MARKED_JSON}{reason}"
 
 
 def json_faults(data: bytes, starts: list[int], ends: list[int]) -> dict[int, str]:
     """Return why pieces of ``data`` that should be JSON are not, by their places in the lists."""
     places = doubtful(data, starts, ends) if _COMPILED else range(len(starts))
-    judged = ((place, json_fault(data[starts[place] : ends[place]])) for place in places)
+    fault_of = doubtful_fault if _COMPILED else json_fault
+    judged = ((place, fault_of(data[starts[place] : ends[place]])) for place in places)
     return {place: fault for place, fault in judged if fault}
 
 
@@ -73,7 +83,7 @@ def not_json(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
     return [
         place
         for place in doubtful(data, starts, ends)
-        if _is_flat(data, starts[place], ends[place]) or json_fault(data[starts[place] : ends[place]])
+        if _is_flat(data, starts[place], ends[place]) or doubtful_fault(data[starts[place] : ends[place]])
     ]
 
 
@@ -92,9 +102,15 @@ def json_complaint(error: ValueError | StopIteration, body: bytes) -> str:
         text, at, message = body.decode("utf-8"), error.value, _NO_VALUE
     else:
         return str(error)
+    return _complaint(text, at, message)
+
+
+def _complaint(text: str, at: int, message: str) -> str:
     if at >= len(text.rstrip()):
         return "it ends too soon"
-    words = next((words for begin, words in _COMPLAINTS.items() if message.startswith(begin)), "it is no JSON")
+    words = _COMPLAINTS.get(message)
+    if words is None:
+        words = next((words for begin, words in _COMPLAINTS.items() if message.startswith(begin)), "it is no JSON")
     return f"at byte {len(text[:at].encode())} {words}"
 
 
@@ -105,6 +121,11 @@ def parse_json(text: bytes) -> Any:
     if _nests_deeper(text, MOST_NESTED):
         raise NotParsed("nests too deep to say whether it is JSON")
     return json.loads(text.decode("utf-8"), parse_int=_number, parse_float=_real, parse_constant=_no_constant)
+
+
+def _behind_spaces(text: str, at: int) -> int:
+    found = _SPACES.match(text, at)
+    return found.end() if found else at
 
 
 def _has_more_values(text: bytes, most: int) -> bool:
