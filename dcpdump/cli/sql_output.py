@@ -13,7 +13,7 @@ from dcpdump.escape import safe_json
 from dcpdump.render import csv
 from dcpdump.render.style import Palette
 from dcpdump.render.text_columns import Table
-from dcpdump.sql.cells import cell, is_number, names_of, rows_of
+from dcpdump.sql.result_values import cell, is_number, names_of, rows_of
 
 #: Rows that are laid out together, and characters: the next ones are a table of their own.
 _TABLE_ROWS, _TABLE_SIZE = 10_000, 8 << 20

@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
-from dcpdump.tls.keys import expand_label, prf
+from dcpdump.tls.key_derivation import expand_label, prf
 from dcpdump.tls.suites import CBC, CCM_8, CHACHA, GCM, KeyBasis, Suite
 
 DATA: Final = 23  #: the type of a record with text

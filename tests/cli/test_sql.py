@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.cli.sql_prompt import words
-from dcpdump.sql.cells import plain, rows_of
 from dcpdump.sql.interrupts import Calls, interrupting
+from dcpdump.sql.result_values import plain, rows_of
 from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said

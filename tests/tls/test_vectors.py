@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.hashes import SHA256, SHA384, HashAlgorithm
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from dcpdump.net.event import Bytes, End, Seen
-from dcpdump.tls.keys import expand_label, prf
+from dcpdump.tls.key_derivation import expand_label, prf
 from dcpdump.tls.openers import Opener13, opener12
 from dcpdump.tls.suites import SUITES, KeyBasis
 from dcpdump.tls.unsealer import Unsealer
