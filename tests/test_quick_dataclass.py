@@ -1,5 +1,6 @@
 """Classes that are made quickly are as those of the standard library."""
 
+import ast
 import dataclasses
 import pickle
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from dcpdump.quick_dataclass import dataclass
-from tests.test_floors import imports
+from tests.test_floors import PACKAGE, imports, nodes_of
 from tests.test_setup import compiled, module
 
 Decorator = Callable[..., Callable[[type], type]]
@@ -76,7 +77,14 @@ def test_it_can_be_sent_to_another_process() -> None:
     assert pickle.loads(pickle.dumps(Sent(5))) == Sent(5)
 
 
-def test_no_compiled_module_makes_them() -> None:
+def test_compiled_modules_take_the_standard_library_s_and_all_others_these() -> None:
     # mypyc knows the standard library's decorator alone: classes of another would not be compared by their fields.
-    users = [name for name in compiled() if "dcpdump.quick_dataclass" in imports(module(name))]  # type: ignore[arg-type]
-    assert users == []
+    slow = {
+        str(path.relative_to(PACKAGE.parent).with_suffix("")).replace("/", ".")
+        for path in PACKAGE.rglob("*.py")
+        for node in nodes_of(path)
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        if any(each.name == "dataclass" for each in node.names)
+    }
+    quick = [name for name in compiled() if "dcpdump.quick_dataclass" in imports(module(name))]  # type: ignore[arg-type]
+    assert (quick, sorted(slow - {*compiled(), "dcpdump.quick_dataclass"})) == ([], [])
