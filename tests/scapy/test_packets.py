@@ -121,6 +121,7 @@ def test_a_response_answers_its_request() -> None:
     request, response = dcp.DCP_NOOP(opaque=7), dcp.DCP_NOOP_RESPONSE(opaque=7)
     assert (response.answers(request), request.answers(response)) == (1, 0)
     assert not dcp.DCP_NOOP_RESPONSE(opaque=8).answers(request)
+    assert not dcp.DCP_NOOP_RESPONSE(opaque=7).answers(response)
 
 
 def test_unknown_opcodes_are_frames_in_sections() -> None:
