@@ -1,4 +1,4 @@
-"""Make data classes in a quarter of the time that the standard library's decorator takes.
+"""Make data classes in less than half of the time that the standard library's decorator takes.
 
 In Python 3.11 it compiles a function for each of ``__init__``, ``__repr__``, ``__eq__``, ``__hash__``, ``__setattr__``
 and ``__delattr__`` of each class, when the class is made: of the time until a first frame is printed that was a
