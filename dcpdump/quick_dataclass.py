@@ -2,13 +2,14 @@
 
 In Python 3.11 it compiles a function for each of ``__init__``, ``__repr__``, ``__eq__``, ``__hash__``, ``__setattr__``
 and ``__delattr__`` of each class, when the class is made: of the time until a first frame is printed that was a
-quarter. Here only ``__init__`` is compiled. What is frozen is so for who checks types; nothing holds it at run time.
+quarter. Here only ``__init__`` is compiled. ``frozen`` is enforced by the type checker, not at run time.
 """
 
 import dataclasses
 from collections.abc import Callable
 from dataclasses import field as field
 from operator import attrgetter
+from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -25,14 +26,14 @@ else:
             _add(made, __repr__=_repr_of([field.name for field in fields if field.repr]))
             if eq:
                 values_of = _values_of([field.name for field in fields if field.compare])
+                _add(made, __hash__=(lambda self: hash(values_of(self))) if frozen else None)
                 _add(made, __eq__=_eq_of(values_of))
-                made.__hash__ = (lambda self: hash(values_of(self))) if frozen else None
             return made
 
         return decorate
 
 
-def _add(cls: type, **methods: Callable[..., Any]) -> None:
+def _add(cls: type, **methods: Callable[..., Any] | None) -> None:
     """Add methods to a class, unless it has its own."""
     for name, method in methods.items():
         if name not in cls.__dict__:
@@ -44,6 +45,7 @@ def _values_of(names: list[str]) -> Callable[[Any], Any]:
 
 
 def _repr_of(names: list[str]) -> Callable[[Any], str]:
+    @recursive_repr()
     def represent(self: Any) -> str:
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__qualname__}({values})"

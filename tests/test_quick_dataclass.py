@@ -54,8 +54,23 @@ def test_a_method_of_its_own_is_kept() -> None:
         def __repr__(self) -> str:
             return "mine"
 
-    assert repr(Mine(1)) == "mine"
+        def __hash__(self) -> int:
+            return 5
+
+    assert (repr(Mine(1)), hash(Mine(1))) == ("mine", 5)
     assert Mine(1) == Mine(1)
+
+
+def test_one_that_has_itself_is_shown_once() -> None:
+    @dataclass(slots=True)
+    class Node:
+        """A class that can have itself."""
+
+        next: Any = None
+
+    node = Node()
+    node.next = node
+    assert repr(node) == f"{Node.__qualname__}(next=...)"
 
 
 def test_one_without_fields_is_equal_to_another() -> None:

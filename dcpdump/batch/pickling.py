@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from io import BytesIO
 from operator import attrgetter
-from struct import Struct
+from struct import Struct, pack, unpack_from
 from typing import Any
 
 from dcpdump.batch.layouts import all_plans
@@ -47,7 +47,7 @@ def pieces_of(thing: object) -> list[bytes | memoryview]:
     file, buffers = BytesIO(), list[pickle.PickleBuffer]()
     _Writer(file, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append).dump(thing)
     pieces: list[bytes | memoryview] = [file.getbuffer(), *(each.raw() for each in buffers)]
-    head = _NUMBER.pack(len(pieces)) + b"".join(_NUMBER.pack(len(each)) for each in pieces)
+    head = pack(f"={len(pieces) + 1}Q", len(pieces), *map(len, pieces))
     filled: list[bytes | memoryview] = []
     for each in (head, *pieces):
         filled += each, bytes(-len(each) % _ALIGNED)
@@ -55,9 +55,9 @@ def pieces_of(thing: object) -> list[bytes | memoryview]:
 
 
 def thing_of(data: memoryview) -> Any:
-    """Return the thing of which these are the pieces. It is of their memory."""
+    """Return the thing of which these are the pieces: its columns lie in their memory."""
     (count,) = _NUMBER.unpack_from(data)
-    sizes = [_NUMBER.unpack_from(data, _NUMBER.size * (place + 1))[0] for place in range(count)]
+    _, *sizes = unpack_from(f"={count + 1}Q", data)
     at, pieces = 0, list[memoryview]()
     for size in (_NUMBER.size * (count + 1), *sizes):
         pieces.append(data[at : at + size])

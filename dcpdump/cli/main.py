@@ -330,7 +330,6 @@ def _of_os(error: OSError) -> str:
 
 def _near_options(error: click.NoSuchOption) -> list[str]:
     """Return the options of the command that are like the wrong one, whatever they begin with."""
-
     params = error.ctx.command.params if error.ctx else []
     names = {name.lstrip("-"): name for param in params for name in param.opts if name.startswith("--")}
     return [names[near] for near in nearest(error.option_name.lstrip("-"), names, n=3, cutoff=0.7)]

@@ -53,7 +53,7 @@ def reverse_key(key: bytes) -> bytes:
 
 def flow_of(key: bytes) -> Flow:
     """The flow that a key of 12 (IPv4) or 36 bytes (IPv6) stands for."""
-    from socket import AF_INET, AF_INET6, inet_ntop  # here, as its module is large: once a connection
+    from socket import AF_INET, AF_INET6, inet_ntop  # here, as it is a large module that some commands never need
 
     half = (len(key) - 4) // 2
     family = AF_INET if half == 4 else AF_INET6
