@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from dcpdump.big_endian import be32
+from dcpdump.big_endian import be32, le32
 from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, PcapHeader
 
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ class Records:
 
 def number(data: bytes, at: "i64", big: bool) -> "i64":
     """Return the four bytes at an offset as a number."""
-    if big:
-        return be32(data, at)
-    return data[at + 3] << 24 | data[at + 2] << 16 | data[at + 1] << 8 | data[at]
+    return be32(data, at) if big else le32(data, at)
 
 
 def boundaries(data: bytes, big: bool) -> list[int]:
