@@ -2,14 +2,15 @@
 
 from typing import TYPE_CHECKING, Final
 
-from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Plan
+from dcpdump.batch.layouts import Plan
 from dcpdump.spec.field import Field
-from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-CLASSIC: Final = 0x80  #: the magic of requests that are not flexible
+#: Bytes that nearly all fields stand in. All digits of so many are written at once, see plain_table.
+_USUAL: Final = 64
 
 
 class PlainField:
@@ -20,8 +21,6 @@ class PlainField:
         self.width: i64 = field.width
         self.at: i64 = at
         self.end: i64 = at + field.width
-        self.hex_at: i64 = 2 * self.at
-        self.hex_end: i64 = 2 * self.end
 
 
 class PlainLayout:
@@ -31,7 +30,7 @@ class PlainLayout:
         self.plan = plan
         self.message = plan.message
         self.framed = framed
-        self.magic = FLEXIBLE if framed else CLASSIC
+        self.magic = ALT_CLIENT_REQUEST if framed else CLIENT_REQUEST
         self.framing_length = STREAM_ID_LENGTH if framed else 0
         self.keyed = plan.message.collection_key
         self.document = plan.message.document
@@ -41,7 +40,7 @@ class PlainLayout:
         for field in plan.fields:  # those of a value too: then there is no key
             self.slots.append(PlainField(field, at))
             at += field.width
-        self.fields_end = at
+        self.reach = max(at, _USUAL)  #: its fields end there, or before
 
 
 _LAYOUTS: Final[dict[Plan, tuple[PlainLayout, PlainLayout]]] = {}

@@ -8,12 +8,12 @@ from binascii import hexlify
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.layouts import STREAM_ID_LENGTH, Plan
+from dcpdump.batch.layouts import Plan
 from dcpdump.big_endian import be16, be32
 from dcpdump.compiled import is_compiled
 from dcpdump.iso_time import iso_time
-from dcpdump.render.plain_layout import CLASSIC, PlainField, PlainLayout, layouts_of
-from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.render.plain_layout import PlainField, PlainLayout, layouts_of
+from dcpdump.spec.header import CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.body import DEEP, may_be_deep, open_value
 from dcpdump.wire.collection_names import ConnectionNames
@@ -74,6 +74,8 @@ class PlainRows:
         self._layouts = [layout for plan in columns.plans for layout in layouts_of(plan)]
         self._second: int | None = None  # which _clock is the text of
         self._clock = ""
+        self._time_ns: int | None = None  # which _time is the text of
+        self._time = ""
         self._start = 0
         self._logical = 0  # where the key begins, without its collection id
         self.row = 0
@@ -86,7 +88,7 @@ class PlainRows:
         self.length = 0
         self.gap = 0
         self.layout: PlainLayout = None  # type: ignore[assignment]  # nothing is loaded yet
-        self.digits = b""  #: the bytes up to the key in hexadecimal
+        self.digits = b""  #: the bytes up to the key in hexadecimal, and perhaps more
         self.datatype = 0
         self.key_at = 0  #: where in the frame its key begins, and ends: there its value begins
         self.key_end = 0
@@ -106,7 +108,7 @@ class PlainRows:
         data = self._data
         start: i64 = columns.start[at]
         key_length: i64
-        if data[start] == CLASSIC:
+        if data[start] == CLIENT_REQUEST:
             layout = self._layouts[2 * group]
             key_length = be16(data, start + 2)
         elif data[start + 2] == STREAM_ID_LENGTH:
@@ -133,7 +135,7 @@ class PlainRows:
                 return False
         elif layout.has_value:
             self.value = data[start + self.key_end : start + length]
-        self.digits = hexlify(data[start : start + layout.fields_end])
+        self.digits = hexlify(data[start : start + layout.reach])
         self._take(at)
         return True
 
@@ -245,14 +247,20 @@ class PlainRows:
         return "" if names is None else names.path(self.collection, self.number) or ""
 
     def time_text(self) -> str:
-        """Return the time as ISO 8601 has it. Frames that follow one another are often of one second."""
-        second = self.ts_ns // _SECOND_NS
+        """Return the time as ISO 8601 has it. Frames that follow one another are often of one packet, or one second."""
+        ts_ns = self.ts_ns
+        if ts_ns != self._time_ns:
+            self._time_ns, self._time = ts_ns, self._new_time(ts_ns)
+        return self._time
+
+    def _new_time(self, ts_ns: int) -> str:
+        second = ts_ns // _SECOND_NS
         if second != self._second:
             self._clock, point, _ = iso_time(second * _SECOND_NS).partition(".")
             if not point:  # no date that a calendar has
-                return iso_time(self.ts_ns)
+                return iso_time(ts_ns)
             self._second = second
-        ns = self.ts_ns - second * _SECOND_NS
+        ns = ts_ns - second * _SECOND_NS
         return f"{self._clock}.{_with_zeros(ns, 9) if ns % 1000 else _with_zeros(ns // 1000, 6)}Z"
 
 

@@ -1,6 +1,6 @@
 """Write the specification's table of plain frames. What frames of one layout have in common is put together once."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.escape import safe
 from dcpdump.render import View, table
@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 _MOST_HEADS: Final = 4_096
 _MOST_MARGINS: Final = 16_384
 _VALID_JSON: Final = value_note(JSON, 1, 1, state_of(JSON, b"", "", cut=False, sure=True)).encode()
-_WIDEST: Final = 32  #: more than the places of the largest frame take
+_DIGITS: Final = 128  #: that one translation writes
+_TEXT: Final = bytes(range(256 - _DIGITS))  #: what is no digit stays as it is
+
+
+class _Row(NamedTuple):
+    """A row of a table."""
+
+    label: str
+    where: str
+    slot: PlainField
 
 
 class _Margin:
@@ -29,24 +38,65 @@ class _Margin:
     def __init__(self, sheet: "_Sheet", key_at: int, key_end: int, end: int) -> None:
         key = span(key_at, key_end) if key_end > key_at else ""
         value = span(key_end, end) if sheet.has_value and end > key_end else ""
-        self.width = max(sheet.narrow, len(key), len(value))
-        self.key = f"{sheet.key}{key.ljust(self.width)}: ".encode() if key else b""
-        self.value = f"{sheet.value}{value.ljust(self.width)}: ".encode() if value else b""
+        width = max(sheet.narrow, len(key), len(value))
+        self.width = str(width).encode()
+        self.key = f"{sheet.key}{key.ljust(width)}: ".encode() if key else b""
+        self.value = f"{sheet.value}{value.ljust(width)}: ".encode() if value else b""
+
+
+class _Rows:
+    """Rows of a layout whose digits are those of 64 bytes of a frame, from ``first`` on: their text as a template.
+
+    In a template, a digit of the frame is a byte from 0x80 on, which says which digit it is: ``bytes.translate`` then
+    writes all of them at once. Fields with names are text in it, so there are several, one for each set of names.
+    """
+
+    def __init__(self, rows: list[_Row], title: str, label: int) -> None:
+        self._rows = rows
+        self._title = title
+        self._label = label
+        self._first: i64 = 2 * rows[0].slot.at
+        self._named = b"".join([self._digits(row.slot) for row in rows if row.slot.field.names is not None])
+        self._templates: dict[bytes, bytes] = {}
+
+    def text(self, frames: PlainRows, width: bytes) -> bytes:
+        """Return the text of the rows of the frame that is loaded. ``width``: of the places, as a number in digits."""
+        characters = _TEXT + frames.digits[self._first : self._first + _DIGITS]
+        if len(characters) < 256:
+            characters = characters.ljust(256)
+        names = width + self._named.translate(characters)
+        template = self._templates.get(names)
+        if template is None:
+            if len(self._templates) >= _MOST_HEADS:
+                self._templates.clear()
+            template = self._templates[names] = self._made(frames, int(width))
+        return template.translate(characters)
+
+    def _digits(self, slot: PlainField) -> bytes:
+        """Return what stands for the digits of a field in a template."""
+        first: int = 0x80 - self._first
+        return bytes(range(first + 2 * slot.at, first + 2 * slot.end))
+
+    def _made(self, frames: PlainRows, width: int) -> bytes:
+        made = self._title.encode("ascii")
+        for row in self._rows:
+            made += f"{row.label:<{self._label}} {row.where:<{width}}: ".encode("ascii")
+            field = row.slot.field
+            if field.names is None:
+                made += b"0x" + self._digits(row.slot) + b"\n"
+            else:
+                made += f"{table.number(field, frames.field(row.slot))}\n".encode("ascii")
+        return made
 
 
 class _Sheet:
-    """The rows of a layout up to the key.
-
-    Some fields are the same in all its frames; of those with names there are few variants; the others are ``open``:
-    their digits are put between the pieces of a variant's text.
-    """
+    """The rows of a layout up to the key, and what stands before the key and the value."""
 
     def __init__(self, layout: PlainLayout) -> None:
-        self._title = table.title_of(layout.message.name, response=False)
-        self._rows: list[tuple[str, str, PlainField]] = []
+        rows: list[_Row] = []
         at = 0
         for field in header_fields(MAGICS[layout.magic]):
-            self._rows.append((field.label, span(at, at + field.width, header=True), PlainField(field, at)))
+            rows.append(_Row(field.label, span(at, at + field.width, header=True), PlainField(field, at)))
             at += field.width
         inner = list(layout.slots)
         if layout.framed:
@@ -55,16 +105,19 @@ class _Sheet:
                 PlainField(u16("stream_id", "stream id"), at + 1),
                 *inner,
             ]
-        self._rows += [(f"  {slot.field.label}", span(slot.at, slot.end), slot) for slot in inner]
-        self._label = max(table.LABEL, *(len(label) for label, _, _ in self._rows))
-        self.narrow = max(table.OFFSET, *(len(where) for _, where, _ in self._rows))
-        self.named = [slot for _, _, slot in self._rows if slot.field.names is not None]
-        self.open = [slot for _, _, slot in self._rows if slot.field.names is None]
+        rows += [_Row(f"  {slot.field.label}", span(slot.at, slot.end), slot) for slot in inner]
+        label = max(table.LABEL, *(len(row.label) for row in rows))
+        self.narrow = max(table.OFFSET, *(len(row.where) for row in rows))
         self.has_value = layout.has_value
-        self.key = f"{'Key':<{self._label}} "
-        self.value = f"{'Value':<{self._label}} "
-        self._widths = [b"%d " % width for width in range(_WIDEST)]
-        self._variants: dict[bytes, list[bytes]] = {}
+        self.key = f"{'Key':<{label}} "
+        self.value = f"{'Value':<{label}} "
+        title = f"{table.title_of(layout.message.name, response=False)}\n{'Field':<{label}} (offset) (value)\n"
+        self.parts: list[_Rows] = []
+        while rows:
+            reach = rows[0].slot.at + _DIGITS // 2
+            count = sum(row.slot.end <= reach for row in rows)
+            self.parts.append(_Rows(rows[:count], title, label))
+            rows, title = rows[count:], ""
         self._margins: dict[int, _Margin] = {}
 
     def margin(self, key_at: "i64", key_end: "i64", end: "i64") -> _Margin:
@@ -76,31 +129,6 @@ class _Sheet:
                 self._margins.clear()
             known = self._margins[places] = _Margin(self, key_at, key_end, end)
         return known
-
-    def pieces(self, frames: PlainRows, width: int) -> list[bytes]:
-        """Return what stands before, between, and behind the digits of open fields. ``width``: of the places."""
-        digits = frames.digits
-        variant = self._widths[width]
-        for slot in self.named:
-            variant += digits[slot.hex_at : slot.hex_end]
-        known = self._variants.get(variant)
-        if known is None:
-            if len(self._variants) >= _MOST_HEADS:
-                self._variants.clear()
-            known = self._variants[variant] = self._made(frames, width)
-        return known
-
-    def _made(self, frames: PlainRows, width: int) -> list[bytes]:
-        pieces = []
-        text = f"{self._title}\n{'Field':<{self._label}} (offset) (value)\n"
-        for label, where, slot in self._rows:
-            text += f"{label:<{self._label}} {where:<{width}}: "
-            if slot.field.names is None:
-                pieces.append(f"{text}0x".encode())
-                text = "\n"
-            else:
-                text += f"{table.number(slot.field, frames.field(slot))}\n"
-        return [*pieces, text.encode()]
 
 
 class PlainTable(PlainWriter):
@@ -129,14 +157,8 @@ class PlainTable(PlainWriter):
         out.append(f"#{frames.number}  {frames.time_text()}".encode())
         out.append(self._ends[frames.place])
         out.append(f"{frames.packet}{self._remark(frames)}\n".encode())
-        digits = frames.digits
-        pieces = sheet.pieces(frames, margin.width)
-        place: i64 = 0
-        for slot in sheet.open:
-            out.append(pieces[place])
-            out.append(digits[slot.hex_at : slot.hex_end])
-            place += 1
-        out.append(pieces[place])
+        for part in sheet.parts:
+            out.append(part.text(frames, margin.width))
         if margin.key:
             out.append(margin.key)
             key = shown(frames.key)

@@ -74,11 +74,21 @@ def mutations(draw: st.DrawFn) -> bytes:
     )  # fmt: skip
 
 
+#: Its fields end behind the 64th byte.
+LONGEST_MARKER = {
+    "start_seqno": 1,
+    "end_seqno": 2**64 - 1,
+    "snapshot_type": 2,
+    "max_visible_seqno": 3,
+    "high_completed_seqno": 4,
+}
+LONGEST_MARKER |= {"high_prepared_seqno": 5, "purge_seqno": 6}
 HIGHEST = {"by_seqno": 2**64 - 1, "rev_seqno": 2**64 - 1, "expiration": 2**32 - 1, "flags": 2**32 - 1}
 
 
 @modest
 @example([encode("DCP_MUTATION", HIGHEST, layout="1", key=b"k")], None, None, False, False)
+@example([encode("DCP_SNAPSHOT_MARKER", LONGEST_MARKER, layout="2.2")], None, None, False, False)
 @given(
     st.lists(mutations() | documents(), min_size=1, max_size=12),
     st.sampled_from([True, False, None]),
