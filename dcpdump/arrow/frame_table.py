@@ -19,12 +19,13 @@ from dcpdump.arrow.values import Values, hexed
 from dcpdump.batch.chosen import record_of
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array, distinct
-from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group
+from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.redact import Redactor
 from dcpdump.spec import find
 from dcpdump.spec.field import Bits, EnumValue, Field
+from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.spec.names import DATATYPE
 
 #: Columns that every frame has, whoever decoded it.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.batch.plain_documents import is_plain
 from dcpdump.big_endian import be16, be32
-from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.header import ALT_CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
 from dcpdump.wire.frames import Frames
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 DOCUMENTS: Final = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
 #: By opcode: 0 where it is not one of these, else 1 more than its place among them.
 _KINDS: Final = bytes([DOCUMENTS.index(opcode) + 1 if opcode in DOCUMENTS else 0 for opcode in range(256)])
-_FLEXIBLE: Final = 0x08
-_STREAM_ID_LENGTH: Final = 3
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
 
@@ -206,7 +204,7 @@ class _Runs:
     def has_id_of(self, start: "i64") -> bool:
         """Return whether a frame has the stream id of the run, or as that none."""
         data = self._data
-        if data[start] != _FLEXIBLE and data[self._first] != _FLEXIBLE:
+        if data[start] != ALT_CLIENT_REQUEST and data[self._first] != ALT_CLIENT_REQUEST:
             return True
         return _stream_id(data, start) == _stream_id(data, self._first)
 
@@ -251,11 +249,11 @@ class _Runs:
 
 def _body(data: bytes, start: "i64") -> "i64":
     """Return where a document's extras begin."""
-    return start + HEADER_LENGTH + (_STREAM_ID_LENGTH if data[start] == _FLEXIBLE else 0)
+    return start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
 
 
 def _stream_id(data: bytes, start: "i64") -> "i64":
-    return be16(data, start + HEADER_LENGTH + 1) if data[start] == _FLEXIBLE else 0
+    return be16(data, start + HEADER_LENGTH + 1) if data[start] == ALT_CLIENT_REQUEST else 0
 
 
 def _seqno(data: bytes, start: "i64") -> int:

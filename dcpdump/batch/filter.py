@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpdump.batch.ends import BLANK, Ends
 from dcpdump.batch.gather import Array
-from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group, responses
+from dcpdump.batch.layouts import Group, responses
 from dcpdump.batch.part import Part
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
 from dcpdump.filter.collection_choice import CollectionChoice, collection_choice
@@ -20,6 +20,7 @@ from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
+from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.wire.value import Meaning
 
 

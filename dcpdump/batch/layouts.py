@@ -16,7 +16,15 @@ from dcpdump.batch.gather import Array, records_at
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.field import MUST, NEVER, Bits, EnumValue, Field, Layout, Message
-from dcpdump.spec.header import HEADER_LENGTH, MAGICS, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG
+from dcpdump.spec.header import (
+    ALT_CLIENT_REQUEST,
+    CLIENT_REQUEST,
+    HEADER_LENGTH,
+    MAGICS,
+    STREAM_ID_LENGTH,
+    STREAM_ID_NOT_COUNTED,
+    STREAM_ID_TAG,
+)
 from dcpdump.spec.names import ACKNOWLEDGE, OWN_SEQNO
 
 HEADER = np.dtype(
@@ -32,8 +40,6 @@ HEADER = np.dtype(
         ("cas", ">u8"),
     ]
 )
-#: Magic of a flexible request, and the frame info of a stream id: the only framing extras that a plan takes.
-FLEXIBLE, STREAM_ID_LENGTH = 0x08, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,7 +198,7 @@ def _table(*values: int) -> Array:
 _FLEXIBLE = _table(*(each.value for each in MAGICS.values() if each.flexible))
 _RESPONSE = _table(*(each.value for each in MAGICS.values() if each.response))
 _SERVER = _table(*(each.value for each in MAGICS.values() if each.server))
-_REQUESTS = _table(0x80, FLEXIBLE)
+_REQUESTS = _table(CLIENT_REQUEST, ALT_CLIENT_REQUEST)
 
 
 def responses(magic: Array) -> Array:
@@ -233,7 +239,7 @@ def place(data: Array, starts: Array, whole: Array, header: Headers) -> list[Gro
     """Find the frames that plans take, among those that are ``whole``; the others are in no group."""
     ok = whole & _REQUESTS[header.magic] & _planned()[header.opcode, header.extras]
     ok &= (header.datatype <= _datatypes()[header.opcode]) & (header.value >= 0)
-    flexible = np.flatnonzero(ok & (header.magic == FLEXIBLE))
+    flexible = np.flatnonzero(ok & (header.magic == ALT_CLIENT_REQUEST))
     if len(flexible):
         ok[flexible] = _framing_is_plain(data, starts[flexible], header, flexible)
     rows = np.flatnonzero(ok)

@@ -13,8 +13,16 @@ from dcpdump.big_endian import be16, be32
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
 from dcpdump.spec import MESSAGES, UNKNOWN_NAME, find
-from dcpdump.spec.header import HEADER_LENGTH, STREAM_ID_TAG
-from dcpdump.spec.names import ACKNOWLEDGE
+from dcpdump.spec.header import (
+    ALT_CLIENT_REQUEST,
+    ALT_CLIENT_RESPONSE,
+    CLIENT_REQUEST,
+    CLIENT_RESPONSE,
+    HEADER_LENGTH,
+    STREAM_ID_LENGTH,
+    STREAM_ID_TAG,
+)
+from dcpdump.spec.names import ACKNOWLEDGE, MOST_DATATYPE
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ
 from dcpdump.wire.frame import RawFrame, Where, unpack_header
 from dcpdump.wire.frames import Frames
@@ -34,12 +42,6 @@ REQUEST: Final = 5
 RESPONSE: Final = 6
 WANTED: Final = 7
 
-_CLASSIC: Final = 0x80
-_FLEXIBLE: Final = 0x08
-_RESPONSE: Final = 0x81
-_FLEXIBLE_RESPONSE: Final = 0x18
-_STREAM_ID_LENGTH: Final = 3
-_MOST_DATATYPE: Final = 7
 _NO_VALUE: Final = bytes((0, 0, 0, 48))  #: the length of a request's body that has none
 
 
@@ -237,9 +239,9 @@ class Picking:
         data = self._data
         body = start + HEADER_LENGTH
         key_length = be16(data, start + 2)
-        tagged = data[start] == _FLEXIBLE
+        tagged = data[start] == ALT_CLIENT_REQUEST
         if tagged:
-            body += _STREAM_ID_LENGTH
+            body += STREAM_ID_LENGTH
             key_length &= 0xFF
         if (treatment == DOCUMENT) != (key_length > 0):
             return False
@@ -294,20 +296,20 @@ class Picking:
         data = self._data
         opcode, word, opaque = data[start + 1], be16(data, start + 6), be32(data, start + 12)
         asked: Asked | None = None
-        if data[start] == _CLASSIC:
+        if data[start] == CLIENT_REQUEST:
             asked = Asked(self._first + at, self._where(stop).ts_ns, word)
         self._session.pair(self.place() & 1, opcode, opaque, asked)
 
 
 def _is_damaged(data: bytes) -> bool:
     """Return whether the sections of the one frame that stands there are longer than its body."""
-    key_length: i64 = be16(data, 2) if data[0] in (_CLASSIC, _RESPONSE) else data[2] + data[3]
+    key_length: i64 = be16(data, 2) if data[0] in (CLIENT_REQUEST, CLIENT_RESPONSE) else data[2] + data[3]
     return data[4] + key_length > be32(data, 8)
 
 
 def _in_columns(data: bytes, start: "i64") -> bool:
     """Return whether columns spare decoding a frame by itself."""
-    return _COLUMNS[data[start + 1]] > 0 and data[start] in (_CLASSIC, _FLEXIBLE)
+    return _COLUMNS[data[start + 1]] > 0 and data[start] in (CLIENT_REQUEST, ALT_CLIENT_REQUEST)
 
 
 def _treatment(data: bytes, start: "i64", opcodes: bytes, vbuckets: bytes) -> "i64":
@@ -318,19 +320,19 @@ def _treatment(data: bytes, start: "i64", opcodes: bytes, vbuckets: bytes) -> "i
     if treatment == DECODED:
         return DECODED
     if treatment == NEIGHBOUR:
-        if magic not in (_CLASSIC, _RESPONSE, _FLEXIBLE_RESPONSE) or data[start + 5] > _MOST_DATATYPE:
+        if magic not in (CLIENT_REQUEST, CLIENT_RESPONSE, ALT_CLIENT_RESPONSE) or data[start + 5] > MOST_DATATYPE:
             return DECODED
-        if magic != _CLASSIC:
+        if magic != CLIENT_REQUEST:
             return DECODED if opcodes[opcode] else NEIGHBOUR
     elif treatment == RESPONSE:
-        return RESPONSE if magic == _RESPONSE and not opcodes[opcode] else DECODED
-    elif magic == _FLEXIBLE:
-        if data[start + 2] != _STREAM_ID_LENGTH or data[start + HEADER_LENGTH] != STREAM_ID_TAG:
+        return RESPONSE if magic == CLIENT_RESPONSE and not opcodes[opcode] else DECODED
+    elif magic == ALT_CLIENT_REQUEST:
+        if data[start + 2] != STREAM_ID_LENGTH or data[start + HEADER_LENGTH] != STREAM_ID_TAG:
             return DECODED
-    elif magic != _CLASSIC:
+    elif magic != CLIENT_REQUEST:
         return DECODED
     if opcodes[opcode] and vbuckets[be16(data, start + 6)]:
         return WANTED if treatment in (DOCUMENT, MARKER, MARKER_2) else DECODED
-    if treatment == REQUEST and (magic != _CLASSIC or data[start + 2] or data[start + 3]):
+    if treatment == REQUEST and (magic != CLIENT_REQUEST or data[start + 2] or data[start + 3]):
         return DECODED
     return treatment

@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dcpdump.big_endian import be16, be32
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Field
-from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.spec.names import JSON, SNAPPY, SNAPSHOT_TYPE, XATTR
+from dcpdump.spec.header import ALT_CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
+from dcpdump.spec.names import JSON, MOST_DATATYPE, SNAPPY, SNAPSHOT_TYPE, XATTR
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_MUTATION, DCP_SNAPSHOT_MARKER
 from dcpdump.wire.key_prefix import RESERVED_IDS
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-# Constants of their own, which compiled code has at hand:
-_DELETION: Final = DCP_DELETION
-_JSON: Final = JSON
-_XATTR: Final = XATTR
 _PACKED: Final = XATTR | SNAPPY
-_FLEXIBLE: Final = 0x08
-_STREAM_ID_LENGTH: Final = 3
 _LONGEST_ID: Final = 5  #: bytes of a 32-bit collection id
 _MOST_ID: Final = 0xFFFFFFFF
 _FIRST_RESERVED: Final = RESERVED_IDS.start
@@ -66,7 +60,6 @@ def _tails() -> bytes:
 
 
 _TAILS: Final = _tails()
-_MOST_DATATYPE: Final = 7
 #: The bits of a marker's flags that have no name.
 _UNNAMED: Final = 0xFFFFFFFF ^ sum(SNAPSHOT_TYPE.names)
 #: Where those flags stand behind the version, if any.
@@ -102,14 +95,14 @@ class Inspected(NamedTuple):
 
 def is_regular(data: bytes, start: "i64", document: bool) -> bool:
     """Return whether a whole document, or a marker with all its fields, is regular."""
-    body = start + HEADER_LENGTH + (_STREAM_ID_LENGTH if data[start] == _FLEXIBLE else 0)
+    body = start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
     opcode: i64 = data[start + 1]
     extras: i64 = data[start + 4]
     datatype: i64 = data[start + 5]
     value = start + HEADER_LENGTH + be32(data, start + 8) - body - extras - _key_length(data, start)
     if document:
         tail: i64 = _TAILS[opcode << 8 | extras]
-        return datatype <= _MOST_DATATYPE and (not tail or be16(data, body + tail) <= value)
+        return datatype <= MOST_DATATYPE and (not tail or be16(data, body + tail) <= value)
     versioned: i64 = 1 if extras == 1 else 0
     if datatype or be32(data, body + versioned + _FLAGS_AT) & _UNNAMED:
         return False
@@ -118,7 +111,7 @@ def is_regular(data: bytes, start: "i64", document: bool) -> bool:
 
 def is_plain(data: bytes, start: "i64") -> bool:
     """Return whether a whole document is plain."""
-    body = start + HEADER_LENGTH + (_STREAM_ID_LENGTH if data[start] == _FLEXIBLE else 0)
+    body = start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
     opcode: i64 = data[start + 1]
     extras: i64 = data[start + 4]
     zeros = _ZEROS[opcode << 8 | extras]
@@ -127,12 +120,12 @@ def is_plain(data: bytes, start: "i64") -> bool:
     for place in zeros:
         if data[body + place]:
             return False
-    if opcode != _DELETION:
+    if opcode != DCP_DELETION:
         return True
     value_at = body + extras + _key_length(data, start)
     value = start + HEADER_LENGTH + be32(data, start + 8) - value_at
     datatype: i64 = data[start + 5]
-    if datatype & _PACKED != _XATTR:
+    if datatype & _PACKED != XATTR:
         return not datatype and not value
     return value >= 4 and be32(data, value_at) + 4 == value
 
@@ -149,7 +142,7 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
     before, longest, forms = 0, 0, 0
     start: i64 = first
     for place in range(count):
-        body = start + HEADER_LENGTH + (_STREAM_ID_LENGTH if data[start] == _FLEXIBLE else 0)
+        body = start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
         extras: i64 = data[start + 4]
         key_at, key_length = body + extras, _key_length(data, start)
         value_at = key_at + key_length
@@ -163,10 +156,10 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
         keys.append(data[key_at:value_at])
         longest = max(longest, key_length)
         sound = sound and _is_sound(data, key_at, value_at)
-        if data[start + 1] == _DELETION:
+        if data[start + 1] == DCP_DELETION:
             forms |= _FORMS[extras]
         datatype: i64 = data[start + 5]
-        if datatype > _JSON:
+        if datatype > JSON:
             packed.append((place, datatype, data[value_at:stop]))
         elif datatype and stop > value_at:
             places.append(place)
@@ -177,7 +170,7 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
 
 
 def _key_length(data: bytes, start: "i64") -> "i64":
-    return data[start + 3] if data[start] == _FLEXIBLE else be16(data, start + 2)
+    return data[start + 3] if data[start] == ALT_CLIENT_REQUEST else be16(data, start + 2)
 
 
 def _is_sound(data: bytes, at: "i64", end: "i64") -> bool:

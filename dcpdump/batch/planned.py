@@ -6,8 +6,8 @@ import numpy as np
 
 from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import prefixes
-from dcpdump.batch.layouts import STREAM_ID_LENGTH
 from dcpdump.batch.part import NO, UNKNOWN, YES, Part
+from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.wire.session import COLLECTION_MESSAGES, MAX_STREAMS, Session
 
 #: So few frames are sooner reported one by one.

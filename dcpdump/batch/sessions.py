@@ -14,6 +14,7 @@ from dcpdump.conversation import Conversation
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec import UNKNOWN_NAME, find
+from dcpdump.spec.header import ALT_CLIENT_RESPONSE, CLIENT_REQUEST, CLIENT_RESPONSE
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.outstanding import Asked
@@ -81,8 +82,8 @@ def _defer(session: Session, conversation: Conversation, part: Part, row: int, s
 
 #: Messages that change nothing of what is known of a connection: only their names are known.
 _NEIGHBOUR = np.array([not (find(op).known or find(op).secret or find(op).name == UNKNOWN_NAME) for op in range(256)])
-_PLAIN_MAGIC = np.isin(np.arange(256), (0x80, 0x81, 0x18))
-_RESPONSE = np.isin(np.arange(256), (0x81, 0x18))
+_PLAIN_MAGIC = np.isin(np.arange(256), (CLIENT_REQUEST, CLIENT_RESPONSE, ALT_CLIENT_RESPONSE))
+_RESPONSE = np.isin(np.arange(256), (CLIENT_RESPONSE, ALT_CLIENT_RESPONSE))
 
 
 def _neighbours(part: Part) -> Array:

@@ -10,10 +10,10 @@ from dcpdump.batch.chosen import record_of, wanted_rows
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
-from dcpdump.batch.layouts import STREAM_ID_LENGTH
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
 from dcpdump.index.replay import Replay
 from dcpdump.quick_dataclass import dataclass
+from dcpdump.spec.header import STREAM_ID_LENGTH
 
 #: Rows of columns that are looked at in one step.
 _STEP = 1 << 20

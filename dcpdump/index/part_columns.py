@@ -6,7 +6,6 @@ import numpy as np
 
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
-from dcpdump.batch.layouts import STREAM_ID_LENGTH
 from dcpdump.batch.part import Part
 from dcpdump.index.columns import (
     GAP_BEFORE,
@@ -23,6 +22,7 @@ from dcpdump.index.columns import (
     WEAK,
 )
 from dcpdump.record import Record, own_seqno
+from dcpdump.spec.header import STREAM_ID_LENGTH
 
 _START = "start_seqno"
 

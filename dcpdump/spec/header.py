@@ -13,6 +13,13 @@ from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL, STATUS
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION
 
 HEADER_LENGTH: Final = 24
+#: The magics, by the server's names.
+CLIENT_REQUEST: Final = 0x80
+CLIENT_RESPONSE: Final = 0x81
+ALT_CLIENT_REQUEST: Final = 0x08
+ALT_CLIENT_RESPONSE: Final = 0x18
+SERVER_REQUEST: Final = 0x82
+SERVER_RESPONSE: Final = 0x83
 WORD_END: Final = 8  #: where the vbucket, or the status, ends
 #: The server closes a connection that announces a larger frame (its max_packet_size).
 MAX_FRAME: Final = 30 * 1024 * 1024
@@ -37,12 +44,12 @@ class Magic:
 MAGICS: dict[int, Magic] = {
     magic.value: magic
     for magic in (
-        Magic(0x80, "ClientRequest"),
-        Magic(0x81, "ClientResponse", response=True),
-        Magic(0x08, "AltClientRequest", flexible=True),
-        Magic(0x18, "AltClientResponse", response=True, flexible=True),
-        Magic(0x82, "ServerRequest", server=True),
-        Magic(0x83, "ServerResponse", response=True, server=True),
+        Magic(CLIENT_REQUEST, "ClientRequest"),
+        Magic(CLIENT_RESPONSE, "ClientResponse", response=True),
+        Magic(ALT_CLIENT_REQUEST, "AltClientRequest", flexible=True),
+        Magic(ALT_CLIENT_RESPONSE, "AltClientResponse", response=True, flexible=True),
+        Magic(SERVER_REQUEST, "ServerRequest", server=True),
+        Magic(SERVER_RESPONSE, "ServerResponse", response=True, server=True),
     )
 }
 
@@ -82,6 +89,7 @@ class FrameInfo:
 
 #: A stream id among a request's framing extras: frame info 2, two bytes long.
 STREAM_ID_TAG: Final = 0x22
+STREAM_ID_LENGTH: Final = 3  #: of the frame info, its tag included
 #: Servers write a stream id before these but leave the framing length 0: opcode, extras length.
 STREAM_ID_NOT_COUNTED: Final = frozenset({(DCP_DELETION, 21), (DCP_EXPIRATION, 20)})
 

@@ -4,12 +4,17 @@ One row a value. The words are the specification's: flags in lower case as its e
 features as the server spells them.
 """
 
+from typing import Final
+
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.field import Bits, EnumValue
 
 #: The bits of a datatype byte, which describes a value. A value of 0 is raw bytes.
 DATATYPE = Bits({0x01: "JSON", 0x02: "Snappy", 0x04: "XATTR"})
-JSON, SNAPPY, XATTR = 0x01, 0x02, 0x04
+JSON: Final = 0x01
+SNAPPY: Final = 0x02
+XATTR: Final = 0x04
+MOST_DATATYPE: Final = 0x07  #: all of them
 #: The field that holds the seqno that a message itself brings into its stream.
 OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
 
@@ -88,7 +93,12 @@ SNAPSHOT_TYPE = Bits(
 )
 
 #: The flags of a snapshot type, to test for.
-MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
+MEMORY: Final = 0x01
+DISK: Final = 0x02
+CHECKPOINT: Final = 0x04
+ACKNOWLEDGE: Final = 0x08
+HISTORY: Final = 0x10
+DUPLICATES: Final = 0x20
 
 OSO_FLAGS = Bits({0x01: "start", 0x02: "end"}, {0x01: "items follow in any order", 0x02: "all of them were sent"})
 

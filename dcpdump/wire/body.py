@@ -1,12 +1,14 @@
 """Decode a value's bytes by its datatype: Snappy, xattrs, JSON."""
 
+from typing import Final
+
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_fault
 from dcpdump.wire.snappy import decompress
 
-DEEP = 900  #: so many brackets may nest deeper than can be judged
+DEEP: Final = 900  #: so many brackets may nest deeper than can be judged
 MOST_XATTRS = 1 << 14  #: so many xattrs of a document are taken apart; a server's documents have a few
 
 

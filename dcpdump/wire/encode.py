@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
 from dcpdump.spec.field import Blob, Field, FlatTable, Layout, Message, Part, Repeat
-from dcpdump.spec.header import STREAM_ID_TAG
+from dcpdump.spec.header import ALT_CLIENT_REQUEST, ALT_CLIENT_RESPONSE, CLIENT_REQUEST, CLIENT_RESPONSE, STREAM_ID_TAG
 from dcpdump.spec.names import NOT_ERRORS
 from dcpdump.wire.frame import Header, magic_of, pack_header
 
@@ -135,8 +135,8 @@ def _magic(message: Message, response: bool, flexible: bool) -> int:
     if PUSHES.get(message.opcode) is message:
         return 0x83 if response else 0x82
     if flexible:
-        return 0x18 if response else 0x08
-    return 0x81 if response else 0x80
+        return ALT_CLIENT_RESPONSE if response else ALT_CLIENT_REQUEST
+    return CLIENT_RESPONSE if response else CLIENT_REQUEST
 
 
 def _header(header: Header) -> bytes:

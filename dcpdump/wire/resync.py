@@ -14,11 +14,11 @@ that belongs to a stream of this connection, since a document may hold perfect f
 import re
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from dcpdump.spec import MESSAGES, PUSHES, find, opcodes
 from dcpdump.spec.field import MUST, NEVER, Layout, Presence
-from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
+from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, CLIENT_RESPONSE, HEADER_LENGTH, MAGICS, MAX_FRAME
 from dcpdump.spec.names import STATUS
 from dcpdump.wire.frame import Header, unpack_header
 
@@ -26,7 +26,7 @@ MAX_VBUCKET = 1024
 MAX_KEY = 251
 MAX_DATATYPE = 7
 #: Bytes after a weakly supported header in which a better one is still searched for.
-SEARCH_WINDOW = 1024 * 1024
+SEARCH_WINDOW: Final = 1024 * 1024
 #: Headers that must follow one another before a place is believed.
 CHAIN = 2
 
@@ -128,7 +128,7 @@ def fits_table(header: Header) -> bool:
 
 def strict(header: Header) -> bool:
     """Return whether it is a DCP message, classic or with a stream id, exactly as the table has it: level 3."""
-    if header.magic not in (0x80, 0x81, 0x08) or not known(header):
+    if header.magic not in (CLIENT_REQUEST, CLIENT_RESPONSE, ALT_CLIENT_REQUEST) or not known(header):
         return False
     return MESSAGES[header.opcode].dcp and fits_table(header)
 

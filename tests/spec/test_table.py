@@ -245,6 +245,13 @@ def test_labels_and_names_are_unique_within_a_layout() -> None:
             assert len(texts) == len(set(texts)), f"{message.name} {layout.version}"
 
 
+def test_labels_and_names_of_values_are_ascii_as_templates_of_tables_use_the_other_bytes_for_digits() -> None:
+    for message, layout in layouts():
+        for field in [leaf for part in parts(layout) for leaf in leaves(part) if isinstance(leaf, Field)]:
+            names = getattr(field.names, "names", {})
+            assert "".join([message.name, field.label, *names.values()]).isascii(), f"{message.name} {field.name}"
+
+
 def test_the_size_of_bytes_in_a_repeated_group_is_a_field_before_them() -> None:
     for _, layout in layouts():
         for part in parts(layout):
@@ -316,6 +323,6 @@ def test_a_dcp_message_says_where_it_closes_the_connection(message: Message) -> 
 
 
 def test_every_message_with_layouts_has_its_opcode_by_name() -> None:
-    named = {name: number for name, number in vars(opcodes).items() if not name.startswith("_")}
+    named = {name: number for name, number in vars(opcodes).items() if name.isupper()}
     assert named == {message.name: message.opcode for message in MESSAGES.values() if message.known}
     assert all(type(number) is int for number in named.values()), "loops compare many: members of an enum are slower"
