@@ -1,41 +1,32 @@
 """Write plain frames as one line each."""
 
-from typing import Final
-
 from dcpdump.escape import safe
 from dcpdump.render import View, line
+from dcpdump.render.field_texts import FieldTexts, side_by_side
 from dcpdump.render.plain_layout import PlainField, PlainLayout
 from dcpdump.render.plain_rows import PlainRows
-from dcpdump.render.plain_text import shown_text
+from dcpdump.render.plain_text import shown
 from dcpdump.render.plain_writer import PlainWriter
 
-#: So many words of one field are kept: of flags and times, which are often the same.
-_MOST_WORDS: Final = 1_024
 
+class _Words(FieldTexts):
+    """Fields side by side as words, each with a comma before it; those that say nothing are left out."""
 
-class _Word:
-    """A field as a word."""
-
-    def __init__(self, message: str, slot: PlainField) -> None:
-        self.slot = slot
+    def __init__(self, message: str, slots: list[PlainField]) -> None:
+        super().__init__(slots)
         self._message = message
-        self._decimal = line.is_decimal(slot.field)
-        self._begin = f", {line.field_name(message, slot.field)}="
-        self._of_zero = line.word(message, slot.field, 0) != ""
-        self._known: dict[int, str] = {}
+        self._slots = slots
+        self._begin = f", {line.field_name(message, slots[0].field)}=" if line.is_decimal(slots[0].field) else ""
+        self._of_zero = line.word(message, slots[0].field, 0) != ""
 
-    def text(self, number: int) -> str:
-        """Return it with a comma before it; empty where it says nothing."""
-        if not number and not self._of_zero:
-            return ""
-        if self._decimal:
-            return f"{self._begin}{number}"
-        known = self._known.get(number)
-        if known is None:
-            if len(self._known) >= _MOST_WORDS:
-                self._known.clear()
-            known = self._known[number] = f", {line.word(self._message, self.slot.field, number)}"
-        return known
+    def made(self, frames: PlainRows) -> bytes:
+        """Return the words of the frame that is loaded."""
+        first = self._slots[0]
+        number = frames.field(first)
+        if self._begin and len(self._slots) == 1:
+            return f"{self._begin}{number}".encode() if number or self._of_zero else b""
+        words = [line.word(self._message, slot.field, frames.field(slot)) for slot in self._slots]
+        return "".join([f", {word}" for word in words if word]).encode()
 
 
 class _Sentence:
@@ -45,7 +36,7 @@ class _Sentence:
         message = layout.message
         self.begin = f" {line.sending_side(message, response=False)} {line.dialogue_name(message.name)}{{"
         self.has_vbucket = message.streamed or message.vbucket
-        self.words = [_Word(message.name, slot) for slot in layout.slots]
+        self.words = [_Words(message.name, slots) for slots in side_by_side(layout.slots)]
 
 
 class PlainLine(PlainWriter):
@@ -60,22 +51,24 @@ class PlainLine(PlainWriter):
         sentence = self._sentences.get(layout)
         if sentence is None:
             sentence = self._sentences[layout] = _Sentence(layout)
-        words = f", vb={frames.vbucket}" if sentence.has_vbucket else ""
+        begin = f"#{frames.number} {frames.time_text()} c{frames.places[frames.place].connection}{sentence.begin}"
+        out.append(begin.encode())
+        words = [f", vb={frames.vbucket}".encode() if sentence.has_vbucket else b""]
         if layout.framed:
-            words += f", sid={frames.stream_id}"
+            words.append(f", sid={frames.stream_id}".encode())
         for word in sentence.words:
-            words += word.text(frames.field(word.slot))
+            words.append(word.text(frames))
         if frames.collection >= 0:
             name = frames.collection_name()
-            words += f", collection=0x{frames.collection:x}"
-            if name:
-                words += f"({name})"
+            words.append(f", collection=0x{frames.collection:x}{f'({name})' if name else ''}".encode())
         if frames.key_end > frames.key_at:
-            words += f", key={shown_text(frames.key)}"
+            words.append(b", key=")
+            words.append(shown(frames.key))
         if layout.has_value and frames.value_length:
-            words += f", value={frames.value_length} B" if layout.document else f", value={shown_text(frames.value)}"
-        begin = f"#{frames.number} {frames.time_text()} c{frames.places[frames.place].connection}{sentence.begin}"
-        end = f" [after {frames.gap:,} bytes lost or skipped]" if frames.gap else ""
+            value = b"%d B" % frames.value_length if layout.document else shown(frames.value)
+            words.append(b", value=" + value)
+        out.append(b"".join(words)[2:])
+        end = f"}} [after {frames.gap:,} bytes lost or skipped]" if frames.gap else "}"
         if frames.fault:
             end += f" ! {safe(frames.fault)}"
-        out.append(f"{begin}{words[2:]}}}{end}\n".encode())
+        out.append(f"{end}\n".encode())

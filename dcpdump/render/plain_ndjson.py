@@ -4,9 +4,10 @@ from json.encoder import encode_basestring as quoted
 from typing import Final
 
 from dcpdump.render import View
+from dcpdump.render.field_texts import FieldTexts, side_by_side
 from dcpdump.render.plain_layout import PlainField, PlainLayout
 from dcpdump.render.plain_rows import PlainRows
-from dcpdump.render.plain_text import shown_text
+from dcpdump.render.plain_text import shown
 from dcpdump.render.plain_writer import PlainWriter
 from dcpdump.spec.field import Bits, EnumValue
 from dcpdump.spec.names import DATATYPE
@@ -15,32 +16,44 @@ from dcpdump.wire.frame import Fault
 _NOT_JSON: Final = quoted(Fault.NOT_JSON.value)
 
 
-class _Member:
-    """A field as members of an object: its number, and for some what that is called."""
+class _Names:
+    """What the numbers of a field are called, as a member of an object."""
 
     def __init__(self, slot: PlainField) -> None:
         self.slot = slot
-        self.identity = slot.field.identity
-        self.name = f'"{slot.field.name}": '
-        self._named: dict[int, str] = {}
+        self._known: dict[int, bytes] = {}
 
-    @property
-    def is_named(self) -> bool:
-        """Return whether there is a second member, which says what the number is called."""
-        return isinstance(self.slot.field.names, (Bits, EnumValue))
-
-    def names(self, number: int) -> str:
-        """Return the second member. There are few: a plan takes only numbers that have names."""
-        known = self._named.get(number)
+    def text(self, number: int) -> bytes:
+        """Return the member, with a comma before it. There are few: a plan takes only numbers that have names."""
+        known = self._known.get(number)
         if known is None:
             field = self.slot.field
             words = field.names.describe(number) if field.names else ()
             if isinstance(field.names, Bits):
-                known = f', "{field.name}_names": [{", ".join(map(quoted, words))}]'
+                text = f', "{field.name}_names": [{", ".join(map(quoted, words))}]'
             else:
-                known = f', "{field.name}_name": {quoted("".join(words))}'
-            self._named[number] = known
+                text = f', "{field.name}_name": {quoted("".join(words))}'
+            known = self._known[number] = text.encode()
         return known
+
+
+class _Members(FieldTexts):
+    """Fields side by side as members of an object."""
+
+    def __init__(self, slots: list[PlainField], before: str) -> None:
+        super().__init__(slots)
+        self._before = before
+        self._slots = slots
+
+    def made(self, frames: PlainRows) -> bytes:
+        """Return the members of the frame that is loaded, and what stands before them."""
+        return f"{self._before}{', '.join([_member(slot, frames) for slot in self._slots])}".encode()
+
+
+def _member(slot: PlainField, frames: PlainRows) -> str:
+    if slot.field.identity:
+        return f'"{slot.field.name}": "0x{frames.hex_text(slot.at, slot.end)}"'
+    return f'"{slot.field.name}": {frames.field(slot)}'
 
 
 class _Object:
@@ -52,8 +65,11 @@ class _Object:
             f'"magic": {layout.magic}, "kind": "request", "opcode": {message.opcode}, "name": {quoted(message.name)}, '
             f'"layout": {quoted(layout.plan.layout.version)}'
         )
-        self.members = [_Member(slot) for slot in layout.slots]
-        self.named = [member for member in self.members if member.is_named]
+        begin = ', "fields": {'
+        self.members = [
+            _Members(slots, ", " if number else begin) for number, slots in enumerate(side_by_side(layout.slots))
+        ]
+        self.names = [_Names(slot) for slot in layout.slots if isinstance(slot.field.names, (Bits, EnumValue))]
 
 
 class PlainNdjson(PlainWriter):
@@ -67,6 +83,14 @@ class PlainNdjson(PlainWriter):
             f'{value}, "datatype_names": [{", ".join(map(quoted, DATATYPE.describe(value)))}]' if value else "0"
             for value in range(8)
         ]
+        # Of the frame before, which is often of the same packet, and of the same stream:
+        self._packet = -1
+        self._place = -1
+        self._file = ""
+        self._source = b""
+        self._vbucket = -1
+        self._opaque = -1
+        self._stream = ""
 
     def begin(self, frames: PlainRows) -> None:
         """Prepare for the frames of a part."""
@@ -74,6 +98,7 @@ class PlainNdjson(PlainWriter):
             f'"connection": {ends.connection}, "src": {quoted(ends.src)}, "dst": {quoted(ends.dst)}'
             for ends in frames.places
         ]
+        self._packet = -1
 
     def write(self, frames: PlainRows, out: list[bytes]) -> None:
         """Append the object of the frame that is loaded."""
@@ -81,50 +106,70 @@ class PlainNdjson(PlainWriter):
         shape = self._objects.get(layout)
         if shape is None:
             shape = self._objects[layout] = _Object(layout)
-        text = [
-            f'{{"frame": {frames.number}, "packet": {frames.packet}, "file": {quoted(frames.file)}, '
-            f'"time": "{frames.time_text()}", {self._ends[frames.place]}, "offset": {frames.offset}, '
-            f'"length": {frames.length}, "gap_before": {frames.gap}, {shape.kind}, "vbucket": {frames.vbucket}, '
-            f'"opaque": {frames.opaque}, "cas": "0x{frames.hex_text(16, 24)}", '
-            f'"datatype": {self._datatypes[frames.datatype]}'
-        ]
+        out.append(f'{{"frame": {frames.number}, '.encode())
+        out.append(self._source_of(frames))
+        out.append(
+            f'"offset": {frames.offset}, "length": {frames.length}, "gap_before": {frames.gap}, {shape.kind}, '
+            f'{self._stream_of(frames)}"cas": "0x{frames.hex_text(16, 24)}", '
+            f'"datatype": {self._datatypes[frames.datatype]}'.encode()
+        )
         if layout.framed:
-            text.append(f', "framing": [{{"name": "DcpStreamId", "stream_id": {frames.stream_id}}}]')
-            text.append(f', "stream_id": {frames.stream_id}')
+            out.append(
+                f', "framing": [{{"name": "DcpStreamId", "stream_id": {frames.stream_id}}}]'
+                f', "stream_id": {frames.stream_id}'.encode()
+            )
         if shape.members:
-            text.append(self._fields(frames, shape))
+            for members in shape.members:
+                out.append(members.text(frames))
+            for names in shape.names:
+                out.append(names.text(frames.field(names.slot)))
+            out.append(b"}")
         if frames.collection >= 0:
-            text.append(f', "collection": {frames.collection}')
-            if frames.inferred:
-                text.append(', "collection_inferred": true')
-            name = frames.collection_name()
-            if name:
-                text.append(f', "collection_name": {quoted(name)}')
+            out.append(self._collection(frames))
         if frames.key_end > frames.key_at:
-            text.append(f', "key": {quoted(shown_text(frames.key))}, "key_hex": "{frames.wire_key.hex()}"')
+            out.append(b', "key": ')
+            out.append(_quoted(shown(frames.key)))
+            out.append(f', "key_hex": "{frames.wire_key.hex()}"'.encode())
         if frames.value_length:
-            text.append(f', "value_length": {frames.value_length}')
+            out.append(f', "value_length": {frames.value_length}'.encode())
             if layout.has_value and self._limit:
-                text.append(f', "value": {quoted(shown_text(self._head(frames.value)))}')
+                out.append(b', "value": ')
+                out.append(_quoted(shown(self._head(frames.value))))
         if frames.fault:
-            text.append(f', "problems": [{{"code": {_NOT_JSON}, "text": {quoted(frames.fault)}, ')
-            text.append(f'"offset": {frames.key_end}, "length": {frames.value_length}}}]')
-        text.append("}\n")
-        out.append("".join(text).encode())
+            out.append(
+                f', "problems": [{{"code": {_NOT_JSON}, "text": {quoted(frames.fault)}, '
+                f'"offset": {frames.key_end}, "length": {frames.value_length}}}]'.encode()
+            )
+        out.append(b"}\n")
 
-    def _fields(self, frames: PlainRows, shape: _Object) -> str:
-        text = ', "fields": {'
-        between = ""
-        for member in shape.members:
-            slot = member.slot
-            if member.identity:
-                text += f'{between}{member.name}"0x{frames.hex_text(slot.at, slot.end)}"'
-            else:
-                text += f"{between}{member.name}{frames.field(slot)}"
-            between = ", "
-        for member in shape.named:
-            text += member.names(frames.field(member.slot))
-        return f"{text}}}"
+    def _source_of(self, frames: PlainRows) -> bytes:
+        """Return the members for the packet and the direction."""
+        if frames.packet != self._packet or frames.place != self._place or frames.file != self._file:
+            self._packet, self._place, self._file = frames.packet, frames.place, frames.file
+            self._source = (
+                f'"packet": {frames.packet}, "file": {quoted(frames.file)}, '
+                f'"time": "{frames.time_text()}", {self._ends[frames.place]}, '.encode()
+            )
+        return self._source
+
+    def _stream_of(self, frames: PlainRows) -> str:
+        """Return the members for the vbucket and the opaque."""
+        vbucket, opaque = frames.vbucket, frames.opaque
+        if vbucket != self._vbucket or opaque != self._opaque:
+            self._vbucket, self._opaque = vbucket, opaque
+            self._stream = f'"vbucket": {vbucket}, "opaque": {opaque}, '
+        return self._stream
+
+    def _collection(self, frames: PlainRows) -> bytes:
+        inferred = ', "collection_inferred": true' if frames.inferred else ""
+        name = frames.collection_name()
+        named = f', "collection_name": {quoted(name)}' if name else ""
+        return f', "collection": {frames.collection}{inferred}{named}'.encode()
 
     def _head(self, value: bytes) -> bytes:
         return value if self._limit < 0 or len(value) <= self._limit else value[: self._limit]
+
+
+def _quoted(text: bytes) -> bytes:
+    """Return text without control characters as a string of JSON."""
+    return b'"' + text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'

@@ -215,10 +215,14 @@ class PlainRows:
         """Return its stream id, where the layout has one."""
         return be16(self._data, self._start + HEADER_LENGTH + 1)
 
+    def wire(self, at: "i64", end: "i64") -> bytes:
+        """Return the bytes ``at`` … ``end``-1 of the frame."""
+        return self._data[self._start + at : self._start + end]
+
     @property
     def wire_key(self) -> bytes:
         """Return its key as it was sent."""
-        return self._data[self._start + self.key_at : self._start + self.key_end]
+        return self.wire(self.key_at, self.key_end)
 
     def hex_text(self, at: "i64", end: "i64") -> str:
         """Return the bytes ``at`` … ``end``-1 in hexadecimal."""

@@ -118,6 +118,8 @@ def _string(data: bytes, at: "i64", size: "i64") -> "i64":
     while at < size:
         byte: i64 = data[at]
         at += 1
+        if byte > _BACKSLASH:  # as nearly all letters are
+            continue
         if byte == _QUOTE:
             return at
         if byte < _SPACE:
