@@ -65,7 +65,7 @@ class PlainLine(PlainWriter):
             words.append(b", key=")
             words.append(shown(frames.key))
         if layout.has_value and frames.value_length:
-            value = b"%d B" % frames.value_length if layout.document else shown(frames.value)
+            value = f"{frames.value_length} B".encode() if layout.document else shown(frames.value)
             words.append(b", value=" + value)
         out.append(b"".join(words)[2:])
         end = f"}} [after {frames.gap:,} bytes lost or skipped]" if frames.gap else "}"

@@ -47,6 +47,8 @@ class _Members(FieldTexts):
 
     def made(self, frames: PlainRows) -> bytes:
         """Return the members of the frame that is loaded, and what stands before them."""
+        if len(self._slots) == 1:
+            return f"{self._before}{_member(self._slots[0], frames)}".encode()
         return f"{self._before}{', '.join([_member(slot, frames) for slot in self._slots])}".encode()
 
 
@@ -134,7 +136,9 @@ class PlainNdjson(PlainWriter):
             out.append(f', "value_length": {frames.value_length}'.encode())
             if layout.has_value and self._limit:
                 out.append(b', "value": ')
-                out.append(_quoted(shown(self._head(frames.value))))
+                value, limit = frames.value, self._limit
+                head = value if limit < 0 or len(value) <= limit else value[:limit]
+                out.append(_quoted(frames.shown_of_value(head)))
         if frames.fault:
             out.append(
                 f', "problems": [{{"code": {_NOT_JSON}, "text": {quoted(frames.fault)}, '
@@ -165,9 +169,6 @@ class PlainNdjson(PlainWriter):
         name = frames.collection_name()
         named = f', "collection_name": {quoted(name)}' if name else ""
         return f', "collection": {frames.collection}{inferred}{named}'.encode()
-
-    def _head(self, value: bytes) -> bytes:
-        return value if self._limit < 0 or len(value) <= self._limit else value[: self._limit]
 
 
 def _quoted(text: bytes) -> bytes:

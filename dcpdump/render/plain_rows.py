@@ -13,12 +13,13 @@ from dcpdump.big_endian import be16, be32
 from dcpdump.compiled import is_compiled
 from dcpdump.iso_time import iso_time
 from dcpdump.render.plain_layout import PlainField, PlainLayout, layouts_of
+from dcpdump.render.plain_text import shown
 from dcpdump.spec.header import CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.body import DEEP, may_be_deep, open_value
 from dcpdump.wire.collection_names import ConnectionNames
 from dcpdump.wire.frame import Fault
-from dcpdump.wire.json_scan import is_surely_json
+from dcpdump.wire.json_scan import IS_PLAIN_JSON, judge
 from dcpdump.wire.json_text import doubtful_fault, json_fault
 from dcpdump.wire.key_prefix import RESERVED_IDS
 
@@ -30,6 +31,7 @@ _EXTRAS_LENGTH_AT: Final = 4
 _DATATYPE_AT: Final = 5
 _VBUCKET_AT: Final = 6
 _OPAQUE_AT: Final = 12
+_MOST_HIGH: Final = 0x3FFFFFFF  #: the upper half of what a native number holds
 _MORE: Final = 0x80  #: in a byte of a collection id: another follows
 _LONGEST_ID: Final = 5  #: bytes
 _HIGHEST_ID: Final = 0xFFFFFFFF
@@ -96,6 +98,7 @@ class PlainRows:
         self.inferred = False
         self.value_length = 0
         self.value = b""  #: decompressed
+        self.is_plain = False  #: the value is known to be shown as it is
         self.fault = ""  #: why a value that is marked JSON is not
 
     def load(self, at: "i64") -> bool:
@@ -128,6 +131,7 @@ class PlainRows:
         self.collection = -1
         self._logical = start + key_at
         self.fault = ""
+        self.is_plain = False
         if layout.keyed and columns.split[at] and not self._split_key(start + key_at, key_length):
             return False
         if layout.document and self.value_length:
@@ -194,8 +198,11 @@ class PlainRows:
                     return False
         elif datatype & JSON and not _COMPILED:
             self.fault = json_fault(value)
-        elif datatype & JSON and not is_surely_json(self._data, begin, end):
-            self.fault = doubtful_fault(value)
+        elif datatype & JSON:
+            judgement = judge(value)
+            self.is_plain = judgement == IS_PLAIN_JSON
+            if not judgement:
+                self.fault = doubtful_fault(value)
         if datatype & JSON and len(self.value) > DEEP and may_be_deep(self.value):
             return False
         return not (self.fault and underlying)
@@ -235,8 +242,15 @@ class PlainRows:
         if slot.width == 4:
             return be32(data, at)
         if slot.width == 8:
-            return int.from_bytes(data[at : at + 8], "big")  # it may be more than a native number holds
+            high = be32(data, at)
+            if high > _MOST_HIGH:
+                return int.from_bytes(data[at : at + 8], "big")
+            return high << 32 | be32(data, at + 4)
         return be16(data, at) if slot.width == 2 else data[at]
+
+    def shown_of_value(self, head: bytes) -> bytes:
+        """Return the beginning of the value, or all of it, as text that is safe to show, in UTF-8."""
+        return head if self.is_plain else shown(head)
 
     @property
     def key(self) -> bytes:

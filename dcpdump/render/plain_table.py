@@ -138,14 +138,18 @@ class PlainTable(PlainWriter):
         self._limit = -1 if view.value_bytes is None else view.value_bytes
         self._names_file = view.file
         self._sheets: dict[PlainLayout, _Sheet] = {}
-        self._ends: list[bytes] = []
+        self._ends: list[str] = []
+        # Of the frame before, which is often of the same packet:
+        self._packet = -1
+        self._place = -1
+        self._file = ""
+        self._source = b""
         self._owners: dict[int, bytes] = {}  # of collections whose names are not known
 
     def begin(self, frames: PlainRows) -> None:
         """Prepare for the frames of a part."""
-        self._ends = [
-            f"  {each.src} → {each.dst}  connection {each.connection}  packet ".encode() for each in frames.places
-        ]
+        self._ends = [f"  {each.src} → {each.dst}  connection {each.connection}  packet " for each in frames.places]
+        self._packet = -1
 
     def write(self, frames: PlainRows, out: list[bytes]) -> None:
         """Append the table of the frame that is loaded."""
@@ -154,9 +158,8 @@ class PlainTable(PlainWriter):
         if sheet is None:
             sheet = self._sheets[layout] = _Sheet(layout)
         margin = sheet.margin(frames.key_at, frames.key_end, frames.length)
-        out.append(f"#{frames.number}  {frames.time_text()}".encode())
-        out.append(self._ends[frames.place])
-        out.append(f"{frames.packet}{self._remark(frames)}\n".encode())
+        out.append(f"#{frames.number}  ".encode())
+        out.append(self._source_of(frames))
         for part in sheet.parts:
             out.append(part.text(frames, margin.width))
         if margin.key:
@@ -172,10 +175,15 @@ class PlainTable(PlainWriter):
             out.append(f"! {safe(frames.fault)}\n".encode())
         out.append(b"\n")
 
-    def _remark(self, frames: PlainRows) -> str:
-        """Return the rest of the line of the place: the capture, where there are several, and what was lost before."""
-        file = f"  file {frames.file}" if self._names_file else ""
-        return f"{file}  after {frames.gap:,} bytes lost or skipped" if frames.gap else file
+    def _source_of(self, frames: PlainRows) -> bytes:
+        """Return the rest of the line of the place, the capture where there are several, and what was lost before."""
+        if frames.packet != self._packet or frames.place != self._place or frames.gap or frames.file != self._file:
+            # A loss before it is said of one frame, and not of the next.
+            self._packet, self._place, self._file = -1 if frames.gap else frames.packet, frames.place, frames.file
+            file = f"  file {frames.file}" if self._names_file else ""
+            lost = f"  after {frames.gap:,} bytes lost or skipped" if frames.gap else ""
+            self._source = f"{frames.time_text()}{self._ends[frames.place]}{frames.packet}{file}{lost}\n".encode()
+        return self._source
 
     def _owner(self, frames: PlainRows) -> bytes:
         """Return the collection of a key as text."""
@@ -195,7 +203,7 @@ class PlainTable(PlainWriter):
         whole = len(value)
         is_cut = 0 <= limit < whole
         head = value[:limit] if is_cut else value
-        text = shown(head)
+        text = frames.shown_of_value(head)
         note = b""
         if frames.layout.document:
             if frames.datatype == JSON and not frames.fault:

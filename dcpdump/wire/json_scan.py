@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
+#: What bytes are judged to be. Those of plain JSON can all be printed, and are ASCII.
+IN_DOUBT: Final = 0
+IS_JSON: Final = 1
+IS_PLAIN_JSON: Final = 2
 DEEPEST: Final = 60  #: levels of a text that is seen to be JSON
 _VALUE: Final = 0  #: a value has to follow
 _VALUE_OR_END: Final = 1  #: a value or the end of an array
@@ -39,47 +43,50 @@ _EXPONENT: Final = b"eE"
 
 def doubtful(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
     """Return which of the pieces of ``data`` are not surely JSON, by their places in the lists."""
-    return [place for place in range(len(starts)) if not is_surely_json(data, starts[place], ends[place])]
+    return [place for place in range(len(starts)) if not judge(data[starts[place] : ends[place]])]
 
 
-def is_surely_json(data: bytes, at: "i64", size: "i64") -> bool:
-    """Return whether the bytes ``at`` … ``size``-1 are JSON (RFC 8259), at most 60 levels deep. False says nothing."""
-    begun = at
+def judge(data: bytes) -> "i64":
+    """Return whether bytes are JSON (RFC 8259), at most 60 levels deep, and plain. IN_DOUBT says nothing."""
+    at: i64 = 0
+    size: i64 = len(data)
+    spaced = False  # other than by spaces
     depth: i64 = 0
     objects: i64 = 0  # a bit for each level: 1 for an object, 0 for an array
     state: i64 = _VALUE
     while at < size:
         byte: i64 = data[at]
         if byte <= _SPACE and byte in _SPACES:
+            spaced = spaced or byte != _SPACE
             at += 1
         elif state == _NEXT:
             if not depth:
-                return False
+                return IN_DOUBT
             if byte == _COMMA:
                 state = _NAME if objects & 1 else _VALUE
             elif byte == (_ENDS_OBJECT if objects & 1 else _ENDS_ARRAY):
                 depth, objects = depth - 1, objects >> 1
             else:
-                return False
+                return IN_DOUBT
             at += 1
         elif state == _COLON:
             if byte != _COLON_SIGN:
-                return False
+                return IN_DOUBT
             state = _VALUE
             at += 1
         elif byte == _QUOTE:
             at = _string(data, at + 1, size)
             if at < 0:
-                return False
+                return IN_DOUBT
             state = _NEXT if state in (_VALUE, _VALUE_OR_END) else _COLON
         elif state in (_NAME, _NAME_OR_END):
             if state == _NAME or byte != _ENDS_OBJECT:
-                return False
+                return IN_DOUBT
             depth, objects, state = depth - 1, objects >> 1, _NEXT
             at += 1
         elif byte in (_OPENS_OBJECT, _OPENS_ARRAY):
             if depth == DEEPEST:
-                return False
+                return IN_DOUBT
             depth, objects = depth + 1, objects << 1 | (byte == _OPENS_OBJECT)
             state = _NAME_OR_END if byte == _OPENS_OBJECT else _VALUE_OR_END
             at += 1
@@ -89,7 +96,7 @@ def is_surely_json(data: bytes, at: "i64", size: "i64") -> bool:
         elif byte == _MINUS or _ZERO <= byte <= _NINE:
             at = _number(data, at, size)
             if at < 0:
-                return False
+                return IN_DOUBT
             state = _NEXT
         else:
             word = data[at : min(at + 5, size)]
@@ -98,19 +105,17 @@ def is_surely_json(data: bytes, at: "i64", size: "i64") -> bool:
             elif word == b"false":
                 at += 5
             else:
-                return False
+                return IN_DOUBT
             state = _NEXT
-    return state == _NEXT and not depth and _is_text(data[begun:size])
-
-
-def _is_text(piece: bytes) -> bool:
-    if piece.isascii():
-        return True
+    if state != _NEXT or depth:
+        return IN_DOUBT
+    if data.isascii():
+        return IS_JSON if spaced or b"\x7f" in data else IS_PLAIN_JSON
     try:
-        piece.decode("utf-8")
+        data.decode("utf-8")
     except UnicodeDecodeError:
-        return False
-    return True
+        return IN_DOUBT
+    return IS_JSON
 
 
 def _string(data: bytes, at: "i64", size: "i64") -> "i64":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dcpdump.compiled import is_compiled
-from dcpdump.wire.json_scan import DEEPEST, doubtful, is_surely_json
+from dcpdump.wire.json_scan import DEEPEST, doubtful, judge
 
 #: How deep a text that is parsed may nest: far deeper than any that the protocol has, and not so deep that who walks
 #: through it, or writes it again, could run out of stack.
@@ -45,13 +45,13 @@ class NotParsed(ValueError):
 
 def json_fault(body: bytes) -> str:
     """Return why a body that should be JSON is not; empty where it is, or where it nests too deep to tell."""
-    if (_COMPILED or _has_more_values(body, _MOST_JUDGED)) and is_surely_json(body, 0, len(body)):
+    if (_COMPILED or _has_more_values(body, _MOST_JUDGED)) and judge(body):
         return ""
     return doubtful_fault(body)
 
 
 def doubtful_fault(body: bytes) -> str:
-    """Return the same of a body that ``is_surely_json`` has returned False for."""
+    """Return the same of a body that ``judge`` was in doubt about."""
     if _has_more_values(body, _MOST_JUDGED):  # the parser would make all of them
         return "" if _nests_deeper(body, DEEPEST) else f"{MARKED_JSON}it is no JSON"
     try:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.wire import json_text
-from dcpdump.wire.json_scan import doubtful
-from dcpdump.wire.json_scan import is_surely_json as _is_surely_json
+from dcpdump.wire.json_scan import IN_DOUBT, IS_JSON, IS_PLAIN_JSON, doubtful, judge
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
@@ -20,10 +19,10 @@ PIECES = st.sampled_from([*'{}[],:"\\-0 \n\té\x7f\x00', '\\"', "\\u", "\\n", *N
 
 
 def is_surely_json(body: bytes) -> bool:
-    """Return the result for a body that stands between others."""
-    said = _is_surely_json(b'{"a":' + body + b"}1", 5, 5 + len(body))
-    assert said == _is_surely_json(body, 0, len(body))
-    return said
+    """Return whether a body is JSON beyond doubt, also where it stands between others."""
+    judgement = judge(body)
+    assert (judgement == IN_DOUBT) == (doubtful(b'{"a":' + body + b"}1", [5], [5 + len(body)]) == [0])
+    return judgement != IN_DOUBT
 
 
 def parser_takes(body: bytes) -> bool:
@@ -64,3 +63,18 @@ def test_damaged_json_is_judged_like_the_parser_does(value: object, data: st.Dat
 @pytest.mark.parametrize(("depth", "sure"), [(60, True), (61, False)])
 def test_what_nests_deeper_is_left_to_the_parser(depth: int, sure: bool) -> None:
     assert is_surely_json(b"[" * depth + b"]" * depth) is sure
+
+
+@pytest.mark.parametrize(
+    ("body", "judgement"),
+    [
+        (b' {"a": [1, "~"]} ', IS_PLAIN_JSON),
+        (b"[1,\t2]", IS_JSON),
+        (b"[1]\n", IS_JSON),
+        ('"é"'.encode(), IS_JSON),
+        (b'"\x7f"', IS_JSON),
+        (b'"\x1f"', IN_DOUBT),
+    ],
+)
+def test_json_is_plain_where_all_of_it_is_shown_as_it_is(body: bytes, judgement: int) -> None:
+    assert judge(body) == judgement
