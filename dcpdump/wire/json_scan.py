@@ -35,6 +35,7 @@ _ENDS_ARRAY: Final = 93
 _U: Final = 117
 _OPENS_OBJECT: Final = 123
 _ENDS_OBJECT: Final = 125
+_DELETE: Final = 127
 _SPACES: Final = b" \t\n\r"
 _ESCAPES: Final = b'"\\/bfnrt'
 _HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
@@ -110,7 +111,7 @@ def judge(data: bytes) -> "i64":
     if state != _NEXT or depth:
         return IN_DOUBT
     if data.isascii():
-        return IS_JSON if spaced or b"\x7f" in data else IS_PLAIN_JSON
+        return IS_JSON if spaced or _DELETE in data else IS_PLAIN_JSON
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
