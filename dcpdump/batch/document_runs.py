@@ -23,22 +23,18 @@ _KINDS: Final = bytes([DOCUMENTS.index(opcode) + 1 if opcode in DOCUMENTS else 0
 _row: Final = tuple.__new__
 
 
+#: Vbucket, opaque, stream id (0: none), bytes of all frames, first and last time, first, last and largest seqno.
+RunFacts = tuple[int, int, int, int, int, int, int, int, int]
+
+
 class RowRun(NamedTuple):
     """Documents of one stream: rows ``begin`` … ``end``-1, whose times never go back."""
 
     begin: int
     end: int
     place: int  #: twice the number of the connection, plus the direction
-    vbucket: int
-    opaque: int
-    stream_id: int  #: 0: none
-    size: int  #: bytes of all frames
-    first_ns: int
-    last_ns: int
-    first_seqno: int
-    last_seqno: int
-    high_seqno: int
-    counts: tuple[int, int, int, int, int, int]  #: frames and bytes of mutations, of deletions, of expirations
+    facts: RunFacts
+    kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of mutations, deletions, expirations
     pause_ns: int  #: the longest time between two of them
     data: bytes  #: they follow one another in there,
     start: int  #: from here on
@@ -239,10 +235,12 @@ class _Runs:
         low: int = self._low
         others, their_bytes = frames[1] + frames[2], sizes[1] + sizes[2]
         count: int = row - self._begin
-        counts = (count - others, size - their_bytes, frames[1], sizes[1], frames[2], sizes[2])
-        of = (self._place, be16(data, first + 6), be32(data, first + 12), _stream_id(data, first), size)
+        mutations = (DCP_MUTATION, count - others, size - their_bytes)
+        kinds = (mutations, (DCP_DELETION, frames[1], sizes[1]), (DCP_EXPIRATION, frames[2], sizes[2]))
+        of = (be16(data, first + 6), be32(data, first + 12), _stream_id(data, first), size)
         seqnos = (_seqno(data, first), _seqno(data, self._last), high << 32 | low)
-        run = (self._begin, row, *of, self._first_ns, self._last_ns, *seqnos, counts, self._pause, data, first)
+        facts = (*of, self._first_ns, self._last_ns, *seqnos)
+        run = (self._begin, row, self._place, facts, kinds, self._pause, data, first)
         self.found.append(_row(RowRun, run))
         self._size = 0
 
