@@ -36,6 +36,9 @@ FRAMES = (
     encode("DCP_SNAPSHOT_MARKER", RANGE, layout="1", **PLACE),
     encode("DCP_SNAPSHOT_MARKER", VISIBLE, layout="2.0", **PLACE),
     encode("DCP_SNAPSHOT_MARKER", VISIBLE | {"version": 2}, layout="2.2", stream_id=3, **PLACE),
+    # Two that only their versions tell apart:
+    encode("DCP_SNAPSHOT_MARKER", VISIBLE | {"version": 1}, layout="2.1", **PLACE),
+    encode("DCP_SNAPSHOT_MARKER", VISIBLE | {"version": 2}, layout="2.2-pre", **PLACE),
 )
 TAKEN = (*DOCUMENTS, MARKER)
 
