@@ -150,15 +150,17 @@ class Engine:
         try:
             with self._calls:
                 yield
-        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+        except (duckdb.Error, pa.ArrowException, RuntimeError, OSError) as error:
             if self._failure is not None:
                 raise self._failure from None
             if error.__context__ is not None and not isinstance(error.__context__, Exception):
                 raise error.__context__ from None  # of a signal
             if isinstance(error, duckdb.InterruptException) or "interrupted" in str(error):
                 raise KeyboardInterrupt from None
-            if isinstance(error, duckdb.OutOfMemoryException):
+            if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory Error" in str(error):
                 raise QueryError("the query needs more memory", "", "a larger --memory gives it more") from error
+            if isinstance(error, OSError):
+                raise
             raise self._explained(str(error)) from error
 
     def _refused(self, text: str, parsed: Mapping[str, Any]) -> QueryError:
