@@ -15,8 +15,8 @@ from dcpdump.render.style import Palette
 from dcpdump.render.text_columns import Table
 from dcpdump.sql.result_values import cell, is_number, names_of, rows_of
 
-#: Rows that are laid out together, and characters: the next ones are a table of their own.
-_TABLE_ROWS, _TABLE_SIZE = 10_000, 8 << 20
+#: Cells that are laid out together, and characters: the next rows are a table of their own.
+_TABLE_CELLS, _TABLE_SIZE = 100_000, 2 << 20
 #: Bytes of rows of which the values are made at a time: as objects of Python they may be ten times as many.
 _VALUES_SIZE = 1 << 20
 #: Of more columns than these, the ones without any value are left out.
@@ -81,7 +81,7 @@ def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[Sequence[Sequence[str |
         cells = [None if value is None else cell(value) for value in row]
         widths = [0 if text is None else len(text) for text in cells]
         both = list(map(max, widest, widths)) if some else widths
-        if some and (len(some) == _TABLE_ROWS or (len(some) + 1) * sum(both) > _TABLE_SIZE):
+        if some and ((len(some) + 1) * len(both) > _TABLE_CELLS or (len(some) + 1) * sum(both) > _TABLE_SIZE):
             yield some
             some, both = [], widths
         some.append(cells)
