@@ -19,8 +19,8 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.tables import need_pyarrow
 from dcpdump.errors import DcpdumpError
 
-#: Bytes of memory without which DuckDB answers little.
-_LEAST_MEMORY = 128 << 20
+#: Of the bytes of --memory, those that reading and writing take; and those without which DuckDB answers little.
+_OTHERS, _LEAST = 148 << 20, 108 << 20
 
 
 def _schema() -> Any:
@@ -87,8 +87,9 @@ class Asking:
         from dcpdump.sql.database import Engine
 
         captures = self._given.open(self._paths)
+        memory = max(self._given.memory - _OTHERS, _LEAST)
         with (
-            Engine({name: make() for name, make in SCHEMAS.items()}, max(self._given.memory, _LEAST_MEMORY)) as engine,
+            Engine({name: make() for name, make in SCHEMAS.items()}, memory) as engine,
             Sink(self._shown.path, force=self._shown.force, inputs=self._paths, paged=True) as sink,
         ):
             query = engine.understood(text)

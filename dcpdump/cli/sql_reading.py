@@ -1,5 +1,6 @@
 """Read captures for a query: no more of them is decoded, and no more rows are made, than it may need."""
 
+import gc
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -65,17 +66,29 @@ class QueryReading:
             batches = self._batches() if table == FRAMES else self._batches_of(table)
             engine.stream(table, _schema(query, table), batches)
             return batches
-        batches = self._batches()
+        others, batches = query.tables - {FRAMES}, self._batches()
         if FRAMES in query.tables:
             engine.store(FRAMES, _schema(query, FRAMES), batches)
-        elif query.tables:
+        elif len(others) == 1:
+            (table,) = others
+            batches = self._batches_of(table)
+            engine.store(table, _schema(query, table), batches)
+            others = frozenset()
+        elif others:
             for _ in batches:
                 pass
-        if query.tables:
+        if others:
             self._rows.keep(self._others.rows(self._captures))
-        for name in query.tables - {FRAMES}:
-            engine.offer(name, pa.Table.from_batches(self._rows.tables[name], _schema(query, name)))
+        for name in others:
+            engine.store(name, _schema(query, name), self._rows.taken(name))
+        self._release()
         return batches
+
+    def _release(self) -> None:
+        """Let go of what was only needed for reading: the query may need the memory."""
+        del self._others, self._rows.others
+        gc.collect()  # connections and what judges them name each other
+        pa.default_memory_pool().release_unused()
 
     def _batches(self) -> Generator[pa.RecordBatch, None, None]:
         with closing(self.reading.steps()) as steps:
@@ -89,8 +102,9 @@ class QueryReading:
         with closing(self.reading.steps()) as steps:
             for _ in steps:
                 yield from rows.taken(table)
-        rows.keep(self._others.rows(self._captures))
-        yield from rows.taken(table)
+        for some in self._others.rows(self._captures):
+            rows.keep([some])
+            yield from rows.taken(table)
 
     def _dissection(self, source: CaptureSource, shown: Display, given: InputOptions) -> BlockDissector[Any]:
         """Return the dissection that decodes least of all that suit the query."""
@@ -120,7 +134,7 @@ class _Rows(Consumer[Piece]):
         others: OtherTables,
     ) -> None:
         self._query, self._chosen, self._shown = query, chosen, shown
-        self._dissection, self._others = dissection, others
+        self._dissection, self.others = dissection, others
         self.redactor = shown.redactor
         self._table = FrameTable(
             chosen.masks,
@@ -144,11 +158,11 @@ class _Rows(Consumer[Piece]):
     def meet(self, block: Block) -> None:
         """Set the beginning of the capture, and count packets."""
         self._chosen.begin(block.begins_ns)
-        self._others.meet(block)
+        self.others.meet(block)
 
     def take(self, pieces: list[Piece]) -> bool:
         """Make rows of what is chosen; there are never enough."""
-        self.keep(self._others.take([piece for piece in pieces if not isinstance(piece, Picked)]))
+        self.keep(self.others.take([piece for piece in pieces if not isinstance(piece, Picked)]))
         if FRAMES in self._query.tables:
             for piece in pieces:
                 batch = self._picked(piece.records) if isinstance(piece, Picked) else self._table.feed(piece)

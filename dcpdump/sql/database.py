@@ -1,7 +1,8 @@
 """Run one query in DuckDB, which may read nothing but the tables that it is offered.
 
 SQL may come from anywhere: DuckDB opens no file, loads no extension, reads no variable of Python, and its settings are
-locked. Only queries are run. What does not fit its memory goes to a folder of its own, which is removed at the end.
+locked. Only queries are run. Tables that are stored, and what does not fit its memory, go to a folder of its own, which
+is removed at the end.
 """
 
 import atexit
@@ -9,7 +10,7 @@ import gc
 import json
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import duckdb
@@ -25,11 +26,18 @@ from dcpdump.unfinished import temporary_folder
 
 _SETTINGS = {
     "threads": 1,  # frames are read in the thread that catches signals
-    "enable_external_access": "false",
     "python_enable_replacements": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
+#: Few rows are written at a time, since a hundred columns of a hundred thousand rows would take most of the memory.
+_STORE = "ATTACH '{}' AS stored (ROW_GROUP_SIZE 16384)"
+_LOCKED = (
+    "USE stored",
+    "SET TimeZone = 'UTC'",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
 _ROWS = 250  #: of a batch of the result: few, as one may have hundreds of kilobytes
 _INCOMING = "dcpdump_incoming"
 _UNKNOWN_COLUMN = re.compile(r'column "([^"]+)" not found|does not have a column named "([^"]+)"')
@@ -66,8 +74,12 @@ class Engine:
         except duckdb.OutOfMemoryException as error:
             self._folder.remove()
             raise MemoryError(str(error)) from None
-        for setting in ("TimeZone = 'UTC'", "lock_configuration = true"):
-            self._execute(f"SET {setting}")
+        self._attach(str(self._folder.path / "tables"))
+        # Else rows that were sorted on disk are merged 122,880 at a time, and all of these have to fit the memory.
+        with suppress(duckdb.CatalogException):
+            self._execute("PRAGMA verify_parallelism")
+        for setting in _LOCKED:
+            self._execute(setting)
 
     def __enter__(self) -> "Engine":
         self._open.enter_context(interrupting(self._connection.interrupt, self._calls))
@@ -109,7 +121,7 @@ class Engine:
         self._connection.unregister(name)
         self.stream(_INCOMING, schema, batches)
         with self._errors():
-            self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM {_INCOMING}")
+            self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM {_INCOMING}")
         self._connection.unregister(_INCOMING)
 
     def answer(self, text: str) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
@@ -119,6 +131,13 @@ class Engine:
             new = hasattr(relation, "to_arrow_reader")
             reader = relation.to_arrow_reader(_ROWS) if new else relation.fetch_arrow_reader(_ROWS)
         return reader.schema, self._rows(reader)
+
+    def _attach(self, path: str) -> None:
+        """Open the database of what is stored: a file, or where none can be written, memory."""
+        try:
+            self._execute(_STORE.format(path.replace("'", "''")))
+        except duckdb.IOException:
+            self._execute(_STORE.format(":memory:"))
 
     def _rows(self, reader: pa.RecordBatchReader) -> Generator[pa.RecordBatch, None, None]:
         with self._errors():

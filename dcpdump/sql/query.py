@@ -13,6 +13,8 @@ FRAMES = "frames"
 #: The nodes of a query that are understood, beside expressions; modifiers are ORDER BY, LIMIT and DISTINCT.
 _STREAMED = frozenset("SELECT_NODE SET_OPERATION_NODE BASE_TABLE JOIN SUBQUERY EMPTY EXPRESSION_LIST".split())
 _UNDERSTOOD = _STREAMED | {"SHOW_REF", "CTE_NODE", "RECURSIVE_CTE_NODE", "TABLE_FUNCTION"}
+#: Rows of more columns are not sorted or hashed while they are read: that takes memory too.
+_WIDE = 32
 #: Functions that read tables by the text of their names.
 _DYNAMIC = frozenset({"query", "query_table"})
 #: How tables may be joined, for a condition on one to choose its rows before.
@@ -26,7 +28,7 @@ class Query(NamedTuple):
 
     columns: Mapping[str, frozenset[str]]  #: of the tables that it names
     hint: Hint  #: what all frames have that can make a difference
-    streamed: bool  #: it has one table, which is read once, from its first row to its last
+    streamed: bool  #: it has one table, which is best read once, from its first row to its last
 
     @property
     def tables(self) -> frozenset[str]:
@@ -61,6 +63,7 @@ class _Reader:
         self._last_names: set[str] = set()  # of what a query names: of a table, if it takes its rows whole
         self._hints: list[Hint] = []
         self._streamed = True
+        self._held = False  # all rows are held before the first is answered
 
     def read(self, tree: Node) -> Query:
         """Return what the query needs."""
@@ -71,7 +74,8 @@ class _Reader:
             hint, *others = self._hints
             for each in others:
                 hint = either(hint, each)
-        return Query(columns, hint, self._streamed and len(self._tables) == 1)
+        held = self._held and any(name != FRAMES or len(found) > _WIDE for name, found in columns.items())
+        return Query(columns, hint, self._streamed and len(self._tables) == 1 and not held)
 
     def _columns(self, table: str) -> frozenset[str]:
         """Return the columns of a table that the query needs; the first always, as batches have no rows without."""
@@ -119,6 +123,7 @@ class _Reader:
                 self._tables += self._schemas
                 self._whole = True
                 self._hints.append({})
+        self._held |= expression == "WINDOW" or _holds_all(node)
         if "cte_map" in node and node["cte_map"]["map"]:
             self._streamed = False  # what it names may be read wherever it is named
 
@@ -147,6 +152,14 @@ class _Reader:
             if each is not mine:
                 found = found - self._schemas[each.name] if each.name in self._schemas else frozenset()
         return found
+
+
+def _holds_all(node: Node) -> bool:
+    """Return whether a SELECT sorts or groups its rows; of those that are sorted, a LIMIT holds few."""
+    modifiers = {each["type"]: each for each in node.get("modifiers", ())}
+    grouped = node.get("group_expressions") or node.get("aggregate_handling") == "FORCE_AGGREGATES"
+    limited = modifiers.get("LIMIT_MODIFIER", {}).get("limit") is not None
+    return bool(grouped) or "DISTINCT_MODIFIER" in modifiers or ("ORDER_MODIFIER" in modifiers and not limited)
 
 
 def _takes_all(select: Node, table: _Table) -> bool:

@@ -1,5 +1,9 @@
 """What a query needs is found in its tree: tables, columns of frames, the frames themselves. The rest is everything."""
 
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
 from dcpdump.arrow.folder import SCHEMAS
@@ -144,10 +148,21 @@ def test_several_references_get_what_any_of_them_wants() -> None:
         ("select exists(from streams) from frames", False),
         ("from streams", True),
         ("select count(*) from streams, gaps", False),
+        ("select name, count(*) from frames group by name", True),
+        ("select name from frames order by key", True),
+        ("from frames order by key limit 5", True),
+        ("from frames order by key", False),
+        ("from frames order by key offset 5", False),
+        ("select distinct * from frames", False),
+        ("select *, lag(frame) over (order by key) from frames", False),
+        ("select * exclude(frame), count(*) from frames group by all", False),
+        ("select state, count(*) from streams group by state", False),
         ("with recursive x as (select 1 n union all select n + 1 from x, frames where n < 3) from x", False),
     ],
 )
-def test_rows_are_only_streamed_to_a_query_that_reads_one_table_once(text: str, streamed: bool) -> None:
+def test_rows_are_only_streamed_to_a_query_that_reads_one_table_once_and_holds_little(
+    text: str, streamed: bool
+) -> None:
     assert understood(text).streamed is streamed
 
 
@@ -208,3 +223,33 @@ def test_a_query_that_needs_more_memory_says_so() -> None:
         "the query needs more memory",
         "a larger --memory gives it more",
     )
+
+
+def test_wide_rows_are_sorted_in_less_memory_than_they_take() -> None:
+    columns = ", ".join(f"hash(range + {n}) c{n}" for n in range(130))
+    with Engine({}, memory=64 << 20) as engine:
+        _, rows = engine.answer(f"select {columns} from range(130_000) order by 1")
+        assert sum(batch.num_rows for batch in rows) == 130_000
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_tables_are_stored_in_a_file_for_their_owner_alone_or_in_memory_where_there_is_no_room(
+    room: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rows = pa.table({"n": [1, 2]})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, before if room else (0, before[1]))
+    try:
+        engine = Engine({"t": rows.schema})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with engine:
+        (folder,) = tmp_path.iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        engine.store("t", rows.schema, rows.to_batches())
+        assert bool((folder / "tables").stat().st_size) is room
+        _, found = engine.answer("select a.n from t a, t b where a.n > b.n")
+        assert [batch.to_pylist() for batch in found] == [[{"n": 2}]]
+    assert not list(tmp_path.iterdir())
