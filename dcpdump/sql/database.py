@@ -8,6 +8,7 @@ is removed at the end.
 import atexit
 import gc
 import json
+import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -65,21 +66,17 @@ class Engine:
     def __init__(self, schemas: Mapping[str, pa.Schema], memory: int = DEFAULT.memory) -> None:
         self._schemas = schemas
         self._folder = temporary_folder("dcpdump-sql")
+        self._umask = os.umask(0o077)  # what DuckDB writes is for its owner alone
         self._open = ExitStack()
         self._calls = Calls()
         self._failure: BaseException | None = None  # of what DuckDB reads from
         settings = {**_SETTINGS, "temp_directory": str(self._folder.path), "memory_limit": f"{memory}B"}
         try:
             self._connection = duckdb.connect(":memory:", config=settings)
-        except duckdb.OutOfMemoryException as error:
+            self._prepare()
+        except (duckdb.OutOfMemoryException, MemoryError) as error:
             self._folder.remove()
             raise MemoryError(str(error)) from None
-        self._attach(str(self._folder.path / "tables"))
-        # Else rows that were sorted on disk are merged 122,880 at a time, and all of these have to fit the memory.
-        with suppress(duckdb.CatalogException):
-            self._execute("PRAGMA verify_parallelism")
-        for setting in _LOCKED:
-            self._execute(setting)
 
     def __enter__(self) -> "Engine":
         self._open.enter_context(interrupting(self._connection.interrupt, self._calls))
@@ -88,6 +85,7 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self._open.close()
         self._connection.close()
+        os.umask(self._umask)
         self._folder.remove()
 
     def understood(self, text: str) -> Query:
@@ -132,6 +130,15 @@ class Engine:
             reader = relation.to_arrow_reader(_ROWS) if new else relation.fetch_arrow_reader(_ROWS)
         return reader.schema, self._rows(reader)
 
+    def _prepare(self) -> None:
+        """Set what no configuration of a new connection can, and at last that nothing can be set."""
+        self._attach(str(self._folder.path / "tables"))
+        # Else rows that were sorted on disk are merged 122,880 at a time, and all of these have to fit the memory.
+        with suppress(duckdb.CatalogException):
+            self._execute("PRAGMA verify_parallelism")
+        for setting in _LOCKED:
+            self._execute(setting)
+
     def _attach(self, path: str) -> None:
         """Open the database of what is stored: a file, or where none can be written, memory."""
         try:
@@ -152,7 +159,11 @@ class Engine:
             raise
 
     def _execute(self, sql: str, *values: str) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._connection.execute(sql, list(values)).fetchall()
+        """Run what is no query of a user's. Raises MemoryError."""
+        try:
+            rows: list[tuple[Any, ...]] = self._connection.execute(sql, list(values)).fetchall()
+        except duckdb.OutOfMemoryException as error:
+            raise MemoryError(str(error)) from None
         return rows
 
     def _moment(self, text: str, kind: str) -> int | None:
@@ -178,6 +189,8 @@ class Engine:
                 raise KeyboardInterrupt from None
             if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory Error" in str(error):
                 raise QueryError("the query needs more memory", "", "a larger --memory gives it more") from error
+            if isinstance(error, duckdb.IOException):
+                raise OSError(str(error).partition("\n")[0]) from error
             if isinstance(error, OSError):
                 raise
             raise self._explained(str(error)) from error

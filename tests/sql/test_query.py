@@ -249,7 +249,23 @@ def test_tables_are_stored_in_a_file_for_their_owner_alone_or_in_memory_where_th
         (folder,) = tmp_path.iterdir()
         assert folder.stat().st_mode & 0o777 == 0o700
         engine.store("t", rows.schema, rows.to_batches())
-        assert bool((folder / "tables").stat().st_size) is room
+        file = (folder / "tables").stat()
+        assert (file.st_mode & 0o777, bool(file.st_size)) == (0o600, room)
         _, found = engine.answer("select a.n from t a, t b where a.n > b.n")
         assert [batch.to_pylist() for batch in found] == [[{"n": 2}]]
     assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_written_to_disk_is_no_matter_of_the_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Engine({}, memory=16 << 20) as engine:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+        try:
+            with pytest.raises(OSError, match="Could not write file"):
+                list(engine.answer("select hash(range) n, hash(range + 1) from range(1_000_000) order by 1")[1])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
