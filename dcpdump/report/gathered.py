@@ -1,23 +1,140 @@
 """Gathered: what a page needs beside the ledger and the findings, taken in the same pass; bounded."""
 
+import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.course import Course
+from dcpdump.batch.course import Axis, Course, Grid, Kind
 from dcpdump.batch.ends import Lost
+from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import Statistics
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.report.kept_frames import KeptFrames
-from dcpdump.report.latencies import Latencies
-from dcpdump.report.levels import Levels
 from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.ledger import Ledger
 
 #: Gaps that are kept; beyond, they are counted.
 _GAPS = 10_000
+
+
+#: Levels that are put into the grids at once.
+_PENDING = 20_000
+_LARGEST = (1 << 32) - 2
+
+
+class Levels:
+    """The bytes that flow control has outstanding, over time: the largest of each step, and the last.
+
+    Give it each level when it changes, in any order of connections; ``line`` then has them in steps.
+    """
+
+    def __init__(self) -> None:
+        self.axis = Axis()
+        self.rows: dict[int, int] = {}  #: by connection number
+        self._most, self._last = Grid(Kind.MOST), Grid(Kind.LAST)
+        self._pending: list[tuple[int, int, int]] = []
+
+    def note(self, connection: int, ts_ns: int, level: int) -> None:
+        """Take the level of a connection at a time."""
+        self._pending.append((self.rows.setdefault(connection, len(self.rows)), ts_ns, min(level, _LARGEST) + 1))
+        if len(self._pending) >= _PENDING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Put what is pending into the grids."""
+        if not self._pending:
+            return
+        rows, times, levels = np.array(self._pending, np.int64).T
+        self._pending.clear()
+        self._meet(int(times[0]), int(times.max()))
+        steps = self.axis.steps(times)
+        for grid in (self._most, self._last):
+            grid.reserve(len(self.rows))
+            grid.put(rows, steps, levels)
+
+    def extend(self, last_ns: int) -> None:
+        """Have the last step be that of a time, where there are levels: they last."""
+        self.flush()
+        if self.axis.origin_ns is not None:
+            self._meet(self.axis.origin_ns, last_ns)
+
+    def _meet(self, first_ns: int, last_ns: int) -> None:
+        for _ in range(self.axis.meet(first_ns, last_ns)):
+            for grid in (self._most, self._last):
+                grid.fold()
+
+    def line(self, connection: int) -> Array:
+        """Return the largest level of each step; where none changed it, that of the step before."""
+        self.flush()
+        used = self.axis.used
+        row = self.rows[connection]
+        most, last = self._most.cells[row, :used], self._last.cells[row, :used]
+        there = np.maximum.accumulate(np.where(last > 0, np.arange(used), -1))
+        before = np.concatenate(([0], np.where(there >= 0, last[np.maximum(there, 0)], 0)[:-1]))
+        level = np.maximum(np.where(most > 0, most, 0), before)
+        return np.where(level > 0, level - np.minimum(level, 1), 0)
+
+
+#: Rows for each power of ten, from a microsecond on.
+PER_DECADE = 12
+DECADES = 9
+_SLOWEST = 50
+
+
+class AnswerTime(NamedTuple):
+    """An answer, and how long it took."""
+
+    latency_ns: int
+    ts_ns: int
+    frame: int
+    asked: int  #: the number of the request
+
+
+class Latencies:
+    """Feed it parts; it keeps the latencies of their answers, by opcode: counts by step and level, and the slowest."""
+
+    def __init__(self) -> None:
+        self.axis = Axis()
+        self.grids: dict[int, Grid] = {}
+        self.slowest: dict[int, list[AnswerTime]] = {}
+
+    def feed(self, part: Part, rows: set[int] | None = None) -> None:
+        """Take the answers of a part, or of some of its rows."""
+        found: dict[int, list[AnswerTime]] = {}
+        for row, record in part.records.items():
+            asked, ts = record.request, int(part.ts_ns[row])
+            if asked is None or asked.ts_ns is None or ts == NO_TIME or ts < asked.ts_ns:
+                continue
+            if rows is None or row in rows:
+                answer = AnswerTime(ts - asked.ts_ns, ts, part.first + row, asked.frame)
+                found.setdefault(int(part.header.opcode[row]), []).append(answer)
+        for opcode, answers in found.items():
+            self._put(opcode, answers)
+
+    def _put(self, opcode: int, answers: list[AnswerTime]) -> None:
+        times = np.array([answer.ts_ns for answer in answers], np.int64)
+        for _ in range(self.axis.meet(int(times[0]), int(times.max()))):
+            for grid in self.grids.values():
+                grid.fold()
+        grid = self.grids.setdefault(opcode, Grid(Kind.SUM))
+        grid.reserve(PER_DECADE * DECADES)
+        rows = level(np.array([answer.latency_ns for answer in answers], np.int64))
+        steps = self.axis.steps(times)
+        grid.put(rows, steps, np.ones(len(answers), np.int64))
+        self.slowest[opcode] = heapq.nlargest(_SLOWEST, [*self.slowest.get(opcode, []), *answers])
+
+    def cells(self, opcode: int) -> Array:
+        """Return how many answers took how long in which step: a row for each level."""
+        return self.grids[opcode].cells[: PER_DECADE * DECADES, : self.axis.used]
+
+
+def level(latency_ns: Array) -> Array:
+    """Return the rows of latencies."""
+    powers = np.log10(np.maximum(latency_ns, 1000) / 1000) * PER_DECADE
+    return np.minimum(powers.astype(np.int64), PER_DECADE * DECADES - 1)
 
 
 class LostBytes(NamedTuple):

@@ -5,8 +5,8 @@ import numpy as np
 from dcpdump.render.statistics import opcode_name
 from dcpdump.report.context import Context, row, section, table
 from dcpdump.report.draw import WIDTH, axis, picture
+from dcpdump.report.gathered import DECADES, PER_DECADE
 from dcpdump.report.html import Markup, element, tag
-from dcpdump.report.latencies import DECADES, PER_DECADE
 from dcpdump.streams.wording import span
 
 _HEIGHT = 180

@@ -16,13 +16,13 @@ from dcpdump.clock import writing_times
 from dcpdump.escape import safe
 from dcpdump.report import silence
 from dcpdump.report.axis import TimeAxis, zone_name
-from dcpdump.report.consumers import consumers
 from dcpdump.report.draw import DrawnMark, area, marks
+from dcpdump.report.gathered import Levels
 from dcpdump.report.html import element
-from dcpdump.report.levels import Levels
 from dcpdump.report.page import in_script
 from dcpdump.report.png import png
 from dcpdump.report.silence import COLOURS, ENDED, LEVELS, silence_map
+from dcpdump.report.vbuckets import consumers
 from dcpdump.zone import zone_of
 from tests.batch.test_course import parts
 from tests.support.conversation import opening
