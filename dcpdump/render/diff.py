@@ -6,14 +6,16 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from dcpdump.compare.clocks import ClockOffset, latency, of_all
 from dcpdump.compare.comparison import (
     Absence,
     ChangedFrame,
+    ClockOffset,
     Comparison,
     LastSeqno,
     Linked,
     OnlyFrame,
+    latency,
+    of_all,
     seqno_of,
     vbucket_of,
 )

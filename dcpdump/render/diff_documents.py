@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from dcpdump.compare.comparison import Absence
-from dcpdump.compare.document_differences import DocumentDifferences, judged
-from dcpdump.compare.documents import Document, Documents
+from dcpdump.compare.documents import Document, DocumentDifferences, Documents, judged
 from dcpdump.escape import safe
 from dcpdump.plural import counted
 from dcpdump.record import Json
