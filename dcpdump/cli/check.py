@@ -9,9 +9,8 @@ from dcpdump import __version__
 from dcpdump.capture import expand
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
-from dcpdump.check.fold import SHOWN, Fold
+from dcpdump.check.fold import SHOWN, Fold, RuleTotal, RuleTotals
 from dcpdump.check.rule import Rule, Severity
-from dcpdump.check.rule_totals import RuleTotal, RuleTotals
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
@@ -24,7 +23,7 @@ from dcpdump.dissect import Dissector
 from dcpdump.nearest import nearest
 from dcpdump.plural import counted
 from dcpdump.redact import Redactor
-from dcpdump.render import findings, ndjson, rule_totals
+from dcpdump.render import findings, ndjson
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.style import Palette
 from dcpdump.render.text_columns import Fitting
@@ -177,7 +176,7 @@ class Checking(LedgerConsumer):
             if totals is None:
                 return [*findings.lines(found), total]
             counted = totals.all()
-            return [rule_totals.table(counted), *_more(counted, sink), total]
+            return [findings.rule_table(counted), *_more(counted, sink), total]
 
         report(sink, self._shown, lines, lambda: findings.objects(found))
 

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
 from dcpdump.check.finding import Finding
+from dcpdump.check.fold import RuleTotal
 from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
 from dcpdump.clock import clock_in_use
+from dcpdump.diagnosis.words import ranges
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
@@ -14,6 +16,8 @@ from dcpdump.record import Json
 from dcpdump.render.cells import folded
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
+from dcpdump.render.text_columns import Table
+from dcpdump.streams.wording import clock
 
 Folded = Iterable[tuple[Finding, int]]
 SEVERITY_KINDS = {
@@ -190,3 +194,43 @@ def page(rule: Rule, width: int | None = _WIDTH) -> Iterator[Line]:
         yield Line(LineKind.FIELD, f"Source: {rule.source}")
     for each in rule.off:
         yield Line(LineKind.FIELD, f"Not judged when: {SUSPENSIONS[each]}")
+
+
+_HEADS = ("severity", "rule", "count", "conn", "vb", "frames", "first at", "finding")
+_RIGHT = ("count",)
+#: What a narrow terminal has no room for, the least first.
+_LEAST = ("first at", "conn", "vb", "frames")
+#: Of a list of numbers, so many entries are shown.
+_SHOWN = 4
+
+
+def rule_table(totals: Iterable[RuleTotal]) -> Table:
+    """Return a table of rules, each with its findings counted, and the first as an example."""
+    found = list(totals)
+    rows = [
+        (
+            each.example.severity.value,
+            each.example.rule.code,
+            f"{each.count:,}",
+            _numbers(each.connections),
+            _numbers(each.vbuckets),
+            _frames(each),
+            "" if each.example.ts_ns is None else clock(each.example.ts_ns),
+            f"{each.example.rule.title}{', e.g. ' if each.count > 1 else ': '}{sentence(each.example)}",
+        )
+        for each in found
+    ]
+    return Table(_HEADS, rows, _RIGHT, _LEAST, [SEVERITY_KINDS[each.example.severity] for each in found])
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    """Return numbers as ranges, the first few, and how many there are if those are not all."""
+    found = ranges(numbers)
+    text = ",".join(each for each, _ in found[:_SHOWN])
+    count = sum(count for _, count in found)
+    return text if len(found) <= _SHOWN else f"{text},… ({count:,})"
+
+
+def _frames(each: RuleTotal) -> str:
+    first = each.example.frame
+    return f"#{first}" if each.last == first else f"#{first}..{each.last}"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dcpdump.check.finding import Finding
+from dcpdump.check.fold import RuleTotals
 from dcpdump.check.rule import Severity
-from dcpdump.check.rule_totals import RuleTotals
 from dcpdump.check.rules import RULES
-from dcpdump.render import rule_totals
+from dcpdump.render.findings import rule_table
 from tests.support.captures import Record, pcap
 from tests.support.check_cases import CASES, PLAIN, STREAM
 from tests.support.console import run
@@ -161,7 +161,7 @@ def test_vbuckets_are_shortened() -> None:
     totals = RuleTotals()
     for at, vbucket in enumerate([*range(64), 100, 102, 104, 106, 108]):
         totals.add(replace(finding, vbucket=vbucket, connection=at % 2, frame=7 + at))
-    _, line = rule_totals.table(totals.all()).lines()
+    _, line = rule_table(totals.all()).lines()
     title = RULES[0].title
     assert line.text == f"violation  DCP101     69  0,1   0-63,100,102,104,… (69)  #7..75  {title}, e.g. text"
 
