@@ -5,10 +5,11 @@ frames' streams and of responses, and two frames behind each run, which confirm 
 is enough is tried: where the carved packets decode to other frames, more of the connection is taken.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from dcpdump.batch.block import Block
 from dcpdump.batch.chosen import record_of, wanted_rows
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
@@ -16,6 +17,7 @@ from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.packet import Packet
 from dcpdump.record import Record
 from dcpdump.rewrite.dry_run import dry_run
 from dcpdump.rewrite.frame_hash import FrameSum, frame_hashes
@@ -28,10 +30,60 @@ from dcpdump.rewrite.needed import (
     NeededFrame,
     NeededOfConnection,
 )
-from dcpdump.rewrite.packet_choice import PacketChoice
 from dcpdump.rewrite.packet_survey import PacketSurvey
 from dcpdump.spec import find
 from dcpdump.tls.secrets import Secrets
+
+
+class PacketChoice:
+    """The packets of some connections that carry what is wanted, and those that open the connections."""
+
+    def __init__(self, survey: PacketSurvey, needs: Mapping[int, NeededOfConnection]) -> None:
+        self._taken = {file: _taken(survey, needs, file) for file in survey.places.files}
+        for (file, number), (split, _) in survey.places.pieces.items():
+            stream, offset, _ = split.carried
+            need = needs.get(stream // 2)
+            if need is not None:
+                place, size = np.array([offset]), np.array([len(split.payload)])
+                self._taken[file][number - 1] = _wants(survey, need, stream, place, size)[0]
+
+    def takes(self, packet: Packet) -> bool:
+        """Return whether a packet is taken."""
+        return bool(self._taken[packet.file][packet.number - 1])
+
+    def rows(self, block: Block) -> list[int]:
+        """Return the rows of a block whose packets are taken."""
+        found = np.zeros(len(block.numbers), bool)
+        for which, file in enumerate(block.files):
+            mine = np.flatnonzero(block.file == which)
+            found[mine] = self._taken[file][block.numbers[mine] - 1]
+        rows: list[int] = np.flatnonzero(found).tolist()
+        return rows
+
+
+def _taken(survey: PacketSurvey, needs: Mapping[int, NeededOfConnection], file: str) -> Array:
+    """Return for each packet of a file whether it is taken; fragments are not."""
+    stream, offset, size = survey.places.columns(file)
+    taken = np.zeros(len(stream), bool)
+    known = np.isin(stream // 2, list(needs))
+    rows = np.flatnonzero(known)
+    rows = rows[np.argsort(stream[rows], kind="stable")]
+    for mine in np.split(rows, np.flatnonzero(np.diff(stream[rows])) + 1) if len(rows) else ():
+        number = int(stream[mine[0]])
+        taken[mine] = _wants(survey, needs[number // 2], number, offset[mine], size[mine])
+    opening = np.array(survey.handshakes.packets.get(file, ()), np.int64) - 1
+    taken[opening] |= known[opening]
+    return taken
+
+
+def _wants(survey: PacketSurvey, need: NeededOfConnection, stream: int, offset: Array, size: Array) -> Array:
+    """Return which payloads of a direction are wanted; of TLS those with a part of a record that is, or has no text."""
+    places = survey.texts(stream)
+    if places is None:
+        return need.wants(stream % 2, offset, size)
+    text, length, others = places.texts(offset, size)
+    return others | ((length > 0) & need.wants(stream % 2, text, length))
+
 
 #: By opcode, those of the server's own space behind the others.
 _MESSAGES = [find(opcode, server=server) for server in (False, True) for opcode in range(256)]

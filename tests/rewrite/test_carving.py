@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
-from dcpdump.rewrite.byte_ranges import ByteRanges
+from dcpdump.rewrite.needed import ByteRanges
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.rewrite.test_redaction import fragments
