@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpdump.browse.chosen_frames import ChosenFrames
 from dcpdump.browse.density import density
 from dcpdump.browse.field_lines import field_lines, line_at
 from dcpdump.browse.frame_scan import FrameScan
-from dcpdump.browse.frame_search import FrameSearch, RowSearch
+from dcpdump.browse.frame_search import ChosenFrames, FrameSearch, RowSearch
 from dcpdump.browse.frame_service import FrameService
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import AllFrames, Listed

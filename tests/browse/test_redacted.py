@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dcpdump.cli.browsing import BrowseOptions
-from dcpdump.cli.hiding import Hiding, hiding
+from dcpdump.cli.salt import Hiding, hiding
 from tests.browse.test_keys import TALK
 from tests.support.browsing import Shown, browse
 from tests.support.captures import Record, pcap
