@@ -11,7 +11,7 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.rate_meter import Rate
+from dcpdump.streams.rates import Rate
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.tcp_faults import held_up

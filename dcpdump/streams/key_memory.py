@@ -1,6 +1,6 @@
-"""KeyMemory: how many keys may be remembered, of the snapshots of all streams together."""
+"""KeyMemory: the keys of snapshots, and how many may be remembered, of those of all streams together."""
 
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.quick_dataclass import dataclass, field
 
 #: Keys that are remembered at most: some 80 MB.
 _MOST = 400_000
@@ -26,3 +26,19 @@ class KeyMemory:
     def give_back(self, keys: int) -> None:
         """Count so many keys as forgotten."""
         self.left += keys
+
+
+@dataclass(slots=True, eq=False)
+class SnapshotKeys:
+    """The keys of a snapshot, where its connection is watched closely."""
+
+    documents: dict[bytes, int] = field(default_factory=dict)  #: of documents and commits, and their seqnos
+    prepares: dict[bytes, int] = field(default_factory=dict)  #: of prepares and aborts
+    out_of_order: set[bytes] = field(default_factory=set)  #: of documents in an out-of-order snapshot
+
+    def __len__(self) -> int:
+        return len(self.documents) + len(self.prepares) + len(self.out_of_order)
+
+
+#: Of nearly all streams at a time no key is kept: these have one in common, to which nothing is added.
+NO_KEYS = SnapshotKeys()

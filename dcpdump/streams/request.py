@@ -1,13 +1,55 @@
-"""A stream request and what was answered, and the flags and states that the state of conversations knows."""
+"""A stream request, what is wrong with its filter, and what was answered; and flags and states of conversations."""
 
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from dcpdump.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dcpdump.streams.facts import Entry
-    from dcpdump.streams.filters import FilterFault
     from dcpdump.streams.stream import Stream
+
+
+class FilterFault(Enum):
+    """What is wrong with the JSON of a stream request, in words, and the status of the answer."""
+
+    NOT_JSON = "its value is not a JSON object", "Einval"
+    BOTH = "it names a scope and collections", "Einval"
+    NOTHING = "its JSON has no key that is known", "Einval"
+    TYPE = "its JSON has a value of the wrong type", "Einval"
+    NO_ID = "its stream id is 0", "DcpStreamIdInvalid"
+
+    @property
+    def text(self) -> str:
+        """Return it in words."""
+        return self.value[0]
+
+    @property
+    def status(self) -> str:
+        """Return with which status the request is refused."""
+        return self.value[1]
+
+
+_KNOWN = frozenset({"uid", "collections", "scope", "sid", "purge_seqno", "cts"})
+
+
+def filter_fault(document: Any) -> FilterFault | None:
+    """Return what is wrong with the JSON of a stream request. None of ``document``: it is not JSON."""
+    if not isinstance(document, dict):
+        return FilterFault.NOT_JSON
+    if not _KNOWN & document.keys():
+        return FilterFault.NOTHING
+    sid, collections = document.get("sid", 1), document.get("collections", [])
+    if not isinstance(sid, int) or isinstance(sid, bool) or sid < 0:
+        return FilterFault.TYPE
+    if not sid:
+        return FilterFault.NO_ID
+    if "scope" in document and "collections" in document:
+        return FilterFault.BOTH
+    names = collections if isinstance(collections, list) else [None]
+    strings = [document.get("scope", ""), document.get("purge_seqno", ""), *names]
+    return None if all(isinstance(each, str) for each in strings) else FilterFault.TYPE
+
 
 SUCCESS, ROLLBACK = 0x00, 0x23
 TAKEOVER, DISK_ONLY, TO_LATEST, ACTIVE_ONLY = 0x01, 0x02, 0x04, 0x10  #: of a request's flags

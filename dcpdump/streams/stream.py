@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.facts import Complaint, Entry, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
+from dcpdump.streams.key_memory import NO_KEYS, SnapshotKeys
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.request import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, HISTORY, ROLLBACK, SUCCESS, TAKEOVER, Request
-from dcpdump.streams.snapshot_keys import NO_KEYS, SnapshotKeys
 from dcpdump.streams.window import FIRST, LAST
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from select import select
 import pytest
 
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.rate_meter import Rate, RateMeter
+from dcpdump.streams.rates import Rate, RateMeter
 from dcpdump.streams.state import ConnectionState
 from tests.support.captures import Record, pcap
 from tests.support.console import run
