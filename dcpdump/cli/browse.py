@@ -9,7 +9,6 @@ import click
 from dcpdump.capture import expand
 from dcpdump.cli.filter_text import words_of
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.hiding import hiding
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import (
     Size,
@@ -20,6 +19,7 @@ from dcpdump.cli.options import (
     selection_options,
     zone_in,
 )
+from dcpdump.cli.salt import hiding
 from dcpdump.cli.standard_input import standard_input
 from dcpdump.clock import writing_times
 from dcpdump.errors import DcpdumpError

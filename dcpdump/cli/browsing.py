@@ -12,8 +12,8 @@ from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.reader import Reader
 from dcpdump.cli import exit as code
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, text_of, with_clause
-from dcpdump.cli.hiding import Hiding
 from dcpdump.cli.input_options import InputOptions
+from dcpdump.cli.salt import Hiding
 from dcpdump.cli.signals import raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import clear_status, note, status

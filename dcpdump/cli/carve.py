@@ -12,8 +12,8 @@ from dcpdump.capture.comments import CommentReader
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.write_packets import PcapngWriter
-from dcpdump.cli import collection_notes
 from dcpdump.cli import exit as code
+from dcpdump.cli.choosing_consumer import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import selection, selection_options
@@ -67,7 +67,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
         packets = sink.write_pieces(_pieces(carving, paths, lines, salvage=given.salvage))
     for line in (*damage_lines(inputs), *mixed_lines(carving.dissector)):
         note(line)
-    for line in () if quiet else collection_notes.lines(chosen.texts, carving.dissector):
+    for line in () if quiet else collection_notes(chosen.texts, carving.dissector):
         note(line)
     status = status_of(carving.dissector, inputs)
     if carving.incomplete:

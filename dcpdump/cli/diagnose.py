@@ -16,11 +16,10 @@ from dcpdump.cli.listing import report
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import terminal_size
-from dcpdump.diagnosis.command_line import command_line
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.evidence import Evidence
-from dcpdump.diagnosis.trouble import Command, TroubleSeverity
+from dcpdump.diagnosis.trouble import Command, TroubleSeverity, command_line
 from dcpdump.render import diagnosis as rows
 from dcpdump.streams.verdict import Judge
 

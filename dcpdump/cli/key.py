@@ -9,7 +9,7 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
-from dcpdump.cli import collection_notes
+from dcpdump.cli.choosing_consumer import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, choosing_options
@@ -108,7 +108,7 @@ class Tracing(LedgerConsumer):
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return what else is to be known, and which names of collections are not known."""
-        return [*super().remarks(dissection), *collection_notes.lines(self._texts, dissection)]
+        return [*super().remarks(dissection), *collection_notes(self._texts, dissection)]
 
     def _learn(self, step: Step) -> None:
         for frame in one_by_one(step):

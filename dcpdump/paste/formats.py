@@ -7,13 +7,12 @@ cannot be read without guessing raises PasteError, and no later format is asked.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dcpdump.paste.angled import read_angled
 from dcpdump.paste.base64_text import read_base64
 from dcpdump.paste.characters import read_characters, read_text_column
 from dcpdump.paste.digits import read_digits
 from dcpdump.paste.dumps import read_dump
 from dcpdump.paste.grids import read_grid, read_table
-from dcpdump.paste.literals import read_literal
+from dcpdump.paste.literals import read_angled, read_literal
 from dcpdump.paste.logs import read_log, read_prefixed
 from dcpdump.paste.packets import read_packet_json
 from dcpdump.paste.pasted import Pasted

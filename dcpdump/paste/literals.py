@@ -1,4 +1,4 @@
-"""Read bytes as programs write and print them: lists of numbers and strings, in any language's brackets.
+"""Read bytes as programs write and print them: lists of numbers, strings and objects, in any language's brackets.
 
 The text is cut into tokens once; then lists are read, then strings.
 """
@@ -7,7 +7,7 @@ import re
 
 from dcpdump.errors import PasteError
 from dcpdump.paste.lists import read_lists
-from dcpdump.paste.pasted import Pasted, begins_frame
+from dcpdump.paste.pasted import CUT, Pasted, begins_frame, left_out
 from dcpdump.paste.strings import bare_escapes, read_strings
 from dcpdump.paste.tokens import Token, tokens_of
 
@@ -51,3 +51,27 @@ def _refuse_words(tokens: list[Token]) -> None:
             "",
             "print single bytes, as xxd -i FILE does",
         )
+
+
+_ANGLED = re.compile(
+    r"<(?:Buffer |SlowBuffer )?(?P<hex>[0-9a-fA-F]{2}(?:[ \n]?[0-9a-fA-F]{2}){3,})"
+    r"(?P<cut>[ ]?(?:\.{3}|…)(?:[ ]\d+ more bytes)?)?>"
+)
+_NSDATA = re.compile(
+    r"\{ ?length = (\d{1,9}), bytes = 0x(?:(?=[0-9a-fA-F ]{1,400}\.\.\.)(\S+)|((?:[0-9a-fA-F]{2}[ ]?)+)\})"
+)
+
+
+def read_angled(text: str) -> Pasted | None:
+    """Return the bytes of ``<80 57 …>``, as Node prints a Buffer and Foundation an NSData; or None."""
+    data = list(_NSDATA.finditer(text))
+    if data:
+        if any(m[2] for m in data):
+            raise left_out(f"of {data[0][1]} bytes")
+        return Pasted("NSData", tuple(bytes.fromhex("".join(m[3].split())) for m in data))
+    found = list(_ANGLED.finditer(text))
+    if not found:
+        return None
+    notes = (CUT,) if any(m["cut"] for m in found) else ()
+    parts = tuple(bytes.fromhex("".join(m["hex"].split())) for m in found)
+    return Pasted("<Buffer …>" if "Buffer" in text else "<hex>", parts, notes)

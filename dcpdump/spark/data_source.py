@@ -26,7 +26,6 @@ from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.filter import Clause, FrameFilter, clauses
 from dcpdump.filter.error import FilterError
 from dcpdump.record import DEFAULT_VALUE_BYTES
-from dcpdump.spark import spark_types as signed
 from dcpdump.spark.decoding import decode_split
 from dcpdump.spark.filesystem import open_binary
 from dcpdump.spark.input import inputs
@@ -40,6 +39,7 @@ from dcpdump.spark.work import Exit, Surveyed, Work
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
+
 
 #: Columns that are also options of the command line, and the functions that parse their text.
 _CLAUSES = {
@@ -62,7 +62,7 @@ class Captures(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns: all of ``frames``, or those of the option ``columns``."""
-        whole = signed.schema_of(frames())
+        whole = schema_of(frames())
         named = self.options.get("columns")
         if named is None:
             return from_arrow_schema(whole)
@@ -139,7 +139,7 @@ class FrameReader(DataSourceReader):
         work, choice = partition.work, partition.choice
         for name, batch in decode_split(work, choice, open_binary):
             if name == "frames":
-                yield signed.batch_of(batch, schema)
+                yield batch_of(batch, schema)
 
     def _choice(self) -> Options:
         found: list[Clause] = [_CLAUSES[name](text) for name, text in self._texts.items()]
@@ -178,3 +178,36 @@ class FilteringReader(FrameReader):
         with suppress(FilterError):
             _CLAUSES[name](text)
             self._texts.setdefault(name, text)
+
+
+#: Spark has no unsigned numbers and no dictionaries, so columns get the types that it gives them when it reads the
+#: tables of the pipeline.
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
+
+
+def schema_of(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with Spark's types."""
+    return pa.schema([pa.field(field.name, _kind(field.type)) for field in schema])
+
+
+def batch_of(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return those columns of a batch that ``schema`` has, in Spark's types."""
+    columns = [batch.column(field.name).cast(field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _kind(kind: pa.DataType) -> pa.DataType:
+    if kind in _WIDER:
+        return _WIDER[kind]
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", _kind(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _kind(field.type)) for field in kind])
+    return kind
