@@ -1,5 +1,7 @@
 """Define the messages that carry documents and their changes: mutations, deletions, durable writes."""
 
+from functools import partial
+
 from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, NO_MEMORY, one_way
 from dcpdump.spec.field import (
@@ -55,164 +57,118 @@ _RULES = (
 _METADATA = "metadata stands behind the value: nmeta bytes at the end of the body; today's servers refuse any"
 _DISCONNECTS = (AT_PRODUCER, NO_MEMORY)
 
-MUTATION = one_way(
+#: Makes a layout with a document: the key is always there, and a value often.
+_layout = partial(Layout, key=MUST, value=MAY)
+#: Makes a message with a document.
+_document = partial(
+    one_way,
+    sender=PRODUCER,
+    collection_key=True,
+    document=True,
+    streamed=True,
+    errors=_STREAM_ERRORS,
+    disconnects=_DISCONNECTS,
+)
+
+MUTATION = _document(
     opcodes.DCP_MUTATION,
     "DCP_MUTATION",
-    sender=PRODUCER,
     request=(
-        Layout(
-            "1",
-            extras=(*_BY_REV, *_ITEM, _NMETA, _NRU),
-            key=MUST,
-            value=MAY,
-            tail="nmeta",
-            when={"extras_length": 31},
-            source="mutation.md",
-        ),
-        Layout(
+        _layout("1", extras=(*_BY_REV, *_ITEM, _NMETA, _NRU), tail="nmeta", when={"extras_length": 31}),
+        _layout(
             "1-clen",
             extras=(*_BY_REV, *_ITEM, _NMETA, _NRU, _CLEN),
-            key=MUST,
-            value=MAY,
             tail="nmeta",
             when={"extras_length": 32},
-            source="mutation.md",
             note="5.0-6.0 developer preview of collections: clen bytes of the key name the collection",
             old=True,
         ),
-        Layout(
+        _layout(
             "1-28",
             extras=(*_BY_REV, *_ITEM),
-            key=MUST,
-            value=MAY,
             when={"extras_length": 28},
-            source="mutation.md",
             note="prototypes of 2013-14 only",
             old=True,
         ),
-        Layout(
+        _layout(
             "1-30",
             extras=(*_BY_REV, *_ITEM, _NMETA),
-            key=MUST,
-            value=MAY,
             tail="nmeta",
             when={"extras_length": 30},
-            source="mutation.md",
             note="prototypes of 2013-14 only",
             old=True,
         ),
     ),
     since="3.0",
     source="commands/mutation.md",
-    collection_key=True,
-    document=True,
-    streamed=True,
     rules=(*_RULES, _METADATA, "the length of the value is total body - framing extras - extras - key - nmeta"),
-    errors=_STREAM_ERRORS,
-    disconnects=_DISCONNECTS,
 )
 
-DELETION = one_way(
+DELETION = _document(
     opcodes.DCP_DELETION,
     "DCP_DELETION",
-    sender=PRODUCER,
     request=(
-        Layout(
-            "1",
-            extras=(*_BY_REV, _NMETA),
-            key=MUST,
-            value=MAY,
-            tail="nmeta",
-            when={"extras_length": 18},
-            source="deletion.md",
-        ),
-        Layout(
+        _layout("1", extras=(*_BY_REV, _NMETA), tail="nmeta", when={"extras_length": 18}),
+        _layout(
             "2",
             extras=(
                 *_BY_REV,
                 u32("delete_time", "delete time", Moment()),
                 u8("unused", "unused", reserved=True),
             ),
-            key=MUST,
-            value=MAY,
             when={"extras_length": 21},
-            source="deletion.md",
             note="where the connection was opened with include-delete-times",
         ),
-        Layout(
+        _layout(
             "1-clen",
             extras=(*_BY_REV, _NMETA, _CLEN),
-            key=MUST,
-            value=MAY,
             tail="nmeta",
             when={"extras_length": 19},
-            source="deletion.md",
             note="5.0-5.1 developer preview of collections",
             old=True,
         ),
     ),
     since="3.0",
     source="commands/deletion.md",
-    collection_key=True,
-    document=True,
-    streamed=True,
     rules=(*_RULES, _METADATA, "the value holds xattrs at most, never a body"),
-    errors=_STREAM_ERRORS,
-    disconnects=_DISCONNECTS,
 )
 
-EXPIRATION = one_way(
+EXPIRATION = _document(
     opcodes.DCP_EXPIRATION,
     "DCP_EXPIRATION",
-    sender=PRODUCER,
     request=(
-        Layout(
+        _layout(
             "1",
             extras=(*_BY_REV, u32("delete_time", "delete time", Moment())),
-            key=MUST,
-            value=MAY,
             when={"extras_length": 20},
-            source="expiration.md",
         ),
-        Layout(
+        _layout(
             "1-18",
             extras=(*_BY_REV, _NMETA),
-            key=MUST,
-            value=MAY,
             tail="nmeta",
             when={"extras_length": 18},
-            source="expiration.md",
             note="5.x; defined, not sent",
             old=True,
         ),
-        Layout(
+        _layout(
             "1-clen",
             extras=(*_BY_REV, _NMETA, _CLEN),
-            key=MUST,
-            value=MAY,
             tail="nmeta",
             when={"extras_length": 19},
-            source="expiration.md",
             note="5.x developer preview; defined, not sent",
             old=True,
         ),
     ),
     since="6.5",
     source="commands/expiration.md",
-    collection_key=True,
-    document=True,
-    streamed=True,
     rules=(*_RULES, "only after enable_expiry_opcode on a connection with include-delete-times"),
-    errors=_STREAM_ERRORS,
-    disconnects=_DISCONNECTS,
 )
 
-PREPARE = one_way(
+PREPARE = _document(
     opcodes.DCP_PREPARE,
     "DCP_PREPARE",
-    sender=PRODUCER,
     request=(
-        Layout(
+        _layout(
             "1",
             extras=(
                 *_BY_REV,
@@ -221,34 +177,19 @@ PREPARE = one_way(
                 u8("deleted", "deleted", DELETED),
                 u8("durability_level", "durability", DURABILITY_LEVEL),
             ),
-            key=MUST,
-            value=MAY,
             when={"extras_length": 31},
-            source="prepare.md",
         ),
     ),
     since="6.5",
     source="commands/prepare.md",
-    collection_key=True,
-    document=True,
-    streamed=True,
     rules=(*_RULES, "needs enable_sync_writes", "followed by COMMIT or ABORT of the same key"),
-    errors=_STREAM_ERRORS,
-    disconnects=_DISCONNECTS,
 )
 
 SEQNO_ACKNOWLEDGED = one_way(
     opcodes.DCP_SEQNO_ACKNOWLEDGED,
     "DCP_SEQNO_ACKNOWLEDGED",
     sender=CONSUMER,
-    request=(
-        Layout(
-            "1",
-            extras=(seqno("prepared_seqno", "prepared_seqno"),),
-            when={"extras_length": 8},
-            source="seqno-acknowledged.md",
-        ),
-    ),
+    request=(Layout("1", extras=(seqno("prepared_seqno", "prepared_seqno"),), when={"extras_length": 8}),),
     since="6.5",
     source="commands/seqno-acknowledged.md",
     streamed=True,
@@ -267,7 +208,6 @@ COMMIT = one_way(
             extras=(seqno("prepared_seqno", "prepared_seqno"), seqno("commit_seqno", "commit_seqno")),
             key=MUST,
             when={"extras_length": 16},
-            source="commit.md",
         ),
     ),
     since="6.5",
@@ -289,7 +229,6 @@ ABORT = one_way(
             extras=(seqno("prepared_seqno", "prepared_seqno"), seqno("abort_seqno", "abort_seqno")),
             key=MUST,
             when={"extras_length": 16},
-            source="abort.md",
         ),
     ),
     since="6.5",

@@ -1,5 +1,7 @@
 """Define messages beside DCP on the same wire: HELLO, logins, buckets, sequence numbers, and what a server pushes."""
 
+from functools import partial
+
 from dcpdump.spec import opcodes
 from dcpdump.spec.connection import ANY_VALUE, EMPTY_BODY, FAILOVER_LOG
 from dcpdump.spec.field import MAY, MUST, SERVER, Field, Holds, Layout, Message, Repeat, id64, seqno, u8, u16, u32
@@ -8,73 +10,78 @@ from dcpdump.spec.names import FEATURE, MECHANISMS, VBUCKET_STATE, VBUCKET_STATE
 FEATURES = Repeat("features", (u16("features", "feature", FEATURE),))
 EPOCH_REVISION = (Field("epoch", "epoch", 8), Field("revision", "revision", 8))
 
-HELLO = Message(
+_ANYTHING = (Layout("1", key=MAY, value=MAY),)
+_OBSERVED = (
+    u8("format", "format"),
+    u16("observed_vbucket", "vb"),
+    id64("vbucket_uuid", "vb UUID"),
+    seqno("persisted_seqno", "persisted seqno"),
+    seqno("current_seqno", "current seqno"),
+)
+#: Makes a message that is answered whatever comes of it.
+_answered = partial(Message, answered="always")
+
+HELLO = _answered(
     opcodes.HELLO,
     "HELLO",
     key_holds=Holds.BUCKET,
     request=(Layout("1", key=MAY, value=(FEATURES,), note="the key names the client; the features asked for"),),
     response=(Layout("1", value=(FEATURES,), when={"status": 0}, note="the features granted"),),
-    answered="always",
     rules=("only features of the response are on", "each HELLO replaces the features of the one before"),
 )
 
 NEIGHBOURS = (
-    Message(opcodes.NOOP, "NOOP", request=EMPTY_BODY, response=EMPTY_BODY, answered="always"),
-    Message(
+    _answered(opcodes.NOOP, "NOOP", request=EMPTY_BODY, response=EMPTY_BODY),
+    _answered(
         opcodes.VERSION,
         "VERSION",
         value_words=r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}(?:-[0-9]{1,8})?(?:-enterprise|-community)?",
         request=EMPTY_BODY,
         response=ANY_VALUE,
-        answered="always",
     ),
     Message(
         opcodes.STAT,
         "STAT",
         key_holds=Holds.BUCKET,
         value_holds=Holds.BUCKET,
-        request=(Layout("1", key=MAY, value=MAY),),
-        response=(Layout("1", key=MAY, value=MAY),),
+        request=_ANYTHING,
+        response=_ANYTHING,
         answered="many times; an empty key and value end the list",
     ),
     HELLO,
-    Message(
+    _answered(
         opcodes.SASL_LIST_MECHS,
         "SASL_LIST_MECHS",
         value_words=f"(?:{MECHANISMS})(?: (?:{MECHANISMS}))*",
         request=EMPTY_BODY,
         response=ANY_VALUE,
-        answered="always",
     ),
-    Message(
+    _answered(
         opcodes.SASL_AUTH,
         "SASL_AUTH",
         key_words=MECHANISMS,
         request=(Layout("1", key=MUST, value=MAY),),
         response=ANY_VALUE,
-        answered="always",
         secret=True,
     ),
-    Message(
+    _answered(
         opcodes.SASL_STEP,
         "SASL_STEP",
         key_words=MECHANISMS,
         request=(Layout("1", key=MUST, value=MAY),),
         response=ANY_VALUE,
-        answered="always",
         secret=True,
     ),
-    Message(
+    _answered(
         opcodes.SET_VBUCKET,
         "SET_VBUCKET",
         value_holds=Holds.SYSTEM,
         vbucket=True,
         request=(Layout("1", extras=(u8("state", "state", VBUCKET_STATE),), value=MAY, when={"extras_length": 1}),),
         response=EMPTY_BODY,
-        answered="always",
         json=True,
     ),
-    Message(
+    _answered(
         opcodes.GET_ALL_VB_SEQNOS,
         "GET_ALL_VB_SEQNOS",
         request=(
@@ -100,42 +107,26 @@ NEIGHBOURS = (
                 when={"status": 0},
             ),
         ),
-        answered="always",
         source="commands/get_seqno.md",
     ),
-    Message(
+    _answered(
         opcodes.SELECT_BUCKET,
         "SELECT_BUCKET",
         key_holds=Holds.BUCKET,
         request=(Layout("1", key=MUST),),
         response=EMPTY_BODY,
-        answered="always",
     ),
-    Message(
+    _answered(
         opcodes.OBSERVE_SEQNO,
         "OBSERVE_SEQNO",
         vbucket=True,
         request=(Layout("1", value=(id64("vbucket_uuid", "vb UUID"),)),),
         response=(
-            Layout(
-                "1",
-                value=(
-                    u8("format", "format"),
-                    u16("observed_vbucket", "vb"),
-                    id64("vbucket_uuid", "vb UUID"),
-                    seqno("persisted_seqno", "persisted seqno"),
-                    seqno("current_seqno", "current seqno"),
-                ),
-                when={"status": 0, "value_length": 27},
-            ),
+            Layout("1", value=_OBSERVED, when={"status": 0, "value_length": 27}),
             Layout(
                 "2",
                 value=(
-                    u8("format", "format"),
-                    u16("observed_vbucket", "vb"),
-                    id64("vbucket_uuid", "vb UUID"),
-                    seqno("persisted_seqno", "persisted seqno"),
-                    seqno("current_seqno", "current seqno"),
+                    *_OBSERVED,
                     id64("old_vbucket_uuid", "old vb UUID"),
                     seqno("last_seqno", "last seqno"),
                 ),
@@ -143,17 +134,15 @@ NEIGHBOURS = (
                 note="after a failover",
             ),
         ),
-        answered="always",
     ),
-    Message(
+    _answered(
         opcodes.GET_FAILOVER_LOG,
         "GET_FAILOVER_LOG",
         vbucket=True,
         request=EMPTY_BODY,
         response=(Layout("1", value=(FAILOVER_LOG,), when={"status": 0}),),
-        answered="always",
     ),
-    Message(
+    _answered(
         opcodes.GET_CLUSTER_CONFIG,
         "GET_CLUSTER_CONFIG",
         value_holds=Holds.BUCKET,
@@ -162,15 +151,13 @@ NEIGHBOURS = (
             Layout("2", extras=EPOCH_REVISION, when={"extras_length": 16}),
         ),
         response=ANY_VALUE,
-        answered="always",
     ),
-    Message(
+    _answered(
         opcodes.SEQNO_PERSISTENCE,
         "SEQNO_PERSISTENCE",
         vbucket=True,
         request=(Layout("1", extras=(seqno("wait_seqno", "seqno"),), when={"extras_length": 8}),),
         response=EMPTY_BODY,
-        answered="always",
     ),
     Message(
         opcodes.COLLECTIONS_SET_MANIFEST,
@@ -179,20 +166,19 @@ NEIGHBOURS = (
         request=(Layout("1", value=MUST),),
         response=EMPTY_BODY,
     ),
-    Message(
+    _answered(
         opcodes.COLLECTIONS_GET_MANIFEST,
         "COLLECTIONS_GET_MANIFEST",
         value_holds=Holds.META,
         request=EMPTY_BODY,
         response=ANY_VALUE,
-        answered="always",
     ),
-    Message(
+    _answered(
         opcodes.COLLECTIONS_GET_ID,
         "COLLECTIONS_GET_ID",
         key_holds=Holds.META,
         value_holds=Holds.META,
-        request=(Layout("1", key=MAY, value=MAY),),
+        request=_ANYTHING,
         response=(
             Layout(
                 "1",
@@ -200,14 +186,13 @@ NEIGHBOURS = (
                 when={"status": 0},
             ),
         ),
-        answered="always",
     ),
-    Message(
+    _answered(
         opcodes.COLLECTIONS_GET_SCOPE_ID,
         "COLLECTIONS_GET_SCOPE_ID",
         key_holds=Holds.META,
         value_holds=Holds.META,
-        request=(Layout("1", key=MAY, value=MAY),),
+        request=_ANYTHING,
         response=(
             Layout(
                 "1",
@@ -215,14 +200,12 @@ NEIGHBOURS = (
                 when={"status": 0},
             ),
         ),
-        answered="always",
     ),
-    Message(
+    _answered(
         opcodes.GET_ERROR_MAP,
         "GET_ERROR_MAP",
         request=(Layout("1", value=(u16("map_version", "version"),)),),
         response=ANY_VALUE,
-        answered="always",
     ),
 )
 
@@ -238,16 +221,15 @@ PUSHES = (
             Layout("1", extras=(u32("revision_32", "revision"),), key=MAY, value=MAY, when={"extras_length": 4}),
             Layout("2", extras=EPOCH_REVISION, key=MAY, value=MAY, when={"extras_length": 16}),
         ),
-        response=(Layout("1", key=MAY, value=MAY),),
+        response=_ANYTHING,
         answered="optionally; ignored",
     ),
-    Message(
+    _answered(
         0x02,
         "Authenticate",
         sender=SERVER,
-        request=(Layout("1", key=MAY, value=MAY),),
+        request=_ANYTHING,
         response=(Layout("1", value=MAY),),
-        answered="always",
         secret=True,
     ),
     Message(
@@ -259,13 +241,12 @@ PUSHES = (
         answered="never",
         replies=False,
     ),
-    Message(
+    _answered(
         0x04,
         "GetAuthorization",
         sender=SERVER,
-        request=(Layout("1", key=MAY, value=MAY),),
+        request=_ANYTHING,
         response=(Layout("1", value=MAY),),
-        answered="always",
         secret=True,
     ),
 )

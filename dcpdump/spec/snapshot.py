@@ -5,10 +5,13 @@ from dcpdump.spec.connection import AT_PRODUCER, EMPTY_BODY, STREAM_ERRORS, one_
 from dcpdump.spec.field import PRODUCER, Field, Layout, Message, Moment, seqno, u8, u32, u64
 from dcpdump.spec.names import OSO_FLAGS, SNAPSHOT_TYPE
 
-_MARKER_V2: tuple[Field, ...] = (
+_MARKER: tuple[Field, ...] = (
     seqno("start_seqno", "Start Seqno"),
     seqno("end_seqno", "End Seqno"),
     u32("snapshot_type", "Snapshot Type", SNAPSHOT_TYPE),
+)
+_MARKER_V2: tuple[Field, ...] = (
+    *_MARKER,
     seqno("max_visible_seqno", "Max Visible Seqno"),
     seqno("high_completed_seqno", "High Completed Seqno"),
 )
@@ -19,29 +22,18 @@ SNAPSHOT_MARKER = Message(
     "DCP_SNAPSHOT_MARKER",
     sender=PRODUCER,
     request=(
-        Layout(
-            "1",
-            extras=(
-                seqno("start_seqno", "Start Seqno"),
-                seqno("end_seqno", "End Seqno"),
-                u32("snapshot_type", "Snapshot Type", SNAPSHOT_TYPE),
-            ),
-            when={"extras_length": 20},
-            source="snapshot-marker.md#v1",
-        ),
+        Layout("1", extras=_MARKER, when={"extras_length": 20}),
         Layout(
             "2.0",
             extras=_VERSION,
             value=_MARKER_V2,
             when={"extras_length": 1, "version": 0, "value_length": 36},
-            source="snapshot-marker.md#v20",
         ),
         Layout(
             "2.1",
             extras=_VERSION,
             value=(*_MARKER_V2, u64("timestamp", "Timestamp", Moment(10**9))),
             when={"extras_length": 1, "version": 1, "value_length": 44},
-            source="snapshot-marker.md#v21",
             note="7.0-7.6 code, never generally available; refused now",
         ),
         Layout(
@@ -53,14 +45,12 @@ SNAPSHOT_MARKER = Message(
                 seqno("high_prepared_seqno", "High Prepared Seqno"),
             ),
             when={"extras_length": 1, "version": 2, "value_length": 52},
-            source="snapshot-marker.md#v22",
         ),
         Layout(
             "2.2-pre",
             extras=_VERSION,
             value=(*_MARKER_V2, seqno("purge_seqno", "Purge Seqno")),
             when={"extras_length": 1, "version": 2, "value_length": 44},
-            source="snapshot-marker.md#v22",
             note="before high prepared seqno was added; no released server sends it",
         ),
     ),
@@ -101,14 +91,7 @@ SEQNO_ADVANCED = one_way(
     opcodes.DCP_SEQNO_ADVANCED,
     "DCP_SEQNO_ADVANCED",
     sender=PRODUCER,
-    request=(
-        Layout(
-            "1",
-            extras=(seqno("by_seqno", "by_seqno"),),
-            when={"extras_length": 8},
-            source="seqno-advanced.md",
-        ),
-    ),
+    request=(Layout("1", extras=(seqno("by_seqno", "by_seqno"),), when={"extras_length": 8}),),
     since="7.0",
     source="commands/seqno-advanced.md",
     streamed=True,
@@ -120,14 +103,7 @@ OSO_SNAPSHOT = one_way(
     opcodes.DCP_OSO_SNAPSHOT,
     "DCP_OSO_SNAPSHOT",
     sender=PRODUCER,
-    request=(
-        Layout(
-            "1",
-            extras=(u32("flags", "Flags", OSO_FLAGS),),
-            when={"extras_length": 4},
-            source="oso_snapshot.md",
-        ),
-    ),
+    request=(Layout("1", extras=(u32("flags", "Flags", OSO_FLAGS),), when={"extras_length": 4}),),
     since="7.0",
     source="commands/oso_snapshot.md",
     streamed=True,

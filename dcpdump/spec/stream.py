@@ -21,14 +21,7 @@ ADD_STREAM = Message(
     opcodes.DCP_ADD_STREAM,
     "DCP_ADD_STREAM",
     sender=MANAGER,
-    request=(
-        Layout(
-            "1",
-            extras=(u32("flags", "flags", STREAM_FLAGS),),
-            when={"extras_length": 4},
-            source="add-stream.md",
-        ),
-    ),
+    request=(Layout("1", extras=(u32("flags", "flags", STREAM_FLAGS),), when={"extras_length": 4}),),
     response=(
         Layout("1", extras=(u32("stream_opaque", "opaque"),), when={"extras_length": 4}),
         Layout("1-refused", when={"extras_length": 0}, note="refused before a stream request was sent"),
@@ -68,6 +61,14 @@ CLOSE_STREAM = Message(
     ),
 )
 
+_WANTED = (
+    u32("flags", "flags", STREAM_FLAGS),
+    u32("reserved", "reserved", reserved=True),
+    seqno("start_seqno", "start seqno"),
+    seqno("end_seqno", "end seqno"),
+    id64("vbucket_uuid", "vb UUID"),
+)
+
 STREAM_REQ = Message(
     opcodes.DCP_STREAM_REQ,
     "DCP_STREAM_REQ",
@@ -77,43 +78,28 @@ STREAM_REQ = Message(
         Layout(
             "1",
             extras=(
-                u32("flags", "flags", STREAM_FLAGS),
-                u32("reserved", "reserved", reserved=True),
-                seqno("start_seqno", "start seqno"),
-                seqno("end_seqno", "end seqno"),
-                id64("vbucket_uuid", "vb UUID"),
+                *_WANTED,
                 seqno("snap_start_seqno", "snapshot start seqno"),
                 seqno("snap_end_seqno", "snapshot end seqno"),
             ),
             value=MAY,
             when={"extras_length": 48},
-            source="stream-request.md",
             note="the value is JSON: uid, sid, collections, scope, purge_seqno, cts",
         ),
         Layout(
             "1-40",
             extras=(
-                u32("flags", "flags", STREAM_FLAGS),
-                u32("reserved", "reserved", reserved=True),
-                seqno("start_seqno", "start seqno"),
-                seqno("end_seqno", "end seqno"),
-                id64("vbucket_uuid", "vb UUID"),
+                *_WANTED,
                 seqno("snap_end_seqno", "high seqno"),
             ),
             when={"extras_length": 40},
-            source="stream-request.md",
             note="prototypes of 2013-14 only",
             old=True,
         ),
     ),
     response=(
-        Layout("1", value=(FAILOVER_LOG,), when={"status": 0x00}, source="stream-request.md"),
-        Layout(
-            "1-rollback",
-            value=(seqno("rollback_seqno", "rollback #"),),
-            when={"status": 0x23},
-            source="stream-request.md",
-        ),
+        Layout("1", value=(FAILOVER_LOG,), when={"status": 0x00}),
+        Layout("1-rollback", value=(seqno("rollback_seqno", "rollback #"),), when={"status": 0x23}),
     ),
     answered="always",
     since="3.0",
@@ -150,14 +136,7 @@ STREAM_END = one_way(
     opcodes.DCP_STREAM_END,
     "DCP_STREAM_END",
     sender=PRODUCER,
-    request=(
-        Layout(
-            "1",
-            extras=(u32("status", "flag", STREAM_END_STATUS),),
-            when={"extras_length": 4},
-            source="stream-end.md",
-        ),
-    ),
+    request=(Layout("1", extras=(u32("status", "flag", STREAM_END_STATUS),), when={"extras_length": 4}),),
     since="3.0",
     source="commands/stream-end.md",
     streamed=True,
@@ -182,14 +161,7 @@ SET_VBUCKET_STATE = Message(
     opcodes.DCP_SET_VBUCKET_STATE,
     "DCP_SET_VBUCKET_STATE",
     sender=PRODUCER,
-    request=(
-        Layout(
-            "1",
-            extras=(u8("state", "state", VBUCKET_STATE),),
-            when={"extras_length": 1},
-            source="set-vbucket-state.md",
-        ),
-    ),
+    request=(Layout("1", extras=(u8("state", "state", VBUCKET_STATE),), when={"extras_length": 1}),),
     response=EMPTY_BODY,
     answered="always; a takeover waits for it",
     since="3.0",
