@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dcpdump.batch.gather import Array
 from dcpdump.report.axis import TimeAxis
-from dcpdump.report.html import Child, Markup, Value, element, tag
+from dcpdump.report.html import Child, Markup, Value, element
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.tcp_faults import tcp_faults
 from dcpdump.streams.wording import span
@@ -41,13 +41,28 @@ class DrawnMark(NamedTuple):
 def symbol(kind: str) -> Markup:
     """Return the symbol of a kind of mark, for a legend."""
     drawn = element("path", d=_SHAPES[kind], class_=f"mark {kind}")
-    return tag("svg", {"class": "symbol", "viewBox": "-8 -8 16 16", "aria-hidden": "true"}, drawn)
+    return element("svg", drawn, class_="symbol", viewBox="-8 -8 16 16", aria_hidden="true")
 
 
 def picture(height: int, label: str, *children: Child) -> Markup:
     """Return what stretches: lines and areas of a height, whose coordinates run to 1,000."""
-    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class": "plot"}
-    return tag("svg", {**box, "role": "img", "aria-label": label, "tabindex": 0, "data-zoom": True}, *children)
+    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class_": "plot"}
+    return element("svg", *children, **box, role="img", aria_label=label, tabindex=0, data_zoom=True)
+
+
+def lane(head: Child, *pictures: Child, tall: bool = False, high: bool = False, id: str | None = None) -> Markup:
+    """Return pictures of one time with a head at their left."""
+    strip = element("div", *pictures, class_="strip high" if high else "strip")
+    return element("div", head, strip, class_="lane tall" if tall else "lane", id=id)
+
+
+def side_labels(labels: Iterable[tuple[str, str]]) -> Markup:
+    """Return texts beside a picture, each at a height."""
+    drawn = [
+        element("svg", element("text", text, x="100%", y=4, text_anchor="end"), y=height, overflow="visible")
+        for height, text in labels
+    ]
+    return element("svg", drawn, class_="rows", aria_hidden="true")
 
 
 def area(values: Array, height: int, most: float, hue: str) -> list[Markup]:
@@ -95,15 +110,9 @@ def stairs(values: Array, height: int, most: float, hue: str) -> list[Markup]:
 def band(times: TimeAxis, first_ns: int, last_ns: int, height: int, kind: str, title: str) -> Markup:
     """Return a time that is shaded."""
     begin, end = times.place(first_ns), times.place(last_ns)
-    wide = max(end - begin, 0.001)
-    box: dict[str, Value] = {
-        "x": WIDTH * begin,
-        "y": 0,
-        "width": WIDTH * wide,
-        "height": height,
-        "class": f"band {kind}",
-    }
-    return tag("rect", box, element("title", title))
+    wide = WIDTH * max(end - begin, 0.001)
+    shown = element("title", title)
+    return element("rect", shown, x=WIDTH * begin, y=0, width=wide, height=height, class_=f"band {kind}")
 
 
 def blocked_bands(times: TimeAxis, connection: ConnectionState, height: int) -> list[Markup]:
@@ -136,7 +145,7 @@ def marks(times: TimeAxis, found: Iterable[DrawnMark]) -> Markup:
         else:
             mine.append([mark])
     drawn = [_mark(times, group) for groups_of_kind in groups.values() for group in groups_of_kind]
-    return tag("svg", {"class": "marks", "aria-hidden": "true"}, drawn)
+    return element("svg", drawn, class_="marks", aria_hidden="true")
 
 
 def _mark(times: TimeAxis, group: Sequence[DrawnMark]) -> Markup:
@@ -149,10 +158,9 @@ def _mark(times: TimeAxis, group: Sequence[DrawnMark]) -> Markup:
     children: list[Child] = [element("title", title), shape]
     if len(group) > 1:
         children.append(element("text", f"{len(group):,}", x=8, y=4, class_="count"))
-    inner: Child = tag("a", {"href": first.href}, children) if first.href else children
+    inner: Child = element("a", children, href=first.href) if first.href else children
     place = 100 * times.place(first.ts_ns)
-    box = {"x": f"{place:.2f}%", "y": "50%", "overflow": "visible", "data-at": f"{place / 100:.5f}"}
-    return tag("svg", box, inner)
+    return element("svg", inner, x=f"{place:.2f}%", y="50%", overflow="visible", data_at=f"{place / 100:.5f}")
 
 
 def axis(times: TimeAxis) -> Markup:
@@ -160,11 +168,12 @@ def axis(times: TimeAxis) -> Markup:
     found = times.ticks()
     anchors = ["start", *["middle"] * (len(found) - 2), "end"]
     labels = [
-        tag(
+        element(
             "svg",
-            {"x": f"{100 * tick.place:.2f}%", "overflow": "visible"},
             element("text", tick.label, y=12, text_anchor=anchor),
+            x=f"{100 * tick.place:.2f}%",
+            overflow="visible",
         )
         for tick, anchor in zip(found, anchors, strict=True)
     ]
-    return element("div", tag("svg", {"class": "axis", "aria-hidden": "true"}, labels), class_="lane")
+    return element("div", element("svg", labels, class_="axis", aria_hidden="true"), class_="lane")

@@ -3,7 +3,7 @@
 from dcpdump.plural import counted
 from dcpdump.report.axis import size
 from dcpdump.report.context import Context, head, hue, section
-from dcpdump.report.draw import WIDTH, axis, band, blocked_bands, picture, stairs
+from dcpdump.report.draw import WIDTH, axis, band, blocked_bands, lane, picture, stairs
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import span
@@ -38,34 +38,24 @@ def _lane(context: Context, each: ConnectionState) -> Markup:
     drawn = stairs(values, _HEIGHT, most, hue(each))
     stretched = f"translate({WIDTH * first:.2f} 0) scale({max(last - first, 1e-6):.5f} 1)"
     limit = _HEIGHT - buffer / most * (_HEIGHT - 4) - 1 if most else 0
-    lost = min(
-        (gap.ts_ns for gap in context.gathered.gaps if gap.connection == each.number and gap.ts_ns), default=None
-    )
-    unknown = (
-        []
-        if lost is None
-        else [band(times, lost, times.last_ns, _HEIGHT, "over", "unknown from here: bytes were lost")]
-    )
+    mine = (gap.ts_ns for gap in context.gathered.gaps if gap.connection == each.number and gap.ts_ns)
+    lost = min(mine, default=None)
+    why = "unknown from here: bytes were lost"
+    unknown = None if lost is None else band(times, lost, times.last_ns, _HEIGHT, "over", why)
     peak = int(values.max(initial=0))
     label = f"connection {each.number}: outstanding bytes against a buffer of {buffer:,}, at most {peak:,}"
     blocked = window.blocked_ns(context.evidence.now_ns)
     if blocked:
         label += f"; blocked {span(blocked)}"
-    return element(
-        "div",
+    return lane(
         head(each, size(buffer), counted(window.acks, "ack"), "unknown after lost bytes" if lost is not None else ""),
-        element(
-            "div",
-            picture(
-                _HEIGHT,
-                label,
-                blocked_bands(times, each, _HEIGHT),
-                element("g", drawn, transform=stretched),
-                element("path", d=f"M0 {limit:.1f}H{WIDTH}", class_="limit") if buffer else None,
-                unknown,
-            ),
-            class_="strip",
+        picture(
+            _HEIGHT,
+            label,
+            blocked_bands(times, each, _HEIGHT),
+            element("g", drawn, transform=stretched),
+            element("path", d=f"M0 {limit:.1f}H{WIDTH}", class_="limit") if buffer else None,
+            unknown,
         ),
-        class_="lane",
         id=f"flow-{each.number}",
     )

@@ -3,7 +3,7 @@
 Whatever comes from a capture passes ``safe`` here, so no control, bidi or zero-width character reaches the page.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from html import escape
 from typing import Union
 
@@ -25,13 +25,9 @@ _VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta"})
 def element(name: str, /, *children: Child, **attributes: Value) -> Markup:
     """Return an element. Attributes: None and False vanish, True stands alone, an underscore is a hyphen.
 
-    A trailing underscore is left out, so that ``class_`` and ``for_`` can be named.
+    A trailing underscore is left out, so that ``class_`` and ``for_`` can be named; one of SVG that has capitals stays
+    as it is.
     """
-    return tag(name, attributes, *children)
-
-
-def tag(name: str, attributes: Mapping[str, Value], *children: Child) -> Markup:
-    """Return an element whose attributes have any names."""
     words = [name]
     for key, value in attributes.items():
         if value is None or value is False:

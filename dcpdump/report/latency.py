@@ -4,9 +4,9 @@ import numpy as np
 
 from dcpdump.render.statistics import opcode_name
 from dcpdump.report.context import Context, row, section, table
-from dcpdump.report.draw import WIDTH, axis, picture
+from dcpdump.report.draw import WIDTH, axis, lane, picture, side_labels
 from dcpdump.report.gathered import DECADES, PER_DECADE
-from dcpdump.report.html import Markup, element, tag
+from dcpdump.report.html import Markup, element
 from dcpdump.streams.wording import span
 
 _HEIGHT = 180
@@ -43,12 +43,7 @@ def latency(context: Context) -> Markup | None:
         element("p", legend, class_="legend"),
         element(
             "div",
-            element(
-                "div",
-                element("div", _scale(low, high), class_="head"),
-                element("div", picture(_HEIGHT, label, grid, dots), class_="strip high"),
-                class_="lane",
-            ),
+            lane(element("div", _scale(low, high), class_="head"), picture(_HEIGHT, label, grid, dots), high=True),
             axis(times),
             class_="lanes",
         ),
@@ -72,20 +67,15 @@ def _dots(cells: np.ndarray, low: int, high: int, first: float, last: float) -> 
 
 def _scale(low: int, high: int) -> Markup:
     """Return the labels of the logarithmic scale."""
-    labels = [
-        tag(
-            "svg",
-            {"y": f"{100 * _y(power * PER_DECADE, low, high) / _HEIGHT:.1f}%", "overflow": "visible"},
-            element("text", span(1000 * 10**power), x="100%", y=4, text_anchor="end"),
-        )
+    return side_labels(
+        (f"{100 * _y(power * PER_DECADE, low, high) / _HEIGHT:.1f}%", span(1000 * 10**power))
         for power in range(low, min(high, DECADES) + 1)
-    ]
-    return tag("svg", {"class": "rows", "aria-hidden": "true"}, labels)
+    )
 
 
 def _swatch(at: int) -> Markup:
     dot = element("path", d="M7 7h0", class_=f"dots hue{at % _HUES}")
-    return tag("svg", {"class": "swatch", "aria-hidden": "true"}, dot)
+    return element("svg", dot, class_="swatch", aria_hidden="true")
 
 
 def _row(context: Context, opcode: int) -> Markup:

@@ -3,7 +3,7 @@
 from dcpdump.render.statistics import kind_name
 from dcpdump.report.axis import size
 from dcpdump.report.context import Context, row, section, table
-from dcpdump.report.html import Markup, element, tag
+from dcpdump.report.html import Markup, element
 
 _MOST = 40
 
@@ -27,5 +27,5 @@ def messages(context: Context) -> Markup | None:
 
 
 def _bar(percent: float) -> Markup:
-    bar = tag("rect", {"width": f"{max(percent, 0.2):.1f}%", "height": "100%", "class": "area hue0"})
-    return element("div", tag("svg", {"class": "bar", "aria-hidden": "true"}, bar))
+    bar = element("rect", width=f"{max(percent, 0.2):.1f}%", height="100%", class_="area hue0")
+    return element("div", element("svg", bar, class_="bar", aria_hidden="true"))

@@ -8,8 +8,8 @@ import numpy as np
 from dcpdump.plural import counted
 from dcpdump.report.axis import TimeAxis
 from dcpdump.report.context import Context, section
-from dcpdump.report.draw import WIDTH, axis, band
-from dcpdump.report.html import Markup, Value, element, tag
+from dcpdump.report.draw import WIDTH, axis, band, lane, side_labels
+from dcpdump.report.html import Markup, Value, element
 from dcpdump.report.png import png
 from dcpdump.report.silence import COLOURS, LEVELS, Map, silence_map
 from dcpdump.streams.consumer import alike, host, same
@@ -70,28 +70,20 @@ def _map(times: TimeAxis, group: Sequence[ConnectionState], found: Map, troubled
     return element(
         "figure",
         element("h3", client(group[0]), " ", element("span", names, class_="detail")),
-        element(
-            "div",
-            element("div", _rows(found), class_="head"),
-            element("div", _image(found, found.silence, label, hits, "silence"), class_="strip"),
-            class_="lane tall",
+        lane(
+            element("div", _rows(found), class_="head"), _image(found, found.silence, label, hits, "silence"), tall=True
         ),
         axis(times),
         element("figcaption", f"{counted(len(found.vbuckets), 'vbucket')} · ", _legend(found), f" · {in_trouble}"),
         element(
             "details",
             element("summary", "How many messages came, by vbucket and time"),
-            element(
-                "div",
+            lane(
                 element(
                     "div", element("b", "messages"), element("span", f"at most {found.most:,} a point"), class_="head"
                 ),
-                element(
-                    "div",
-                    _image(found, found.messages, f"messages of {client(group[0])}", [], "messages"),
-                    class_="strip",
-                ),
-                class_="lane tall",
+                _image(found, found.messages, f"messages of {client(group[0])}", [], "messages"),
+                tall=True,
             ),
         ),
     )
@@ -100,12 +92,11 @@ def _map(times: TimeAxis, group: Sequence[ConnectionState], found: Map, troubled
 def _image(found: Map, cells: np.ndarray, label: str, hits: Sequence[Markup], kind: str) -> Markup:
     height = cells.shape[0]
     source = f"data:image/png;base64,{b64encode(png(cells, COLOURS)).decode()}"
-    image: dict[str, Value] = {"href": source, "width": WIDTH, "height": height, "preserveAspectRatio": "none"}
-    few = len(found.vbuckets) <= _FEW
+    image = element("image", href=source, width=WIDTH, height=height, preserveAspectRatio="none")
+    size = "few" if height <= 12 else "some" if len(found.vbuckets) <= _FEW else "many"
     box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "role": "img"}
-    size = "few" if height <= 12 else "some" if few else "many"
-    box |= {"aria-label": label, "tabindex": 0, "data-zoom": True, "data-map": kind, "class": f"plot map {size}"}
-    return tag("svg", box, tag("image", image), hits)
+    box |= {"aria_label": label, "tabindex": 0, "data_zoom": True, "data_map": kind, "class_": f"plot map {size}"}
+    return element("svg", image, hits, **box)
 
 
 def _hits(times: TimeAxis, group: Sequence[ConnectionState], found: Map) -> Iterator[Markup]:
@@ -118,24 +109,17 @@ def _hits(times: TimeAxis, group: Sequence[ConnectionState], found: Map) -> Iter
             when = request.answered_ns
             if when is not None:
                 text = f"vb {stream.vbucket} rolled back to {seqno(request.rollback_seqno)} at {clock(when)}"
-                place: dict[str, Value] = {"x": WIDTH * times.place(when), "y": rows[stream.vbucket] * scale}
-                place |= {"width": 4, "height": max(scale, height / 100), "class": "hit"}
-                yield tag("rect", place, element("title", text))
+                left, top, tall = WIDTH * times.place(when), rows[stream.vbucket] * scale, max(scale, height / 100)
+                yield element("rect", element("title", text), x=left, y=top, width=4, height=tall, class_="hit")
 
 
 def _rows(found: Map) -> Markup:
     """Return the numbers of some vbuckets, beside their rows."""
     count = len(found.vbuckets)
     each = max(1, -(-count // _LABELS))
-    labels = [
-        tag(
-            "svg",
-            {"y": f"{100 * (row + 0.5) / count:.2f}%", "overflow": "visible"},
-            element("text", f"vb {found.vbuckets[row]}", x="100%", y=4, text_anchor="end"),
-        )
-        for row in range(each // 2, count, each)
-    ]
-    return tag("svg", {"class": "rows", "aria-hidden": "true"}, labels)
+    return side_labels(
+        (f"{100 * (row + 0.5) / count:.2f}%", f"vb {found.vbuckets[row]}") for row in range(each // 2, count, each)
+    )
 
 
 def _legend(found: Map) -> Markup:
@@ -143,19 +127,10 @@ def _legend(found: Map) -> Markup:
     parts = []
     for level in (1, LEVELS // 3, 2 * LEVELS // 3, LEVELS):
         limit = span(round(found.limits[level - 1] * 1e9))
-        text = (
-            f"less than {span(round(found.limits[1] * 1e9))}"
-            if level == 1
-            else f"{limit} and more"
-            if level == LEVELS
-            else limit
-        )
-        swatch = tag(
-            "svg",
-            {"class": "swatch", "aria-hidden": "true"},
-            element("rect", width=14, height=14, class_=f"level{level}"),
-        )
-        parts.append(element("span", swatch, f" {text} "))
+        first = f"less than {span(round(found.limits[1] * 1e9))}"
+        text = first if level == 1 else f"{limit} and more" if level == LEVELS else limit
+        square = element("rect", width=14, height=14, class_=f"level{level}")
+        parts.append(element("span", element("svg", square, class_="swatch", aria_hidden="true"), f" {text} "))
     return element("span", "silent for ", parts, class_="levels")
 
 
@@ -188,22 +163,12 @@ def _multiple(context: Context, times: TimeAxis, stream: Stream) -> Markup | Non
     shade = [band(times, over, times.last_ns, height, "over", "ended")] if over is not None else []
     label = f"vb {stream.vbucket}: seqno {low:,} to {high:,}"
     number = context.dialogues[stream]
+    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none"}
     return element(
         "div",
         element("a", element("b", f"vb {stream.vbucket}"), f" c{connection.number}", href=f"#dialogue-{number}"),
         element("span", context.verdicts[stream].text, class_="detail"),
-        tag(
-            "svg",
-            {
-                "viewBox": f"0 0 {WIDTH} {height}",
-                "preserveAspectRatio": "none",
-                "class": "small",
-                "role": "img",
-                "aria-label": label,
-            },
-            shade,
-            line,
-        ),
+        element("svg", shade, line, **box, class_="small", role="img", aria_label=label),
         element("span", f"{low:,} … {high:,}", class_="range"),
         class_="multiple",
     )
