@@ -18,7 +18,7 @@ from dcpdump.render.text_columns import fitted, number
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock, short_name
+from dcpdump.streams.wording import clock, place, short_name
 
 #: So wide are the texts below a table.
 _WIDTH = 110
@@ -52,13 +52,13 @@ def _streams(judged: Sequence[stream_rows.Judged], evicted: EvictedStreams) -> T
     table = stream_rows.table(judged)
     rows = []
     for (stream, verdict), cells, kind in zip(judged, table.rows, table.kinds, strict=True):
-        place = place_of(stream)
-        clauses = [("connection", str(place[0])), ("vbucket", str(place[1]))]
-        if place[2]:
-            clauses.append(("stream-id", str(place[2])))
+        where = place_of(stream)
+        clauses = [("connection", str(where[0])), ("vbucket", str(where[1]))]
+        if where[2]:
+            clauses.append(("stream-id", str(where[2])))
         first = next((request.frame for request in stream.requests), None)
         page = (Line(kind, verdict.text),)
-        rows.append(TabRow(tuple(cells), kind, tuple(clauses), first, page, place))
+        rows.append(TabRow(tuple(cells), kind, tuple(clauses), first, page, where))
     if evicted.streams:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in evicted.kinds.most_common())
         text = f"{counted(evicted.streams, 'more stream')} not kept in memory, which were over: {kinds}"
@@ -74,8 +74,7 @@ def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamPlac
         connection = stream.connection
         wants = short_name(connection.name) or connection.client_address or connection.src
         has = connection.server_address or connection.dst
-        place = f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
-        title = f"{place} of c{connection.number}"
+        title = f"{place(stream)} of c{connection.number}"
         rungs = tuple(ladder(stream, evidence.now_ns))
         found[place_of(stream)].append(Dialogue(title, safe(wants), safe(has), rungs))
     return {

@@ -14,7 +14,7 @@ from dcpdump.streams.causes import Cause, Reason, VerdictKind
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, standing, why_unknown
 from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import times
+from dcpdump.streams.wording import place, times
 
 _LISTED = 40  #: ranges of connections in a command, at most
 
@@ -81,7 +81,7 @@ def _streams(evidence: Evidence) -> Iterator[Unjudged]:
         streams = [stream for stream, _ in judged]
         first, verdict = judged[0]
         named = words.subject(streams, len(evidence.dcp) > 1)
-        example = "" if len(streams) == 1 else f"{words.place(first)}: "
+        example = "" if len(streams) == 1 else f"{place(first)}: "
         numbers = tuple(sorted({stream.connection.number for stream in streams}))
         yield Unjudged(
             UnjudgedCode.STREAMS,

@@ -9,7 +9,7 @@ from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
 from dcpdump.streams.explanation import doubt, explain
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock, reason_name
+from dcpdump.streams.wording import clock, place, reason_name
 
 #: Where more connections than these have the same trouble, they are one trouble.
 _APART = 3
@@ -136,7 +136,7 @@ def _closed(by: str, streams: Sequence[Stream], several: bool) -> str:
     if len(connections) > 1:
         return f"{counted(len(connections), 'connection')} were {by} with {counted(len(streams), 'stream')} open"
     (connection,) = connections
-    open_ones = words.place(streams[0]) if len(streams) == 1 else counted(len(streams), "stream")
+    open_ones = place(streams[0]) if len(streams) == 1 else counted(len(streams), "stream")
     who, when = words.who(connection, several), clock(connection.ended_ns)
     return f"the connection of {who} was {by} at {when} with {open_ones} open"
 
@@ -170,7 +170,7 @@ def _detail(evidence: Evidence, code: TroubleCode, judged: Sequence[Judged]) -> 
     if code in (TroubleCode.LOOP, TroubleCode.ROLLED_BACK):
         clearest = min(stream.rollbacks, key=lambda request: bool(doubt(request, stream)))
         text = explain(clearest, stream, evidence.ledger).text
-        return text if one else f"{words.place(stream)}, {verdict.why}: {text}"
+        return text if one else f"{place(stream)}, {verdict.why}: {text}"
     waits = stream.connection.noops.open_ns if code is TroubleCode.CLOSED else None
     silent = f"a NOOP waited for its answer since {clock(waits)}; " if waits is not None else ""
-    return silent + (verdict.why if one else f"{words.place(stream)}: {verdict.why}")
+    return silent + (verdict.why if one else f"{place(stream)}: {verdict.why}")

@@ -10,7 +10,7 @@ from dcpdump.streams.ends_watching import Unanswered
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, span
+from dcpdump.streams.wording import client, place, span
 
 #: Of a list of vbuckets, people are shown so many entries.
 _SHOWN = 8
@@ -49,11 +49,6 @@ def subject(streams: Sequence[Stream], several: bool) -> str:
     connections = {stream.connection for stream in streams}
     of = who(streams[0].connection, several) if len(connections) == 1 else counted(len(connections), "connection")
     return f"{place(streams[0]) if len(streams) == 1 else counted(len(streams), 'stream')} of {of}"
-
-
-def place(stream: Stream) -> str:
-    """Name a stream by its vbucket and stream id."""
-    return f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
 
 
 def listed_vbuckets(numbers: Iterable[int]) -> str:

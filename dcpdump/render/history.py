@@ -7,10 +7,11 @@ from dcpdump.escape import safe
 from dcpdump.record import Json, as_json
 from dcpdump.render.line import dialogue_name
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.history import VBUCKETS, Change, Coverage
-from dcpdump.streams.wording import client, seqno
+from dcpdump.streams.wording import client, place, seqno
 
 _HEADS = (
     "key",
@@ -84,14 +85,14 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
         out: Json = {"kind": "change", "seqno": each.seqno, "rev_seqno": each.rev_seqno}
         flat = as_json(each.record, value_bytes=value_bytes)
         out |= {name: value for name, value in flat.items() if name != "kind"}
-        yield {name: value for name, value in out.items() if value is not None}
+        yield without_none(out)
     for covered in coverages:
         stream = covered.stream
         place: Json = {"kind": "coverage", "connection": stream.connection.number, "name": stream.connection.name}
         place |= {"vbucket": stream.vbucket, "stream_id": stream.stream_id or None}
         place |= {"first_seqno": covered.first, "last_seqno": covered.last, "complete": covered.complete}
         place["why"] = covered.why
-        yield {name: value for name, value in place.items() if value is not None}
+        yield without_none(place)
 
 
 def _collection(change: Change) -> str:
@@ -103,7 +104,6 @@ def _collection(change: Change) -> str:
 
 def _covered(each: Coverage) -> str:
     stream, answer = each.stream, {True: "yes", False: "no", None: "unknown"}[each.complete]
-    sid = f" sid {stream.stream_id}" if stream.stream_id else ""
-    where = f"vb {stream.vbucket}{sid} conn {stream.connection.number} {client(stream.connection)}"
+    where = f"{place(stream)} conn {stream.connection.number} {client(stream.connection)}"
     span = f"{seqno(each.first)}..{seqno(each.last)}" if each.last is not None else "no seqno"
     return f"capture complete for {where}, {span}: {answer} ({each.why})"

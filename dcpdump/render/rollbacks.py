@@ -6,12 +6,13 @@ from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.ndjson import without_none
 from dcpdump.streams.explanation import Explanation, written
 from dcpdump.streams.request import ROLLBACK, Request
 from dcpdump.streams.rollback import Rollback
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
-from dcpdump.streams.wording import client, clock, seqno, span, status, times
+from dcpdump.streams.wording import client, clock, place, seqno, span, status, times
 
 _SOON_NS = 1_000_000_000
 
@@ -23,10 +24,9 @@ def lines(found: Sequence[Rollback], streams: Sequence[Stream], until_ns: int | 
     out: list[Line] = []
     for each in found:
         request, stream = each.first, each.stream
-        sid = f" sid {stream.stream_id}" if stream.stream_id else ""
         asked = f"start {seqno(request.start_seqno)} snapshot {seqno(request.snap_start_seqno)}.."
         asked += f"{seqno(request.snap_end_seqno)} uuid {_hex(request.vbucket_uuid)}"
-        head = f"vb {stream.vbucket}{sid}  conn {stream.connection.number} {client(stream.connection)}  "
+        head = f"{place(stream)}  conn {stream.connection.number} {client(stream.connection)}  "
         head += f"{clock(request.ts_ns)}  {asked} -> rollback to {seqno(request.rollback_seqno)}"
         out.append(Line(LineKind.TITLE, head))
         out += _evidence(each.explanation, request)
@@ -132,7 +132,7 @@ def objects(found: Sequence[Rollback]) -> Iterator[Json]:
         if granted is not None:
             out |= {"granted_start_seqno": granted.request.start_seqno, "granted_frame": granted.request.answer_frame}
             out["granted_connection"] = granted.stream.connection.number
-        yield {name: value for name, value in out.items() if value is not None}
+        yield without_none(out)
 
 
 def _hex(uuid: int | None) -> str:

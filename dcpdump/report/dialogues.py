@@ -4,7 +4,7 @@ from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.ladder import Rung, ladder
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, clock
+from dcpdump.streams.wording import client, clock, place
 
 MOST = 10
 _EACH = 2
@@ -40,7 +40,6 @@ def dialogues(context: Context) -> Markup | None:
 def _dialogue(context: Context, stream: Stream, number: int) -> Markup:
     verdict = context.verdicts[stream]
     connection = stream.connection
-    place = f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
     ends = element(
         "div",
         element("span", client(connection)),
@@ -51,7 +50,7 @@ def _dialogue(context: Context, stream: Stream, number: int) -> Markup:
     said = element("span", verdict.text, class_="detail")
     return element(
         "article",
-        element("h3", f"{place} of c{connection.number} {client(connection)} ", said),
+        element("h3", f"{place(stream)} of c{connection.number} {client(connection)} ", said),
         ends,
         element("ol", rungs, class_="ladder"),
         id=f"dialogue-{number}",

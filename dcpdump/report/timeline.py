@@ -6,11 +6,11 @@ from dcpdump.check.rule import Severity
 from dcpdump.plural import counted
 from dcpdump.report.axis import size, zone_name
 from dcpdump.report.context import Context, head, hue, section
-from dcpdump.report.draw import DrawnMark, area, axis, band, blocked_bands, marks, picture, symbol
+from dcpdump.report.draw import DrawnMark, area, axis, band, blocked_bands, lane, marks, picture, symbol
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.request import ROLLBACK, SUCCESS
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import clock, reason, reason_name, seqno, span, status
+from dcpdump.streams.wording import clock, place, reason, reason_name, seqno, span, status
 
 _HEIGHT = 48
 _LEGEND = {
@@ -72,13 +72,7 @@ def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
         f"connection {each.number}: {size(float(values.sum()))}, at most {size(rate)}/s; {counted(len(found), 'event')}"
     )
     drawn = picture(_HEIGHT, label, shades, area(values, _HEIGHT, most, hue(each)))
-    return element(
-        "div",
-        head(each, f"peak {size(rate)}/s"),
-        element("div", drawn, marks(times, found), class_="strip"),
-        class_="lane",
-        id=f"timeline-{each.number}",
-    )
+    return lane(head(each, f"peak {size(rate)}/s"), drawn, marks(times, found), id=f"timeline-{each.number}")
 
 
 def _others(context: Context, rest: list[ConnectionState]) -> Markup:
@@ -87,24 +81,22 @@ def _others(context: Context, rest: list[ConnectionState]) -> Markup:
     values = course.added_up(each.number for each in rest)
     most = int(values.max(initial=0))
     label = f"{counted(len(rest), 'connection')} more: {size(float(values.sum()))}"
-    return element(
-        "div",
+    return lane(
         element("div", element("b", f"{len(rest):,} more"), element("span", "added up", class_="name"), class_="head"),
-        element("div", picture(_HEIGHT, label, area(values, _HEIGHT, most, "rest")), class_="strip"),
-        class_="lane",
+        picture(_HEIGHT, label, area(values, _HEIGHT, most, "rest")),
     )
 
 
 def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
     """Yield what happened on a connection."""
     for stream in each.streams:
-        place = f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
+        where = place(stream)
         if stream.ended_ns is not None:
             why = reason_name(stream.end_status) or reason(stream.end_status)
             yield DrawnMark(
                 stream.ended_ns,
                 "ended",
-                f"{clock(stream.ended_ns)} {place} ended: {why}",
+                f"{clock(stream.ended_ns)} {where} ended: {why}",
                 _href(context, stream.end_frame),
             )
         for request in stream.requests:
@@ -115,7 +107,7 @@ def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
             else:
                 kind, text = "refused", f"refused: {status(request.status)}"
             when = request.answered_ns
-            yield DrawnMark(when, kind, f"{clock(when)} {place} {text}", _href(context, request.answer_frame))
+            yield DrawnMark(when, kind, f"{clock(when)} {where} {text}", _href(context, request.answer_frame))
     if each.noops.open_ns is not None and each.number in _silent(context):
         yield DrawnMark(each.noops.open_ns, "noop", f"{clock(each.noops.open_ns)} a NOOP that was not answered")
     if each.ended_ns is not None:

@@ -10,6 +10,7 @@ from dcpdump.streams.request import NEVER
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
+    from dcpdump.streams.stream import Stream
 
 _MS, _SECOND = 1_000_000, 1_000_000_000
 
@@ -74,6 +75,11 @@ def times(count: int) -> str:
 def client(connection: "ConnectionState") -> str:
     """Return the name of DCP_OPEN, else the client's address, else both ends: either may be the client."""
     return short_name(connection.name) or connection.client_address or f"{connection.src} ? {connection.dst}"
+
+
+def place(stream: "Stream") -> str:
+    """Name a stream by its vbucket and stream id."""
+    return f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
 
 
 def short_name(name: str | None) -> str:
