@@ -7,6 +7,7 @@ from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Json
 from dcpdump.render.cells import folded
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
@@ -145,43 +146,44 @@ def objects(
         if isinstance(each, ClosedConnection):
             yield {"connection": each.number, "src": each.src, "dst": each.dst, "tls": each.tls}
             continue
-        out: Json = {
-            "connection": each.number,
-            "src": each.src,
-            "dst": each.dst,
-            "client": each.client_address,
-            "server": each.server_address,
-            "tls": (tls or {}).get(each.number),
-            "roles": each.roles.word,
-            "role": each.role,
-            "name": each.name,
-            "agent": each.agent,
-            "bucket": each.bucket,
-            **_refused_bucket(each),
-            "mechanism": each.mechanism,
-            "authenticated": each.authenticated,
-            "features_asked": _features(each.asked_features),
-            "features": _features(each.features),
-            "open_flags": each.open_flags,
-            "open_flags_names": None if each.open_flags is None else list(OPEN_FLAGS.describe(each.open_flags)),
-            "open_status": each.open_status,
-            "controls": [_control_object(control) for control in each.controls.values()],
-            "streams": each.stream_count,
-            "stream_requests": each.stream_requests,
-            "noops": {"sent": each.noops.sent, "answered": each.noops.answered},
-            "unanswered": each.exchanges.count,
-            "frames": sum(each.frames),
-            "bytes": sum(each.bytes),
-            "losses": sum(each.losses),
-            "lost_bytes": sum(each.lost_bytes),
-            "manifest_uid": None if each.manifest_uid is None else f"0x{each.manifest_uid:016x}",
-            "collections": _collections(each.collection_names),
-            "first": None if each.first_ns is None else iso_time(each.first_ns),
-            "last": None if each.last_ns is None else iso_time(each.last_ns),
-            "end": each.end_reason or None,
-            "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
-        }
-        yield {name: value for name, value in out.items() if value is not None}
+        yield without_none(
+            {
+                "connection": each.number,
+                "src": each.src,
+                "dst": each.dst,
+                "client": each.client_address,
+                "server": each.server_address,
+                "tls": (tls or {}).get(each.number),
+                "roles": each.roles.word,
+                "role": each.role,
+                "name": each.name,
+                "agent": each.agent,
+                "bucket": each.bucket,
+                **_refused_bucket(each),
+                "mechanism": each.mechanism,
+                "authenticated": each.authenticated,
+                "features_asked": _features(each.asked_features),
+                "features": _features(each.features),
+                "open_flags": each.open_flags,
+                "open_flags_names": None if each.open_flags is None else list(OPEN_FLAGS.describe(each.open_flags)),
+                "open_status": each.open_status,
+                "controls": [_control_object(control) for control in each.controls.values()],
+                "streams": each.stream_count,
+                "stream_requests": each.stream_requests,
+                "noops": {"sent": each.noops.sent, "answered": each.noops.answered},
+                "unanswered": each.exchanges.count,
+                "frames": sum(each.frames),
+                "bytes": sum(each.bytes),
+                "losses": sum(each.losses),
+                "lost_bytes": sum(each.lost_bytes),
+                "manifest_uid": None if each.manifest_uid is None else f"0x{each.manifest_uid:016x}",
+                "collections": _collections(each.collection_names),
+                "first": None if each.first_ns is None else iso_time(each.first_ns),
+                "last": None if each.last_ns is None else iso_time(each.last_ns),
+                "end": each.end_reason or None,
+                "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
+            }
+        )
 
 
 def _collections(names: Names | None) -> Json | None:
@@ -247,7 +249,7 @@ def _control_object(control: Control) -> Json:
     out: Json = {"key": control.key, "value": control.value, "frame": control.frame, "status": control.status}
     if control.status is not None:
         out["status_name"] = STATUS.names.get(control.status)
-    return {name: value for name, value in out.items() if value is not None}
+    return without_none(out)
 
 
 def _noops(each: ConnectionState) -> str:

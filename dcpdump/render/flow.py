@@ -6,6 +6,7 @@ from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Fitting, Table, number, spark
 from dcpdump.spec import find
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
@@ -103,7 +104,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
                     if mark.ts_ns is not None
                 ],
             }
-        yield {name: value for name, value in out.items() if value is not None}
+        yield without_none(out)
 
 
 def _least(window: Window, count: int) -> str:
@@ -204,14 +205,15 @@ def _from_to(start: int | None, end: int | None) -> Json:
 def _fault(found: TcpFaults) -> Json:
     *over, last = found.intervals.kept
     last = last if found.since_ns is None else last._replace(end_ns=None)
-    out: Json = {
-        "fault": found.fault.value,
-        "role": found.end,
-        "fault_ms": found.intervals.total_ns // 1_000_000,
-        "intervals": [_from_to(each.start_ns, each.end_ns) for each in (*over, last)],
-        "intervals_left": found.intervals.further or None,
-    }
-    return {name: value for name, value in out.items() if value is not None}
+    return without_none(
+        {
+            "fault": found.fault.value,
+            "role": found.end,
+            "fault_ms": found.intervals.total_ns // 1_000_000,
+            "intervals": [_from_to(each.start_ns, each.end_ns) for each in (*over, last)],
+            "intervals_left": found.intervals.further or None,
+        }
+    )
 
 
 def _levels(window: Window) -> list[int]:

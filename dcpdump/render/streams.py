@@ -10,6 +10,7 @@ from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import STATUS, STREAM_FLAGS
 from dcpdump.streams.causes import Verdict
@@ -165,7 +166,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     out["ended_at"] = _time(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
     out["last_at"] = _time(stream.last_ns)
     out |= {"bytes": stream.size, "lost_bytes": stream.lost_bytes}
-    return {name: value for name, value in out.items() if value is not None}
+    return without_none(out)
 
 
 def _filter(request: Request, names: Names | None) -> str:
@@ -224,7 +225,7 @@ def _request(request: Request, names: Names | None) -> Json:
     }
     if request.ts_ns is not None and request.answered_ns is not None and request.answered_ns >= request.ts_ns:
         out["latency_us"] = (request.answered_ns - request.ts_ns) // 1000
-    return {name: value for name, value in out.items() if value is not None}
+    return without_none(out)
 
 
 def _time(ts_ns: int | None) -> str | None:

@@ -8,6 +8,7 @@ from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
@@ -173,40 +174,42 @@ def _rate(value: float) -> str:
 def _connection_object(peer: Peer) -> Json:
     each, rate, window = peer.connection, peer.rate, peer.connection.window
     known = window.complete and window.size is not None
-    out: Json = {
-        "connection": each.number,
-        "src": peer.src,
-        "dst": peer.dst,
-        "name": peer.name,
-        "roles": each.roles.word,
-        "streams": sum(stream.alive for stream in each.streams),
-        "frames_per_second": round(rate.frames, 1),
-        "bytes_per_second": round(rate.bytes),
-        "buffer_bytes": window.size,
-        "unacknowledged_bytes": window.outstanding if known else None,
-        "blocked": window.is_blocked and not window.is_exceeded if known else None,
-        "exceeded": window.is_exceeded or None if known else None,
-        "lost_bytes": sum(each.lost_bytes),
-        "end": each.end_reason or None,
-        "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
-    }
-    return {name: value for name, value in out.items() if value is not None}
+    return without_none(
+        {
+            "connection": each.number,
+            "src": peer.src,
+            "dst": peer.dst,
+            "name": peer.name,
+            "roles": each.roles.word,
+            "streams": sum(stream.alive for stream in each.streams),
+            "frames_per_second": round(rate.frames, 1),
+            "bytes_per_second": round(rate.bytes),
+            "buffer_bytes": window.size,
+            "unacknowledged_bytes": window.outstanding if known else None,
+            "blocked": window.is_blocked and not window.is_exceeded if known else None,
+            "exceeded": window.is_exceeded or None if known else None,
+            "lost_bytes": sum(each.lost_bytes),
+            "end": each.end_reason or None,
+            "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
+        }
+    )
 
 
 def _stream_object(row: StreamRow) -> Json:
     stream = row.stream
-    out: Json = {
-        "connection": stream.connection.number,
-        "vbucket": stream.vbucket,
-        "stream_id": stream.stream_id or None,
-        "frames_per_second": round(row.rate.frames, 1),
-        "bytes_per_second": round(row.rate.bytes),
-        "last_seqno": stream.high_seqno,
-        "lag": row.lag,
-        "lost_bytes": stream.lost_bytes,
-        "state": row.verdict.kind.value,
-        "cause": row.verdict.cause.value,
-        "why": row.verdict.why,
-        "trouble": row.verdict.trouble,
-    }
-    return {name: value for name, value in out.items() if value is not None}
+    return without_none(
+        {
+            "connection": stream.connection.number,
+            "vbucket": stream.vbucket,
+            "stream_id": stream.stream_id or None,
+            "frames_per_second": round(row.rate.frames, 1),
+            "bytes_per_second": round(row.rate.bytes),
+            "last_seqno": stream.high_seqno,
+            "lag": row.lag,
+            "lost_bytes": stream.lost_bytes,
+            "state": row.verdict.kind.value,
+            "cause": row.verdict.cause.value,
+            "why": row.verdict.why,
+            "trouble": row.verdict.trouble,
+        }
+    )
