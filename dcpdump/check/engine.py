@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from dcpdump.check.astray import is_astray
 from dcpdump.check.evidence import SECOND, PendingEvidence
 from dcpdump.check.finding import Finding
+from dcpdump.check.meaning import is_astray
 from dcpdump.check.rule import (
     ASKED,
     ASTRAY,

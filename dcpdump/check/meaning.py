@@ -1,20 +1,25 @@
-"""Meaning: values that mean nothing, flags that cannot stand together, and forms that were not agreed on."""
+"""Meaning: values that mean nothing, flags that cannot stand together, forms not agreed on, and the wrong way to go."""
 
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
 from dcpdump.spec.field import Bits, Layout
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
+    CLOSE_STREAM,
     CONTROL,
     DELETION,
     EXPIRATION,
+    FLUSH,
     HELLO,
+    NOOP,
     OPEN,
     OSO,
     PREPARE,
     SET_STATE,
     STREAM_END,
     STREAM_REQ,
+    STREAMED,
+    WANTED,
 )
 from dcpdump.streams.request import PRODUCER, XATTRS
 from dcpdump.streams.state import ConnectionState
@@ -137,3 +142,15 @@ def without_collections(connection: ConnectionState) -> bool:
     """Return whether keys have no collection ids, and that is known for sure."""
     waits = any(connection.asked_for(HELLO))
     return connection.has_collections is False and not connection.doubtful and not waits
+
+
+def is_astray(frame: FrameEvent, connection: ConnectionState) -> bool:
+    """Return whether a DCP request travels against the roles of the ends, as far as those are known."""
+    opcode = frame.opcode
+    if connection.feeder is None or opcode in (OPEN, ADD_STREAM, CLOSE_STREAM):
+        return connection.produces is True and opcode == ADD_STREAM
+    if opcode in WANTED:
+        return frame.direction == connection.feeder
+    if opcode in STREAMED or opcode in (NOOP, FLUSH):
+        return frame.direction != connection.feeder
+    return False

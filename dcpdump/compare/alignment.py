@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.gather import Array
-from dcpdump.compare.capture_rows import HAS_SEQNO
-from dcpdump.compare.hashing import mixed, numbered
+from dcpdump.compare.capture_rows import HAS_SEQNO, mixed, numbered
 
 _NONE = np.zeros(0, np.int64)
 

@@ -9,9 +9,8 @@ from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import Keys, keys_of
 from dcpdump.batch.part import Part
-from dcpdump.compare.capture_rows import seqnos_of
+from dcpdump.compare.capture_rows import mixed, seqnos_of
 from dcpdump.compare.document_losses import DocumentLosses
-from dcpdump.compare.hashing import mixed
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec import find
 from dcpdump.streams.opcode_kinds import DOCUMENTS

@@ -12,8 +12,7 @@ import numpy as np
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.compare.alignment import messages
-from dcpdump.compare.capture_rows import HAS_SEQNO, CaptureRows
-from dcpdump.compare.hashing import mixed
+from dcpdump.compare.capture_rows import HAS_SEQNO, CaptureRows, mixed
 from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED
 
 #: Of larger captures only so many frames are looked up, chosen by their hashes.

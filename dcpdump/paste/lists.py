@@ -4,10 +4,9 @@ import re
 from typing import NamedTuple
 
 from dcpdump.paste.escapes import Digits, unescape
-from dcpdump.paste.languages import language
 from dcpdump.paste.numbers import number_list
 from dcpdump.paste.pasted import CUT, LIMIT, Pasted, has_header, left_out
-from dcpdump.paste.tokens import Token, quoted
+from dcpdump.paste.tokens import Token, language, quoted
 from dcpdump.plural import counted
 
 

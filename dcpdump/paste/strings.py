@@ -6,10 +6,9 @@ from typing import NamedTuple
 from dcpdump.paste.base64_text import read_base64_token
 from dcpdump.paste.digits import bytes_of_digits
 from dcpdump.paste.escapes import Digits, in_latin_1, meaning_of_digits, numeric_escapes, unescape
-from dcpdump.paste.languages import string_name
 from dcpdump.paste.odd import refuse_odd
 from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, has_header, is_whole, odd_digits
-from dcpdump.paste.tokens import Quoted, Token, quoted
+from dcpdump.paste.tokens import Quoted, Token, quoted, string_name
 from dcpdump.spec.header import MAGICS
 
 _GLUE = frozenset({"+", ".", "..", "&", "++", "<>", "<", ">", "<<", ">>"})  # and a backslash before whatever it is

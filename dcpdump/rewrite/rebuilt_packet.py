@@ -1,4 +1,4 @@
-"""Rebuild a packet: the same headers around another payload. What no header explains becomes zeros.
+"""Rebuild a packet: the same headers around another payload, with other addresses. What no header explains is zeros.
 
 Checksums stay right. One that was wrong (packets of the capturing machine often have none yet) is left as it is.
 """
@@ -10,7 +10,51 @@ from dcpdump.net.checksum import IPV4_PLACE, PLACES, is_right, mend, pseudo_head
 from dcpdump.net.header_offsets import HeaderOffsets, Layer
 from dcpdump.net.ip import IPV4, IPV6, OPTIONS
 from dcpdump.net.packet import Packet
-from dcpdump.rewrite.address import Addresses
+from dcpdump.pseudonymize import Pseudonyms
+
+_MULTICAST, _LOCAL = 0x01, 0x02
+
+
+class Addresses:
+    """The replacements of addresses. Loopback, broadcast and the zero address are kept."""
+
+    def __init__(self, words: Pseudonyms) -> None:
+        self._words = words
+        self._known: dict[bytes, bytes] = {}
+
+    def ip(self, address: bytes) -> bytes:
+        """Return another IP address: where two addresses begin with the same bits, so do their replacements."""
+        if _is_special(address):
+            return address
+        known = self._known.get(address)
+        if known is None:
+            known = self._known[address] = self._other(address)
+        return known
+
+    def mac(self, address: bytes) -> bytes:
+        """Return another hardware address, multicast if it was, and marked as locally administered."""
+        if not address.strip(b"\xff") or not address.strip(b"\0"):
+            return address
+        other = bytearray(self._words.noise(b"mac" + address, len(address)))
+        other[0] = other[0] & ~_MULTICAST & 0xFF | _LOCAL | address[0] & _MULTICAST
+        return bytes(other)
+
+    def _other(self, address: bytes) -> bytes:
+        size = 8 * len(address)
+        number = int.from_bytes(address, "big")
+        other = 0
+        for bit in range(size):
+            before = number >> size - bit
+            flip = self._words.noise(b"ip%d/%d" % (before, bit), 1)[0] & 1
+            other = other << 1 | (number >> size - bit - 1 & 1) ^ flip
+        return other.to_bytes(len(address), "big")
+
+
+def _is_special(address: bytes) -> bool:
+    if len(address) == 4:
+        return address[0] == 127 or address in (b"\0\0\0\0", b"\xff\xff\xff\xff")
+    return address in (bytes(16), bytes(15) + b"\1")
+
 
 _UDP = 17
 _TAGS = (b"\x81\x00", b"\x88\xa8", b"\x91\x00", b"\x92\x00")

@@ -25,14 +25,13 @@ from dcpdump.net.tcp import PROTOCOL
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
-from dcpdump.rewrite.address import Addresses
 from dcpdump.rewrite.concealed_frame import Concealer
 from dcpdump.rewrite.leak_scan import Search
 from dcpdump.rewrite.packet_survey import PacketSurvey
 from dcpdump.rewrite.payload_map import NOWHERE, FragmentedSegment, stream_number
 from dcpdump.rewrite.plain_frames import plain_frames
 from dcpdump.rewrite.proof_hash import places_of, plain_proof_hash, proof_hash
-from dcpdump.rewrite.rebuilt_packet import conceal_packet, header_to_share
+from dcpdump.rewrite.rebuilt_packet import Addresses, conceal_packet, header_to_share
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frame import RawFrame

@@ -6,7 +6,7 @@ To add an opcode, or a version of one, add an entry to the module of its family;
 import functools
 from collections.abc import Iterable
 
-from dcpdump.spec import cache, connection, document, neighbours, other, snapshot, stream, system_event
+from dcpdump.spec import connection, document, neighbours, other, snapshot, stream, system_event
 from dcpdump.spec.field import MAY, Layout, Message
 from dcpdump.spec.names import NOT_ERRORS
 
@@ -18,7 +18,6 @@ MESSAGES: dict[int, Message] = {
             *stream.DCP,
             *snapshot.DCP,
             *document.DCP,
-            *cache.DCP,
             *system_event.DCP,
             *neighbours.NEIGHBOURS,
             *other.OTHER,

@@ -1,23 +1,29 @@
-"""Define the messages that carry documents and their changes: mutations, deletions, durable writes."""
+"""Define the messages that carry documents: mutations, deletions, durable writes, and the transfer of a cache.
+
+A cache transfer has documents that the producer has in memory, ahead of the stream's own.
+"""
 
 from functools import partial
 
 from dcpdump.spec import opcodes
-from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, NO_MEMORY, one_way
+from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, EMPTY_BODY, NO_MEMORY, STREAM_ERRORS, one_way
 from dcpdump.spec.field import (
     CONSUMER,
     MAY,
     MUST,
     PRODUCER,
+    Blob,
     Field,
     Layout,
     Moment,
+    Repeat,
+    id64,
     seqno,
     u8,
     u16,
     u32,
 )
-from dcpdump.spec.names import DELETED, DURABILITY_LEVEL
+from dcpdump.spec.names import DATATYPE, DELETED, DURABILITY_LEVEL
 
 _BY_REV: tuple[Field, ...] = (seqno("by_seqno", "by seqno"), Field("rev_seqno", "rev seqno", 8))
 _ITEM: tuple[Field, ...] = (
@@ -244,6 +250,56 @@ ABORT = one_way(
     disconnects=_DISCONNECTS,
 )
 
+#: One document of a cache transfer. Its key always starts with a LEB128 collection id.
+CACHED_ITEM = Repeat(
+    "items",
+    (
+        id64("cas", "cas"),
+        seqno("by_seqno", "by_seqno"),
+        Field("rev_seqno", "rev_seqno", 8),
+        u32("value_length", "value_len"),
+        u32("flags", "flags"),
+        u32("expiration", "expiration", Moment()),
+        u16("key_length", "key_len"),
+        u8("datatype", "datatype", DATATYPE),
+        u8("cache_hint", "cacheHint"),
+        Blob("key", "key", size="key_length"),
+        Blob("value", "value", size="value_length"),
+    ),
+    least=1,
+)
+
+CACHE_TRANSFER = one_way(
+    opcodes.DCP_CACHE_TRANSFER,
+    "DCP_CACHE_TRANSFER",
+    sender=PRODUCER,
+    request=(Layout("1", value=(CACHED_ITEM,), when={"extras_length": 0}, source="cache-transfer.md"),),
+    since="after 8.0",
+    source="commands/cache-transfer.md",
+    streamed=True,
+    rules=("only on a stream with the cache-transfer flag, before its first marker",),
+    errors=(
+        *STREAM_ERRORS,
+        (0x04, "the body is shorter than one record"),
+        (0x82, "out of memory: cancels the transfer"),
+        (0x88, "the collection of a key is not known"),
+    ),
+    disconnects=(AT_PRODUCER, NO_MEMORY, "a record whose lengths contradict the body"),
+)
+
+CACHE_TRANSFER_END = one_way(
+    opcodes.DCP_CACHE_TRANSFER_END,
+    "DCP_CACHE_TRANSFER_END",
+    sender=PRODUCER,
+    request=EMPTY_BODY,
+    since="after 8.0",
+    source="commands/cache-transfer-end.md",
+    streamed=True,
+    rules=("sent only where normal markers follow",),
+    errors=STREAM_ERRORS,
+    disconnects=(AT_PRODUCER,),
+)
+
 DCP = (
     MUTATION,
     DELETION,
@@ -252,4 +308,6 @@ DCP = (
     SEQNO_ACKNOWLEDGED,
     COMMIT,
     ABORT,
+    CACHE_TRANSFER,
+    CACHE_TRANSFER_END,
 )

@@ -1,9 +1,11 @@
-"""Why a stream request was refused: the diagnosis that the status, the request and the connection allow."""
+"""Why a stream request was refused, as far as status, request and connection show; and what requests came to."""
+
+from collections import Counter
 
 from dcpdump.streams.causes import Cause
-from dcpdump.streams.request import DISK_ONLY, FROM_LATEST, NEVER, TO_LATEST, Request
+from dcpdump.streams.request import DISK_ONLY, FROM_LATEST, NEVER, ROLLBACK, SUCCESS, TO_LATEST, Request
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock, seqno
+from dcpdump.streams.wording import clock, seqno, status, times
 
 _XATTRS = 0x04
 _EEXISTS, _EINVAL, _NOT_MY_VBUCKET, _ERANGE, _EACCESS = 0x02, 0x04, 0x07, 0x22, 0x24
@@ -135,3 +137,29 @@ def _stream_id(stream: Stream) -> str:
     if not stream.stream_id and enabled:
         return "enable_stream_id was accepted, and it has no stream id"
     return "the stream id is missing, not allowed, or 0"
+
+
+def earlier(stream: Stream) -> str:
+    """Return what requests came to before the one that was granted."""
+    words = []
+    answered = [request for request in stream.requests if not request.ambiguous]
+    rollbacks = Counter(request.rollback_seqno for request in answered if request.status == ROLLBACK)
+    for target, count in rollbacks.items():
+        words.append(f"rolled back to {seqno(target)} before" + (f", {times(count)}" if count > 1 else ""))
+    refused = Counter(r.status for r in answered if r.status not in (None, SUCCESS, ROLLBACK))
+    words += [f"refused before: {status(code)}" for code in refused]
+    return "; ".join(words)
+
+
+def reached(stream: Stream, request: Request) -> str:
+    """Return how far a stream came that ended Ok, in words, and of how much where that is known."""
+    start, end, last = request.start_seqno, request.fixed_end, stream.high_seqno
+    if stream.connection.notifies:
+        return f": there is more than seqno {seqno(start)}"
+    if request.end_seqno == NEVER:
+        return ""
+    if last is not None:
+        return f", seqno {last} reached" if end is None else f", seqno {last} of {end} reached"
+    if start is None or end is None or end > start:
+        return ""
+    return f" after 0 items: end seqno {seqno(end)} is not above the start, {seqno(start)}"

@@ -12,10 +12,9 @@ from dcpdump.streams.intervals import between
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.missing_noops import CaptureEnds, is_recent
-from dcpdump.streams.refusal import explained, refusal
+from dcpdump.streams.refusal import earlier, explained, reached, refusal
 from dcpdump.streams.refused_messages import why_disconnected
 from dcpdump.streams.request import CLOSED, FILTER_EMPTY, OK, ROLLBACK, TAKEOVER, Request
-from dcpdump.streams.request_outcomes import earlier, reached
 from dcpdump.streams.resumptions import Resumptions
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream

@@ -11,8 +11,7 @@ from dcpdump.errors import CaptureError
 from dcpdump.net.checksum import PLACES, is_right, mend
 from dcpdump.net.header_offsets import anatomy
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.rewrite.address import Addresses
-from dcpdump.rewrite.rebuilt_packet import conceal_packet
+from dcpdump.rewrite.rebuilt_packet import Addresses, conceal_packet
 from dcpdump.rewrite.spill import Spill
 from tests.support.packets import FLOW, FLOW6, ethernet, ipv4, ipv6, packet, tcp
 from tests.support.secret_talk import words

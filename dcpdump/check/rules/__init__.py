@@ -4,7 +4,6 @@ from dcpdump.check.rule import Rule
 from dcpdump.check.rules import (
     connection,
     content,
-    control_key,
     controls,
     datatypes,
     endings,
@@ -33,7 +32,6 @@ RULES: tuple[Rule, ...] = tuple(
             *requests.RULES,
             *lifecycle.RULES,
             *endings.RULES,
-            *control_key.RULES,
             *marker.RULES,
             *snapshot.RULES,
             *content.RULES,

@@ -1,9 +1,10 @@
-"""DCP210-215: controls: when they are sent, and which of them may be accepted."""
+"""DCP210-216: controls: when they are sent, which of them may be accepted, and which are misspelt."""
 
 from dcpdump.check.quote import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.escape import safe
-from dcpdump.spec.names import REPLICATION
+from dcpdump.nearest import nearest
+from dcpdump.spec.names import CONTROL_KEYS, REPLICATION
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import CONTROL
 from dcpdump.streams.state import ConnectionState
@@ -176,4 +177,31 @@ def _is_interval(value: str) -> bool:
         return False
 
 
-RULES = (late_control, exclusive, pretender, accepted)
+_NEAR = 0.85  #: of 1, which is the same
+
+
+@rule(
+    "DCP216",
+    "C16",
+    "Control key that is misspelt",
+    severity=SUSPICIOUS,
+    source="control.md, dcp/producer.cc",
+    on=(CONTROL,),
+    status="Einval",
+)
+def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Reported when the key of a CONTROL is not one that any release knows, and differs little from one that is.
+
+    A producer refuses what it does not know. (Keys that resemble none may be those of a later release.)
+
+    Usual causes: a letter that is missing, doubled or of the wrong case.
+    """
+    key = frame.key.decode("ascii", "replace")
+    if key in CONTROL_KEYS:
+        return None
+    known = {name.lower(): name for name in CONTROL_KEYS}
+    near = nearest(key.lower(), known, n=1, cutoff=_NEAR)
+    return f"control key {quoted(frame.key)}: no release knows it; {known[near[0]]} is near" if near else None
+
+
+RULES = (late_control, exclusive, pretender, accepted, misspelt)
