@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from importlib.util import find_spec
 from itertools import chain, islice
 from typing import Any
@@ -59,51 +60,45 @@ def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **
         missing = "CAPTURE…" if interactive or words else "QUERY"
         raise click.UsageError(f"Missing argument '{missing}': dcpdump sql 'select count(*) from frames' node1.pcap")
     paths = expand(names)
-    asking = Asking(paths, shown, given, times, "none" if quiet else summary)
+    answer = partial(_answer, paths, shown, given, times, "none" if quiet else summary)
     if not interactive:
-        return asking.answer(query)
+        return answer(query)
     if shown.path is not None:
         raise click.UsageError("-o is for the answer of one query, not for those of -i")
     if not all(map(os.path.isfile, paths)):
         raise click.UsageError("every query of -i reads the captures: a pipe has to be written to a file first")
     from dcpdump.cli.sql_prompt import prompt
 
-    return prompt(asking.answer)
+    return prompt(answer)
 
 
-class Asking:
-    """What is asked again and again: captures, how they are read, and how answers are shown."""
+def _answer(
+    paths: Sequence[str], shown: Display, given: InputOptions, times: Mapping[str, Any], summary: str, text: str
+) -> int:
+    """Answer a query, and return the exit code."""
+    from dcpdump.arrow.folder import SCHEMAS
+    from dcpdump.cli.sql_output import write_answer
+    from dcpdump.cli.sql_reading import QueryReading
+    from dcpdump.sql.database import Engine
 
-    def __init__(
-        self, paths: Sequence[str], shown: Display, given: InputOptions, times: Mapping[str, Any], summary: str
-    ) -> None:
-        self._paths, self._shown, self._given, self._times, self._summary = paths, shown, given, times, summary
-
-    def answer(self, text: str) -> int:
-        """Answer a query, and return the exit code."""
-        from dcpdump.arrow.folder import SCHEMAS
-        from dcpdump.cli.sql_output import write_answer
-        from dcpdump.cli.sql_reading import QueryReading
-        from dcpdump.sql.database import Engine
-
-        captures = self._given.open(self._paths)
-        memory = max(self._given.memory - _OTHERS, _LEAST)
-        with (
-            Engine({name: make() for name, make in SCHEMAS.items()}, memory) as engine,
-            Sink(self._shown.path, force=self._shown.force, inputs=self._paths, paged=True) as sink,
-        ):
-            query = engine.understood(text)
-            made = QueryReading(query, captures, self._shown, self._given, self._times)
-            reading = made.reading
-            with reading.summarised(self._summary):
-                with progress(() if self._summary == "none" else [each.name for each in captures]):
-                    rows = made.offer(engine)
-                    schema, batches = engine.answer(text)
-                    first = list(islice(batches, 1))  # before it comes, all or most is read
-                with closing(rows), closing(batches):
-                    if reading.frames or not made.begun:
-                        write_answer(sink, self._shown, schema, chain(first, batches))
-                    else:
-                        sink.abandon()
-            sink.settle()
-            return reading.conclude(self._summary) if made.begun else code.DONE
+    captures = given.open(paths)
+    memory = max(given.memory - _OTHERS, _LEAST)
+    with (
+        Engine({name: make() for name, make in SCHEMAS.items()}, memory) as engine,
+        Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink,
+    ):
+        query = engine.understood(text)
+        made = QueryReading(query, captures, shown, given, times)
+        reading = made.reading
+        with reading.summarised(summary):
+            with progress(() if summary == "none" else [each.name for each in captures]):
+                rows = made.offer(engine)
+                schema, batches = engine.answer(text)
+                first = list(islice(batches, 1))  # before it comes, all or most is read
+            with closing(rows), closing(batches):
+                if reading.frames or not made.begun:
+                    write_answer(sink, shown, schema, chain(first, batches))
+                else:
+                    sink.abandon()
+        sink.settle()
+        return reading.conclude(summary) if made.begun else code.DONE
