@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from dcpdump.check.finding import Finding
-from dcpdump.check.rule import DECODED, MARKED, PACKED, PUSH, RESPONSE, ZERO
+from dcpdump.check.rule import RESPONSE, Event
 from dcpdump.check.rules import RULES
 from dcpdump.check.runner import RuleRunner
 from dcpdump.record import Record
@@ -36,14 +36,14 @@ def judge(record: Record) -> list[Finding]:
 
 def _events(frame: FrameEvent) -> Iterator[int]:
     """Yield the events that a frame by itself is."""
-    yield DECODED
+    yield Event.DECODED
     if frame.server:
-        yield PUSH
+        yield Event.PUSH
     elif frame.response:
         yield frame.opcode | RESPONSE
     else:
         yield frame.opcode
         if frame.seqno is not None:
-            yield from (MARKED,) * bool(frame.datatype)
-            yield from (PACKED,) * (frame.datatype not in (0, JSON))
-            yield from (ZERO,) * (not frame.seqno)
+            yield from (Event.MARKED,) * bool(frame.datatype)
+            yield from (Event.PACKED,) * (frame.datatype not in (0, JSON))
+            yield from (Event.ZERO,) * (not frame.seqno)

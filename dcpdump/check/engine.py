@@ -5,27 +5,7 @@ from collections.abc import Iterable
 from dcpdump.check.evidence import SECOND, PendingEvidence
 from dcpdump.check.finding import Finding
 from dcpdump.check.meaning import is_astray
-from dcpdump.check.rule import (
-    ASKED,
-    ASTRAY,
-    CLOSING,
-    COUNTED,
-    DECODED,
-    DISORDERED,
-    FIRST,
-    MARKED,
-    OUTSIDE,
-    PACKED,
-    PUSH,
-    RESPONSE,
-    SILENCE,
-    SKIPPED,
-    STRAY,
-    STREAM_DONE,
-    ZERO,
-    Broken,
-    Rule,
-)
+from dcpdump.check.rule import RESPONSE, Broken, Event, Rule
 from dcpdump.check.rules import RULES
 from dcpdump.check.runner import RuleRunner
 from dcpdump.spec import MESSAGES
@@ -88,17 +68,17 @@ class RuleEngine:
             frame = frame._replace(skipped=False)
         if not frame.whole:
             if frame.shape is HIDDEN:
-                self._ask(DECODED, frame, connection, connection.no_stream)
+                self._ask(Event.DECODED, frame, connection, connection.no_stream)
             ledger.learn_placed(connection, frame)
             return runner.taken()
         runner.release(connection.number, frame.direction)
-        if frame.record is not None and runner.on[DECODED]:
-            self._ask(DECODED, frame, connection, connection.no_stream)
+        if frame.record is not None and runner.on[Event.DECODED]:
+            self._ask(Event.DECODED, frame, connection, connection.no_stream)
         if not frame.number % TICKS:
             self._look(frame, connection, evidence)
         if frame.server:
             if frame.record is None:  # else it was asked for as decoded
-                self._ask(PUSH, frame, connection, connection.no_stream)
+                self._ask(Event.PUSH, frame, connection, connection.no_stream)
         elif frame.response:
             self._answer(frame, connection)
         elif ledger.is_message(connection, frame):
@@ -189,7 +169,7 @@ class RuleEngine:
         last = self._last.get(connection.number)
         if last is not None:
             self._look(last, connection, self._evidence_of(connection))
-            self._ask(CLOSING, last, connection, connection.no_stream)
+            self._ask(Event.CLOSING, last, connection, connection.no_stream)
         connection.unlink()
 
     def _evidence_of(self, connection: ConnectionState) -> PendingEvidence:
@@ -201,10 +181,10 @@ class RuleEngine:
     def _ask_before(self, frame: FrameEvent, connection: ConnectionState) -> None:
         """Ask about what lies between a frame and the one before it."""
         if frame.skipped and connection.frames[frame.direction]:
-            self._ask(SKIPPED, frame, connection, connection.no_stream)
+            self._ask(Event.SKIPPED, frame, connection, connection.no_stream)
         latest_ns = connection.latest_ns[frame.direction]
         if latest_ns is not None and frame.ts_ns is not None and frame.ts_ns - latest_ns > SILENT:
-            self._ask(SILENCE, frame, connection, connection.no_stream)
+            self._ask(Event.SILENCE, frame, connection, connection.no_stream)
 
     def _look(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         for event, delayed in evidence.look(frame):
@@ -235,7 +215,7 @@ class RuleEngine:
 
     def _done(self, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
         """Ask about a stream that is over."""
-        self._ask(STREAM_DONE, frame, connection, stream)
+        self._ask(Event.STREAM_DONE, frame, connection, stream)
         self._evidence_of(connection).finish(stream)
 
     # -- messages of a stream ---------------------------------------------------------------------------
@@ -246,11 +226,11 @@ class RuleEngine:
         if stream is None:
             place = find_place(connection, frame)
             if place.stray is not None:
-                self._ask(STRAY, frame, connection, place.stray)
+                self._ask(Event.STRAY, frame, connection, place.stray)
             stream = ledger.begin(connection, frame) if place.begins else place.stream
             if stream is not None and place.outside:
                 ledger.notice(connection, frame, stream)
-                self._ask(OUTSIDE, frame, connection, stream)
+                self._ask(Event.OUTSIDE, frame, connection, stream)
             if stream is None or (stream.end_frame is not None and not stream.stale):
                 ledger.learn_message(connection, frame, stream)
                 return
@@ -267,18 +247,18 @@ class RuleEngine:
         """Ask about a message of a stream, and what is asked only of some of them. Nearly all frames come here."""
         events = [frame.opcode]
         if connection.window.size is not None:
-            events.append(COUNTED)
+            events.append(Event.COUNTED)
         if frame.seqno is not None:
             if frame.datatype:
-                events.append(MARKED)
+                events.append(Event.MARKED)
                 if frame.datatype != JSON:
-                    events.append(PACKED)
+                    events.append(Event.PACKED)
             if not stream.items_since_marker:
-                events.append(FIRST)
+                events.append(Event.FIRST)
             if not frame.seqno:
-                events.append(ZERO)
+                events.append(Event.ZERO)
             if stream.oso:
-                events.append(DISORDERED)
+                events.append(Event.DISORDERED)
         runner = self._runner
         for event in events:
             for rule, judge in runner.on[event]:
@@ -292,7 +272,7 @@ class RuleEngine:
         opcode = frame.opcode
         stream = connection.no_stream
         if opcode in _DCP and is_astray(frame, connection):
-            self._ask(ASTRAY, frame, connection, stream)
+            self._ask(Event.ASTRAY, frame, connection, stream)
             self.ledger.learn(connection, frame)
             return
         if opcode == SEQNO_ACK:
@@ -303,7 +283,7 @@ class RuleEngine:
             evidence.acknowledge_bytes(frame)
         self._ask(opcode, frame, connection, stream)
         if opcode in _REPLIES:
-            self._ask(ASKED, frame, connection, connection.no_stream)
+            self._ask(Event.ASKED, frame, connection, connection.no_stream)
         self.ledger.learn(connection, frame)
         self._last[connection.number] = kept(frame)
 
@@ -328,13 +308,13 @@ class RuleEngine:
 
 def _events(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> tuple[int, ...]:
     """Return the events of a run, as those of its messages."""
-    events = [MUTATION, MARKED]
+    events = [MUTATION, Event.MARKED]
     if close.forms:
         events.append(DELETION)
     if connection.window.size is not None:
-        events.append(COUNTED)
+        events.append(Event.COUNTED)
     if close.packed:
-        events.append(PACKED)
+        events.append(Event.PACKED)
     if not stream.items_since_marker:
-        events.append(FIRST)
+        events.append(Event.FIRST)
     return tuple(events)

@@ -7,18 +7,7 @@ little later. Whatever turns out is an event of its own, for the rules to judge,
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dcpdump.check.rule import (
-    ACK_UNASKED,
-    AHEAD,
-    LAGGING,
-    NOOPS_MISSING,
-    OVERDRAWN,
-    OVERDUE,
-    STALLED,
-    UNACKNOWLEDGED,
-    UNASKED,
-    Delayed,
-)
+from dcpdump.check.rule import Delayed, Event
 from dcpdump.spec import find
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.exchanges import Kind
@@ -153,7 +142,7 @@ class PendingEvidence:
         for answer in connection.exchanges.take_unasked(frames):
             asked = not connection.late and (connection.syn or find(answer.opcode).dcp)
             if asked and answer.opaque not in connection.shared:
-                yield UNASKED, Delayed(answer, connection.no_stream)
+                yield Event.UNASKED, Delayed(answer, connection.no_stream)
 
     def _overdue(self, now_ns: int) -> Iterator[Found]:
         """Yield requests that should have been answered by now. Each comes once; its answer may still come.
@@ -176,7 +165,7 @@ class PendingEvidence:
                 if not (later or slow or connection.over):
                     continue
                 self._reported[kind] = asked.number
-                yield OVERDUE, Delayed(asked, connection.no_stream, waited, late=later or slow)
+                yield Event.OVERDUE, Delayed(asked, connection.no_stream, waited, late=later or slow)
 
     def _unreported(self, kind: Kind) -> Iterator[UnansweredRequest]:
         """Yield the requests of a kind that wait, oldest first, and may be found overdue."""
@@ -202,7 +191,7 @@ class PendingEvidence:
             full = window.size is not None and window.outstanding >= window.size
         if full:
             self._stalled_ns = since
-            yield STALLED, Delayed(frame, connection.no_stream, now_ns - since)
+            yield Event.STALLED, Delayed(frame, connection.no_stream, now_ns - since)
 
     def _noops_missing(self, frame: FrameEvent) -> Iterator[Found]:
         """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer, and
@@ -215,12 +204,12 @@ class PendingEvidence:
             self._noop_missed_ns = max(self._noop_missed_ns, held_ns)
             if self._misses_noops(sent_ns):
                 since, self._noop_missed_ns = self._noop_ns(), sent_ns
-                yield NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since)
+                yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since)
         elif connection.over:  # where it sends nothing else either, only the end tells how long it was silent
             until_ns = connection.now_ns if connection.ended_ns is None else connection.ended_ns
             missing = missing_noops(connection, until_ns)
             if missing is not None and missing.silent and self._noop_missed_ns <= missing.since_ns:
-                yield NOOPS_MISSING, Delayed(frame, connection.no_stream, missing.until_ns - missing.since_ns)
+                yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, missing.until_ns - missing.since_ns)
 
     def _misses_noops(self, at_ns: int) -> bool:
         """Return whether NOOPs are missing at a time."""
@@ -244,7 +233,7 @@ class PendingEvidence:
                     continue
                 if now_ns - (prepare.ts_ns or now_ns) >= _LAG:
                     self._lagging[stream] = max(stream.prepares.unacked)
-                    yield LAGGING, Delayed(prepare, stream, now_ns - (prepare.ts_ns or now_ns), seqno)
+                    yield Event.LAGGING, Delayed(prepare, stream, now_ns - (prepare.ts_ns or now_ns), seqno)
                 break
 
     def _beyond(self) -> Iterator[Found]:
@@ -254,14 +243,14 @@ class PendingEvidence:
             ack = self._overdrawn.pop(0)
             sent = connection.window.sent
             if ack.total > sent:
-                yield OVERDRAWN, Delayed(ack.frame, connection.no_stream, 0, ack.total, sent)
+                yield Event.OVERDRAWN, Delayed(ack.frame, connection.no_stream, 0, ack.total, sent)
                 excess = ack.total - ack.sent
                 self._excess += excess
                 left = [each._replace(total=each.total - excess) for each in self._overdrawn]
                 self._overdrawn = [each for each in left if each.total > each.sent]
         while self._ahead and (connection.over or frames >= self._ahead[0][2]):
             frame, stream, _ = self._ahead.pop(0)
-            yield AHEAD, Delayed(frame, stream, 0, frame.fields[0] or 0, stream.reached)
+            yield Event.AHEAD, Delayed(frame, stream, 0, frame.fields[0] or 0, stream.reached)
 
     def _acknowledgements(self, frame: FrameEvent) -> Iterator[Found]:
         """Yield snapshots that were not acknowledged, and acknowledgements that were not asked for."""
@@ -274,6 +263,6 @@ class PendingEvidence:
                 continue  # the consumer refused a marker: it need not acknowledge that
             for due in stream.acks_due or ():
                 waited = (connection.now_ns or 0) - (due.ts_ns or 0)
-                yield UNACKNOWLEDGED, Delayed(due, stream, waited)
+                yield Event.UNACKNOWLEDGED, Delayed(due, stream, waited)
             for extra in stream.acks_early or ():
-                yield ACK_UNASKED, Delayed(extra, stream)
+                yield Event.ACK_UNASKED, Delayed(extra, stream)

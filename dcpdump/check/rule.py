@@ -29,32 +29,40 @@ class Severity(Enum):
 VIOLATION, SUSPICIOUS, INFO = Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO
 
 RESPONSE = 0x100  #: added to an opcode: its responses
-DECODED = 0x200  #: any frame that was decoded one by one: what does not fit its layout is among them
-STRAY = 0x201  #: a message of a stream whose opaque, vbucket and stream id are not those of one live stream
-OUTSIDE = 0x202  #: a message of a stream that is in no snapshot, or past its end
-ASTRAY = 0x203  #: a DCP request that travels against the roles of the two ends
-ASKED = 0x204  #: any request that expects a response
-STREAM_DONE = 0x207  #: a stream ended, was replaced, or the capture is over
-SILENCE = 0x208  #: an end speaks after a long silence
-FIRST = 0x20A  #: the first item after a marker
-ZERO = 0x20B  #: an item with seqno 0
-MARKED = 0x20C  #: a document with a datatype
-DISORDERED = 0x20D  #: an item in an out-of-order snapshot
-COUNTED = 0x20E  #: a message of a stream on a connection with flow control
-PACKED = 0x20F  #: a document with a datatype that is more than JSON
-PUSH = 0x209  #: a message with one of the server's own opcodes that was not decoded
-SKIPPED = 0x210  #: a frame before which captured bytes are that are none
-# What becomes clear only some time after a frame (``check/evidence.py``); rules get it as a ``Delayed``.
-UNASKED = 0x220  #: an answer for which no request came
-OVERDUE = 0x221  #: a request that should have been answered by now
-OVERDRAWN = 0x222  #: an acknowledgement of more bytes than were sent
-STALLED = 0x223  #: a window that has been full for long
-NOOPS_MISSING = 0x224  #: no NOOP came for longer than two intervals
-AHEAD = 0x225  #: a SEQNO_ACKNOWLEDGED beyond what was sent, or without durable writes
-LAGGING = 0x226  #: a prepare that has not been acknowledged for long
-UNACKNOWLEDGED = 0x227  #: the last item of a snapshot that was to be acknowledged, and was not
-ACK_UNASKED = 0x228  #: an acknowledgement of a snapshot that did not ask for one
-CLOSING = 0x229  #: the input is over, on every connection
+
+
+class Event:
+    """What a rule may be asked on beside opcodes, in one space of numbers with them and their responses."""
+
+    DECODED = 0x200  #: any frame that was decoded one by one: what does not fit its layout is among them
+    STRAY = 0x201  #: a message of a stream whose opaque, vbucket and stream id are not those of one live stream
+    OUTSIDE = 0x202  #: a message of a stream that is in no snapshot, or past its end
+    ASTRAY = 0x203  #: a DCP request that travels against the roles of the two ends
+    ASKED = 0x204  #: any request that expects a response
+    STREAM_DONE = 0x207  #: a stream ended, was replaced, or the capture is over
+    SILENCE = 0x208  #: an end speaks after a long silence
+    FIRST = 0x20A  #: the first item after a marker
+    ZERO = 0x20B  #: an item with seqno 0
+    MARKED = 0x20C  #: a document with a datatype
+    DISORDERED = 0x20D  #: an item in an out-of-order snapshot
+    COUNTED = 0x20E  #: a message of a stream on a connection with flow control
+    PACKED = 0x20F  #: a document with a datatype that is more than JSON
+    PUSH = 0x209  #: a message with one of the server's own opcodes that was not decoded
+    SKIPPED = 0x210  #: a frame before which captured bytes are that are none
+    # What becomes clear only some time after a frame (``check/evidence.py``); rules get it as a ``Delayed``.
+    UNASKED = 0x220  #: an answer for which no request came
+    OVERDUE = 0x221  #: a request that should have been answered by now
+    OVERDRAWN = 0x222  #: an acknowledgement of more bytes than were sent
+    STALLED = 0x223  #: a window that has been full for long
+    NOOPS_MISSING = 0x224  #: no NOOP came for longer than two intervals
+    AHEAD = 0x225  #: a SEQNO_ACKNOWLEDGED beyond what was sent, or without durable writes
+    LAGGING = 0x226  #: a prepare that has not been acknowledged for long
+    UNACKNOWLEDGED = 0x227  #: the last item of a snapshot that was to be acknowledged, and was not
+    ACK_UNASKED = 0x228  #: an acknowledgement of a snapshot that did not ask for one
+    CLOSING = 0x229  #: the input is over, on every connection
+
+
+#: Above all events.
 EVENTS = 0x230
 
 

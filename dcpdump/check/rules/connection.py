@@ -1,18 +1,6 @@
 """DCP201-214: how a connection is set up, and who may send what on it."""
 
-from dcpdump.check.rule import (
-    ASKED,
-    ASTRAY,
-    CLOSING,
-    INFO,
-    RESPONSE,
-    SUSPICIOUS,
-    VIOLATION,
-    Remark,
-    Scope,
-    Suspend,
-    rule,
-)
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
 from dcpdump.streams.frame_event import FrameEvent
@@ -44,7 +32,7 @@ _UNORDERED = 0x0E
     severity=SUSPICIOUS,
     source="daemon/protocol/mcbp",
     off=(Suspend.START,),
-    on=(ASKED,),
+    on=(Event.ASKED,),
     scope=Scope.CONNECTION,
     status="Eaccess",
 )
@@ -71,7 +59,7 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc",
     off=(Suspend.START,),
-    on=(ASKED,),
+    on=(Event.ASKED,),
     status="Einval",
 )
 def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -167,7 +155,7 @@ def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     "Connection name in use",
     severity=INFO,
     source="dcp/dcpconnmap.cc",
-    on=(CLOSING,),
+    on=(Event.CLOSING,),
 )
 def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when DCP_OPEN has the name of another connection to the same bucket of the same server, and that one
@@ -191,7 +179,7 @@ def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     severity=VIOLATION,
     source="dcp/producer.cc",
     off=(Suspend.START,),
-    on=(ASTRAY,),
+    on=(Event.ASTRAY,),
     scope=Scope.CONNECTION,
 )
 def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -213,7 +201,7 @@ def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     severity=VIOLATION,
     source="dcp/consumer.cc, daemon/protocol/mcbp",
     off=(Suspend.START,),
-    on=(ASTRAY, ADVANCED, OSO),
+    on=(Event.ASTRAY, ADVANCED, OSO),
     scope=Scope.CONNECTION,
 )
 def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:

@@ -1,18 +1,6 @@
 """DCP3xx, third part: what may stand inside a snapshot: keys, out-of-order snapshots, acknowledgements."""
 
-from dcpdump.check.rule import (
-    ACK_UNASKED,
-    DISORDERED,
-    INFO,
-    SUSPICIOUS,
-    UNACKNOWLEDGED,
-    VIOLATION,
-    Delayed,
-    Remark,
-    Scope,
-    Suspend,
-    rule,
-)
+from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
@@ -70,7 +58,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     severity=VIOLATION,
     source="oso_snapshot.md, dcp/active_stream.cc",
     off=(Suspend.START, Suspend.LOST),
-    on=(OSO, MARKER, DISORDERED),
+    on=(OSO, MARKER, Event.DISORDERED),
     scope=Scope.SNAPSHOT,
 )
 def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -134,7 +122,7 @@ def after_oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     severity=VIOLATION,
     source="dcp/consumer.cc, dcp/active_stream.cc",
     off=(Suspend.START, Suspend.LOST),
-    on=(UNACKNOWLEDGED, ACK_UNASKED),
+    on=(Event.UNACKNOWLEDGED, Event.ACK_UNASKED),
     scope=Scope.CONNECTION,
 )
 def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:

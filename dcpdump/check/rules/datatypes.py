@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dcpdump.check.quote import repeated
-from dcpdump.check.rule import DECODED, MARKED, PACKED, SUSPICIOUS, VIOLATION, Broken, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Broken, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.streams.document_run import Close, DocumentRun
@@ -33,7 +33,7 @@ def _all_granted(run: DocumentRun, close: Close, connection: ConnectionState, st
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc, dcp/active_stream.cc",
     off=(Suspend.START,),
-    on=(PACKED, DECODED),
+    on=(Event.PACKED, Event.DECODED),
     scope=Scope.CONNECTION,
     status="Einval",
     spares=_all_granted,
@@ -91,7 +91,7 @@ def _all_as_marked(run: DocumentRun, close: Close, connection: ConnectionState, 
     "Value that is not what its datatype says",
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc, dcp/passive_stream.cc",
-    on=(MARKED,),
+    on=(Event.MARKED,),
     spares=_all_as_marked,
 )
 def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:

@@ -1,6 +1,6 @@
 """DCP231-239: how streams end, and whether they are requested again."""
 
-from dcpdump.check.rule import CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Event, Remark, Scope, Suspend, rule
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.last_message import last_message
@@ -77,7 +77,7 @@ def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     "Ended stream that was not requested again",
     severity=INFO,
     source="dcp/active_stream.cc",
-    on=(CLOSING,),
+    on=(Event.CLOSING,),
 )
 def abandoned(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[Remark]:
     """Reported when a stream ended because the vbucket changed its state, the consumer was slow or a backfill failed,

@@ -1,20 +1,7 @@
 """DCP501-507: flow control."""
 
 from dcpdump.check.evidence import SECOND
-from dcpdump.check.rule import (
-    COUNTED,
-    INFO,
-    OVERDRAWN,
-    RESPONSE,
-    STALLED,
-    SUSPICIOUS,
-    VIOLATION,
-    Delayed,
-    Remark,
-    Scope,
-    Suspend,
-    rule,
-)
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.controls import control_asked
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.flow_state import standing, why_blocked
@@ -88,7 +75,7 @@ def _all_in_window(run: DocumentRun, close: Close, connection: ConnectionState, 
     severity=SUSPICIOUS,
     source="dcp/producer.cc (BufferLog)",
     off=(Suspend.START, Suspend.LOST),
-    on=(COUNTED,),
+    on=(Event.COUNTED,),
     scope=Scope.CONNECTION,
     spares=_all_in_window,
 )
@@ -114,7 +101,7 @@ def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     severity=VIOLATION,
     source="dcp/producer.cc",
     off=(Suspend.START, Suspend.LOST),
-    on=(OVERDRAWN,),
+    on=(Event.OVERDRAWN,),
     scope=Scope.CONNECTION,
 )
 def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
@@ -135,7 +122,7 @@ def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> 
     severity=SUSPICIOUS,
     source="dcp/flow-control.cc",
     off=(Suspend.START, Suspend.LOST),
-    on=(STALLED,),
+    on=(Event.STALLED,),
     scope=Scope.CONNECTION,
 )
 def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:

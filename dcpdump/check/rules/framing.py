@@ -1,24 +1,7 @@
 """DCP1xx, first half: frames as such, requests and their answers, and which stream a message belongs to."""
 
 from dcpdump.check.quote import repeated
-from dcpdump.check.rule import (
-    ASTRAY,
-    DECODED,
-    INFO,
-    OVERDUE,
-    PUSH,
-    RESPONSE,
-    SKIPPED,
-    STRAY,
-    SUSPICIOUS,
-    UNASKED,
-    VIOLATION,
-    Delayed,
-    Remark,
-    Scope,
-    Suspend,
-    rule,
-)
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.disclosure import ANY_NUMBER, is_stray
 from dcpdump.spec import find
 from dcpdump.streams.frame_event import FrameEvent
@@ -69,7 +52,7 @@ def unmatched(frame: FrameEvent, connection: ConnectionState) -> str:
     severity=VIOLATION,
     source="include/mcbp/protocol/magic.h",
     off=(Suspend.LOST,),
-    on=(PUSH, DECODED, SKIPPED),
+    on=(Event.PUSH, Event.DECODED, Event.SKIPPED),
     scope=Scope.CONNECTION,
 )
 def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -100,7 +83,7 @@ def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     "Lengths that contradict each other",
     severity=VIOLATION,
     source="mcbp/protocol/header.h, daemon/connection.cc",
-    on=(DECODED,),
+    on=(Event.DECODED,),
     status="Einval",
 )
 def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -127,7 +110,7 @@ def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     severity=SUSPICIOUS,
     source="daemon/connection.cc",
     off=(Suspend.START, Suspend.LOST),
-    on=(UNASKED,),
+    on=(Event.UNASKED,),
     scope=Scope.CONNECTION,
 )
 def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
@@ -149,7 +132,7 @@ def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     severity=SUSPICIOUS,
     source="daemon/protocol/mcbp",
     off=(Suspend.LOST,),
-    on=(OVERDUE,),
+    on=(Event.OVERDUE,),
     scope=Scope.CONNECTION,
 )
 def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
@@ -173,7 +156,7 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
     severity=VIOLATION,
     source="dcp/producer.cc, daemon/connection.cc",
     off=(Suspend.START,),
-    on=(STRAY,),
+    on=(Event.STRAY,),
 )
 def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the stream id of a message is missing, is another than the stream request's, or is there though
@@ -198,7 +181,7 @@ def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     severity=VIOLATION,
     source="dcp/active_stream.cc",
     off=(Suspend.START,),
-    on=(STRAY,),
+    on=(Event.STRAY,),
 )
 def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the opaque of a message belongs to the stream of another vbucket.
@@ -223,7 +206,7 @@ def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     "DCP_FLUSH",
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc",
-    on=(FLUSH, ASTRAY),
+    on=(FLUSH, Event.ASTRAY),
     status="NotSupported",
 )
 def flush(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:

@@ -1,19 +1,7 @@
 """DCP511-516: keep-alive."""
 
 from dcpdump.check.evidence import SECOND
-from dcpdump.check.rule import (
-    ASTRAY,
-    INFO,
-    NOOPS_MISSING,
-    OVERDUE,
-    SILENCE,
-    SUSPICIOUS,
-    VIOLATION,
-    Delayed,
-    Scope,
-    Suspend,
-    rule,
-)
+from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Scope, Suspend, rule
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.missing_noops import noop_interval_ns
 from dcpdump.streams.opcode_kinds import NOOP
@@ -28,7 +16,7 @@ from dcpdump.streams.stream import Stream
     severity=VIOLATION,
     source="dcp/producer.cc",
     off=(Suspend.LOST,),
-    on=(OVERDUE,),
+    on=(Event.OVERDUE,),
     scope=Scope.SINCE,
 )
 def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | None:
@@ -78,7 +66,7 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     severity=SUSPICIOUS,
     source="dcp/producer.cc",
     off=(Suspend.START, Suspend.LOST),
-    on=(NOOPS_MISSING,),
+    on=(Event.NOOPS_MISSING,),
     scope=Scope.CONNECTION,
 )
 def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
@@ -124,7 +112,7 @@ def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     "Silence beyond the idle timeout",
     severity=INFO,
     source="dcp/producer.cc, dcp/consumer.cc",
-    on=(SILENCE,),
+    on=(Event.SILENCE,),
 )
 def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when one end of a DCP connection sends nothing for more than six minutes, and then continues.
@@ -145,7 +133,7 @@ def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     "NOOP sent to a producer",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    on=(ASTRAY,),
+    on=(Event.ASTRAY,),
 )
 def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a client sends DCP_NOOP to a producer, which then closes the connection.

@@ -1,6 +1,6 @@
 """DCP223-240: streams that were granted: what belongs to them, and how they begin."""
 
-from dcpdump.check.rule import INFO, OUTSIDE, RESPONSE, STRAY, VIOLATION, Remark, Suspend, rule
+from dcpdump.check.rule import INFO, RESPONSE, VIOLATION, Event, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name, unmatched, without_stream
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import (
@@ -36,7 +36,7 @@ _DATA = frozenset({*WITH_VALUES, FLUSH, SYSTEM_EVENT, COMMIT, ABORT, ADVANCED})
     severity=VIOLATION,
     source="dcp/producer.cc, dcp/active_stream.cc",
     off=(Suspend.START, Suspend.LOST),
-    on=(OUTSIDE, STRAY),
+    on=(Event.OUTSIDE, Event.STRAY),
 )
 def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message comes for a vbucket without a granted stream, or after STREAM_END. (After CLOSE_STREAM
@@ -64,7 +64,7 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     severity=VIOLATION,
     source="dcp/active_stream.cc, dcp/consumer.cc",
     off=(Suspend.START,),
-    on=(STRAY, SEQNO_ACK),
+    on=(Event.STRAY, SEQNO_ACK),
 )
 def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message of a stream does not carry the opaque of its stream request.
@@ -97,7 +97,7 @@ def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
     severity=VIOLATION,
     source="dcp/active_stream.cc, dcp/cache_transfer_stream.cc",
     off=(Suspend.START, Suspend.LOST),
-    on=(OUTSIDE,),
+    on=(Event.OUTSIDE,),
 )
 def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the first message of a stream is neither a snapshot marker, OSO start, cache transfer nor
@@ -125,7 +125,7 @@ def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     severity=VIOLATION,
     source="dcp/passive_stream.cc",
     off=(Suspend.START, Suspend.LOST),
-    on=(OUTSIDE,),
+    on=(Event.OUTSIDE,),
 )
 def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a document, an event or a durable write comes in a stream that has had no marker, or after the

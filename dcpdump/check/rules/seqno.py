@@ -1,19 +1,6 @@
 """DCP4xx: the order of seqnos, and durable writes."""
 
-from dcpdump.check.rule import (
-    AHEAD,
-    INFO,
-    LAGGING,
-    RESPONSE,
-    STREAM_DONE,
-    SUSPICIOUS,
-    VIOLATION,
-    Delayed,
-    Remark,
-    Scope,
-    Suspend,
-    rule,
-)
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
@@ -221,7 +208,7 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     severity=INFO,
     source="dcp/passive_stream.cc",
     off=(Suspend.START, Suspend.LOST, Suspend.FILTER),
-    on=(STREAM_DONE,),
+    on=(Event.STREAM_DONE,),
 )
 def undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream ends while prepares are neither committed nor aborted.
@@ -268,7 +255,7 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
     severity=VIOLATION,
     source="dcp/producer.cc, dcp/active_stream.cc",
     off=(Suspend.START, Suspend.LOST),
-    on=(SEQNO_ACK, AHEAD),
+    on=(SEQNO_ACK, Event.AHEAD),
     scope=Scope.CONNECTION,
 )
 def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
@@ -314,7 +301,7 @@ def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     "Durable write not acknowledged for long",
     severity=INFO,
     source="dcp/passive_stream.cc",
-    on=(LAGGING,),
+    on=(Event.LAGGING,),
 )
 def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Reported when the replica has not acknowledged a prepare after ten seconds.

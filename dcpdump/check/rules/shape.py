@@ -8,7 +8,7 @@ from dcpdump.check.meaning import (
     without_meaning,
 )
 from dcpdump.check.quote import repeated
-from dcpdump.check.rule import DECODED, INFO, SUSPICIOUS, VIOLATION, ZERO, Remark, Severity, rule
+from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Event, Remark, Severity, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.disclosure import hidden_numbers
 from dcpdump.spec import MESSAGES
@@ -96,7 +96,7 @@ def _none_refused(run: DocumentRun, close: Close, connection: ConnectionState, s
     "Sections or datatype that the message cannot have",
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc",
-    on=(DECODED, DELETION, EXPIRATION, PREPARE, OSO),
+    on=(Event.DECODED, DELETION, EXPIRATION, PREPARE, OSO),
     spares=_none_refused,
 )
 def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
@@ -258,7 +258,7 @@ def _prefix_fault(key: bytes) -> str:
     "Seqno 0",
     severity=VIOLATION,
     source="dcp/consumer.cc",
-    on=(ZERO,),
+    on=(Event.ZERO,),
 )
 def zero(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the by seqno (or commit or abort seqno) of a message is 0.

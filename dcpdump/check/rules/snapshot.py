@@ -1,6 +1,6 @@
 """DCP3xx, second part: how snapshots follow one another."""
 
-from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Event, Remark, Scope, Suspend, rule
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ADVANCED, MARKER
 from dcpdump.streams.request import CHECKPOINT, DISK, FROM_LATEST, HISTORY, MEMORY
@@ -21,7 +21,7 @@ def _first(stream: Stream) -> bool:
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc (adjustStartIfFirstSnapshot)",
     off=(Suspend.START, Suspend.REPLICA),
-    on=(MARKER, FIRST),
+    on=(MARKER, Event.FIRST),
     spares=lambda run, close, connection, stream: not _first_is_far(stream, run.first_seqno),
 )
 def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -90,7 +90,7 @@ def seed_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     severity=SUSPICIOUS,
     source="snapshot-marker.md, dcp/active_stream.cc",
     off=(Suspend.FILTER, Suspend.REPLICA, Suspend.START, Suspend.LOST, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
-    on=(FIRST,),
+    on=(Event.FIRST,),
     scope=Scope.SNAPSHOT,
     spares=lambda run, close, connection, stream: not _begins_elsewhere(stream, run.first_seqno),
 )

@@ -1,6 +1,6 @@
 """DCP52x: how a vbucket is handed over."""
 
-from dcpdump.check.rule import OUTSIDE, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Suspend, rule
+from dcpdump.check.rule import RESPONSE, SUSPICIOUS, VIOLATION, Event, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import VBUCKET_STATE
 from dcpdump.streams.frame_event import FrameEvent
@@ -128,7 +128,7 @@ def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     severity=VIOLATION,
     source="dcp/active_stream.cc",
     off=(Suspend.LOST,),
-    on=(OUTSIDE,),
+    on=(Event.OUTSIDE,),
 )
 def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when markers or documents come after SET_VBUCKET_STATE(active).
