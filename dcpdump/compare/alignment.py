@@ -43,7 +43,7 @@ def matched(a: Array, b: Array) -> tuple[Pairs, Pairs]:
     two captures of one connection, then by their order; what is left by message, vbucket, stream and seqno.
     """
     pairs = anchors(a["hash"], b["hash"])
-    pairs = pairs.joined(between(pairs, *_by_offset(a, b, pairs)))
+    pairs = pairs.joined(between(pairs, _behind(a, pairs.a), _behind(b, pairs.b)))
     pairs = pairs.joined(between(pairs, a["hash"], b["hash"]))
     found = between(pairs, messages(a), messages(b))
     equal = a["hash"][found.a] == b["hash"][found.b]  # in an order in which nothing was matched before
@@ -147,12 +147,8 @@ def _others(count: int, places: Array) -> Array:
     return np.flatnonzero(left)
 
 
-def _by_offset(a: Array, b: Array, pairs: Pairs) -> tuple[Array, Array]:
-    """Return keys that are equal for equal frames as far behind the pair before them, in bytes."""
-    return _behind(a, pairs.a), _behind(b, pairs.b)
-
-
 def _behind(rows: Array, places: Array) -> Array:
+    """Return keys that are equal for equal frames as far behind the pair before them, in bytes."""
     offset = rows["offset"]
     if len(places):
         offset = offset - offset[places][np.maximum(np.searchsorted(places, np.arange(len(rows))) - 1, 0)]

@@ -53,7 +53,7 @@ class PcapForm:
             self._file.seek(at)
             data = self._file.read(_WINDOW + PACKET_USUAL)
             found = self._records(data) if self.pcap is not None else self._blocks(data)
-            if found is not None and found < max(_WINDOW, 1):
+            if found is not None and found < _WINDOW:
                 place = at + found
                 return place if stop is None or place < stop else None
             if len(data) < _WINDOW + PACKET_USUAL:

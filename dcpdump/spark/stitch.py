@@ -4,8 +4,6 @@ A guess is verified here, or refused: where the past was not what was guessed, n
 be surveyed again with the true past.
 """
 
-from collections.abc import Callable
-
 from dcpdump.batch.connection_state import SavedConnection
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
@@ -146,24 +144,22 @@ def recounted(seam: Seam, packets: dict[str, int]) -> Seam:
         number, ts_ns, file = where
         return number + packets.get(file, 0), ts_ns, file
 
-    saved = seam.saved
-    first, second = (_recounted_stream(state, seen) for state in saved.streams)
-    here, there = (None if state is None else _recounted_splitter(state, placed) for state in saved.splitters)
-    tails = [None if tail is None else _recounted_tail(tail, placed) for tail in seam.ends]
-    saved = saved._replace(streams=(first, second), splitters=(here, there))
-    return seam._replace(saved=saved, ends=(tails[0], tails[1]))
+    def recounted_stream(state: StreamState) -> StreamState:
+        return {**state, "waiting": [(*each[:5], seen(each[5])) for each in state["waiting"]]}
 
+    def recounted_splitter(state: SplitterState | None) -> SplitterState | None:
+        return None if state is None else {**state, "marks": [(end, placed(where)) for end, where in state["marks"]]}
 
-def _recounted_stream(state: StreamState, seen: Callable[[SeenState], SeenState]) -> StreamState:
-    return {**state, "waiting": [(*each[:5], seen(each[5])) for each in state["waiting"]]}
+    def recounted_tail(tail: DirectionTail | None) -> DirectionTail | None:
+        if tail is None:
+            return None
+        return tail._replace(marks=tuple((size, Where(*placed((*where,)))) for size, where in tail.marks))
 
-
-def _recounted_splitter(state: SplitterState, placed: Callable[[WhereState], WhereState]) -> SplitterState:
-    return {**state, "marks": [(end, placed(where)) for end, where in state["marks"]]}
-
-
-def _recounted_tail(tail: DirectionTail, placed: Callable[[WhereState], WhereState]) -> DirectionTail:
-    return tail._replace(marks=tuple((size, Where(*placed((*where,)))) for size, where in tail.marks))
+    saved, (here, there) = seam.saved, seam.ends
+    first, second = map(recounted_stream, saved.streams)
+    one, other = map(recounted_splitter, saved.splitters)
+    saved = saved._replace(streams=(first, second), splitters=(one, other))
+    return seam._replace(saved=saved, ends=(recounted_tail(here), recounted_tail(there)))
 
 
 def _is_active(state: StreamState) -> bool:

@@ -10,20 +10,10 @@ from dcpdump.spec import connection, document, neighbours, other, snapshot, stre
 from dcpdump.spec.field import MAY, Layout, Message
 from dcpdump.spec.names import NOT_ERRORS
 
+_DCP = (*connection.DCP, *stream.DCP, *snapshot.DCP, *document.DCP, *system_event.DCP)
 MESSAGES: dict[int, Message] = {
     message.opcode: message
-    for message in sorted(
-        (
-            *connection.DCP,
-            *stream.DCP,
-            *snapshot.DCP,
-            *document.DCP,
-            *system_event.DCP,
-            *neighbours.NEIGHBOURS,
-            *other.OTHER,
-        ),
-        key=lambda message: message.opcode,
-    )
+    for message in sorted((*_DCP, *neighbours.NEIGHBOURS, *other.OTHER), key=lambda message: message.opcode)
 }
 #: Opcodes of magic 0x82 and 0x83 are a space of their own.
 PUSHES: dict[int, Message] = {message.opcode: message for message in neighbours.PUSHES}
