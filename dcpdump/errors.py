@@ -31,6 +31,16 @@ class OutputError(DcpdumpError):
     """The output cannot be written."""
 
 
+def system_words(error: OSError) -> str:
+    """Return what the system says of an error, as part of a sentence."""
+    return (error.strerror or str(error)).lower()
+
+
+def unwritable(error: OSError, where: str) -> OutputError:
+    """Return the error of an output that cannot be written."""
+    return OutputError(f"cannot write: {system_words(error)}", where)
+
+
 #: What the loader of shared objects says where there is no address space for one.
 _NO_SPACE = ("failed to map segment", "cannot allocate memory")
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dcpdump.arrow import schema, verdicts
 from dcpdump.arrow.writers import FORMATS, TableWriter
-from dcpdump.errors import OutputError
+from dcpdump.errors import OutputError, unwritable
 from dcpdump.held_signals import signals_held
 from dcpdump.unfinished import UnfinishedFolder
 
@@ -108,8 +108,3 @@ def _refuse_to_harm(final: Path, path: str, force: bool) -> None:
         raise OutputError(
             f"the folder holds what is not a table: {others[0]}", path, "name a folder for the tables alone"
         )
-
-
-def unwritable(error: OSError, path: str) -> OutputError:
-    """Return the error of a table that cannot be written."""
-    return OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", path)

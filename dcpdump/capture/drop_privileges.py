@@ -12,7 +12,7 @@ import pwd
 from pathlib import Path
 from struct import pack
 
-from dcpdump.errors import LiveError
+from dcpdump.errors import LiveError, system_words
 
 _NO_NEW_PRIVILEGES = 38
 _CAPABILITIES_3 = 0x20080522
@@ -40,7 +40,7 @@ def drop(*, writes: bool) -> str:
         _renounce()
         _verify()
     except OSError as error:
-        what = f"the rights to capture could not be given up: {(error.strerror or str(error)).lower()}"
+        what = f"the rights to capture could not be given up: {system_words(error)}"
         raise LiveError(what, "", "dumpcap -w - | dcpdump read -") from error
     if user is None:
         return "root without capabilities" if os.geteuid() == 0 else ""

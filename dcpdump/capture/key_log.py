@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Final
 
-from dcpdump.errors import DcpdumpError
+from dcpdump.errors import DcpdumpError, system_words
 from dcpdump.tls.secrets import KeyLog, Secrets
 
 #: What one read asks for.
@@ -141,4 +141,4 @@ class KeyLogs:
 
 
 def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else "standard input is closed"
+    return system_words(error) if isinstance(error, OSError) else "standard input is closed"

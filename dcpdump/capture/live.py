@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from dcpdump.capture import bpf
 from dcpdump.capture.ring import BLOCK_TIMEOUT_MS, Ring, Taken
-from dcpdump.errors import LiveError
+from dcpdump.errors import LiveError, system_words
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.ranges import Ranges
 from dcpdump.nearest import nearest
@@ -56,7 +56,7 @@ class Live:
             bpf.attach(self._socket, program)
         except OSError as error:
             self._scapy.close()
-            raise _refused(f"cannot capture: {(error.strerror or str(error)).lower()}", name) from error
+            raise _refused(f"cannot capture: {system_words(error)}", name) from error
 
     def take(self, timeout_ms: int) -> list[Taken]:
         """Return the blocks of packets that were captured; wait up to ``timeout_ms`` for the first."""

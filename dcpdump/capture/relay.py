@@ -12,7 +12,7 @@ from contextlib import suppress
 from struct import pack
 
 from dcpdump.capture.made_packets import MOST, MadeConnection
-from dcpdump.errors import LiveError
+from dcpdump.errors import LiveError, system_words
 from dcpdump.net.packet import Packet
 
 #: Bytes of one direction that wait for a receiver that does not read.
@@ -122,7 +122,7 @@ class Relay:
             self._selector.unregister(self._listener)
         if not self._exhausted:
             self._exhausted = True
-            self._report(f"a connection was not accepted: {(error.strerror or str(error)).lower()}")
+            self._report(f"a connection was not accepted: {system_words(error)}")
 
     def connected(self) -> None:
         """Count a connection that is passed on."""
@@ -136,7 +136,7 @@ class Relay:
 
     def refused(self, target: Address, error: OSError) -> None:
         """Report that the target does not accept a connection."""
-        self._report(f"{text(target)} does not accept a connection: {(error.strerror or str(error)).lower()}")
+        self._report(f"{text(target)} does not accept a connection: {system_words(error)}")
 
 
 class _Pair:
@@ -290,7 +290,7 @@ def _resolved(target: Address) -> list[Address]:
     except UnicodeError as error:  # as Python encodes names
         raise LiveError("no such host: no host can have this name", text(target)) from error
     except OSError as error:
-        raise LiveError(f"no such host: {(error.strerror or str(error)).lower()}", text(target)) from error
+        raise LiveError(f"no such host: {system_words(error)}", text(target)) from error
     return [(str(each[4][0]), int(each[4][1])) for each in found]
 
 

@@ -14,7 +14,7 @@ from dcpdump import __version__
 from dcpdump.capture import blocks
 from dcpdump.capture.live import link_of
 from dcpdump.capture.ring import Raw, packets_of
-from dcpdump.errors import OutputError
+from dcpdump.errors import OutputError, unwritable
 from dcpdump.quick_dataclass import dataclass
 
 #: What a packet may add besides its bytes: its own block, padding, its interface's, and the end of the file.
@@ -110,13 +110,7 @@ class Save:
             self._kept.append(path)
             if self._rotation.files and len(self._kept) > self._rotation.files:
                 self._kept.popleft().unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if self._force else os.O_EXCL)
-        try:
-            self._fd = os.open(path, flags, 0o600)
-        except FileExistsError as error:
-            raise OutputError("the output exists already", str(path), "--force replaces it") from error
-        except OSError as error:
-            raise OutputError(f"cannot write: {(error.strerror or '').lower()}", str(path)) from error
+        self._fd = new_file(str(path), force=self._force)
         self._packets, self._begun_ns = 0, ts_ns
         self._interfaces = {}
         section = blocks.section(f"dcpdump {__version__}")
@@ -136,7 +130,18 @@ class Save:
             while left:
                 left = left[os.write(self._fd, left) :]
         except OSError as error:
-            raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", str(self.path)) from error
+            raise unwritable(error, str(self.path)) from error
+
+
+def new_file(path: str, *, force: bool) -> int:
+    """Open a file to be written, for its owner alone; with ``force`` one that exists. Raises OutputError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if force else os.O_EXCL)
+    try:
+        return os.open(path, flags, 0o600)
+    except FileExistsError as error:
+        raise OutputError("the output exists already", path, "--force replaces it") from error
+    except OSError as error:
+        raise unwritable(error, path) from error
 
 
 def _name_of(interface: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from dcpdump.errors import system_words
 from dcpdump.nearest import nearest
 
 #: Where the file is, if not in the platform's place; empty: there is none.
@@ -157,7 +158,7 @@ def _parsed(path: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
-        raise ConfigError(path, f"cannot read: {(error.strerror or str(error)).lower()}") from error
+        raise ConfigError(path, f"cannot read: {system_words(error)}") from error
     except ValueError as error:
         raise ConfigError(path, f"is not TOML: {error}") from error
     return found

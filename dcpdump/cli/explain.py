@@ -18,7 +18,7 @@ from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
-from dcpdump.errors import CaptureError, PasteError
+from dcpdump.errors import CaptureError, PasteError, system_words
 from dcpdump.paste import DIALECTS, LIMIT, NAME, Pasted, read_paste
 from dcpdump.record import as_json
 from dcpdump.render import OUTPUTS, View, ndjson
@@ -82,7 +82,7 @@ def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
         with Path(source).open("rb") as file:
             return file.read(LIMIT + 1)
     except OSError as error:
-        raise CaptureError(f"cannot read: {(error.strerror or str(error)).lower()}", source) from error
+        raise CaptureError(f"cannot read: {system_words(error)}", source) from error
 
 
 def _read(paste: str | bytes, source: str | None, form: str | None) -> Pasted:

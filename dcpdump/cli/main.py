@@ -28,7 +28,7 @@ from dcpdump.cli.signals import EndedAtOnce, Terminated, clean_up, end_at_signal
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
-from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory
+from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory, system_words
 from dcpdump.nearest import nearest
 
 #: name → (module:function, help in one line)
@@ -325,7 +325,7 @@ def _code_of(error: DcpdumpError) -> int:
 
 def _of_os(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
-    return f"cannot write: {(error.strerror or str(error)).lower()}{where}"
+    return f"cannot write: {system_words(error)}{where}"
 
 
 def _near_options(error: click.NoSuchOption) -> list[str]:

@@ -16,7 +16,7 @@ from dcpdump.cli.salt import SALT_FILE, is_given, salt_of
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
-from dcpdump.errors import CaptureError, OutputError
+from dcpdump.errors import CaptureError, OutputError, unwritable
 from dcpdump.escape import bytes_of
 from dcpdump.plural import counted
 from dcpdump.pseudonymize import Pseudonyms
@@ -164,7 +164,7 @@ class _Folder:
             if error is None:
                 os.rename(self._part.path, self._out)
         except OSError as failed:
-            raise OutputError(f"cannot write: {(failed.strerror or '').lower()}", self._out) from failed
+            raise unwritable(failed, self._out) from failed
         finally:
             self._part.remove()
 

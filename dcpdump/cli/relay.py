@@ -11,6 +11,7 @@ from dcpdump import __version__
 from dcpdump.batch.block import gathered
 from dcpdump.batch.dissection import Dissection
 from dcpdump.capture.relay import Address, Relay, text
+from dcpdump.capture.save import new_file
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
@@ -25,7 +26,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import refuse_hidden_packets
 from dcpdump.cli.stderr import note
 from dcpdump.dissect import Dissector
-from dcpdump.errors import OutputError
+from dcpdump.errors import unwritable
 from dcpdump.net.packet import Packet
 from dcpdump.plural import counted
 from dcpdump.render.text_columns import bytes_text
@@ -91,13 +92,7 @@ class SavedPackets:
     def __init__(self, path: str, *, force: bool) -> None:
         self._path = path
         self._writer = PcapngWriter(f"dcpdump {__version__}")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if force else os.O_EXCL)
-        try:
-            self._file = os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
-        except FileExistsError as error:
-            raise OutputError("the output exists already", path, "--force replaces it") from error
-        except OSError as error:
-            raise OutputError(f"cannot write: {(error.strerror or '').lower()}", path) from error
+        self._file = os.fdopen(new_file(path, force=force), "wb", buffering=0)
         self._put(self._writer.header())
 
     def through(self, packets: Iterable[Packet]) -> Iterator[Packet]:
@@ -115,7 +110,7 @@ class SavedPackets:
         except OSError as error:
             with suppress(OSError):  # a pipe has no length
                 self._file.truncate(self._file.tell() - (len(data) - len(left)))
-            raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", self._path) from error
+            raise unwritable(error, self._path) from error
 
 
 @click.command(cls=GroupedCommand)

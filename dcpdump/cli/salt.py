@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from dcpdump.cli.stderr import note
+from dcpdump.errors import system_words
 
 if TYPE_CHECKING:
     from dcpdump.redact import Redactor
@@ -47,7 +48,7 @@ def salt_of(path: str | None) -> bytes:
     except FileExistsError:
         return _read(path)
     except OSError as error:
-        raise click.UsageError(f"--salt-file: cannot make {path}: {(error.strerror or '').lower()}") from error
+        raise click.UsageError(f"--salt-file: cannot make {path}: {system_words(error)}") from error
     salt = os.urandom(32).hex().encode()
     with os.fdopen(handle, "wb") as file:
         file.write(salt + b"\n")
@@ -59,7 +60,7 @@ def _read(path: str) -> bytes:
     try:
         salt = Path(path).read_bytes().strip()
     except OSError as error:
-        raise click.UsageError(f"--salt-file: cannot read {path}: {(error.strerror or '').lower()}") from error
+        raise click.UsageError(f"--salt-file: cannot read {path}: {system_words(error)}") from error
     if not salt:
         raise click.UsageError(f"--salt-file: {path} is empty")
     return salt

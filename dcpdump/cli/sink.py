@@ -12,7 +12,7 @@ import click
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import Pager, pager_command
 from dcpdump.cli.signals import EndedAtOnce, Terminated
-from dcpdump.errors import OutputError
+from dcpdump.errors import OutputError, unwritable
 
 _BLOCK = 64 * 1024
 _UTF8 = ("utf-8", "utf8")
@@ -56,7 +56,7 @@ class Sink:
         try:
             handle, self._part = unfinished_file(self._final)
         except OSError as error:
-            raise OutputError(f"cannot write: {(error.strerror or '').lower()}", path) from error
+            raise unwritable(error, path) from error
         self._file = os.fdopen(handle, "wb", buffering=0)
 
     @property
@@ -108,7 +108,7 @@ class Sink:
         except OSError as error:
             self.abandon()
             where = str(self._final) if self._final else "standard output"
-            raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", where) from error
+            raise unwritable(error, where) from error
 
     def _begin_pager(self) -> None:
         """Let a pager show what is written from now on, if one is wanted."""
@@ -172,7 +172,7 @@ class Sink:
             os.replace(self._part, self._final)
         except OSError as failed:
             self.abandon()
-            raise OutputError(f"cannot write: {(failed.strerror or str(failed)).lower()}", str(self._final)) from failed
+            raise unwritable(failed, str(self._final)) from failed
 
     def abandon(self) -> None:
         """Remove the unfinished file: nothing appears under its name."""
@@ -211,7 +211,7 @@ def _opened(path: Path) -> BinaryIO:
     try:
         return open(path, "wb", buffering=0)
     except OSError as error:
-        raise OutputError(f"cannot write: {(error.strerror or '').lower()}", str(path)) from error
+        raise unwritable(error, str(path)) from error
 
 
 def _refuse_to_harm(final: Path, force: bool, inputs: Iterable[str]) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from pyarrow import fs
 
-from dcpdump.arrow.folder import SCHEMAS, unwritable
+from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.errors import unwritable
 from dcpdump.held_signals import signals_held
 from dcpdump.spark.filesystem import RemotePath, below, is_remote, make_folders, place
 from dcpdump.spark.parts import Parts, Written

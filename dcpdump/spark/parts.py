@@ -19,8 +19,8 @@ from dcpdump.arrow import schema
 from dcpdump.arrow import zero_copy as laid
 from dcpdump.arrow.arrays import batch_of
 from dcpdump.arrow.folder import SCHEMAS as EXPORTED
-from dcpdump.arrow.folder import unwritable
 from dcpdump.arrow.writers import ParquetFile
+from dcpdump.errors import unwritable
 from dcpdump.spark.filesystem import make_folders, place
 
 #: Columns that only a reader of everything in order can fill.

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from dcpdump.arrow.folder import unwritable
-from dcpdump.errors import DcpdumpError
+from dcpdump.errors import DcpdumpError, unwritable
 from dcpdump.spark.arrivals import Arrival, Arrivals
 from dcpdump.spark.filesystem import below, make_folders, place
 from dcpdump.spark.input import Input
