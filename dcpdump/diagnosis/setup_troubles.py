@@ -16,7 +16,6 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client, clock, short_name, times
 
 _FRAMES = 8
-_LISTED = 40  #: in a command
 #: In the order in which a connection is set up: what follows a refusal is refused because of it.
 _CAUSES = {
     SASL_AUTH: "login-refused",
