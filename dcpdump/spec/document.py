@@ -273,7 +273,7 @@ CACHE_TRANSFER = one_way(
     opcodes.DCP_CACHE_TRANSFER,
     "DCP_CACHE_TRANSFER",
     sender=PRODUCER,
-    request=(Layout("1", value=(CACHED_ITEM,), when={"extras_length": 0}, source="cache-transfer.md"),),
+    request=(Layout("1", value=(CACHED_ITEM,), when={"extras_length": 0}),),
     since="after 8.0",
     source="commands/cache-transfer.md",
     streamed=True,

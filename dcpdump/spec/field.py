@@ -196,7 +196,6 @@ class Layout:
     value: Presence | tuple[Part, ...] = NEVER
     tail: str = ""  #: name of the extras field that sizes metadata after the value ("nmeta")
     when: Mapping[str, int] = field(default_factory=dict)
-    source: str = ""
     note: str = ""  #: who sends this shape and when, in a few words
     old: bool = False  #: only prototypes and previews send it; today it is refused
 

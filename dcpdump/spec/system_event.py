@@ -66,7 +66,6 @@ def _layout(event: int, version: int, key: Presence, *value: Part, note: str = "
         key=key,
         value=value,
         when={"extras_length": 13, "event": event, "version": version},
-        source="system_event.md",
         note=note,
     )
 
@@ -94,7 +93,6 @@ SYSTEM_EVENT = one_way(
             key=MAY,
             value=MAY,
             when={"extras_length": 12},
-            source="system_event.md",
             note="5.x developer preview: no version byte",
             old=True,
         ),
