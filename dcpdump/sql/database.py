@@ -75,6 +75,7 @@ class Engine:
             self._connection = duckdb.connect(":memory:", config=settings)
             self._prepare()
         except (duckdb.OutOfMemoryException, MemoryError) as error:
+            os.umask(self._umask)
             self._folder.remove()
             raise MemoryError(str(error)) from None
 

@@ -49,6 +49,18 @@ def doubtful(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
 
 def judge(data: bytes) -> "i64":
     """Return whether bytes are JSON (RFC 8259), at most 60 levels deep, and plain. IN_DOUBT says nothing."""
+    found = _scanned(data)
+    if data.isascii() or not found:
+        return IS_JSON if found and _DELETE in data else found
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return IN_DOUBT
+    return IS_JSON
+
+
+def _scanned(data: bytes) -> "i64":
+    """Return the same of bytes of which only ASCII is looked at."""
     at: i64 = 0
     size: i64 = len(data)
     spaced = False  # other than by spaces
@@ -110,13 +122,7 @@ def judge(data: bytes) -> "i64":
             state = _NEXT
     if state != _NEXT or depth:
         return IN_DOUBT
-    if data.isascii():
-        return IS_JSON if spaced or _DELETE in data else IS_PLAIN_JSON
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return IN_DOUBT
-    return IS_JSON
+    return IS_JSON if spaced else IS_PLAIN_JSON
 
 
 def _string(data: bytes, at: "i64", size: "i64") -> "i64":
