@@ -106,18 +106,10 @@ def _scanned(data: bytes) -> "i64":
         elif byte == _ENDS_ARRAY and state == _VALUE_OR_END:
             depth, objects, state = depth - 1, objects >> 1, _NEXT
             at += 1
-        elif byte == _MINUS or _ZERO <= byte <= _NINE:
-            at = _number(data, at, size)
-            if at < 0:
-                return IN_DOUBT
-            state = _NEXT
         else:
-            word = data[at : min(at + 5, size)]
-            if word[:4] == b"true" or word[:4] == b"null":
-                at += 4
-            elif word == b"false":
-                at += 5
-            else:
+            is_number = byte == _MINUS or _ZERO <= byte <= _NINE
+            at = _number(data, at, size) if is_number else _word(data, at, size)
+            if at < 0:
                 return IN_DOUBT
             state = _NEXT
     if state != _NEXT or depth:
@@ -151,6 +143,14 @@ def _string(data: bytes, at: "i64", size: "i64") -> "i64":
             elif escape not in _ESCAPES:
                 return -1
     return -1
+
+
+def _word(data: bytes, at: "i64", size: "i64") -> "i64":
+    """Return the place behind true, false or null; -1 where there is none of these."""
+    word = data[at : min(at + 5, size)]
+    if word[:4] == b"true" or word[:4] == b"null":
+        return at + 4
+    return at + 5 if word == b"false" else -1
 
 
 def _number(data: bytes, at: "i64", size: "i64") -> "i64":
