@@ -41,7 +41,7 @@ def _drawn(draw: Callable[[Record, int | None], list[Line]]) -> Writer:
         if record.connection is not None:
             lines.insert(0, view.marked(table.place(record, view.when(record), file=view.file)))
         lines.append(Line(LineKind.PLAIN, ""))
-        return "".join(f"{view.palette.paint(drawn)}\n" for drawn in lines)
+        return view.palette.paint_all(lines)
 
     return write
 

@@ -57,10 +57,10 @@ class _Rows:
         self._label = label
         self._first: i64 = 2 * rows[0].slot.at
         self._named = b"".join([self._digits(row.slot) for row in rows if row.slot.field.names is not None])
-        self._templates: dict[bytes, bytes] = {}
+        self._templates: dict[bytes, tuple[bytes, bytes]] = {}
 
-    def text(self, frames: PlainRows, width: bytes) -> bytes:
-        """Return the text of the rows of the frame that is loaded. ``width``: of the places, as a number in digits."""
+    def write(self, frames: PlainRows, width: bytes, out: list[bytes]) -> None:
+        """Append the rows of the frame that is loaded. ``width``: of the places, as a number in digits."""
         characters = _TEXT + frames.digits[self._first : self._first + _DIGITS]
         if len(characters) < 256:
             characters = characters.ljust(256)
@@ -70,14 +70,16 @@ class _Rows:
             if len(self._templates) >= _MOST_HEADS:
                 self._templates.clear()
             template = self._templates[names] = self._made(frames, int(width))
-        return template.translate(characters)
+        out.append(template[0])
+        out.append(template[1].translate(characters))
 
     def _digits(self, slot: PlainField) -> bytes:
         """Return what stands for the digits of a field in a template."""
         first: int = 0x80 - self._first
         return bytes(range(first + 2 * slot.at, first + 2 * slot.end))
 
-    def _made(self, frames: PlainRows, width: int) -> bytes:
+    def _made(self, frames: PlainRows, width: int) -> tuple[bytes, bytes]:
+        """Return what stands before the first digit, and the template of the rest."""
         made = self._title.encode("ascii")
         for row in self._rows:
             made += f"{row.label:<{self._label}} {row.where:<{width}}: ".encode("ascii")
@@ -86,7 +88,8 @@ class _Rows:
                 made += b"0x" + self._digits(row.slot) + b"\n"
             else:
                 made += f"{table.number(field, frames.field(row.slot))}\n".encode("ascii")
-        return made
+        count = next((place for place, byte in enumerate(made) if byte >= 0x80), len(made))
+        return made[:count], made[count:]
 
 
 class _Sheet:
@@ -161,7 +164,7 @@ class PlainTable(PlainWriter):
         out.append(f"#{frames.number}  ".encode())
         out.append(self._source_of(frames))
         for part in sheet.parts:
-            out.append(part.text(frames, margin.width))
+            part.write(frames, margin.width, out)
         if margin.key:
             out.append(margin.key)
             key = shown(frames.key)

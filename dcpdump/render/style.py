@@ -39,6 +39,13 @@ class Palette:
         before, after = self._codes.get(line.kind, ("", ""))
         return f"{before}{safe(line.text)}{after}" if line.text else ""
 
+    def paint_all(self, lines: Sequence[Line]) -> str:
+        """Return lines as ``paint`` does, each with its end."""
+        texts = [line.text for line in lines]
+        if not self._codes and "".join(texts).isprintable():  # nearly always: all that is there is safe at once
+            return "\n".join([*texts, ""])
+        return "".join([f"{self.paint(line)}\n" for line in lines])
+
 
 class Screen:
     """A terminal on which lines are replaced by the next ones, as long as it is open."""

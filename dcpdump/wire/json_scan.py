@@ -5,6 +5,8 @@ This is for the compiler: interpreted it takes longer than the parser, which is 
 
 from typing import TYPE_CHECKING, Final
 
+from dcpdump.big_endian import be32
+
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
@@ -32,6 +34,8 @@ _COLON_SIGN: Final = 58
 _OPENS_ARRAY: Final = 91
 _BACKSLASH: Final = 92
 _ENDS_ARRAY: Final = 93
+_CAPITAL_E: Final = 69
+_E: Final = 101
 _U: Final = 117
 _OPENS_OBJECT: Final = 123
 _ENDS_OBJECT: Final = 125
@@ -39,7 +43,10 @@ _DELETE: Final = 127
 _SPACES: Final = b" \t\n\r"
 _ESCAPES: Final = b'"\\/bfnrt'
 _HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
-_EXPONENT: Final = b"eE"
+#: Words, as numbers of four bytes.
+_TRUE: Final = 0x74727565
+_NULL: Final = 0x6E756C6C
+_FALS: Final = 0x66616C73
 
 
 def doubtful(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
@@ -147,10 +154,12 @@ def _string(data: bytes, at: "i64", size: "i64") -> "i64":
 
 def _word(data: bytes, at: "i64", size: "i64") -> "i64":
     """Return the place behind true, false or null; -1 where there is none of these."""
-    word = data[at : min(at + 5, size)]
-    if word[:4] == b"true" or word[:4] == b"null":
+    if at + 4 > size:
+        return -1
+    word = be32(data, at)
+    if word in (_TRUE, _NULL):
         return at + 4
-    return at + 5 if word == b"false" else -1
+    return at + 5 if word == _FALS and at + 5 <= size and data[at + 4] == _E else -1
 
 
 def _number(data: bytes, at: "i64", size: "i64") -> "i64":
@@ -166,7 +175,7 @@ def _number(data: bytes, at: "i64", size: "i64") -> "i64":
         at = _digits(data, begun, size)
         if at == begun:
             return -1
-    if at < size and data[at] in _EXPONENT:
+    if at < size and data[at] in (_E, _CAPITAL_E):
         at += 1
         if at < size and data[at] in (_PLUS, _MINUS):
             at += 1
