@@ -37,6 +37,8 @@ class Order:
 
     def __init__(self) -> None:
         self._held: list[_Held] = []
+        self._weight = 0  # of all of them
+        self._end_ns = 0  # and the latest of their ends
         self._latest: dict[tuple[int, int], int] = {}  # by direction of a connection
         self._count = 0
 
@@ -49,23 +51,37 @@ class Order:
         """Take the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
         if not self._held and not waiting and in_order:
             return seen
-        self._held += map(self._timed, seen)
-        self._held.sort()
+        self._hold(sorted(map(self._timed, seen)))
         if not waiting:
             return self.close()
         until = self._until()
         begun = bisect_right(self._held, until, key=_TIME)
+        if not begun:
+            return []
         # What is under way at that time is reported as far as it goes.
         held = sorted(_apart(self._held[:begun], lambda each: until < each.end_ns))
         count = bisect_right(held, until, key=_TIME)
-        self._held = sorted([*held[count:], *self._held[begun:]])
+        self._weight -= sum([each.weight for each in self._held[:begun]])
+        del self._held[:begun]
+        if not self._held:
+            self._end_ns = 0
+        self._hold(held[count:])
         return _told(held[:count])
 
     def close(self) -> list[Step]:
         """Return all that waits."""
         held, self._held = self._held, []
+        self._weight = self._end_ns = 0
         self._latest.clear()
         return _told(held)
+
+    def _hold(self, others: list[_Held]) -> None:
+        """Add frames, which are in order, to those that wait. They are the next ones, or nearly."""
+        if others:
+            first, behind = bisect_left(self._held, others[0]), bisect_right(self._held, others[-1])
+            self._held[first:behind] = sorted([*self._held[first:behind], *others])
+            self._weight += sum([each.weight for each in others])
+            self._end_ns = max(self._end_ns, *[each.end_ns for each in others])
 
     def _timed(self, step: Step) -> _Held:
         """Return frames with the time from which they count."""
@@ -81,12 +97,11 @@ class Order:
 
     def _until(self) -> int:
         """Return the time up to which nothing is waited for any more."""
-        if not self._held:
-            return 0
-        until = max([each.end_ns for each in self._held]) - _PATIENCE_NS
+        until = self._end_ns - _PATIENCE_NS
+        if self._weight <= _MOST:
+            return until
         weights = list(accumulate(each.weight for each in reversed(self._held)))
-        kept = bisect_right(weights, _MOST)
-        return until if kept == len(weights) else max(until, self._held[-1 - kept].ts_ns)
+        return max(until, self._held[-1 - bisect_right(weights, _MOST)].ts_ns)
 
 
 def _weight(step: Step) -> int:
