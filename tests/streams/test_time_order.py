@@ -127,3 +127,19 @@ def test_of_frames_with_many_fields_fewer_wait() -> None:
     assert [*passed, *order.close()] == frames
     weight = 1 + hello.length // 256 + len(hello.record.frame.fields) + len(hello.record.frame.problems)
     assert len(frames) - len(passed) == 262_144 // weight
+
+
+def test_frames_that_have_gone_on_no_longer_count() -> None:
+    order = Order()
+    large = [at(10 * number, number % 2)._replace(length=1 << 20) for number in range(1, 101)]
+    passed = [step for frame in large for step in order.feed([frame], waiting=True, in_order=True)]
+    assert passed == large[:-1]
+    assert order.close() == large[-1:]
+
+
+def test_what_comes_earlier_than_all_that_has_gone_on_waits_as_the_first_did() -> None:
+    order = Order()
+    (huge,) = order.feed([at(100, 0)._replace(length=1 << 27)], waiting=True, in_order=True)
+    assert times([huge]) == [(100, 0)]
+    assert times(order.feed([at(10, 1)], waiting=True, in_order=False)) == []
+    assert times(order.close()) == [(10, 1)]
