@@ -85,7 +85,7 @@ class QueryReading:
         return batches
 
     def _release(self) -> None:
-        """Let go of what was only needed for reading: the query may need the memory."""
+        """Release what only reading needed: the query may need the memory."""
         del self._others, self._rows.others
         gc.collect()  # connections and what judges them name each other
         pa.default_memory_pool().release_unused()
