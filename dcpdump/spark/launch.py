@@ -7,13 +7,14 @@ import logging
 import os
 import shutil
 import signal
+import socketserver
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dcpdump import install_hints
 from dcpdump.errors import DcpdumpError
@@ -66,6 +67,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     for name, value in {**_SETTINGS, **(_LOCAL if here else {}), **(conf or {})}.items():
         builder = builder.config(name, value)
     with _surroundings(submitted=submitted, here=here), _undisturbed():
+        _ignore_hang_ups()
         try:
             spark = builder.getOrCreate()
         except Exception as error:
@@ -115,6 +117,23 @@ def _undisturbed() -> Iterator[None]:
         logging.disable(logging.NOTSET)
         if here and handler is not None:
             signal.signal(signal.SIGINT, handler)
+
+
+def _ignore_hang_ups() -> None:
+    """Keep the thread that adds up Spark's accumulators from reporting that Java closed its connection.
+
+    Java does so when it ends or a query is cancelled, and connects anew if it has more.
+    """
+    from pyspark import accumulators
+
+    report = socketserver.BaseServer.handle_error
+
+    def report_others(server: socketserver.BaseServer, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
+            report(server, request, client_address)
+
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = report_others  # type: ignore[method-assign, assignment]
 
 
 def _end(spark: "SparkSession") -> None:
