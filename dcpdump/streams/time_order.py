@@ -8,7 +8,6 @@ nothing changes places: a frame that had to wait for bytes counts from when they
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -19,6 +18,8 @@ _PATIENCE_NS = 2_500_000_000
 #: More frames than this are not kept waiting; so many of their bytes, or a field that was decoded, count as one more.
 _MOST = 262_144
 _BYTES = 256
+#: Where there are more, so many are kept. The fewer times something is under way, the fewer runs are taken apart.
+_ENOUGH = _MOST * 7 // 8
 _TIME = itemgetter(0)
 
 
@@ -100,8 +101,12 @@ class Order:
         until = self._end_ns - _PATIENCE_NS
         if self._weight <= _MOST:
             return until
-        weights = list(accumulate(each.weight for each in reversed(self._held)))
-        return max(until, self._held[-1 - bisect_right(weights, _MOST)].ts_ns)
+        weight = self._weight
+        for each in self._held:
+            weight -= each.weight
+            if weight <= _ENOUGH:
+                return max(until, each.ts_ns)
+        return until
 
 
 def _weight(step: Step) -> int:
