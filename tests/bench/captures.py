@@ -1,7 +1,7 @@
 """Captures to measure with: replica traffic of a few connections, the same bytes every time.
 
 Wire-like ones have segments of 1,448 bytes, loopback-like ones of 32 KiB; in mislabelled ones no value that is marked
-JSON is JSON. Every frame is the encoder's own.
+JSON is JSON, of lossy ones a packet in a thousand is missing. Every frame is the encoder's own.
 """
 
 import json
@@ -16,8 +16,9 @@ import cramjam
 from dcpdump.wire.encode import encode
 from dcpdump.wire.key_prefix import leb128
 
-MISLABELLED = "mislabelled"
-SEGMENTS = {"wire": 1448, "loopback": 32 * 1024, MISLABELLED: 1448}
+MISLABELLED, LOSSY = "mislabelled", "lossy"
+SEGMENTS = {"wire": 1448, "loopback": 32 * 1024, MISLABELLED: 1448, LOSSY: 1448}
+LOST = 0.001  #: the share of packets that is missing in a lossy capture
 #: Raised when what is written changes, so that an old file is not taken for a new one.
 VERSION = 2
 
@@ -81,7 +82,10 @@ class Talk:
 def _records(kind: str, frames: int, vbuckets: int) -> Iterator[bytes]:
     """Yield the capture piece by piece: the header of a pcap, then its records."""
     yield struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
+    chance = random.Random(kind)
     for number, packet in enumerate(_packets(SEGMENTS[kind], frames, vbuckets, mislabelled=kind == MISLABELLED)):
+        if kind == LOSSY and chance.random() < LOST:
+            continue
         seconds, ns = divmod(START_NS + number * STEP_NS, 1_000_000_000)
         yield struct.pack("<IIII", seconds, ns // 1000, len(packet), len(packet)) + packet
 
