@@ -3,7 +3,6 @@
 Knows files, globs and folders; opens files of a folder only to find the captures among them.
 """
 
-import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -38,6 +37,8 @@ def _named_by(path: str) -> list[str]:
         return _in_folder(path)
     if os.path.lexists(path):
         return [path]
+    import glob  # here, as names of files and folders do not need it
+
     if glob.has_magic(path):
         matches = sorted(glob.glob(path, recursive=True))
         if not matches:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -88,6 +87,8 @@ def hiding(options: dict[str, Any]) -> Iterator[Hiding]:
         words = (*words, "--salt-file", path)
         yield Hiding(Redactor(salt_of(path), full=level == "full"), words, words)
         return
+    from tempfile import TemporaryFile  # here, as only what is redacted needs it
+
     salt = os.urandom(32).hex().encode()
     with TemporaryFile(buffering=0) as file:  # without a name: nothing is left of it
         file.write(salt)

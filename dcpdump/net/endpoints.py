@@ -53,11 +53,17 @@ def reverse_key(key: bytes) -> bytes:
 
 def flow_of(key: bytes) -> Flow:
     """The flow that a key of 12 (IPv4) or 36 bytes (IPv6) stands for."""
-    from socket import AF_INET, AF_INET6, inet_ntop  # here, as it is a large module that some commands never need
-
     half = (len(key) - 4) // 2
-    family = AF_INET if half == 4 else AF_INET6
     return Flow(
-        Endpoint(inet_ntop(family, key[:half]), int.from_bytes(key[-4:-2], "big")),
-        Endpoint(inet_ntop(family, key[half : 2 * half]), int.from_bytes(key[-2:], "big")),
+        Endpoint(_host(key[:half]), int.from_bytes(key[-4:-2], "big")),
+        Endpoint(_host(key[half : 2 * half]), int.from_bytes(key[-2:], "big")),
     )
+
+
+def _host(address: bytes) -> str:
+    """Return the text of an address of 4 or 16 bytes."""
+    if len(address) == 4:
+        return ".".join(map(str, address))
+    from socket import AF_INET6, inet_ntop  # here, as it is a large module that IPv4 does not need
+
+    return inet_ntop(AF_INET6, address)

@@ -1,6 +1,5 @@
 """Write frames as CSV (RFC 4180): the same columns for every capture, lists and objects as JSON text."""
 
-import csv
 import io
 import json
 from collections.abc import Sequence
@@ -38,6 +37,8 @@ def _cell(value: Any) -> Any:
 
 def row_text(cells: Sequence[Any]) -> str:
     """Return cells as one row, without its newline; text is made safe to show."""
+    import csv  # here, as no other format needs it
+
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerow([safe(cell) if isinstance(cell, str) else cell for cell in cells])
     return out.getvalue().removesuffix("\r\n")

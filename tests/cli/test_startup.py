@@ -35,8 +35,8 @@ def test_a_read_that_is_filtered_by_headers_starts_without_columns() -> None:
 
 @pytest.mark.parametrize("command", ["read", "streams", "check"])
 def test_what_few_captures_need_is_loaded_for_those_alone(command: str) -> None:
-    """What decompresses, what proves secrets of TLS, and what starts a pager."""
-    rare = {"cramjam", "hmac", "subprocess"}
+    """What decompresses, what proves secrets of TLS, what starts a pager, temporary files, sockets and csv."""
+    rare = {"cramjam", "hmac", "subprocess", "tempfile", "socket", "csv", "glob"}
     assert loaded(command, "samples/replica.pcap") & rare == set()
 
 
