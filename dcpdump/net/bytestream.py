@@ -177,12 +177,12 @@ class ByteStream(Reassembly):
     def evict(self, seen: Seen) -> list[Event]:
         """Release all memory: what is waited for becomes gaps."""
         self._history.clear()
-        out = self._let_go(seen, EVICTED)
+        out = self._flush_all(seen, EVICTED)
         return out + self._settle(seen)
 
     def close(self, seen: Seen, reason: str = END) -> list[Event]:
         """End the stream, for ``reason`` unless it has ended by itself."""
-        out = self._let_go(seen, EVICTED if reason == EVICTED else END)
+        out = self._flush_all(seen, EVICTED if reason == EVICTED else END)
         if self._stray is not None:
             self._count_stray()
         if self._base is None:
@@ -246,7 +246,7 @@ class ByteStream(Reassembly):
         self.ready = self._expected() if usual else _NEVER
         return out
 
-    def _let_go(self, seen: Seen, reason: str) -> list[Event]:
+    def _flush_all(self, seen: Seen, reason: str) -> list[Event]:
         """Deliver everything that waits, with gaps between; a stream that gathered begins with the first byte."""
         if self._gathering:
             self._release(self._first_held())
@@ -334,7 +334,7 @@ class ByteStream(Reassembly):
 
     def _jump(self, seen: Seen, reason: str, first: int | None = None) -> list[Event]:
         """Continue at the stray segment. Backwards is forwards too, but then by an unknown length."""
-        out = self._let_go(seen, NOT_ACKED)
+        out = self._flush_all(seen, NOT_ACKED)
         seq, payload, missing = self._take_stray()
         first = seq if first is None else first
         ahead = distance(self._expected(), first)

@@ -114,7 +114,7 @@ class Connections:
         """Remember no more connections than so many from now on."""
         self._remembered.most = most
 
-    def lives(self, number: int) -> bool:
+    def remembers(self, number: int) -> bool:
         """Return whether packets may still be of a connection, by its number."""
         return number in self._remembered
 

@@ -84,7 +84,7 @@ class EndsWatching(BlockDissector[P], ABC):
 
     def is_over(self, number: int) -> bool:
         """Return whether no frame of a connection can come any more, by its number."""
-        return number not in self._conversations and not self._connections.lives(number)
+        return number not in self._conversations and not self._connections.remembers(number)
 
     def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
         for connection, direction, event in deliveries:

@@ -67,14 +67,14 @@ class Order:
         if not self._held:
             self._end_ns = 0
         self._hold(held[count:])
-        return _told(held[:count])
+        return _steps_of(held[:count])
 
     def close(self) -> list[Step]:
         """Return all that waits."""
         held, self._held = self._held, []
         self._weight = self._end_ns = 0
         self._latest.clear()
-        return _told(held)
+        return _steps_of(held)
 
     def _hold(self, others: list[_Held]) -> None:
         """Add frames, which are in order, to those that wait. They are the next ones, or nearly."""
@@ -129,16 +129,16 @@ def _apart(held: Iterable[_Held], which: Callable[[_Held], bool]) -> Iterator[_H
             yield each
 
 
-def _told(held: list[_Held]) -> list[Step]:
+def _steps_of(held: list[_Held]) -> list[Step]:
     """Return frames in their order; a run in whose midst the other direction sent is taken apart."""
-    spoken: dict[tuple[int, int], list[int]] = defaultdict(list)
+    times: dict[tuple[int, int], list[int]] = defaultdict(list)
     for each in held:
-        spoken[each.step.connection, each.step.direction].append(each.ts_ns)
-    apart = sorted(_apart(held, lambda each: _is_interrupted(each, spoken)))
-    return [each.step for each in held] if len(apart) == len(held) else _told(apart)
+        times[each.step.connection, each.step.direction].append(each.ts_ns)
+    apart = sorted(_apart(held, lambda each: _is_interrupted(each, times)))
+    return [each.step for each in held] if len(apart) == len(held) else _steps_of(apart)
 
 
-def _is_interrupted(run: _Held, spoken: dict[tuple[int, int], list[int]]) -> bool:
-    others = spoken.get((run.step.connection, 1 - run.step.direction), [])
+def _is_interrupted(run: _Held, times: dict[tuple[int, int], list[int]]) -> bool:
+    others = times.get((run.step.connection, 1 - run.step.direction), [])
     first = bisect_left(others, run.ts_ns)
     return first < len(others) and others[first] <= run.end_ns
