@@ -5,13 +5,16 @@ Knows files, globs and folders; opens files of a folder only to find the capture
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from dcpdump.errors import CaptureError
 from dcpdump.nearest import nearest
 
 #: pcap, pcapng, cap, and what tcpdump -C and compressors put behind
 CAPTURE_NAME = re.compile(r"\.(?:pcap|pcapng|cap|ntar|dmp)\d*(?:\.(?:gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)
+
+_MUCH_ELSE = 256  #: files beside the captures that were named
 
 
 def expand(paths: Sequence[str]) -> list[str]:
@@ -47,15 +50,41 @@ def _named_by(path: str) -> list[str]:
     raise CaptureError("there is no such file", path, _nearest(path))
 
 
-def _in_folder(folder: str) -> list[str]:
-    from dcpdump.capture.file import looks_like_capture
+def in_short(paths: Sequence[str]) -> Sequence[str]:
+    """Return the shortest paths that name the same captures: their folder, where they are all that it has.
 
-    # A file that its writer has only just made is empty, and no reason to refuse the others.
-    files = [name for name in _files_below(folder) if os.path.getsize(name)]
-    captures = sorted(name for name in files if CAPTURE_NAME.search(name) or looks_like_capture(name))
+    Of a folder with much else it is not looked for.
+    """
+    folder = os.path.dirname(paths[0])
+    if len(paths) < 2 or {os.path.dirname(path) for path in paths} != {folder}:
+        return paths
+    place, most = folder or os.curdir, len(paths) + _MUCH_ELSE
+    files = list(islice(_files_below(place), most))
+    named = {os.path.join(place, os.path.basename(path)) for path in paths}
+    return [place] if len(files) < most and named == {*_captures_among(files)} else paths
+
+
+def _in_folder(folder: str) -> list[str]:
+    captures = sorted(_captures_among(_files_below(folder)))
     if not captures:
         raise CaptureError("there is no capture in this folder", folder)
     return captures
+
+
+def _captures_among(files: Iterable[str]) -> Iterator[str]:
+    from dcpdump.capture.file import looks_like_capture
+
+    for name in files:
+        # A file that its writer has only just made is empty, and no reason to refuse the others.
+        if _has_bytes(name) and (CAPTURE_NAME.search(name) or looks_like_capture(name)):
+            yield name
+
+
+def _has_bytes(path: str) -> bool:
+    try:
+        return os.path.getsize(path) > 0
+    except FileNotFoundError:  # it is gone meanwhile
+        return False
 
 
 def _files_below(folder: str) -> Iterator[str]:

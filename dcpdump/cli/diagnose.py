@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import expand
+from dcpdump.capture.paths import expand, in_short
 from dcpdump.check.rules import RULES
 from dcpdump.cli import exit as code
 from dcpdump.cli.check import Checking
@@ -54,10 +54,10 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     """
     carried = carried_options(options)
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-    paths = expand(captures)
+    paths, named = expand(captures), in_short(captures)
 
     def line(command: Command) -> str:
-        return command_line(command, captures, carried)
+        return command_line(command, named, carried)
 
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = Checking(chosen, shown, given, RULES, everything=False)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dcpdump.batch.part import Part
-from dcpdump.capture import expand
+from dcpdump.capture.paths import expand, in_short
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.check.rules import RULES
@@ -65,7 +65,7 @@ def report(
     shown = Display("html", "never", 64, output, options.pop("force"), False, redactor_of(options))
     chosen, given = choosing(options), input_of(options, captures)
     paths = expand(captures)
-    wish = Wish(captures, carried, title or names_of(paths), frames, shown.redactor is not None)
+    wish = Wish(in_short(captures), carried, title or names_of(paths), frames, shown.redactor is not None)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         consumer = Reporting(chosen, shown, given, checked=not no_check)
         reading = consumer.read(paths, sink)

@@ -23,6 +23,7 @@ from scapy.utils import RawPcapNgReader, RawPcapReader
 from dcpdump.capture import Capture, Damage, expand, open_capture, timeline
 from dcpdump.capture.damage import DAMAGE_KEPT, Health
 from dcpdump.capture.follow import natural_key, same_series
+from dcpdump.capture.paths import in_short
 from dcpdump.capture.section import INTERFACES_DESCRIBED, OPTION_LIMIT
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
@@ -896,6 +897,27 @@ def test_files_globs_and_folders_are_expanded_once_each(save: Callable[..., str]
     assert expand([a, folder, a, "-"]) == [a, *sorted([b, c, d]), "-"]
     assert expand([f"{folder}/*.pcap"]) == [a]
     assert expand([f"{tmp_path}/i*"]) == sorted([a, b, c, d])
+
+
+def test_all_captures_of_a_folder_are_named_by_it(save: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = save(pcap(FIVE), "in/a.pcap"), save(pcap(FIVE), "in/b")
+    save(b"hello", "in/notes.txt")
+    folder = str(Path(a).parent)
+    assert in_short([b, a]) == [folder]
+    assert in_short([a]) == [a]
+    assert in_short([a, b, "-"]) == [a, b, "-"]
+    monkeypatch.chdir(folder)
+    assert in_short(["a.pcap", "b"]) == in_short(["./a.pcap", "./b"]) == ["."]
+    deep = save(pcap(FIVE), "in/deep/c.pcap")
+    assert in_short([a, b]) == [a, b]  # the folder has one more
+    assert in_short([a, b, deep]) == [a, b, deep]
+
+
+def test_a_folder_with_much_else_is_not_looked_through(save: Callable[..., str]) -> None:
+    paths = [save(pcap(FIVE), f"in/{name}.pcap") for name in "ab"]
+    for number in range(256):
+        save(b"", f"in/{number}.txt")
+    assert in_short(paths) == paths
 
 
 def test_a_path_that_names_nothing_is_refused_with_the_nearest(save: Callable[..., str], tmp_path: Path) -> None:

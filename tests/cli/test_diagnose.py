@@ -122,6 +122,15 @@ def test_a_command_is_printed_whole_below_its_trouble() -> None:
     )
 
 
+def test_a_command_names_the_folder_of_all_captures(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("stopped.pcap", "takeover.pcap")]
+    for path in paths:
+        path.write_bytes((SAMPLES / path.name).read_bytes())
+    commands = [row["command"] for row in objects(f"dcpdump diagnose {paths[0]} {paths[1]}") if "command" in row]
+    assert f"dcpdump streams {tmp_path} --connection 1 --stuck --cause abandoned" in commands
+    assert not any(path.name in command for path in paths for command in commands)
+
+
 def test_what_was_chosen_is_chosen_again_by_the_commands() -> None:
     (row,) = [
         row
