@@ -7,6 +7,7 @@ whose it is. So new and unknown fields are hidden by default.
 import re
 from functools import cache
 
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec.field import Field, FlatTable, Holds, Message
 from dcpdump.spec.header import MAGICS
 from dcpdump.wire.flat import structure
@@ -16,9 +17,9 @@ from dcpdump.wire.json_text import parse_json
 PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
 FULL = PARTIAL | {Holds.META, Holds.SYSTEM}
 #: Numbers in what a decoder says that may be four bytes or more of a key or a value, or two of its letters; and all.
-LARGE_NUMBER = re.compile(r"0x[0-9a-f]{8,}|[0-9]{8,}")
-MIDDLE_NUMBER = re.compile(r"0x[0-9a-f]{4,}|[0-9]{4,}")
-ANY_NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+")
+LARGE_NUMBER = lazy_pattern(r"0x[0-9a-f]{8,}|[0-9]{8,}")
+MIDDLE_NUMBER = lazy_pattern(r"0x[0-9a-f]{4,}|[0-9]{4,}")
+ANY_NUMBER = lazy_pattern(r"0x[0-9a-f]+|[0-9]+")
 
 
 def is_damaged(frame: Frame) -> bool:

@@ -8,7 +8,6 @@ four bytes may collide.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ from dcpdump.disclosure import (
     value_holds,
     without_gaps,
 )
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.spec.field import Blob, Holds, Message
@@ -35,7 +35,7 @@ from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.secret import MASK
 from dcpdump.wire.value import Item, Meaning
 
-_IDENTIFIER = re.compile(r"(?:0x)?[0-9a-fA-F]{1,8}")
+_IDENTIFIER = lazy_pattern(r"(?:0x)?[0-9a-fA-F]{1,8}")
 
 
 class Redactor:

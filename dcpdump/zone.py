@@ -1,16 +1,16 @@
 """Zones of time: the offset from UTC at an instant, and back from the time that a clock there shows."""
 
-import re
 import time
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Final
 
 from dcpdump.errors import DcpdumpError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.nearest import nearest
 from dcpdump.quick_dataclass import dataclass
 
 _SECOND = 1_000_000_000
-_OFFSET = re.compile(r"([+-])([01]\d|2[0-3]):?([0-5]\d)")
+_OFFSET = lazy_pattern(r"([+-])([01]\d|2[0-3]):?([0-5]\d)")
 _HINT = "--tz local, --tz utc, --tz +02:00, or --tz Europe/Berlin"
 
 

@@ -9,14 +9,15 @@ import re
 import time
 
 from dcpdump.capture.source import unreadable
+from dcpdump.lazy_pattern import lazy_pattern
 
 #: Seconds between two reads of a file that does not grow.
 PAUSE = 0.1
 
-_DUMPCAP = re.compile(r"^(?P<series>.*)_\d{5,}_\d{14}(?P<suffix>\..*)?$")
-_NUMBERED = re.compile(r"^(?P<series>.*\D)?(?P<number>\d*)$")
+_DUMPCAP = lazy_pattern(r"^(?P<series>.*)_\d{5,}_\d{14}(?P<suffix>\..*)?$")
+_NUMBERED = lazy_pattern(r"^(?P<series>.*\D)?(?P<number>\d*)$")
 _DATE_DIGITS = 8
-_DIGITS = re.compile(r"\d+")
+_DIGITS = lazy_pattern(r"\d+")
 
 
 class FollowedFile:

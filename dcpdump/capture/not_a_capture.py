@@ -5,6 +5,8 @@ Knows names and first bytes only; a wrong guess costs a hint, never a decode.
 
 import re
 
+from dcpdump.lazy_pattern import lazy_pattern
+
 _HINT_HEX = "dcpdump explain -i FILE"
 _HINT_CONVERT = "editcap -F pcapng FILE converted.pcapng"
 
@@ -32,7 +34,7 @@ SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"\x81", "raw memcached-binary bytes", _HINT_HEX),
 )
 
-_HEX_DIGITS = re.compile(rb"(?:0x)?[0-9a-f]{2}(?:[\s:,\-]*(?:0x)?[0-9a-f]{2}){7}", re.IGNORECASE)
+_HEX_DIGITS = lazy_pattern(rb"(?:0x)?[0-9a-f]{2}(?:[\s:,\-]*(?:0x)?[0-9a-f]{2}){7}", re.IGNORECASE)
 
 
 def describe(head: bytes) -> tuple[str, str]:

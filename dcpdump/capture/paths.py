@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from dcpdump.errors import CaptureError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.nearest import nearest
 
 #: pcap, pcapng, cap, and what tcpdump -C and compressors put behind
-CAPTURE_NAME = re.compile(r"\.(?:pcap|pcapng|cap|ntar|dmp)\d*(?:\.(?:gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)
+CAPTURE_NAME = lazy_pattern(r"\.(?:pcap|pcapng|cap|ntar|dmp)\d*(?:\.(?:gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)
 
 _MUCH_ELSE = 256  #: files beside the captures that were named
 

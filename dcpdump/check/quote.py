@@ -4,14 +4,15 @@ import re
 
 from dcpdump.disclosure import LARGE_NUMBER
 from dcpdump.escape import safe
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.redact import Redactor
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_CONTROL
 
 _BEGIN, _END = "\x02", "\x03"  # no text that is safe to print has them
-_QUOTE = re.compile(f"{_BEGIN}([^{_END}]*){_END}")
+_QUOTE = lazy_pattern(f"{_BEGIN}([^{_END}]*){_END}")
 _NUMBER_BEGIN, _NUMBER_END = "\x04", "\x05"
-_NUMBER = re.compile(f"{_NUMBER_BEGIN}([^{_NUMBER_END}]*){_NUMBER_END}")
+_NUMBER = lazy_pattern(f"{_NUMBER_BEGIN}([^{_NUMBER_END}]*){_NUMBER_END}")
 
 
 def quoted(text: str | bytes) -> str:

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges, words
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.quick_dataclass import dataclass
 
 OPTION = "--collection"
 #: What is taken for ids; a collection whose name looks so is named with its scope: ``shop.100``.
-_IDS = re.compile(r"-?(0x[0-9a-f]+|[0-9]+)-?(0x[0-9a-f]+|[0-9]+)?", re.IGNORECASE)
-_NAME = re.compile(r"[A-Za-z_%][A-Za-z0-9_%-]*|[A-Za-z0-9_%][A-Za-z0-9_%-]*\.[A-Za-z0-9_%][A-Za-z0-9_%-]*")
+_IDS = lazy_pattern(r"-?(0x[0-9a-f]+|[0-9]+)-?(0x[0-9a-f]+|[0-9]+)?", re.IGNORECASE)
+_NAME = lazy_pattern(r"[A-Za-z_%][A-Za-z0-9_%-]*|[A-Za-z0-9_%][A-Za-z0-9_%-]*\.[A-Za-z0-9_%][A-Za-z0-9_%-]*")
 _DEFAULTS = ("_default", "_default._default")  #: what the collection with the id 0 is always called
 
 

@@ -7,14 +7,15 @@ import re
 from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.numbers import bytes_of_decimals, number_list
 from dcpdump.paste.pasted import Pasted, begins_frame, has_header, is_whole, odd_digits
 from dcpdump.spec.header import HEADER_LENGTH
 
-_BREAKS = re.compile(r"[\s,;:._/|+~-]+")
-_SIGNED = re.compile(r"[-+]?\d{1,3}(?:[\s,;]+[-+]?\d{1,3})*[\s,;]*")
-_BITS = re.compile(r"[01]{8}")
-_HEX_TOKEN = re.compile(r"(?:0[xX])?[0-9a-fA-F]+")
+_BREAKS = lazy_pattern(r"[\s,;:._/|+~-]+")
+_SIGNED = lazy_pattern(r"[-+]?\d{1,3}(?:[\s,;]+[-+]?\d{1,3})*[\s,;]*")
+_BITS = lazy_pattern(r"[01]{8}")
+_HEX_TOKEN = lazy_pattern(r"(?:0[xX])?[0-9a-fA-F]+")
 
 
 def read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:

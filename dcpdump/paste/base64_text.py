@@ -7,13 +7,14 @@ import base64
 import binascii
 import re
 
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.pasted import Pasted, has_header, is_whole
 
-_ARMOUR = re.compile(r"^-----(?:BEGIN|END)[^\n]*$|^[A-Z][\w-]*:[^\n]*$", re.M)
-_DATA_URI = re.compile(r"^data:[^,\n]{0,200};base64,", re.I)
-_TOKEN = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
-_WRAPPED = re.compile(r"^[ \t>|]*(?:[A-Za-z0-9+/]{60,76}[ \t]*\n[ \t>|]*)+[A-Za-z0-9+/]{1,76}={0,2}(?=[ \t]*$)", re.M)
-_HEX = re.compile(r"[0-9a-fA-F]+")
+_ARMOUR = lazy_pattern(r"^-----(?:BEGIN|END)[^\n]*$|^[A-Z][\w-]*:[^\n]*$", re.M)
+_DATA_URI = lazy_pattern(r"^data:[^,\n]{0,200};base64,", re.I)
+_TOKEN = lazy_pattern(r"[A-Za-z0-9+/_-]+={0,2}")
+_WRAPPED = lazy_pattern(r"^[ \t>|]*(?:[A-Za-z0-9+/]{60,76}[ \t]*\n[ \t>|]*)+[A-Za-z0-9+/]{1,76}={0,2}(?=[ \t]*$)", re.M)
+_HEX = lazy_pattern(r"[0-9a-fA-F]+")
 
 
 def read_base64_token(text: str) -> bytes | None:

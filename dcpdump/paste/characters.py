@@ -6,13 +6,14 @@ In a character dump each byte has four columns, and a space is a blank cell: onl
 import re
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.pasted import LIMIT, Pasted
 from dcpdump.paste.rows import KINDS, Cell, cells, shows
 from dcpdump.paste.runs import WORDS_HINT
 
-_LINE = re.compile(r"^([0-9a-fA-F]{6,8})?((?:[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3})+[ ]*)$")
+_LINE = lazy_pattern(r"^([0-9a-fA-F]{6,8})?((?:[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3})+[ ]*)$")
 _WIDEST = 1000  # characters in a line of a dump that still has a text column
-_OFFSET = re.compile(r"^[0-9a-fA-F]{6,8}$")
+_OFFSET = lazy_pattern(r"^[0-9a-fA-F]{6,8}$")
 _NAMES = {"\\0": 0, "\\a": 7, "\\b": 8, "\\t": 9, "\\n": 10, "\\v": 11, "\\f": 12, "\\r": 13, "\\\\": 92}
 
 

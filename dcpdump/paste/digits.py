@@ -6,20 +6,21 @@ Where every byte is spelled alike (0x80, \x80, %80 …) there is nothing to deci
 import re
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.bare import read_bare
 from dcpdump.paste.pasted import CUT, Pasted, has_header, left_out
 from dcpdump.plural import counted
 from dcpdump.spec.header import HEADER_LENGTH
 
-_ELLIPSIS = re.compile(r"(?<!\.)\.{3}(?!\.)|…")  # more dots are a text column
-_MORE = re.compile(r"(?<!\d)\d{1,9} more (?:bytes|items|elements)[ \t\])>]{0,9}")
+_ELLIPSIS = lazy_pattern(r"(?<!\.)\.{3}(?!\.)|…")  # more dots are a text column
+_MORE = lazy_pattern(r"(?<!\d)\d{1,9} more (?:bytes|items|elements)[ \t\])>]{0,9}")
 _WRAP = " \t\n'\"<>[](){},;"
-_HEX_ONLY = re.compile(r"[\[<({\s]{0,9}[0-9A-Fa-fxXhH$#%&\\:,_\s-]+")
-_DIGIT_LINE = re.compile(r"[0-9A-Fa-fxXhH$#%&\\:.,;_/|+~\s-]+")
+_HEX_ONLY = lazy_pattern(r"[\[<({\s]{0,9}[0-9A-Fa-fxXhH$#%&\\:,_\s-]+")
+_DIGIT_LINE = lazy_pattern(r"[0-9A-Fa-fxXhH$#%&\\:.,;_/|+~\s-]+")
 
 # One spelling of a byte: the name to show, and the pattern of one token (its digits in group 1).
 _SPELLINGS: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
-    (name, re.compile(pattern))
+    (name, lazy_pattern(pattern))
     for name, pattern in (
         ("0x bytes", r"0[xX]([0-9a-fA-F]{1,2})[uU]?\b"),
         ("\\x escapes", r"\\{1,2}[xX]\{?([0-9a-fA-F]{1,2})\}?"),
@@ -35,9 +36,9 @@ _SPELLINGS: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
         ("hex character references", r"&#x([0-9a-fA-F]{1,2});"),
     )
 )
-_BINARY = re.compile(r"0[bB][01_]+(?:[\s,;]+(?:0[bB][01_]+|[01]{8}))*[\s,;]*")
-_PARAGRAPH = re.compile(r"\n[ \t]*\n")
-_BETWEEN = re.compile(r"[\s,;:|_/+-]*")
+_BINARY = lazy_pattern(r"0[bB][01_]+(?:[\s,;]+(?:0[bB][01_]+|[01]{8}))*[\s,;]*")
+_PARAGRAPH = lazy_pattern(r"\n[ \t]*\n")
+_BETWEEN = lazy_pattern(r"[\s,;:|_/+-]*")
 
 
 def read_digits(text: str) -> Pasted | None:

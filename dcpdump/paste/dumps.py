@@ -8,20 +8,21 @@ import re
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.packets import with_reassembled
 from dcpdump.paste.pasted import CUT, LIMIT, Pasted
 from dcpdump.paste.rows import KINDS, RULER, Row, cells, row
 from dcpdump.paste.runs import Run, read_run
 from dcpdump.plural import counted
 
-_STRAY = re.compile(
+_STRAY = lazy_pattern(
     r"(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{2}(?:[ ,\t]{0,2}(?:0x)?[0-9a-fA-F]{2}){7}"
     r"|(?<![0-9A-Za-z])[0-9]{1,3}(?:[ \t]+-?[0-9]{1,3}){7}(?![0-9A-Za-z])"
 )
 #: A field that a dissector prints above its dump: its value is among the dump's bytes.
-_FIELD = re.compile(r"^[>|]*\s{4,}[A-Z][\w /()-]{0,60}: (?:0x)?[0-9a-fA-F]+(?:…|\s*[\[(].*)?\s*$")
-_DERIVED = re.compile(r"^(?:Reassembled|Decompressed|Uncompressed|Decrypted|De-chunked|Unencoded)\b", re.I)
-_CUT_OFF = re.compile(r"\n[ \t]*(?:\.{3,}|…)[ \t]*\s*$")
+_FIELD = lazy_pattern(r"^[>|]*\s{4,}[A-Z][\w /()-]{0,60}: (?:0x)?[0-9a-fA-F]+(?:…|\s*[\[(].*)?\s*$")
+_DERIVED = lazy_pattern(r"^(?:Reassembled|Decompressed|Uncompressed|Decrypted|De-chunked|Unencoded)\b", re.I)
+_CUT_OFF = lazy_pattern(r"\n[ \t]*(?:\.{3,}|…)[ \t]*\s*$")
 
 
 class Found(NamedTuple):

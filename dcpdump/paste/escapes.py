@@ -8,6 +8,7 @@ import re
 from enum import Enum
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.pasted import begins_frame, is_whole
 
 _ASCII_NAMES = """NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI
@@ -15,7 +16,7 @@ _ASCII_NAMES = """NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI
 _NAMED = {name: value for value, name in enumerate(_ASCII_NAMES)} | {"DEL": 127}
 _NAME = "|".join(sorted(_NAMED, key=len, reverse=True))  # SOH before SO: Haskell writes the latter as SO\&H
 
-_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(
     r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|x\{(?P<braced>[0-9a-fA-F]{1,6})\}|u\{(?P<point>[0-9a-fA-F]{1,6})\}"
     r"|u(?P<u4>[0-9a-fA-F]{4})|U(?P<u8>[0-9a-fA-F]{8})|(?P<digits>[0-9]{1,3})|(?P<name>" + _NAME + r")"
     r"|(?P<newline>\n[ \t]*)|(?P<one>.))",
@@ -23,8 +24,8 @@ _ESCAPE = re.compile(
 )
 _SIMPLE = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "e": 27, "s": 32, "E": 27}
 #: Escapes of bytes that a printer of one character for each byte would print as letters.
-_ABOVE = re.compile(r"\\x(?:[aA][1-9a-ce-fA-CE-F]|[b-fB-F][0-9a-fA-F])")
-_NUMERIC = re.compile(r"\\(?:[xX][0-9a-fA-F{]|[0-9]|u[0-9a-fA-F{]|" + _NAME + ")")
+_ABOVE = lazy_pattern(r"\\x(?:[aA][1-9a-ce-fA-CE-F]|[b-fB-F][0-9a-fA-F])")
+_NUMERIC = lazy_pattern(r"\\(?:[xX][0-9a-fA-F{]|[0-9]|u[0-9a-fA-F{]|" + _NAME + ")")
 
 
 class Digits(Enum):

@@ -5,23 +5,23 @@ drawings of extras) hold no bytes. A table is read only where there is no grid: 
 two differ the grid has the bytes.
 """
 
-import re
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.odd import odd_byte
 from dcpdump.paste.pasted import Pasted
 from dcpdump.plural import counted
 
-_OFFSET = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{1,8}$")
-_CELL = re.compile(
+_OFFSET = lazy_pattern(r"(?:0[xX])?[0-9A-Fa-f]{1,8}$")
+_CELL = lazy_pattern(
     r"[ \t]*`?(?P<bytes>0[xX](?:[0-9a-fA-F]{2})+|[0-9a-fA-F]{2}(?:[ \t]+[0-9a-fA-F]{2})*)`?[ \t]*"
     r"(?:\([ \t]*(?:'[^\n]{1,6}?'|\"[^\n]{1,6}?\")[ \t]*\)|'[^\n]{1,4}?'|\([^|()\n]*\))?[ \t]*\|"
 )
-_SPELLED = re.compile(r"\|[ \t`]*0[xX][0-9a-fA-F]{2}")
-_RULER = re.compile(r"0 1 2 3 4 5 6 7\|")
-_BORDER = re.compile(r"^[^|+]*\+[-=+]{5,}")
-_BYTES_LINE = re.compile(r"^\W*Byte/")
+_SPELLED = lazy_pattern(r"\|[ \t`]*0[xX][0-9a-fA-F]{2}")
+_RULER = lazy_pattern(r"0 1 2 3 4 5 6 7\|")
+_BORDER = lazy_pattern(r"^[^|+]*\+[-=+]{5,}")
+_BYTES_LINE = lazy_pattern(r"^\W*Byte/")
 
 
 class _GridRow(NamedTuple):
@@ -113,13 +113,13 @@ def _is_at(offset: str, position: int) -> bool:
 
 # The table ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-_FIELD = re.compile(
+_FIELD = lazy_pattern(
     r"^[ \t>*/#|!+-]*(?P<name>[A-Za-z][\w #:/-]{0,60}?(?:[ \t]{0,9}\(cid\))?)?:?[ \t]*"
     r"\((?P<first>\d{1,8})(?:[ \t]*[-,–][ \t]*(?P<last>\d{1,8}))?\)[ \t]*:[ \t]?(?P<value>.*)$"
 )
-_HEX = re.compile(r"0[xX](?P<digits>[0-9a-fA-F]+)(?:,[ \t]*0[xX](?P<more>[0-9a-fA-F]+))?(?=[ \t]*(?:$|[(#/]))")
-_TEXTUAL = re.compile(r'^(?:The textual string:? *)?"(?P<quoted>.*)"$')
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([\\ntr0\"']))")
+_HEX = lazy_pattern(r"0[xX](?P<digits>[0-9a-fA-F]+)(?:,[ \t]*0[xX](?P<more>[0-9a-fA-F]+))?(?=[ \t]*(?:$|[(#/]))")
+_TEXTUAL = lazy_pattern(r'^(?:The textual string:? *)?"(?P<quoted>.*)"$')
+_ESCAPE = lazy_pattern(r"\\(?:x([0-9a-fA-F]{2})|([\\ntr0\"']))")
 _ESCAPED = {"\\": b"\\", "n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", '"': b'"', "'": b"'"}
 
 

@@ -3,6 +3,7 @@
 import re
 from typing import NamedTuple
 
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.escapes import Digits, unescape
 from dcpdump.paste.numbers import number_list
 from dcpdump.paste.pasted import CUT, LIMIT, Pasted, has_header, left_out
@@ -44,14 +45,14 @@ def read_lists(tokens: list[Token]) -> Pasted | None:
     return Pasted(language(tokens, chosen[0].name), tuple(f.data for f in chosen), notes)
 
 
-_NUMBER = re.compile(
+_NUMBER = lazy_pattern(
     r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F_]+?)|0[bB](?P<bits>[01_]+)|0o(?P<octal>[0-7_]+)|16\#(?P<radix>[0-9a-fA-F]+)"
     r"|2\#(?P<radix2>[01]+)|(?:&[hH]|\#?\$|\#[xX])(?P<basic>[0-9a-fA-F]+)|(?P<suffixed>[0-9][0-9a-fA-F]*)[hH]|(?P<plain>[0-9]+)|(?P<bare>[0-9a-fA-F]+))"
     r"#?(?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)|uy|[uU]?[lLyY]{0,2})"
 )
 _BASES = (("hex", 16), ("bits", 2), ("octal", 8), ("radix", 16), ("radix2", 2), ("basic", 16), ("suffixed", 16))
-_HEX_WORD = re.compile(r"[0-9a-fA-F]{1,2}")
-_PAIR = re.compile(r"[0-9a-fA-F]{2}")
+_HEX_WORD = lazy_pattern(r"[0-9a-fA-F]{1,2}")
+_PAIR = lazy_pattern(r"[0-9a-fA-F]{2}")
 
 
 def _list_of(inside: list[Token], binary: bool) -> _List | None:

@@ -6,6 +6,7 @@ The text is cut into tokens once; then lists are read, then strings.
 import re
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.lists import read_lists
 from dcpdump.paste.pasted import CUT, Pasted, begins_frame, left_out
 from dcpdump.paste.strings import bare_escapes, read_strings
@@ -13,7 +14,7 @@ from dcpdump.paste.tokens import Token, tokens_of
 
 PROSE = 32  # words beside the bytes: more than any declaration or call around them has
 #: The first line of a hex dump, behind what a log, a mail or a web page puts before it.
-_DUMP = re.compile(
+_DUMP = lazy_pattern(
     r"^[^\"'\n]{0,120}?(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{4,16}:|[0-9A-Fa-f]{8}\b)[^\S\n]+"
     r"(?:[0-9A-Fa-f]{2,4}(?:[^\S\n]+[0-9A-Fa-f]{2,4}){3}|[0-9A-Fa-f]{8,64})[^\S\n]",
     re.M,
@@ -53,11 +54,11 @@ def _refuse_words(tokens: list[Token]) -> None:
         )
 
 
-_ANGLED = re.compile(
+_ANGLED = lazy_pattern(
     r"<(?:Buffer |SlowBuffer )?(?P<hex>[0-9a-fA-F]{2}(?:[ \n]?[0-9a-fA-F]{2}){3,})"
     r"(?P<cut>[ ]?(?:\.{3}|…)(?:[ ]\d+ more bytes)?)?>"
 )
-_NSDATA = re.compile(
+_NSDATA = lazy_pattern(
     r"\{ ?length = (\d{1,9}), bytes = 0x(?:(?=[0-9a-fA-F ]{1,400}\.\.\.)(\S+)|((?:[0-9a-fA-F]{2}[ ]?)+)\})"
 )
 

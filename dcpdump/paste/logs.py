@@ -7,6 +7,7 @@ the one above when it is nothing but hex after what every line begins with.
 import re
 from typing import NamedTuple
 
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.base64_text import read_base64, read_base64_token, with_base64_joined
 from dcpdump.paste.dumps import read_dump
 from dcpdump.paste.literals import read_literal
@@ -18,7 +19,7 @@ from dcpdump.spec.header import HEADER_LENGTH
 
 _EDGE = r"(?<![0-9A-Za-z_:.\-])"
 _RUNS = tuple(
-    re.compile(pattern)
+    lazy_pattern(pattern)
     for pattern in (
         # One separator for the whole run, so that a time of day never becomes part of it.
         _EDGE + r"(?:0[xX]|\\{1,2}x)?[0-9a-fA-F]{48,}(?![0-9A-Za-z])",
@@ -32,15 +33,15 @@ _RUNS = tuple(
         r"(?:\\x[0-9a-fA-F]{2}){8,}",
     )
 )
-_WORD = re.compile(
+_WORD = lazy_pattern(
     r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{32,}={0,2}(?![A-Za-z0-9+/_=-])|(?<==)[A-Za-z0-9+/_-]{32,}={0,2}$"
 )
-_NOT_HEX = re.compile(r"0[xX]|\\x|[^0-9a-fA-F]")
-_PROMISING = re.compile(r"(?:[0-9a-fA-F]{2}(?:[ :,-]{1,2}(?:0[xX])?|\\x)?){8}")
-_WRAPPED = re.compile(r"(.*?[^\s,])\s+((?:0[xX][0-9a-fA-F]{2}(?:,?\s+|,?$)){1,16})")
-_DIGITS = re.compile(r"\d+")
-_ELLIPSIS = re.compile(r"\s*(?:\.{3,}|…)")
-_TAIL = re.compile(r"(?:^|[\s:=\]>|])((?:0[xX])?[0-9a-fA-F]{2}(?:(?:[ :-]|, ?)?(?:0x)?[0-9a-fA-F]{2})*),?\s*$")
+_NOT_HEX = lazy_pattern(r"0[xX]|\\x|[^0-9a-fA-F]")
+_PROMISING = lazy_pattern(r"(?:[0-9a-fA-F]{2}(?:[ :,-]{1,2}(?:0[xX])?|\\x)?){8}")
+_WRAPPED = lazy_pattern(r"(.*?[^\s,])\s+((?:0[xX][0-9a-fA-F]{2}(?:,?\s+|,?$)){1,16})")
+_DIGITS = lazy_pattern(r"\d+")
+_ELLIPSIS = lazy_pattern(r"\s*(?:\.{3,}|…)")
+_TAIL = lazy_pattern(r"(?:^|[\s:=\]>|])((?:0[xX])?[0-9a-fA-F]{2}(?:(?:[ :-]|, ?)?(?:0x)?[0-9a-fA-F]{2})*),?\s*$")
 
 
 class _LogPiece(NamedTuple):
@@ -148,7 +149,7 @@ def _bytes(run: str, number: int) -> bytes:
 
 # A dump or a literal in every line's own prefix ────────────────────────────────────────────────────────────
 
-_STAMP = re.compile(
+_STAMP = lazy_pattern(
     r"\s*(?:\[[^\]\n]{1,80}\]|\([^)\n]{1,60}\)"
     r"|\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?"
     r"|\d\d:\d\d:\d\d(?:[.,]\d+)?Z?|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+\d{1,2}\s+\d\d:\d\d:\d\d"

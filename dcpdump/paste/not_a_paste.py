@@ -3,6 +3,7 @@
 import re
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 
 #: The placeholder for the file's name in a hint: a paste does not know where it came from.
 NAME = "CAPTURE"
@@ -11,7 +12,7 @@ _READ = f"dcpdump read {NAME}"
 _ARCHIVE = "a ZIP archive"  #: which the other commands do not read either
 #: first bytes, what begins so, and what prints the bytes inside of it as they are
 _KINDS: tuple[tuple["re.Pattern[bytes]", str, str], ...] = tuple(
-    (re.compile(begins, re.DOTALL), what, f"{unpack} {NAME} | dcpdump explain" if unpack else "")
+    (lazy_pattern(begins, re.DOTALL), what, f"{unpack} {NAME} | dcpdump explain" if unpack else "")
     for begins, what, unpack in (
         (rb"\xa1\xb2(?:\xc3\xd4|\x3c\x4d|\xcd\x34)|(?:\xd4\xc3|\x4d\x3c|\x34\xcd)\xb2\xa1", "a pcap capture", ""),
         (rb"\n\r\r\n.{4}(?:\x1a\x2b\x3c\x4d|\x4d\x3c\x2b\x1a)", "a pcapng capture", ""),

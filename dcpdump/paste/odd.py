@@ -4,19 +4,20 @@ import re
 from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 
-_BLANKS = re.compile(r"[\s,;]+")
-_MARKS = re.compile(r"[\s,;:|_-]+")  # between bytes that may have no blank between them
-_BYTES = re.compile(r"(?:0[xX]|\\x)?(?:[0-9a-fA-F]{2})+")
+_BLANKS = lazy_pattern(r"[\s,;]+")
+_MARKS = lazy_pattern(r"[\s,;:|_-]+")  # between bytes that may have no blank between them
+_BYTES = lazy_pattern(r"(?:0[xX]|\\x)?(?:[0-9a-fA-F]{2})+")
 _QUOTES = "[](){}<>\"'`"
 _CLOSED = tuple("\"'`])}>|")  # what ends a run of bytes as it should
-_GLUED = re.compile(r"\s*([^\w\s,;:|&.…\"'`\])}>\\-]{1,2})[0-9a-fA-F]{4}")
-_ESCAPE = re.compile(r"\\x[^\s\\]{0,2}")
-_LONG = re.compile(r"[0-9a-fA-F]{8}")
-_HALF = re.compile(r"[?*]|[0-9a-fA-FO?*]\w|\w[0-9a-fA-FO?*]")
-_PLAIN = re.compile(r"[0-9A-Za-z?*#~!]+")
-_WORD = re.compile(r"[0-9A-Za-z?*#~!]{40,}")
-_NO_DIGIT = re.compile(r"[^0-9a-fA-F]")
+_GLUED = lazy_pattern(r"\s*([^\w\s,;:|&.…\"'`\])}>\\-]{1,2})[0-9a-fA-F]{4}")
+_ESCAPE = lazy_pattern(r"\\x[^\s\\]{0,2}")
+_LONG = lazy_pattern(r"[0-9a-fA-F]{8}")
+_HALF = lazy_pattern(r"[?*]|[0-9a-fA-FO?*]\w|\w[0-9a-fA-FO?*]")
+_PLAIN = lazy_pattern(r"[0-9A-Za-z?*#~!]+")
+_WORD = lazy_pattern(r"[0-9A-Za-z?*#~!]{40,}")
+_NO_DIGIT = lazy_pattern(r"[^0-9a-fA-F]")
 _LETTERS = str.maketrans("OolI", "0011")
 _FEW = 8  # bytes: a line with fewer is not one of bytes, unless others are
 

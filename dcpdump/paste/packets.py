@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Bytes, Gap
 from dcpdump.net.packet import Packet
@@ -22,7 +23,7 @@ _IPV4, _IPV6, _VLAN = b"\x08\x00", b"\x86\xdd", (b"\x81\x00", b"\x88\xa8")
 _REASSEMBLED = 64  # so many frames are looked for in packets: each takes time for all of those
 _PADDED = 46  # the smallest payload of an Ethernet frame: a shorter one is filled with zeros
 
-_TCPDUMP = re.compile(r"^\s*(?:\S+ ){0,3}(?:\S+ +(?:In|Out|[BMP]) +)?IP6? .{3,200} > .{3,200}: ", re.M)
+_TCPDUMP = lazy_pattern(r"^\s*(?:\S+ ){0,3}(?:\S+ +(?:In|Out|[BMP]) +)?IP6? .{3,200} > .{3,200}: ", re.M)
 
 
 def _ip_length(data: bytes, at: int) -> int | None:
@@ -154,11 +155,11 @@ def _streams(packets: list[Packet]) -> tuple[list[bytes], list[str]]:
 
 # tshark's JSON and PDML ─────────────────────────────────────────────────────────────────────────────────────
 
-_FRAME_RAW = re.compile(r'"frame_raw"\s*:\s*\[?\s*"([0-9a-fA-F]+)"')
-_JSON_FIELD = re.compile(
+_FRAME_RAW = lazy_pattern(r'"frame_raw"\s*:\s*\[?\s*"([0-9a-fA-F]+)"')
+_JSON_FIELD = lazy_pattern(
     r'"(?:tcp[._]tcp[._]|tcp[._])(stream|srcport|seq|payload)(?:_raw)?"\s*:\s*\[?\s*"([0-9a-fA-F:]+)"'
 )
-_PDML_FIELD = re.compile(r'<field name="tcp\.(stream|srcport|seq|payload)"[^>\n]*? (?:value="([0-9a-fA-F]+)")')
+_PDML_FIELD = lazy_pattern(r'<field name="tcp\.(stream|srcport|seq|payload)"[^>\n]*? (?:value="([0-9a-fA-F]+)")')
 
 
 def read_packet_json(text: str) -> Pasted | None:

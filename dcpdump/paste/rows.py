@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from dcpdump.lazy_pattern import lazy_pattern
+
 
 class Row(NamedTuple):
     """One line of a dump: its offset as printed and all that follows. ``rest`` None: a ``*`` line."""
@@ -23,14 +25,14 @@ class Cell(NamedTuple):
     data: bytes
 
 
-_ROW = re.compile(
+_ROW = lazy_pattern(
     r"(?P<indent>[ \t]*)[|*+@\[(<>]?[ \t]*"
     r"(?:(?P<address>[0-9a-fA-F]{8}`[0-9a-fA-F]{8}|[0-9A-F]{4}:(?P<near>[0-9A-F]{4})(?=[ \t])"
     r"|(?:[.A-Za-z_$][\w.$]{0,40}:)?(?P<plain>(?:0[xX])?[0-9a-fA-F]{1,16}))(?:-[0-9a-fA-F]{4,16}(?=[ \t:]))?)"
     r"(?P<symbol>[ \t]*<[^>\n]{1,200}>)?"
     r"(?P<mark>h:|[)\]]:?|:|h\b|[ \t]*\||[ \t]-(?=[ \t])|(?=[ \t]|$))(?P<rest>.*)$"
 )
-RULER = re.compile(
+RULER = lazy_pattern(
     r"^[\s|*-]{0,40}(?:offset\S{0,20}|address)?[\s|-]{0,40}(?:0?0[\s-]+0?1[\s-]+0?2[\s-]+0?3|0 1  2 3  4 5)", re.I
 )
 
@@ -51,13 +53,13 @@ def row(number: int, line: str) -> Row | None:
 
 # What a token may be ────────────────────────────────────────────────────────────────────────────────────────
 
-_GAP = re.compile(r"[ \t]*")
-_SEPARATOR = re.compile(r"[ \t]+(?:\|[ \t]+)?|-(?=[0-9a-fA-F]{2})|,[ \t]*|$")
-_HEX = re.compile(r"0[xX]([0-9a-fA-F]{1,16})|([0-9a-fA-F]{2,64})")
-_BITS = re.compile(r"[01]{8}")
-_OCTAL = re.compile(r"[0-3][0-7]{2}")
-_DECIMAL = re.compile(r"(-?\d{1,3})")
-_GDB_CHARACTER = re.compile(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'")
+_GAP = lazy_pattern(r"[ \t]*")
+_SEPARATOR = lazy_pattern(r"[ \t]+(?:\|[ \t]+)?|-(?=[0-9a-fA-F]{2})|,[ \t]*|$")
+_HEX = lazy_pattern(r"0[xX]([0-9a-fA-F]{1,16})|([0-9a-fA-F]{2,64})")
+_BITS = lazy_pattern(r"[01]{8}")
+_OCTAL = lazy_pattern(r"[0-3][0-7]{2}")
+_DECIMAL = lazy_pattern(r"(-?\d{1,3})")
+_GDB_CHARACTER = lazy_pattern(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'")
 
 
 def _hex(token: "re.Match[str]") -> bytes | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.pasted import LIMIT, begins_frame
 from dcpdump.paste.rows import KINDS, Cell, Kind, Row, apart, behind, cells, shows
 
@@ -176,7 +177,7 @@ def _swapped(first: Row) -> PasteError:
     )
 
 
-_NAMED = re.compile(r"\b(?:nul|soh|stx|etx|eot|enq|ack|dle|dc[1-4]|nak|syn|etb|del)\b")
+_NAMED = lazy_pattern(r"\b(?:nul|soh|stx|etx|eot|enq|ack|dle|dc[1-4]|nak|syn|etb|del)\b")
 
 
 def _refuse_words(rows: list[Row]) -> None:

@@ -3,6 +3,7 @@
 import re
 from typing import NamedTuple
 
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.base64_text import read_base64_token
 from dcpdump.paste.digits import bytes_of_digits
 from dcpdump.paste.escapes import Digits, in_latin_1, meaning_of_digits, numeric_escapes, unescape
@@ -130,9 +131,9 @@ def _begins_frame_in_hex(digits: str) -> bool:
     return bool(re.fullmatch("[0-9a-fA-F]{2}", head)) and int(head, 16) in MAGICS
 
 
-_BARE = re.compile(r"\s*\\(?:[xX][0-9a-fA-F]{2}|[0-7]{3}|u00[0-9a-fA-F]{2}|\d{1,3})")
-_BEGINS_BYTEA = re.compile(r"\s*\\{1,2}x[0-9a-fA-F]{16}")  # an escape has two digits, and then no byte in hex
-_BYTEA = re.compile(r"\s*\\{1,2}x((?:[0-9a-fA-F]{2}){8,}[0-9a-fA-F]?)\s*$")
+_BARE = lazy_pattern(r"\s*\\(?:[xX][0-9a-fA-F]{2}|[0-7]{3}|u00[0-9a-fA-F]{2}|\d{1,3})")
+_BEGINS_BYTEA = lazy_pattern(r"\s*\\{1,2}x[0-9a-fA-F]{16}")  # an escape has two digits, and then no byte in hex
+_BYTEA = lazy_pattern(r"\s*\\{1,2}x((?:[0-9a-fA-F]{2}){8,}[0-9a-fA-F]?)\s*$")
 
 
 def bare_escapes(text: str) -> Pasted | None:

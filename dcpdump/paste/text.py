@@ -5,8 +5,10 @@ import re
 from collections.abc import Callable, Iterator
 from html import unescape
 
-_ANSI = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|\x1b[()][0-9A-Z]")
-_BYTES_LITERAL = re.compile(r"(?<![A-Za-z0-9_])b['\"]")
+from dcpdump.lazy_pattern import lazy_pattern
+
+_ANSI = lazy_pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|\x1b[()][0-9A-Z]")
+_BYTES_LITERAL = lazy_pattern(r"(?<![A-Za-z0-9_])b['\"]")
 _INVISIBLE = dict.fromkeys([0xFEFF, 0x200B, 0x200C, 0x200D, 0x2060, 0xAD, 0x200E, 0x200F])
 _SPACES = dict.fromkeys([160, 5760, *range(8192, 8203), 8239, 8287, 12288], " ")
 _CHARACTERS = str.maketrans(
@@ -59,24 +61,24 @@ def cleaned(text: str) -> str:
 
 # Each of these removes one wrapping, or returns the text as it is. ───────────────────────────────────────────
 
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
-_TAG = re.compile(r"</?(?:pre|code|p|div|span|br|samp|tt|body|html|blockquote|td|tr|table)\b[^<>\n]{0,300}/?>", re.I)
-_FENCE = re.compile(r"^[ \t>|*]*(?:(```+|~~~+)[^`\n]*|\{(?:code|noformat)(?::[^}\n]*)?\})[ \t]*$", re.M)
-_TICKS = re.compile(r"`{1,2}([^`\n]{8,})`{1,2}")
-_PROMPT = re.compile(
+_ENTITY = lazy_pattern(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
+_TAG = lazy_pattern(r"</?(?:pre|code|p|div|span|br|samp|tt|body|html|blockquote|td|tr|table)\b[^<>\n]{0,300}/?>", re.I)
+_FENCE = lazy_pattern(r"^[ \t>|*]*(?:(```+|~~~+)[^`\n]*|\{(?:code|noformat)(?::[^}\n]*)?\})[ \t]*$", re.M)
+_TICKS = lazy_pattern(r"`{1,2}([^`\n]{8,})`{1,2}")
+_PROMPT = lazy_pattern(
     r"^[ \t]*(?:[\w.@~:/\\-]*[$#%] |\[[\w.@~:/ -]{1,80}\][$#%] "
     r"|\$ |PS [^>\n]{0,200}> |[A-Z]:\\[^>\n]{0,200}> ?|\([gl]ldb\) |\(gdb\) |\(rr\) |>>> "
     r"|\.\.\. |In \[\d+\]: |iex\(\d+\)> |irb\([^)\n]{0,40}\)[^>\n]{0,20}[>*] |scala> |jshell> |\d+> |\d+: kd> |kd> )"
 )
-_ANSWER = re.compile(r"^[ \t]*(?:Out\[\d+\]: |=> |\$\d+ ==> |res\d+: [^=\n]{0,60}= |\$\d+ = )", re.M)
-_MARK = re.compile(
+_ANSWER = lazy_pattern(r"^[ \t]*(?:Out\[\d+\]: |=> |\$\d+ ==> |res\d+: [^=\n]{0,60}= |\$\d+ = )", re.M)
+_MARK = lazy_pattern(
     r"[ \t]*(?:>|//[/!]?|\*(?!\*)|#(?![0-9A-Fa-fx$])|;+|--(?=[ \t]|$)|\+(?![-\d]*-)|-(?=[ \t])|!|REM\b)[ \t]?"
 )
-_ASSEMBLER = re.compile(
+_ASSEMBLER = lazy_pattern(
     r"^[ \t]*(?:[A-Za-z_]\w*:?[ \t]+)?(?:\.byte|\.db|db|dc\.b|defb|fcb|byte)[ \t]+(?=[-\d$'&%0])", re.I | re.M
 )
-_NUMBERED = re.compile(r"[ \t]*(\d{1,7})(?:[ \t]*[:.|)│]|\t|(?=[ \t]))[ \t]*")
-_BIN_LOG = re.compile(r"^[<>]\d+:? +(?=0x[0-9a-fA-F]{2}\b)|^[<>]\d+:? [A-Z][^\n]{0,200}:$", re.M)
+_NUMBERED = lazy_pattern(r"[ \t]*(\d{1,7})(?:[ \t]*[:.|)│]|\t|(?=[ \t]))[ \t]*")
+_BIN_LOG = lazy_pattern(r"^[<>]\d+:? +(?=0x[0-9a-fA-F]{2}\b)|^[<>]\d+:? [A-Z][^\n]{0,200}:$", re.M)
 
 
 def with_plain_spaces(text: str) -> str:

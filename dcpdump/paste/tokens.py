@@ -6,6 +6,8 @@ Comments, casts and the wrappers around single bytes are language and not bytes:
 import re
 from typing import NamedTuple
 
+from dcpdump.lazy_pattern import lazy_pattern
+
 
 class Token(NamedTuple):
     """A token, with the name of its kind."""
@@ -15,16 +17,16 @@ class Token(NamedTuple):
 
 
 _token = tuple.__new__  # what a NamedTuple's own constructor calls, at half the cost
-_COMMENT_LINE = re.compile(r"/\*(?!.*/\*).*\*/[ \t]*$", re.M)  # a text column in a comment may itself hold "*/"
-_CAST = re.compile(
+_COMMENT_LINE = lazy_pattern(r"/\*(?!.*/\*).*\*/[ \t]*$", re.M)  # a text column in a comment may itself hold "*/"
+_CAST = lazy_pattern(
     r"\((?:(?:un)?signed[ ]+)?(?:char|byte|Byte|u?int8_t|u?int8|sbyte|std::byte|u8|UInt8|uchar)\)"
     r"|::(?:8|integer|binary|bytea|int|unsigned|big|bytes)\b(?:-[a-z]+)*|/(?:utf8|binary|integer|bytes)\b"
 )
-_WRAPPED = re.compile(
+_WRAPPED = lazy_pattern(
     r"\b(?:std::byte|byte|uint8_t|uint8|u8|char|UInt8|Byte|sbyte|chr|Chr|CHR)[ ]?[({][ ]?"
     r"([-+]?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3})|'[^'\n]{1,6}')[ ]?[)}]"
 )
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"""
     \s*(?:(?P<comment>//[^\n]*|/\*.*?\*/|[#%](?=[ \t!])[^\n]*)
   | (?P<string>[A-Za-z]{0,2}\$?(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'))
@@ -75,7 +77,7 @@ def quoted(literal: str) -> Quoted:
 
 
 _LANGUAGES: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
-    (name, re.compile(pattern))
+    (name, lazy_pattern(pattern))
     for name, pattern in (
         ("Go literal", r"\[ ?\d*(?:\.\.\.)? ?\] ?(?:byte|uint8)\b"),
         ("gdb print", r"^\$ ?\d+ ="),

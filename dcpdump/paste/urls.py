@@ -1,13 +1,13 @@
 """Read percent encoding and quoted-printable: text in which most bytes stand for themselves."""
 
-import re
 from quopri import decodestring
 from urllib.parse import unquote_to_bytes
 
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.pasted import Pasted, begins_frame
 
-_PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2}|[A-Za-z0-9_.~!*'()+$,;:@&=/?-])+")
-_QUOTED = re.compile(r"(?:=[0-9A-Fa-f]{2}|=\n|[!-<>-~ \t])+")
+_PERCENT = lazy_pattern(r"(?:%[0-9a-fA-F]{2}|[A-Za-z0-9_.~!*'()+$,;:@&=/?-])+")
+_QUOTED = lazy_pattern(r"(?:=[0-9A-Fa-f]{2}|=\n|[!-<>-~ \t])+")
 
 
 def read_percent(text: str) -> Pasted | None:

@@ -1,11 +1,12 @@
 """Measure, pad and fold text by the cells that it takes on a terminal: a wide character, as of Chinese, takes two."""
 
-import re
 from functools import lru_cache
 from unicodedata import category, east_asian_width
 
+from dcpdump.lazy_pattern import lazy_pattern
+
 #: A word with the space before it.
-_WORDS = re.compile(r"\s*\S+")
+_WORDS = lazy_pattern(r"\s*\S+")
 
 
 def cell_len(text: str) -> int:

@@ -5,12 +5,12 @@ that differ in one number. It has one bucket, and is on one side of a replicatio
 not one consumer. Who had a stream of the vbucket open all along is another consumer of the same host.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.streams.wording import clock
 from dcpdump.wire.json_text import parse_json
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 _FURTHER = 100
 #: What differs between the names of one client's connections: a UUID; hexadecimal, with a digit, and not short; or a
 #: longer word at the end, of small letters, capitals, and digits or padding, as base64 has them.
-_COUNTER = re.compile(
+_COUNTER = lazy_pattern(
     r"(?<![0-9A-Za-z])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z])"
     r"|(?<![0-9A-Za-z])(?=[0-9A-Fa-f]*[0-9])[0-9A-Fa-f]{4,}(?![0-9A-Za-z])"
     r"|(?<=:)(?=[^:]*[a-z])(?=[^:]*[A-Z])(?=[^:]*[0-9=])[0-9A-Za-z+/]{8,}={0,2}$"
 )
 #: A short number, by which connections, or workers, of one client are told apart where nothing else differs.
-_NUMBER = re.compile(r"(?<![0-9A-Za-z])[0-9]{1,3}(?![0-9A-Za-z])")
+_NUMBER = lazy_pattern(r"(?<![0-9A-Za-z])[0-9]{1,3}(?![0-9A-Za-z])")
 #: The address of a node, which names may have in them too, and the node that a replication has its changes from.
-_NODE = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?(?:_[0-9]+)?(?![0-9.])")
-_SOURCE = re.compile(r"(?<=^replication:)[^>]*(?=->)")
+_NODE = lazy_pattern(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?(?:_[0-9]+)?(?![0-9.])")
+_SOURCE = lazy_pattern(r"(?<=^replication:)[^>]*(?=->)")
 #: In the JSON of agents and names, which may be cut short: the client's id, before that of the connection.
-_ID = re.compile(r'"i"\s*:\s*"([^"/]+)[^"]*')
+_ID = lazy_pattern(r'"i"\s*:\s*"([^"/]+)[^"]*')
 #: Before everything that was captured.
 _BEFORE = -1
 

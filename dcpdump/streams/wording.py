@@ -1,10 +1,10 @@
 """How times, durations and seqnos are written in verdicts and explanations."""
 
-import re
 from typing import TYPE_CHECKING
 
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS
 from dcpdump.streams.request import NEVER
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MS, _SECOND = 1_000_000, 1_000_000_000
 
 #: The ids of a client and of its connection, and the agent, of which the product is first. It may be cut short.
-_JSON_NAME = re.compile(r'\{"i":"([0-9A-Fa-f]+)/0*([0-9A-Fa-f]+)","a":"([^"/ ]+)')
+_JSON_NAME = lazy_pattern(r'\{"i":"([0-9A-Fa-f]+)/0*([0-9A-Fa-f]+)","a":"([^"/ ]+)')
 
 
 def clock(ts_ns: int | None) -> str:

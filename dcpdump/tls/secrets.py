@@ -4,9 +4,10 @@ Key logs of programs hold lines of other uses, and lines that are damaged; those
 here ever shows a secret: neither by ``repr`` nor in the text of an error.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Final
+
+from dcpdump.lazy_pattern import lazy_pattern
 
 #: What the connections so far say of the secrets of a run; the secrets themselves are not in it: client randoms of
 #: connections of the capture; the last of them with secrets; ids and tickets of sessions → the client random of the
@@ -31,8 +32,8 @@ LENGTHS: Final = {
 _LABELS: Final = tuple(LENGTHS)
 _NUMBERS: Final = {label.encode(): number for number, label in enumerate(_LABELS)}
 #: Labels that are right, and of no use here.
-_USELESS: Final = re.compile(rb"(?:EXPORTER_SECRET|EARLY_EXPORTER_\w+|ECH_\w+|RSA|PMS_CLIENT_RANDOM)\s")
-_LINE: Final = re.compile(rb"\s*([A-Za-z_0-9]+)[ \t]+([0-9a-fA-F]{64})[ \t]+([0-9a-fA-F]+)\s*")
+_USELESS: Final = lazy_pattern(rb"(?:EXPORTER_SECRET|EARLY_EXPORTER_\w+|ECH_\w+|RSA|PMS_CLIENT_RANDOM)\s")
+_LINE: Final = lazy_pattern(rb"\s*([A-Za-z_0-9]+)[ \t]+([0-9a-fA-F]{64})[ \t]+([0-9a-fA-F]+)\s*")
 _BOM: Final = b"\xef\xbb\xbf"
 #: A longer line is none of a key log: what follows is passed by up to its end.
 _LONGEST: Final = 4_096

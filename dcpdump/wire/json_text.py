@@ -1,11 +1,11 @@
 """Parse JSON text, and report why bytes are not JSON as the standard has it."""
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
 from dcpdump.compiled import is_compiled
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.wire.json_scan import DEEPEST, doubtful, judge
 
 #: How deep a text that is parsed may nest: far deeper than any that the protocol has, and not so deep that who walks
@@ -15,10 +15,10 @@ MOST_NESTED = 100
 MOST_VALUES: Final = 1 << 18
 _MOST_JUDGED: Final = 1 << 19  #: what is only judged has no more at once
 #: A bracket, or a string without escaped quotes: those a regular expression would have to remember, each of them.
-_BRACKET = re.compile(rb'[\[\]{}]|"[^"]*"?')
+_BRACKET = lazy_pattern(rb'[\[\]{}]|"[^"]*"?')
 _NO_VALUE = "Expecting value"
 _MORE = "Extra data"
-_SPACES = re.compile(r"[ \t\n\r]*")
+_SPACES = lazy_pattern(r"[ \t\n\r]*")
 #: What the fault of a value that should be JSON begins with.
 MARKED_JSON: Final = "the body is marked JSON but is not: "
 #: What the parser's complaints begin with, and what they mean.

@@ -1,13 +1,12 @@
 """Mask what of a frame may be a credential by asterisks."""
 
-import re
-
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import MECHANISMS
 
 MASK = b"*"
-_MECHANISM = re.compile(rb"(?:%b)\Z" % MECHANISMS.encode())
-_PLAIN_NAME = re.compile(rb"[\w.@-]*")  # of a mechanism or a user: the only part of a secret that is shown
+_MECHANISM = lazy_pattern(rb"(?:%b)\Z" % MECHANISMS.encode())
+_PLAIN_NAME = lazy_pattern(rb"[\w.@-]*")  # of a mechanism or a user: the only part of a secret that is shown
 
 
 def looks_secret(data: bytes, extras: int, key_length: int) -> bool:
