@@ -14,7 +14,8 @@ from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.spec.names import DATATYPE, OWN_SEQNO, STATUS
+from dcpdump.spec.names import DATATYPE, OWN_SEQNO
+from dcpdump.spec.statuses import STATUS
 from dcpdump.wire.collection_names import Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.outstanding import Asked

@@ -278,6 +278,38 @@ def test_opcodes_are_named_by_the_specification_alone() -> None:
     assert here == _LOOKS_LIKE_AN_OPCODE
 
 
+_NAMED = {"magic", "open_flags", "status", "end_status"}
+
+
+def unnamed_numbers(nodes: Nodes) -> set[str]:
+    """Return the places where a module compares a magic, a status or flags of DCP_OPEN with a number."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd):
+            sides = [node.left, node.right]
+        else:
+            continue
+        fields = {each.attr for side in sides for each in ast.walk(side) if isinstance(each, ast.Attribute)}
+        numbers = [
+            each for side in sides for each in (side, *getattr(side, "elts", ())) if isinstance(each, ast.Constant)
+        ]
+        if fields & _NAMED and any(type(each.value) is int for each in numbers):
+            found.add(ast.unparse(node))
+    return found
+
+
+def test_a_magic_or_a_status_that_is_written_as_a_number_is_noticed() -> None:
+    source = "if header.magic in (0x80, ALT) or (a.open_flags or 0) & 4 or a.status == SUCCESS or a.size > 80: pass"
+    assert unnamed_numbers(nodes_in(source)) == {"header.magic in (128, ALT)", "(a.open_flags or 0) & 4"}
+
+
+def test_magics_statuses_and_flags_are_named_by_the_specification_alone() -> None:
+    found = of_each_module(lambda path, _: unnamed_numbers(nodes_of(path)))
+    assert {place: each for place, each in found.items() if not place.startswith("spec/")} == {}
+
+
 _LINES, _FUNCTION_LINES, _PARAMETERS = 350, 60, 6
 #: What is larger, and why.
 _LARGE = {

@@ -13,7 +13,6 @@ from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Record
 from dcpdump.render.line import message_name, message_words
 from dcpdump.spec import find
-from dcpdump.spec.names import NOT_ERRORS, STATUS
 from dcpdump.spec.opcodes import (
     DCP_ABORT,
     DCP_DELETION,
@@ -23,7 +22,7 @@ from dcpdump.spec.opcodes import (
     DCP_SNAPSHOT_MARKER,
     DCP_STREAM_END,
 )
-from dcpdump.streams.request import ROLLBACK
+from dcpdump.spec.statuses import NOT_ERRORS, ROLLBACK, STATUS
 
 _SECOND = 1_000_000_000
 #: Narrower lists leave out seqno and length, which the text has too, and shorten times.

@@ -197,7 +197,7 @@ class RuleEngine:
         before, found = connection.latest_ns[run.direction], []
         if before is None or run.first_ns - before > SILENT or close.pause_ns > SILENT:
             return None
-        if run.direction != connection.feeder or not stream.goes_on(run.opaque):
+        if run.direction != connection.feeder or not stream.continues_with(run.opaque):
             return None
         if stream.losses != connection.losses[run.direction]:
             return None

@@ -2,6 +2,21 @@
 
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
 from dcpdump.spec.field import Bits, Layout
+from dcpdump.spec.names import (
+    ACTIVE_ONLY,
+    CACHE_TRANSFER,
+    COLLECTIONS_PREVIEW,
+    DELETE_TIMES,
+    DELETED_XATTRS,
+    INCLUDE_XATTRS,
+    NO_VALUE,
+    OSO_END,
+    OSO_START,
+    PRODUCER,
+    SKIP_DELETES,
+    TAKEOVER,
+    UNDERLYING_DATATYPE,
+)
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
@@ -21,7 +36,6 @@ from dcpdump.streams.opcode_kinds import (
     STREAMED,
     WANTED,
 )
-from dcpdump.streams.request import PRODUCER, XATTRS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -35,10 +49,7 @@ _MEANT = {
     OSO: ("flags", "flags", VIOLATION),
     STREAM_END: ("status", "reason", SUSPICIOUS),  # not refused
 }
-_PREVIEW, _DELETE_TIMES = 0x10, 0x20
-_NO_VALUE, _UNDERLYING, _DELETED_XATTRS, _SKIPS_DELETES = 0x08, 0x40, 0x100, 0x200
-_CACHE_TRANSFER, _WITH_CACHE_TRANSFER = 0x100, 0x111
-_OSO_START, _OSO_END = 1, 2
+_WITH_CACHE_TRANSFER = CACHE_TRANSFER | ACTIVE_ONLY | TAKEOVER
 _EXPIRY = "enable_expiry_opcode"
 _CONSUMER_NAME = "consumer_name"
 
@@ -68,18 +79,18 @@ def not_together(frame: FrameEvent) -> str:
     if opcode == OPEN:
         return _open_flags(flags)
     if opcode == OSO:
-        both = "start and end" if flags & _OSO_START and flags & _OSO_END else "neither start nor end"
-        return "" if flags in (_OSO_START, _OSO_END) else f"flags 0x{flags:x} are {both}"
-    others = flags & ~_WITH_CACHE_TRANSFER if flags & _CACHE_TRANSFER else 0
+        both = "start and end" if flags & OSO_START and flags & OSO_END else "neither start nor end"
+        return "" if flags in (OSO_START, OSO_END) else f"flags 0x{flags:x} are {both}"
+    others = flags & ~_WITH_CACHE_TRANSFER if flags & CACHE_TRANSFER else 0
     return f"flag 0x100 (cache-transfer) excludes 0x{others:x}" if others else ""
 
 
 def _open_flags(flags: int) -> str:
-    if flags & _NO_VALUE and flags & _UNDERLYING:
+    if flags & NO_VALUE and flags & UNDERLYING_DATATYPE:
         return "flags 0x8 (no-value) and 0x40 (no-value-with-underlying-datatype) exclude each other"
-    if flags & _DELETED_XATTRS and not flags & XATTRS:
+    if flags & DELETED_XATTRS and not flags & INCLUDE_XATTRS:
         return "flag 0x100 (include-deleted-user-xattrs) needs 0x4 (include-xattrs)"
-    if flags & _SKIPS_DELETES and not flags & PRODUCER:
+    if flags & SKIP_DELETES and not flags & PRODUCER:
         return "flag 0x200 (skip-deletes-in-initial-backfill) needs 0x1 (producer)"
     return ""
 
@@ -89,7 +100,7 @@ def form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
     if frame.opcode == OPEN:
         return _open_value(frame)
     flags = connection.open_flags
-    if flags is None or flags & _PREVIEW:  # the preview had forms of its own
+    if flags is None or flags & COLLECTIONS_PREVIEW:  # the preview had forms of its own
         return ""
     if frame.opcode == STREAM_REQ and frame.value_length and without_collections(connection):
         return "it has a value, and HELLO did not grant collections"
@@ -101,9 +112,9 @@ def form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
 def deletion_not_agreed(connection: ConnectionState, *, second: bool) -> str:
     """Return why a deletion of version 1, or of the second, is refused; nothing where it is not."""
     flags = connection.open_flags
-    if flags is None or flags & _PREVIEW:
+    if flags is None or flags & COLLECTIONS_PREVIEW:
         return ""
-    times = bool(flags & _DELETE_TIMES)
+    times = bool(flags & DELETE_TIMES)
     if times and not second:
         return "it is of version 1, and DCP_OPEN asked for delete times"
     if second and not times and (flags & PRODUCER or without_collections(connection)):

@@ -13,6 +13,7 @@ from functools import lru_cache
 from dcpdump.check.finding import Finding
 from dcpdump.check.quote import unmarked
 from dcpdump.check.rule import EVENTS, SUSPENSIONS, Broken, Delayed, Judge, Remark, Rule, Scope, Severity, Suspend
+from dcpdump.spec.names import DUPLICATES, HISTORY
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
@@ -23,7 +24,6 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_REQ,
     STREAMED,
 )
-from dcpdump.streams.request import DUPLICATES, HISTORY
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

@@ -72,7 +72,7 @@ def _opcodes() -> Iterable[tuple[str, str]]:
 
 
 def _statuses() -> Iterable[tuple[str, str]]:
-    from dcpdump.spec.names import STATUS
+    from dcpdump.spec.statuses import STATUS
 
     return [(name.lower(), f"0x{number:02x}") for number, name in STATUS.names.items()]
 

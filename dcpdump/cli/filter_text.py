@@ -12,7 +12,7 @@ from dcpdump.filter import FilterError
 from dcpdump.filter.ranges import BETWEEN
 from dcpdump.nearest import nearest
 from dcpdump.spec import MESSAGES, PUSHES
-from dcpdump.spec.names import STATUS
+from dcpdump.spec.statuses import STATUS
 
 #: The option that is not a clause: it says how times are written.
 _ZONE = "tz"

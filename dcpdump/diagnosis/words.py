@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from dcpdump.diagnosis.evidence import speaks_dcp
 from dcpdump.plural import counted
-from dcpdump.spec.names import STATUS
+from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.causes import Cause, Reason
 from dcpdump.streams.ends_watching import Unanswered
 from dcpdump.streams.ledger import Ledger

@@ -8,7 +8,7 @@ from dcpdump.filter.error import FilterError
 from dcpdump.filter.ranges import words
 from dcpdump.nearest import nearest
 from dcpdump.spec import MESSAGES, PUSHES
-from dcpdump.spec.names import STATUS
+from dcpdump.spec.statuses import STATUS
 
 _NEAR = 3  # names to offer for one that is not known
 T = TypeVar("T")

@@ -9,10 +9,10 @@ from dcpdump.render.cells import folded
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Table, number
-from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
+from dcpdump.spec.names import FEATURE, OPEN_FLAGS
+from dcpdump.spec.statuses import STATUS, SUCCESS
 from dcpdump.streams.facts import Control
 from dcpdump.streams.opcode_kinds import NOOP, SELECT_BUCKET
-from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock, printable, span, status
 from dcpdump.wire.collection_names import Names

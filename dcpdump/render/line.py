@@ -8,7 +8,7 @@ from dcpdump.record import Record
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec.field import Bits, EnumValue, Field, Message, Sender
 from dcpdump.spec.header import WORD_END
-from dcpdump.spec.names import STATUS
+from dcpdump.spec.statuses import STATUS
 from dcpdump.wire.frame import FieldValue, Section
 
 #: Where the specification's dialogues use another word than its tables.

@@ -7,8 +7,9 @@ from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
+from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.explanation import Explanation, written
-from dcpdump.streams.request import ROLLBACK, Request
+from dcpdump.streams.request import Request
 from dcpdump.streams.rollback import Rollback
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP

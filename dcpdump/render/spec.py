@@ -2,8 +2,9 @@
 
 from dcpdump.render.grid import HEAD, rule
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Layout, Message, Part, Presence, Repeat
-from dcpdump.spec.names import CONTROL_KEYS, STATUS
+from dcpdump.spec.names import CONTROL_KEYS
 from dcpdump.spec.opcodes import DCP_CONTROL
+from dcpdump.spec.statuses import STATUS
 
 _CELL = 16  # characters of a byte in the grid, with its left border
 

@@ -12,7 +12,8 @@ from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Table, number
-from dcpdump.spec.names import STATUS, STREAM_FLAGS
+from dcpdump.spec.names import STREAM_FLAGS
+from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.opcode_kinds import (

@@ -8,7 +8,7 @@ from dcpdump.report.axis import size, zone_name
 from dcpdump.report.context import Context, head, hue, section
 from dcpdump.report.draw import DrawnMark, area, axis, band, blocked_bands, lane, marks, picture, symbol
 from dcpdump.report.html import Markup, element
-from dcpdump.streams.request import ROLLBACK, SUCCESS
+from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock, place, reason, reason_name, seqno, span, status
 

@@ -11,6 +11,7 @@ from dcpdump.scapy.header_fields import header_of, number
 from dcpdump.scapy.packets import BY_LAYOUT, DCP, DCPResponse
 from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
 from dcpdump.spec.field import Blob, EnumValue, Field, FlatTable, Layout, Message, Repeat
+from dcpdump.spec.header import SERVER_REQUEST, SERVER_RESPONSE
 
 CLASSES: dict[str, Any] = {}  #: by name
 #: How many items a group may have: scapy's own limit is 100, and a bucket has 1,024 vbuckets. Their bytes bound them.
@@ -97,7 +98,9 @@ def _make(message: Message, layout: Layout, name: str, parent: Any, *, response:
         "TAIL": layout.tail,
         "TABLE": _table(layout),
     }
-    magic, flexible = (0x83 if response else 0x82,) * 2 if server else (parent.MAGIC, parent.FLEXIBLE)
+    magic, flexible = (
+        (SERVER_RESPONSE if response else SERVER_REQUEST,) * 2 if server else (parent.MAGIC, parent.FLEXIBLE)
+    )
     facts = {key: fact for key, fact in layout.when.items() if key not in ("extras_length", "value_length")}
     fields = [*header_of(response=response, server=server, opcode=message.opcode), *body]
     for field in fields:

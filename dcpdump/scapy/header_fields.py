@@ -20,7 +20,8 @@ from scapy.fields import (
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, EnumValue, Field
 from dcpdump.spec.header import MAGICS
-from dcpdump.spec.names import DATATYPE, STATUS
+from dcpdump.spec.names import DATATYPE
+from dcpdump.spec.statuses import STATUS
 from dcpdump.wire.frame import magic_of
 
 _NUMBERS = {1: ByteField, 2: ShortField, 4: IntField, 8: LongField}

@@ -9,7 +9,14 @@ from scapy.packet import Raw
 from dcpdump.scapy.header_fields import header_of
 from dcpdump.spec import MESSAGES, PUSHES, choose
 from dcpdump.spec.field import Field, FlatTable, Layout
-from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.spec.header import (
+    ALT_CLIENT_REQUEST,
+    ALT_CLIENT_RESPONSE,
+    CLIENT_REQUEST,
+    CLIENT_RESPONSE,
+    HEADER_LENGTH,
+    MAGICS,
+)
 from dcpdump.wire.flat import FlatError, place_slots
 from dcpdump.wire.frame import Header, magic_of, unpack_header
 
@@ -22,7 +29,7 @@ class DCP(ScapyPacket):  # type: ignore[misc]
 
     name = "DCP"
     match_subclass = True  # pkt[DCP] finds every frame, pkt[DCP_SNAPSHOT_MARKER] those of all its layouts
-    MAGIC, FLEXIBLE = 0x80, 0x08
+    MAGIC, FLEXIBLE = CLIENT_REQUEST, ALT_CLIENT_REQUEST
     EXTRAS: int | None = None  #: bytes of extras, None where they vary
     FIXED = 0  #: bytes of the value that have fields of their own
     TAIL = ""  #: the field that sizes the metadata behind the value
@@ -77,7 +84,7 @@ class DCPResponse(DCP):
     """Any response, in sections."""
 
     name = "DCP response"
-    MAGIC, FLEXIBLE = 0x81, 0x18
+    MAGIC, FLEXIBLE = CLIENT_RESPONSE, ALT_CLIENT_RESPONSE
     fields_desc: ClassVar[list[Any]] = [*header_of(response=True, server=False, opcode=None), *DCP.fields_desc[-3:]]
 
 

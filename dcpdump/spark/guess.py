@@ -22,7 +22,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import ACK, RST, SYN, Segment
-from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.spec.header import CLIENT_REQUEST, HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT
 from dcpdump.wire.frame import NOWHERE, Header, pack_header, unpack_header
 from dcpdump.wire.resync import known
@@ -41,7 +41,7 @@ _CHAIN = 3
 _SWAPPED = 3
 _MAGICS = np.zeros(256, bool)
 _MAGICS[list(MAGICS)] = True
-_KNOWN_OPCODES = np.array([known(Header(0x80, opcode, 0, 0, 0, 0, 0, 0, 0, 0)) for opcode in range(256)])
+_KNOWN_OPCODES = np.array([known(Header(CLIENT_REQUEST, opcode, 0, 0, 0, 0, 0, 0, 0, 0)) for opcode in range(256)])
 _UNDER_WAY = DCP_BUFFER_ACKNOWLEDGEMENT  #: an opcode that leaves no trace in a session
 
 
@@ -157,7 +157,7 @@ def _stream(end: Beginning, limits: Limits) -> StreamState:
 
 
 def _splitter(end: Beginning) -> SplitterState:
-    head = pack_header(Header(0x80, _UNDER_WAY, 0, 0, 0, 0, 0, end.rest, 0, 0)) if end.rest else b""
+    head = pack_header(Header(CLIENT_REQUEST, _UNDER_WAY, 0, 0, 0, 0, 0, end.rest, 0, 0)) if end.rest else b""
     return {
         **FrameSplitter(Session()).state(),
         "state": CUT,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from dcpdump.spec import connection, document, neighbours, other, snapshot, stream, system_event
 from dcpdump.spec.field import MAY, Layout, Message
-from dcpdump.spec.names import NOT_ERRORS
+from dcpdump.spec.statuses import NOT_ERRORS
 
 _DCP = (*connection.DCP, *stream.DCP, *snapshot.DCP, *document.DCP, *system_event.DCP)
 MESSAGES: dict[int, Message] = {

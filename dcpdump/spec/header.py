@@ -9,8 +9,9 @@ from typing import Final
 
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.field import Blob, Field, Holds, ServerDuration, id64, u8, u16, u32
-from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL, STATUS
+from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION
+from dcpdump.spec.statuses import STATUS
 
 HEADER_LENGTH: Final = 24
 #: The magics, by the server's names.

@@ -46,6 +46,17 @@ OPEN_FLAGS = Bits(
     old=0x002 | 0x010 | 0x080,
 )
 
+#: The flags of DCP_OPEN, to test for.
+PRODUCER: Final = 0x001
+NOTIFIER: Final = 0x002
+INCLUDE_XATTRS: Final = 0x004
+NO_VALUE: Final = 0x008
+COLLECTIONS_PREVIEW: Final = 0x010
+DELETE_TIMES: Final = 0x020
+UNDERLYING_DATATYPE: Final = 0x040
+DELETED_XATTRS: Final = 0x100
+SKIP_DELETES: Final = 0x200
+
 #: Flags of ADD_STREAM and STREAM_REQ.
 STREAM_FLAGS = Bits(
     {
@@ -72,6 +83,16 @@ STREAM_FLAGS = Bits(
     },
     old=0x008,
 )
+
+#: These flags, to test for.
+TAKEOVER: Final = 0x001
+DISK_ONLY: Final = 0x002
+TO_LATEST: Final = 0x004
+ACTIVE_ONLY: Final = 0x010
+STRICT_UUID: Final = 0x020
+FROM_LATEST: Final = 0x040
+IGNORE_PURGED: Final = 0x080
+CACHE_TRANSFER: Final = 0x100
 
 SNAPSHOT_TYPE = Bits(
     {
@@ -101,6 +122,8 @@ HISTORY: Final = 0x10
 DUPLICATES: Final = 0x20
 
 OSO_FLAGS = Bits({0x01: "start", 0x02: "end"}, {0x01: "items follow in any order", 0x02: "all of them were sent"})
+OSO_START: Final = 0x01
+OSO_END: Final = 0x02
 
 STREAM_END_STATUS = EnumValue(
     {
@@ -127,7 +150,14 @@ STREAM_END_STATUS = EnumValue(
     },
 )
 
+#: Reasons why a stream ended, to test for.
+OK: Final = 0
+CLOSED: Final = 1
+FILTER_EMPTY: Final = 7
+
 VBUCKET_STATE = EnumValue({1: "active", 2: "replica", 3: "pending", 4: "dead"})
+ACTIVE: Final = 1
+PENDING: Final = 3
 #: GET_ALL_VB_SEQNOS may ask for every live state at once.
 VBUCKET_STATE_FILTER = EnumValue({0: "alive", **VBUCKET_STATE.names})
 
@@ -144,101 +174,6 @@ SYSTEM_EVENT = EnumValue(
 
 DURABILITY_LEVEL = EnumValue({1: "majority", 2: "majorityAndPersistOnMaster", 3: "persistToMajority"})
 DELETED = EnumValue({0: "alive", 1: "deleted"})
-
-STATUS = EnumValue(
-    {
-        0x0000: "Success",
-        0x0001: "KeyEnoent",
-        0x0002: "KeyEexists",
-        0x0003: "E2big",
-        0x0004: "Einval",
-        0x0005: "NotStored",
-        0x0006: "DeltaBadval",
-        0x0007: "NotMyVbucket",
-        0x0008: "NoBucket",
-        0x0009: "Locked",
-        0x000A: "DcpStreamNotFound",
-        0x000B: "OpaqueNoMatch",
-        0x000C: "EWouldThrottle",
-        0x000D: "EConfigOnly",
-        0x000E: "NotLocked",
-        0x000F: "CasValueInvalid",
-        0x001F: "AuthStale",
-        0x0020: "AuthError",
-        0x0021: "AuthContinue",
-        0x0022: "Erange",
-        0x0023: "Rollback",
-        0x0024: "Eaccess",
-        0x0025: "NotInitialized",
-        0x0026: "EncryptionKeyNotAvailable",
-        0x0027: "ChecksumMismatch",
-        0x0028: "ExpiryOverflow",
-        0x0029: "LockExpiryOverflow",
-        0x0030: "RateLimitedNetworkIngress",
-        0x0031: "RateLimitedNetworkEgress",
-        0x0032: "RateLimitedMaxConnections",
-        0x0033: "RateLimitedMaxCommands",
-        0x0034: "ScopeSizeLimitExceeded",
-        0x0035: "BucketSizeLimitExceeded",
-        0x0036: "BucketResidentRatioTooLow",
-        0x0037: "BucketDataSizeTooBig",
-        0x0038: "BucketDiskSpaceTooLow",
-        0x0050: "BucketPaused",
-        0x0051: "Cancelled",
-        0x0080: "UnknownFrameInfo",
-        0x0081: "UnknownCommand",
-        0x0082: "Enomem",
-        0x0083: "NotSupported",
-        0x0084: "Einternal",
-        0x0085: "Ebusy",
-        0x0086: "Etmpfail",
-        0x0087: "XattrEinval",
-        0x0088: "UnknownCollection",
-        0x0089: "NoCollectionsManifest",
-        0x008A: "CannotApplyCollectionsManifest",
-        0x008B: "CollectionsManifestIsAhead",
-        0x008C: "UnknownScope",
-        0x008D: "DcpStreamIdInvalid",
-        0x00A0: "DurabilityInvalidLevel",
-        0x00A1: "DurabilityImpossible",
-        0x00A2: "SyncWriteInProgress",
-        0x00A3: "SyncWriteAmbiguous",
-        0x00A4: "SyncWriteReCommitInProgress",
-        0x00A5: "RangeScanCancelled",
-        0x00A6: "RangeScanMore",
-        0x00A7: "RangeScanComplete",
-        0x00A8: "VbUuidNotEqual",
-        0x00C0: "SubdocPathEnoent",
-        0x00C1: "SubdocPathMismatch",
-        0x00C2: "SubdocPathEinval",
-        0x00C3: "SubdocPathE2big",
-        0x00C4: "SubdocDocE2deep",
-        0x00C5: "SubdocValueCantinsert",
-        0x00C6: "SubdocDocNotJson",
-        0x00C7: "SubdocNumErange",
-        0x00C8: "SubdocDeltaEinval",
-        0x00C9: "SubdocPathEexists",
-        0x00CA: "SubdocValueEtoodeep",
-        0x00CB: "SubdocInvalidCombo",
-        0x00CC: "SubdocMultiPathFailure",
-        0x00CD: "SubdocSuccessDeleted",
-        0x00CE: "SubdocXattrInvalidFlagCombo",
-        0x00CF: "SubdocXattrInvalidKeyCombo",
-        0x00D0: "SubdocXattrUnknownMacro",
-        0x00D1: "SubdocXattrUnknownVattr",
-        0x00D2: "SubdocXattrCantModifyVattr",
-        0x00D3: "SubdocMultiPathFailureDeleted",
-        0x00D4: "SubdocInvalidXattrOrder",
-        0x00D5: "SubdocXattrUnknownVattrMacro",
-        0x00D6: "SubdocCanOnlyReviveDeletedDocuments",
-        0x00D7: "SubdocDeletedDocumentCantHaveValue",
-        0x00D8: "SubdocFieldNotBinaryValue",
-    }
-)
-
-#: Statuses of responses that carry a success's body, or continue an exchange.
-NOT_ERRORS = frozenset({0x00, 0x21, 0x23, 0xA6, 0xA7, 0xCC, 0xCD, 0xD3})
-APPLICATION_STATUS = 0xFF00  #: from here on, statuses are for applications to define
 
 #: HELLO features. Only those in the response are on.
 FEATURE = EnumValue(

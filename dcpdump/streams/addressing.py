@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+from dcpdump.spec.names import CLOSED
+from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import MARKER, OSO, STREAM_END, STREAM_REQ
-from dcpdump.streams.request import CLOSED, SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

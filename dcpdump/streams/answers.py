@@ -1,6 +1,7 @@
 """Answers: awaited, paired with their requests, and what they teach of a connection, its streams and its server."""
 
 from dcpdump.spec import find
+from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.facts import Complaint, UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import FrameEvent, kept
@@ -14,7 +15,6 @@ from dcpdump.streams.opcode_kinds import (
     SET_STATE,
     STREAM_REQ,
 )
-from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.requests import answered, closed, request_of, set_apart
 from dcpdump.streams.roles import server_by
 from dcpdump.streams.setup import ANSWERS, waiting_for

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from dcpdump.spec.names import FROM_LATEST, IGNORE_PURGED, STRICT_UUID
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.failover_logs import Purge, Purged
-from dcpdump.streams.request import FROM_LATEST, IGNORE_PURGED, STRICT_UUID, Request
+from dcpdump.streams.request import Request
 
 
 class Clause(Enum):

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
+from dcpdump.spec.names import ACKNOWLEDGE
 from dcpdump.streams.causes import Cause, Reason, Unknown
 from dcpdump.streams.failover_logs import High
-from dcpdump.streams.request import ACKNOWLEDGE
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock
 

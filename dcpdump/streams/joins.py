@@ -15,9 +15,10 @@ missing inside a snapshot nothing can be known: a later version of the document 
 them, or they were lost.
 """
 
+from dcpdump.spec.names import CACHE_TRANSFER, DISK, DUPLICATES, HISTORY
+from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import MARKER, STREAM_END
-from dcpdump.streams.request import CACHE_TRANSFER, DISK, DUPLICATES, HISTORY, SUCCESS
 from dcpdump.streams.stream import Stream
 
 _HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags

@@ -5,7 +5,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.plural import counted
-from dcpdump.streams.request import CLOSED, FILTER_EMPTY, OK, ROLLBACK, SUCCESS, Request
+from dcpdump.spec.names import CLOSED, FILTER_EMPTY, OK
+from dcpdump.spec.statuses import ROLLBACK, SUCCESS
+from dcpdump.streams.request import Request
 from dcpdump.streams.wording import reason, seqno, span, status
 
 if TYPE_CHECKING:

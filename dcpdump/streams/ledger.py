@@ -5,6 +5,7 @@ Whoever has to look at a frame before it is learnt goes by the steps of ``feed``
 
 from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
+from dcpdump.spec.names import ACKNOWLEDGE, DISK, DUPLICATES
 from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.answers import await_answer, learn_answer, take_answer
 from dcpdump.streams.conclusion import compare, conclude
@@ -26,7 +27,6 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_REQ,
     WANTED,
 )
-from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES
 from dcpdump.streams.requests import asked
 from dcpdump.streams.roles import server_by
 from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from dcpdump.spec.names import ACTIVE, DISK, OSO_START
 from dcpdump.spec.system_event import BEGIN, END, MODIFY
 from dcpdump.streams.document_run import Close
 from dcpdump.streams.facts import Snapshot, TakeoverState
@@ -22,10 +23,7 @@ from dcpdump.streams.opcode_kinds import (
     WITH_VALUES,
 )
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
-from dcpdump.streams.request import ACTIVE, DISK
 from dcpdump.streams.stream import Stream
-
-_OSO_START = 1
 
 Learn = Callable[[Stream, FrameEvent], None]
 
@@ -62,7 +60,7 @@ def _end(stream: Stream, frame: FrameEvent) -> None:
 
 
 def _oso(stream: Stream, frame: FrameEvent) -> None:
-    stream.oso = bool((frame.get("flags") or 0) & _OSO_START)
+    stream.oso = bool((frame.get("flags") or 0) & OSO_START)
     stream.forget_keys()
     stream.in_order = stream.oso and stream.live
     if stream.oso:

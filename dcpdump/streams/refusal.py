@@ -2,36 +2,46 @@
 
 from collections import Counter
 
+from dcpdump.spec.names import DISK_ONLY, FROM_LATEST, INCLUDE_XATTRS, TO_LATEST
+from dcpdump.spec.statuses import (
+    EACCESS,
+    EINVAL,
+    ENOMEM,
+    ERANGE,
+    ETMPFAIL,
+    KEY_EEXISTS,
+    NOT_MY_VBUCKET,
+    NOT_SUPPORTED,
+    ROLLBACK,
+    STREAM_ID_INVALID,
+    SUCCESS,
+    UNKNOWN_COLLECTION,
+    UNKNOWN_SCOPE,
+)
 from dcpdump.streams.causes import Cause
-from dcpdump.streams.request import DISK_ONLY, FROM_LATEST, NEVER, ROLLBACK, SUCCESS, TO_LATEST, Request
+from dcpdump.streams.request import NEVER, Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, seqno, status, times
 
-_XATTRS = 0x04
-_EEXISTS, _EINVAL, _NOT_MY_VBUCKET, _ERANGE, _EACCESS = 0x02, 0x04, 0x07, 0x22, 0x24
-_NOT_SUPPORTED, _ETMPFAIL, _COLLECTION, _SCOPE, _STREAM_ID = 0x83, 0x86, 0x88, 0x8C, 0x8D
-_ENOMEM = 0x82
-
-
 #: What a status means, where it needs no look at the connection.
 _PLAIN = {
-    _NOT_MY_VBUCKET: "the vbucket is not on this server, or not in a state that may be streamed",
-    _EACCESS: "the user may not stream this",
-    _ETMPFAIL: "the vbucket is still receiving its first disk snapshot",
-    _ENOMEM: "the server has no memory for it",
+    NOT_MY_VBUCKET: "the vbucket is not on this server, or not in a state that may be streamed",
+    EACCESS: "the user may not stream this",
+    ETMPFAIL: "the vbucket is still receiving its first disk snapshot",
+    ENOMEM: "the server has no memory for it",
 }
 _CAUSES = {
-    _EEXISTS: Cause.STILL_OPEN,
-    _EINVAL: Cause.INVALID_REQUEST,
-    _NOT_MY_VBUCKET: Cause.NOT_MY_VBUCKET,
-    _ERANGE: Cause.OUT_OF_RANGE,
-    _EACCESS: Cause.NO_ACCESS,
-    _ENOMEM: Cause.NO_MEMORY,
-    _NOT_SUPPORTED: Cause.NOT_SUPPORTED,
-    _ETMPFAIL: Cause.TEMPORARY_FAILURE,
-    _COLLECTION: Cause.UNKNOWN_COLLECTION,
-    _SCOPE: Cause.UNKNOWN_SCOPE,
-    _STREAM_ID: Cause.STREAM_ID,
+    KEY_EEXISTS: Cause.STILL_OPEN,
+    EINVAL: Cause.INVALID_REQUEST,
+    NOT_MY_VBUCKET: Cause.NOT_MY_VBUCKET,
+    ERANGE: Cause.OUT_OF_RANGE,
+    EACCESS: Cause.NO_ACCESS,
+    ENOMEM: Cause.NO_MEMORY,
+    NOT_SUPPORTED: Cause.NOT_SUPPORTED,
+    ETMPFAIL: Cause.TEMPORARY_FAILURE,
+    UNKNOWN_COLLECTION: Cause.UNKNOWN_COLLECTION,
+    UNKNOWN_SCOPE: Cause.UNKNOWN_SCOPE,
+    STREAM_ID_INVALID: Cause.STREAM_ID,
 }
 
 
@@ -117,7 +127,7 @@ def _invalid(request: Request, stream: Stream) -> str:
 
 def _not_supported(request: Request, stream: Stream) -> str:
     connection = stream.connection
-    needed = connection.has_collections or (connection.open_flags or 0) & _XATTRS
+    needed = connection.has_collections or (connection.open_flags or 0) & INCLUDE_XATTRS
     if needed and connection.begun and connection.accepted("enable_noop") != "true":
         return "enable_noop was not accepted before, which xattrs and collections need"
     if request.filtered and connection.accepted("enable_sync_writes") == "true":

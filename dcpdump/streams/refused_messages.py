@@ -1,6 +1,7 @@
 """Refused messages: errors that a consumer answers to messages of a stream, and for which a producer disconnects."""
 
 from dcpdump.spec import find
+from dcpdump.spec.statuses import ENOMEM, KEY_EEXISTS, KEY_ENOENT, NOT_MY_VBUCKET, OPAQUE_NO_MATCH, STREAM_NOT_FOUND
 from dcpdump.streams.facts import Complaint
 from dcpdump.streams.opcode_kinds import ABORT, CACHED, COMMIT, MARKER, SET_STATE, STREAM_END
 from dcpdump.streams.state import ConnectionState
@@ -9,9 +10,7 @@ from dcpdump.streams.wording import clock, status
 
 #: A producer disconnects at once; what came long before its disconnect explains nothing.
 _SOON_NS = 60 * 1_000_000_000
-_ENOENT, _EEXISTS, _ENOMEM = 0x01, 0x02, 0x82
-#: NotMyVbucket, DcpStreamNotFound, OpaqueNoMatch.
-_TOLERATED = frozenset({0x07, 0x0A, 0x0B})
+_TOLERATED = frozenset({NOT_MY_VBUCKET, STREAM_NOT_FOUND, OPAQUE_NO_MATCH})
 #: Any answer to these is taken for the acknowledgement.
 _ACKNOWLEDGED = frozenset({MARKER, SET_STATE})
 
@@ -35,11 +34,11 @@ def why_disconnected(connection: ConnectionState) -> str:
 def _disconnects(connection: ConnectionState, complaint: Complaint) -> bool:
     """Return whether a producer disconnects for an error."""
     opcode, code = complaint.opcode, complaint.status
-    if opcode in _ACKNOWLEDGED or code in _TOLERATED or (opcode == CACHED and code == _ENOMEM):
+    if opcode in _ACKNOWLEDGED or code in _TOLERATED or (opcode == CACHED and code == ENOMEM):
         return False
-    if opcode == STREAM_END and code == _ENOENT:
+    if opcode == STREAM_END and code == KEY_ENOENT:
         return False
-    if code == _EEXISTS or (code == _ENOENT and opcode not in (COMMIT, ABORT)):
+    if code == KEY_EEXISTS or (code == KEY_ENOENT and opcode not in (COMMIT, ABORT)):
         return connection.on("v7_dcp_status_codes")
     return True
 

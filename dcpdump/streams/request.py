@@ -1,9 +1,14 @@
-"""A stream request, what is wrong with its filter, and what was answered; and flags and states of conversations."""
+"""A stream request, what is wrong with its filter, and what was answered."""
 
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from dcpdump.quick_dataclass import dataclass
+from dcpdump.spec.names import (
+    DISK_ONLY,
+    TAKEOVER,
+    TO_LATEST,
+)
 
 if TYPE_CHECKING:
     from dcpdump.streams.facts import Entry
@@ -51,13 +56,6 @@ def filter_fault(document: Any) -> FilterFault | None:
     return None if all(isinstance(each, str) for each in strings) else FilterFault.TYPE
 
 
-SUCCESS, ROLLBACK = 0x00, 0x23
-TAKEOVER, DISK_ONLY, TO_LATEST, ACTIVE_ONLY = 0x01, 0x02, 0x04, 0x10  #: of a request's flags
-STRICT_UUID, FROM_LATEST, IGNORE_PURGED, CACHE_TRANSFER = 0x20, 0x40, 0x80, 0x100
-MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20  #: of a marker's type
-OK, CLOSED, FILTER_EMPTY = 0, 1, 7  #: of STREAM_END's status
-ACTIVE, PENDING = 1, 3  #: states of a vbucket
-PRODUCER, NOTIFIER, XATTRS = 0x01, 0x02, 0x04  #: of the open flags
 NEVER = (1 << 64) - 1
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
+from dcpdump.spec.names import CACHE_TRANSFER
+from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.facts import Entry, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import STREAM_REQ
-from dcpdump.streams.request import CACHE_TRANSFER, ROLLBACK, SUCCESS, Request, filter_fault
+from dcpdump.streams.request import Request, filter_fault
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import printable, whole_number

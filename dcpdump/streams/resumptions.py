@@ -7,8 +7,9 @@ that, or where several such clients had the vbucket open at one time, it may be 
 
 from collections.abc import Iterable
 
+from dcpdump.spec.names import FILTER_EMPTY, OK
 from dcpdump.streams.consumer import Again, StreamOrder, alike, host, same
-from dcpdump.streams.request import FILTER_EMPTY, OK, Request
+from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

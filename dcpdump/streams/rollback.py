@@ -6,13 +6,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from dcpdump.quick_dataclass import dataclass
+from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.causes import Unknown
 from dcpdump.streams.consumer import same
 from dcpdump.streams.explanation import Explanation, doubt, explain
 from dcpdump.streams.failover_logs import Moment, moment
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses
-from dcpdump.streams.request import SUCCESS, Request
+from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 
 #: So many requests after a rollback are looked through for one of the same consumer.

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from dcpdump.escape import safe
-from dcpdump.spec.names import COLLECTIONS
+from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES
+from dcpdump.spec.statuses import AUTH_CONTINUE, KEY_EEXISTS, SUCCESS
 from dcpdump.streams.facts import Control, NameTaken, SetupRefusal, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.opcode_kinds import (
@@ -18,13 +19,10 @@ from dcpdump.streams.opcode_kinds import (
     SASL_STEP,
     SELECT_BUCKET,
 )
-from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import whole_number
 
-_CONTINUE, _EXISTS = 0x21, 0x02
 _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable_expiry_opcode"
-_DELETE_TIMES = 0x20
 _LATENCIES = 100
 #: Control keys are remembered up to so many: the protocol has a few dozen.
 _CONTROLS = 256
@@ -129,7 +127,7 @@ def _helloed(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
 
 
 def _authenticated(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
-    if frame.word != _CONTINUE:
+    if frame.word != AUTH_CONTINUE:
         if frame.word == SUCCESS or not connection.is_open:  # a refusal on an open connection changes nothing
             connection.authenticated = frame.word == SUCCESS
         _settle(connection, frame, SASL_AUTH)
@@ -159,7 +157,7 @@ def _opened(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredR
 
 
 def _added(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
-    if waiting is not None and frame.word != _EXISTS:
+    if waiting is not None and frame.word != KEY_EEXISTS:
         _settle(connection, frame, ADD_STREAM, vbucket=waiting.frame.word)
 
 
@@ -199,7 +197,7 @@ def _controlled(connection: ConnectionState, frame: FrameEvent, waiting: Unanswe
         if key == _BUFFER_SIZE:
             connection.window.refuse()
         return
-    if key == _EXPIRY and not (connection.open_flags or 0) & _DELETE_TIMES:
+    if key == _EXPIRY and not (connection.open_flags or 0) & DELETE_TIMES:
         return  # accepted, and without effect
     if key in connection.agreed or len(connection.agreed) < _CONTROLS:
         connection.agreed[key] = value

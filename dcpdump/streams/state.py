@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.spec.names import REPLICATION
+from dcpdump.spec.names import NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
+from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, NameTaken, Noops, SetupRefusal, Snapshot, UnansweredRequest
@@ -16,7 +17,7 @@ from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.intervals import Recurring
 from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
-from dcpdump.streams.request import NOTIFIER, PRODUCER, SUCCESS, Request
+from dcpdump.streams.request import Request
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
@@ -295,7 +296,7 @@ class ConnectionState:
     @property
     def advances(self) -> bool:
         """Whether the producer sends SEQNO_ADVANCED where items are filtered out at a snapshot's end."""
-        skips = bool((self.open_flags or 0) & 0x200)
+        skips = bool((self.open_flags or 0) & SKIP_DELETES)
         quiet = self.on("enable_sync_writes") and self.on("flatbuffers_system_events") and not skips
         return bool(self.has_collections) and not quiet
 

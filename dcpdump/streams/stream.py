@@ -4,12 +4,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, HISTORY, TAKEOVER
+from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.facts import Complaint, Entry, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.key_memory import NO_KEYS, SnapshotKeys
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
-from dcpdump.streams.request import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, HISTORY, ROLLBACK, SUCCESS, TAKEOVER, Request
+from dcpdump.streams.request import Request
 from dcpdump.streams.window import FIRST, LAST
 
 if TYPE_CHECKING:
@@ -325,17 +327,11 @@ class Stream:
             self.connection.key_memory.give_back(len(self.keys))
             self.keys = NO_KEYS
 
-    def goes_on(self, opaque: int) -> bool:
+    def continues_with(self, opaque: int) -> bool:
         """Return whether documents are simply the next of a snapshot, in which they settle nothing."""
         marker = self.marker
-        return (
-            self.in_order
-            and self.opaque == opaque
-            and not self.oso
-            and not self.prepares.open
-            and marker is not None
-            and not marker.flags & ACKNOWLEDGE
-        )
+        settles = self.oso or self.prepares.open or marker is None or marker.flags & ACKNOWLEDGE
+        return self.in_order and self.opaque == opaque and not settles
 
     def fits(self, frame: FrameEvent) -> bool:
         """Return whether a message may be the next of it."""

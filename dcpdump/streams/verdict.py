@@ -2,6 +2,8 @@
 
 from functools import cache, cached_property, partial
 
+from dcpdump.spec.names import ACTIVE, CLOSED, FILTER_EMPTY, OK, TAKEOVER
+from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.causes import Cause, Reason, Unknown, Verdict, VerdictKind
 from dcpdump.streams.connection_end import closing, ended_by, why_closed
 from dcpdump.streams.consumer import Again, Consumers
@@ -14,7 +16,7 @@ from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.missing_noops import CaptureEnds, is_recent
 from dcpdump.streams.refusal import earlier, explained, reached, refusal
 from dcpdump.streams.refused_messages import why_disconnected
-from dcpdump.streams.request import CLOSED, FILTER_EMPTY, OK, ROLLBACK, TAKEOVER, Request
+from dcpdump.streams.request import Request
 from dcpdump.streams.resumptions import Resumptions
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -27,7 +29,6 @@ IDLE_NS = 10 * 1_000_000_000
 BLOCKED_NS = 1_000_000_000
 #: As many equal rollbacks in a row as make a loop, and one more.
 LOOP = 3
-_ACTIVE = 1
 #: By the status of STREAM_END.
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
 #: Ends that are no trouble: nothing has to come after them.
@@ -94,7 +95,7 @@ class Judge:
         at = f"at {clock(stream.ended_ns)}"
         why = f"{at}, its reason was not captured" if code is None else f"{reason(code)} {at}"
         if stream.flags & TAKEOVER and code == OK:
-            active = [each for each in stream.states if each.state == _ACTIVE]
+            active = [each for each in stream.states if each.state == ACTIVE]
             if active:
                 why = f"vbucket {stream.vbucket} is active there since {clock(active[0].ts_ns)}"
                 return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, why)
@@ -210,7 +211,7 @@ class Judge:
 
     def _open(self, stream: Stream) -> Verdict:
         connection = stream.connection
-        if stream.flags & TAKEOVER and any(each.state == _ACTIVE for each in stream.states):
+        if stream.flags & TAKEOVER and any(each.state == ACTIVE for each in stream.states):
             return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
             lost = lost_since(connection, stream.last_ns)

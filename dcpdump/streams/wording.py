@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.spec.names import STATUS, STREAM_END_STATUS
+from dcpdump.spec.names import STREAM_END_STATUS
+from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.request import NEVER
 
 if TYPE_CHECKING:

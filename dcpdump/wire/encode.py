@@ -8,8 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
 from dcpdump.spec.field import Blob, Field, FlatTable, Layout, Message, Part, Repeat
-from dcpdump.spec.header import ALT_CLIENT_REQUEST, ALT_CLIENT_RESPONSE, CLIENT_REQUEST, CLIENT_RESPONSE, STREAM_ID_TAG
-from dcpdump.spec.names import NOT_ERRORS
+from dcpdump.spec.header import (
+    ALT_CLIENT_REQUEST,
+    ALT_CLIENT_RESPONSE,
+    CLIENT_REQUEST,
+    CLIENT_RESPONSE,
+    SERVER_REQUEST,
+    SERVER_RESPONSE,
+    STREAM_ID_TAG,
+)
+from dcpdump.spec.statuses import NOT_ERRORS
 from dcpdump.wire.frame import Header, magic_of, pack_header
 
 Scalar = int | bytes
@@ -133,7 +141,7 @@ def _names(layout: Layout) -> set[str]:
 
 def _magic(message: Message, response: bool, flexible: bool) -> int:
     if PUSHES.get(message.opcode) is message:
-        return 0x83 if response else 0x82
+        return SERVER_RESPONSE if response else SERVER_REQUEST
     if flexible:
         return ALT_CLIENT_RESPONSE if response else ALT_CLIENT_REQUEST
     return CLIENT_RESPONSE if response else CLIENT_REQUEST

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 from dcpdump.spec import MESSAGES, PUSHES, find, opcodes
 from dcpdump.spec.field import MUST, NEVER, Layout, Presence
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, CLIENT_RESPONSE, HEADER_LENGTH, MAGICS, MAX_FRAME
-from dcpdump.spec.names import STATUS
+from dcpdump.spec.statuses import STATUS, SUCCESS
 from dcpdump.wire.frame import Header, unpack_header
 
 MAX_VBUCKET = 1024
@@ -120,7 +120,7 @@ def fits_table(header: Header) -> bool:
     """Return whether a known header's section lengths are those of one of its message's layouts."""
     magic = MAGICS[header.magic]
     message = find(header.opcode, server=magic.server)
-    if magic.response and header.word != 0:
+    if magic.response and header.word != SUCCESS:
         return header.key_length == 0 and header.extras_length in (0, 4)
     layouts = message.response if magic.response else message.request
     return any(_lengths_fit(layout, header) for layout in layouts)
@@ -159,7 +159,7 @@ def begins(data: bytes | bytearray, *, final: bool = False) -> Judgement:
         return Judgement.NO
     if fits_table(header):
         return Judgement.FRAME
-    if MAGICS[header.magic].response and header.word == 0 and header.extras_length > 32:
+    if MAGICS[header.magic].response and header.word == SUCCESS and header.extras_length > 32:
         return Judgement.NO
     return chained(data, 0, 1, final=final)
 
@@ -255,7 +255,7 @@ def _leads_on(data: bytes | bytearray, at: int, dead: set[int]) -> bool:
 
 def _kinship(data: bytes | bytearray, at: int, header: Header, streams: Streams) -> Kinship:
     """Return whether a candidate's opaque, vbucket and seqno fit the streams of this connection."""
-    if not streams.streams or header.magic == 0x81 or header.opcode in _OWN_OPAQUE:
+    if not streams.streams or header.magic == CLIENT_RESPONSE or header.opcode in _OWN_OPAQUE:
         return Kinship.OURS
     vbucket = streams.streams.get(header.opaque)
     if vbucket is None:

@@ -5,7 +5,15 @@ from itertools import accumulate
 from struct import Struct
 
 from dcpdump.spec.field import Field, Message
-from dcpdump.spec.header import HEADER_LENGTH, MAX_FRAME, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG, Magic, header_fields
+from dcpdump.spec.header import (
+    ALT_CLIENT_REQUEST,
+    HEADER_LENGTH,
+    MAX_FRAME,
+    STREAM_ID_NOT_COUNTED,
+    STREAM_ID_TAG,
+    Magic,
+    header_fields,
+)
 from dcpdump.wire.frame import Fault, FieldValue, Header, Problem, Section, magic_of
 from dcpdump.wire.tiles import Tiles, packed
 
@@ -84,9 +92,9 @@ def section_ends(tiles: Tiles) -> tuple[int, int, int]:
 
 def _has_stream_id_bug(header: Header, data: bytes) -> bool:
     return (
-        header.magic == 0x08
+        header.magic == ALT_CLIENT_REQUEST
         and header.framing_length == 0
         and (header.opcode, header.extras_length) in STREAM_ID_NOT_COUNTED
-        and data[24:25] == bytes((STREAM_ID_TAG,))
+        and data[HEADER_LENGTH : HEADER_LENGTH + 1] == bytes((STREAM_ID_TAG,))
         and header.body_length >= 3 + header.extras_length + header.key_length
     )

@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict
 
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import find
-from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS
+from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS, UNDERLYING_DATATYPE
 from dcpdump.spec.opcodes import (
     DCP_CACHE_TRANSFER,
     DCP_CONTROL,
@@ -27,7 +27,6 @@ from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
 from dcpdump.wire.outstanding import REQUEST_COST, Asked, Outstanding, OutstandingState
 from dcpdump.wire.value import Meaning, interpret
 
-_UNDERLYING_DATATYPE: Final = 0x40
 #: Messages that only a connection with collections carries.
 COLLECTION_MESSAGES: Final = (DCP_SYSTEM_EVENT, DCP_SEQNO_ADVANCED, DCP_OSO_SNAPSHOT, DCP_CACHE_TRANSFER)
 MAX_STREAMS: Final = 65_536
@@ -179,7 +178,7 @@ class Session:
     @property
     def underlying_datatype(self) -> bool:
         """Return whether the connection was opened with the flag under which a datatype may describe absent bytes."""
-        return bool((self.open_flags or 0) & _UNDERLYING_DATATYPE)
+        return bool((self.open_flags or 0) & UNDERLYING_DATATYPE)
 
     def note(self, opaque: int, vbucket: int, seqno: int | None) -> None:
         """Note a message of a stream, which ``understand`` does too."""

@@ -4,7 +4,7 @@ from functools import cache
 from struct import Struct
 
 from dcpdump.spec.field import Blob, Field
-from dcpdump.spec.names import APPLICATION_STATUS, STATUS
+from dcpdump.spec.statuses import APPLICATION_STATUS, STATUS
 from dcpdump.wire.frame import Fault, FieldValue, Problem, RawFrame, Section
 
 VALUE = Blob("value", "Value")

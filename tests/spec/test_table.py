@@ -9,15 +9,8 @@ from dcpdump.record import columns
 from dcpdump.spec import MESSAGES, PUSHES, choose, find, opcodes
 from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Layout, Message, Part, Repeat, Sender
-from dcpdump.spec.names import (
-    FEATURE,
-    OPEN_FLAGS,
-    OSO_FLAGS,
-    SNAPSHOT_TYPE,
-    STATUS,
-    STREAM_END_STATUS,
-    STREAM_FLAGS,
-)
+from dcpdump.spec.names import FEATURE, OPEN_FLAGS, OSO_FLAGS, SNAPSHOT_TYPE, STREAM_END_STATUS, STREAM_FLAGS
+from dcpdump.spec.statuses import STATUS
 from tests.support.strategies import SHAPES, Shape
 
 #: The client opcodes of the server's include/mcbp/protocol/opcode.h.

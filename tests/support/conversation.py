@@ -36,7 +36,7 @@ from dcpdump.net.endpoints import Flow
 from dcpdump.net.packet import Packet
 from dcpdump.render.line import dialogue_name
 from dcpdump.spec import MESSAGES, PUSHES
-from dcpdump.spec.names import STATUS
+from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import FrameEvent

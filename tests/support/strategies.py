@@ -22,7 +22,7 @@ from dcpdump.spec.field import (
     Repeat,
 )
 from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS, FrameInfo
-from dcpdump.spec.names import NOT_ERRORS, STATUS
+from dcpdump.spec.statuses import NOT_ERRORS, STATUS
 from dcpdump.wire.encode import Item, Scalar, Values, encode
 
 

@@ -3,6 +3,7 @@
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
+from dcpdump.spec.names import INCLUDE_XATTRS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ADVANCED,
@@ -17,7 +18,6 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_REQ,
     WANTED,
 )
-from dcpdump.streams.request import XATTRS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -238,7 +238,7 @@ def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     """
     if frame.word or not connection.controls_known or connection.on("enable_noop"):
         return None
-    if (connection.open_flags or 0) & XATTRS:
+    if (connection.open_flags or 0) & INCLUDE_XATTRS:
         return "stream granted on a connection with xattrs and without enable_noop"
     if connection.has_collections:
         return "stream granted on a connection with collections and without enable_noop"

@@ -2,10 +2,10 @@
 
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
+from dcpdump.spec.names import ACTIVE, DISK, DUPLICATES
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
-from dcpdump.streams.request import ACTIVE, DISK, DUPLICATES
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

@@ -4,7 +4,7 @@ from dcpdump.check.quote import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.escape import safe
 from dcpdump.nearest import nearest
-from dcpdump.spec.names import CONTROL_KEYS, REPLICATION
+from dcpdump.spec.names import CONTROL_KEYS, DELETED_XATTRS, REPLICATION
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import CONTROL
 from dcpdump.streams.state import ConnectionState
@@ -42,7 +42,6 @@ _VALUES = {
     ),
 }
 _SNAPPY = 0x0A  #: of the features of HELLO
-_DELETED_XATTRS = 0x100  #: of the open flags
 
 
 def control_asked(frame: FrameEvent, connection: ConnectionState) -> tuple[str, str]:
@@ -163,7 +162,7 @@ def _refusal(key: str, value: str, connection: ConnectionState) -> str:
     features, flags = connection.features, connection.open_flags
     if key == "force_value_compression" and features is not None and _SNAPPY not in features:
         return "Einval"
-    if key == "include_deleted_user_xattrs" and flags is not None and not flags & _DELETED_XATTRS:
+    if key == "include_deleted_user_xattrs" and flags is not None and not flags & DELETED_XATTRS:
         return "Einval"
     if key == "max_marker_version" and value == "2.2" and connection.has_collections is False:
         return "NotSupported"

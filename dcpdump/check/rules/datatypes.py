@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dcpdump.check.quote import repeated
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Broken, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
-from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.spec.names import INCLUDE_XATTRS, JSON, SNAPPY, XATTR
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import WITH_VALUES
-from dcpdump.streams.request import XATTRS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.body import split_xattrs
@@ -66,7 +65,7 @@ def _not_granted(bits: int, connection: ConnectionState) -> str:
     compresses = features is None or _SNAPPY in features or connection.on("enable_value_compression")
     if bits & SNAPPY and not compresses:
         return "the value is marked Snappy, which HELLO did not grant"
-    if bits & XATTR and flags is not None and not flags & XATTRS:
+    if bits & XATTR and flags is not None and not flags & INCLUDE_XATTRS:
         return "the value is marked XATTR, which DCP_OPEN did not ask for"
     return ""
 

@@ -1,11 +1,10 @@
 """DCP231-239: how streams end, and whether they are requested again."""
 
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Event, Remark, Scope, Suspend, rule
-from dcpdump.spec.names import STREAM_END_STATUS
+from dcpdump.spec.names import CACHE_TRANSFER, STREAM_END_STATUS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.last_message import last_message
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM, STREAM_END
-from dcpdump.streams.request import CACHE_TRANSFER
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

@@ -4,6 +4,7 @@ from dcpdump.check.quote import repeated
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.disclosure import ANY_NUMBER, is_stray
 from dcpdump.spec import find
+from dcpdump.spec.header import MAGICS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -66,9 +67,9 @@ def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     if frame.skipped:
         return f"{frame.gap_before:,} bytes before this frame begin with no magic of the protocol"
     if not frame.server:
-        if frame.magic in (0x80, 0x81, 0x08, 0x18):
+        if frame.magic in MAGICS:
             return None
-        return f"0x{frame.magic:02x} is no magic of the protocol"
+        return f"0x{frame.magic:02x} is not a magic of the protocol"
     if connection.features is not None and _DUPLEX not in connection.features:
         return f"magic 0x{frame.magic:02x}, but HELLO did not grant Duplex"
     if connection.opened_by is not None and (frame.direction == connection.opened_by.direction) is not frame.response:

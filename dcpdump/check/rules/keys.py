@@ -3,10 +3,10 @@
 from dcpdump.check.meaning import without_collections
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name
+from dcpdump.spec.names import FROM_LATEST
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ABORT, COMMIT, CONTROL, OPEN, SYSTEM_EVENT, WITH_VALUES
-from dcpdump.streams.request import FROM_LATEST
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix

@@ -2,6 +2,7 @@
 
 from dcpdump.check.rule import INFO, RESPONSE, VIOLATION, Event, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name, unmatched, without_stream
+from dcpdump.spec.names import ACTIVE, CACHE_TRANSFER
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -16,7 +17,6 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
     WITH_VALUES,
 )
-from dcpdump.streams.request import ACTIVE, CACHE_TRANSFER
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

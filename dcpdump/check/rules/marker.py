@@ -1,9 +1,9 @@
 """DCP3xx, first part: what a snapshot marker says by itself."""
 
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
+from dcpdump.spec.names import ACKNOWLEDGE, CHECKPOINT, DISK, DISK_ONLY, DUPLICATES, HISTORY, MEMORY
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import MARKER
-from dcpdump.streams.request import ACKNOWLEDGE, CHECKPOINT, DISK, DISK_ONLY, DUPLICATES, HISTORY, MEMORY
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

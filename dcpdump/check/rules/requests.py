@@ -1,11 +1,13 @@
 """DCP221-238: stream requests, what is answered to them, and what is made of the answer."""
 
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
+from dcpdump.spec.names import FROM_LATEST
+from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import ADD_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD, STREAM_REQ
-from dcpdump.streams.request import FROM_LATEST, ROLLBACK, Request
+from dcpdump.streams.request import Request
 from dcpdump.streams.requests import request_of
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream

@@ -2,10 +2,10 @@
 
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
+from dcpdump.spec.names import DISK, FROM_LATEST
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ABORT, ADVANCED, COMMIT, PREPARE, SEQNO_ACK, SEQUENCED, WITH_VALUES
-from dcpdump.streams.request import DISK, FROM_LATEST
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

@@ -1,9 +1,9 @@
 """DCP3xx, second part: how snapshots follow one another."""
 
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Event, Remark, Scope, Suspend, rule
+from dcpdump.spec.names import CHECKPOINT, DISK, FROM_LATEST, HISTORY, MEMORY
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ADVANCED, MARKER
-from dcpdump.streams.request import CHECKPOINT, DISK, FROM_LATEST, HISTORY, MEMORY
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

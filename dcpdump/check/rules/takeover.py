@@ -2,7 +2,7 @@
 
 from dcpdump.check.rule import RESPONSE, SUSPICIOUS, VIOLATION, Event, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name
-from dcpdump.spec.names import VBUCKET_STATE
+from dcpdump.spec.names import ACTIVE, OK, PENDING, VBUCKET_STATE
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -15,7 +15,6 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_END,
     SYSTEM_EVENT,
 )
-from dcpdump.streams.request import ACTIVE, PENDING
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -51,7 +50,7 @@ def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     if frame.response:
         return _too_soon(frame, stream)
     if frame.opcode == STREAM_END:
-        if frame.get("status") == 0 and stream.state != ACTIVE:
+        if frame.get("status") == OK and stream.state != ACTIVE:
             return f"the takeover ended Ok in state {_spoken(stream.state)}"
         return None
     state = frame.get("state")
@@ -68,7 +67,7 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     if at + 1 < len(stream.states):
         early = stream.states[at + 1]
         ts_ns, frame, what = early.ts_ns, early.frame, f"SET_VBUCKET_STATE({VBUCKET_STATE.names.get(early.state)})"
-    elif at + 1 == len(stream.states) and stream.end_frame is not None and stream.end_status == 0:
+    elif at + 1 == len(stream.states) and stream.end_frame is not None and stream.end_status == OK:
         ts_ns, frame, what = stream.ended_ns, stream.end_frame, "STREAM_END(Ok)"
     else:
         return None
