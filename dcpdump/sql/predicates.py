@@ -71,7 +71,7 @@ class ColumnNames(NamedTuple):
     def _compared(self, left: Node, operator: str, right: Node) -> Hint:
         name = self.column(left)
         if name in NUMBERS:
-            number = _integer(right)
+            number = integer(right)
             spans = None if number is None else compared(operator, number)
             return {} if spans is None else {str(name): spans}
         if name in NUMBERED and operator == "COMPARE_EQUAL":
@@ -104,7 +104,8 @@ def _literal(node: Node) -> tuple[str, Any]:
     return ("", None) if value.get("is_null", True) else (str(value["type"].get("id")), value.get("value"))
 
 
-def _integer(node: Node) -> int | None:
+def integer(node: Node) -> int | None:
+    """Return a constant that is a whole number."""
     kind, value = _literal(node)
     if kind not in _INTEGERS or not isinstance(value, (int, str)):
         return None

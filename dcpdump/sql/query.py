@@ -6,7 +6,7 @@ What is not understood needs everything: the answer never depends on what is fou
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dcpdump.sql.predicates import ColumnNames, Moment, Node
+from dcpdump.sql.predicates import ColumnNames, Moment, Node, integer
 from dcpdump.sql.spans import Hint, either
 
 FRAMES = "frames"
@@ -15,6 +15,8 @@ _STREAMED = frozenset("SELECT_NODE SET_OPERATION_NODE BASE_TABLE JOIN SUBQUERY E
 _UNDERSTOOD = _STREAMED | {"SHOW_REF", "CTE_NODE", "RECURSIVE_CTE_NODE", "TABLE_FUNCTION"}
 #: Rows of more columns are not sorted or hashed while they are read: that takes memory too.
 _WIDE = 32
+#: So many rows, those of OFFSET too, are few enough to be sorted while they are read.
+_FEW = 10_000
 #: Functions that read tables by the text of their names.
 _DYNAMIC = frozenset({"query", "query_table"})
 #: How tables may be joined, for a condition on one to choose its rows before.
@@ -155,11 +157,19 @@ class _Reader:
 
 
 def _holds_all(node: Node) -> bool:
-    """Return whether a SELECT sorts or groups its rows; of those that are sorted, a LIMIT holds few."""
+    """Return whether a SELECT sorts or groups its rows; of those that are sorted, a small LIMIT holds few."""
     modifiers = {each["type"]: each for each in node.get("modifiers", ())}
     grouped = node.get("group_expressions") or node.get("aggregate_handling") == "FORCE_AGGREGATES"
-    limited = modifiers.get("LIMIT_MODIFIER", {}).get("limit") is not None
-    return bool(grouped) or "DISTINCT_MODIFIER" in modifiers or ("ORDER_MODIFIER" in modifiers and not limited)
+    sorts = "ORDER_MODIFIER" in modifiers and not _is_few(modifiers.get("LIMIT_MODIFIER", {}))
+    return bool(grouped) or "DISTINCT_MODIFIER" in modifiers or sorts
+
+
+def _is_few(limit: Node) -> bool:
+    """Return whether LIMIT and OFFSET are numbers, of few rows together."""
+    if limit.get("limit") is None or limit.get("limit_type", "ROW_COUNT") != "ROW_COUNT":
+        return False
+    found = [integer(each) for each in (limit["limit"], limit.get("offset")) if each is not None]
+    return all(each is not None for each in found) and sum(each or 0 for each in found) <= _FEW
 
 
 def _takes_all(select: Node, table: _Table) -> bool:
