@@ -86,7 +86,7 @@ class QueryReading:
 
     def _release(self) -> None:
         """Release what only reading needed: the query may need the memory."""
-        del self._others, self._rows.others
+        del self._others, self._rows.others, self._rows.table
         gc.collect()  # connections and what judges them name each other
         pa.default_memory_pool().release_unused()
 
@@ -136,12 +136,12 @@ class _Rows(Consumer[Piece]):
         self._query, self._chosen, self._shown = query, chosen, shown
         self._dissection, self.others = dissection, others
         self.redactor = shown.redactor
-        self._table = FrameTable(
+        self.table = FrameTable(
             chosen.masks,
             shown.value_bytes,
             redactor=shown.redactor,
         )
-        self._table.choose(query.columns.get(FRAMES, ()))
+        self.table.choose(query.columns.get(FRAMES, ()))
         self.begun = False
         self.made: list[pa.RecordBatch] = []  #: rows of frames, to be taken away
         self.tables: dict[str, list[pa.RecordBatch]] = {"gaps": []}  #: rows of other tables, of what is needed
@@ -165,7 +165,7 @@ class _Rows(Consumer[Piece]):
         self.keep(self.others.take([piece for piece in pieces if not isinstance(piece, Picked)]))
         if FRAMES in self._query.tables:
             for piece in pieces:
-                batch = self._picked(piece.records) if isinstance(piece, Picked) else self._table.feed(piece)
+                batch = self._picked(piece.records) if isinstance(piece, Picked) else self.table.feed(piece)
                 if batch is not None:
                     self.made.append(batch)
         return False

@@ -1,6 +1,7 @@
 """dcpdump sql: the answers are those that DuckDB gives over the tables of an export, whatever is pushed down."""
 
 import csv
+import gc
 import json
 import os
 import pty
@@ -20,7 +21,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump.arrow.column_builder import Vocabulary
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.cli.sql_prompt import words
+from dcpdump.sql.database import Engine
 from dcpdump.sql.interrupts import Calls, interrupting
 from dcpdump.sql.result_values import plain, rows_of
 from tests.support.captures import Record, pcap
@@ -174,6 +179,25 @@ def test_a_condition_on_headers_decodes_as_little_as_read_does(monkeypatch: pyte
         (2,)
     ]
     assert got == 2
+
+
+def test_what_only_reading_needed_is_released_before_rows_that_are_stored_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer, kept = Engine.answer, []
+
+    def makers() -> int:
+        gc.collect()
+        return sum(isinstance(each, (FrameTable, Vocabulary, OtherTables)) for each in gc.get_objects())
+
+    def noting(engine: Engine, text: str) -> Any:
+        kept.append(makers())
+        return answer(engine, text)
+
+    monkeypatch.setattr(Engine, "answer", noting)
+    before = makers()
+    answered("select * from frames order by cas")
+    assert kept == [before]
 
 
 @pytest.mark.parametrize("since", ["--since +0.01s", "--until 12:02:11.008", "--since 12:02:11.005 --until +10ms"])
