@@ -21,7 +21,7 @@ from dcpdump.cli.tables import need_pyarrow
 from dcpdump.errors import DcpdumpError
 
 #: Of the bytes of --memory, those that reading and writing take; and those without which DuckDB answers little.
-_OTHERS, _LEAST = 148 << 20, 108 << 20
+_OTHERS, _LEAST = 160 << 20, 96 << 20
 
 
 def _schema() -> Any:
