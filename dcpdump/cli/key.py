@@ -168,5 +168,5 @@ def _changes(plain: Record, shown: Record, matches: Clause) -> list[Change]:
         if matches(Record(0, BLANK, Meaning(key=item.key), None)):
             get = fields.get(at, {}).get
             numbers = get("rev_seqno"), get("cas", 0), get("datatype", 0)
-            out.append(Change(shown, get("by_seqno"), hidden.key, item.collection, *numbers))
+            out.append(Change(shown, get("by_seqno"), hidden.key, item.collection, *numbers, at))
     return out

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
-from dcpdump.record import Json, as_json
+from dcpdump.record import Json, Record, as_json
 from dcpdump.render.line import dialogue_name
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
@@ -80,11 +80,15 @@ def lines(
 
 
 def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_bytes: int | None) -> Iterator[Json]:
-    """Yield the same as objects: ``kind`` is change or coverage."""
+    """Yield the same as objects: ``kind`` is change or coverage. Of a cache transfer, a change has its own item."""
+    record: Record | None = None
     for each in changes:
+        if each.record is not record:  # the changes of a frame follow each other
+            record, flat = each.record, as_json(each.record, value_bytes=value_bytes)
         out: Json = {"kind": "change", "seqno": each.seqno, "rev_seqno": each.rev_seqno}
-        flat = as_json(each.record, value_bytes=value_bytes)
         out |= {name: value for name, value in flat.items() if name != "kind"}
+        if each.item is not None:
+            out["fields"] = {**flat["fields"], "items": flat["fields"]["items"][each.item : each.item + 1]}
         yield without_none(out)
     for covered in coverages:
         stream = covered.stream

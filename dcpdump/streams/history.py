@@ -21,6 +21,7 @@ class Change(NamedTuple):
     rev_seqno: int | None
     cas: int
     datatype: int
+    item: int | None = None  #: its place among the documents of a cache transfer
 
 
 class Coverage(NamedTuple):

@@ -1,11 +1,13 @@
 """``key``: it claims completeness only of what was captured whole."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dcpdump.net.packet import Packet
+from dcpdump.wire.encode import encode
 from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
@@ -84,3 +86,20 @@ def test_an_out_of_order_snapshot_is_complete_once_it_ended(tmp_path: Path) -> N
         (False, "an out-of-order snapshot is open: lower seqnos may follow")
     ]
     assert coverage(capture(tmp_path, packets(said(text + "RX oso-snapshot{flags=2}\n")))) == [(True, "0 bytes lost")]
+
+
+def test_a_change_of_a_cache_transfer_has_its_own_item_of_the_frame(tmp_path: Path) -> None:
+    keys = enumerate((b"a1", b"b1", b"a2"), 1)
+    items: list[dict[str, int | bytes]] = [{"key": b"\0" + key, "value": b"v", "by_seqno": at} for at, key in keys]
+    transfer = encode("DCP_CACHE_TRANSFER", {"items": items}, vbucket=526, opaque=9)
+    talk = said(WHOLE)
+    path = capture(tmp_path, packets([*talk, replace(talk[-1], data=transfer)]))
+    whole, *_ = [row for row in objects(f"dcpdump read {path}") if row["name"] == "DCP_CACHE_TRANSFER"]
+    rows = [row for row in objects(f"dcpdump key 'a*' {path}") if row["kind"] == "change"]
+    kept = [(0, 1), (2, 3)]
+    expected = [
+        {"kind": "change", "seqno": seqno, "rev_seqno": 0, **{name: whole[name] for name in whole if name != "kind"}}
+        | {"fields": {"items": [whole["fields"]["items"][at]]}}
+        for at, seqno in kept
+    ]
+    assert rows == expected
