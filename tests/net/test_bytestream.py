@@ -131,6 +131,16 @@ def test_the_same_segment_within_a_moment_is_a_duplicate_of_the_capture() -> Non
     assert (line.balance.duplicate_bytes, line.balance.retransmitted_bytes) == (6, 0)
 
 
+def test_a_duplicate_is_one_of_a_segment_that_waited_too_alone_or_below_another() -> None:
+    line = Line().send(9, b"jk").send(3, b"defg").send(5, b"fghi").send(0, b"abc")
+    assert line.in_short == ["0 b'abc'", "3 b'defg'", "7 b'hi'", "9 b'jk'"]
+    assert (line.balance.duplicate_bytes, line.balance.retransmitted_bytes) == (0, 2)
+    line.send(3, b"defg").send(9, b"jk").send(0, b"abc")
+    assert (line.balance.duplicate_bytes, line.balance.retransmitted_bytes) == (9, 2)
+    line.wait(SECOND).send(3, b"defg").send(9, b"jk").send(0, b"abc")
+    assert (line.balance.duplicate_bytes, line.balance.retransmitted_bytes) == (9, 11)
+
+
 def test_a_coalesced_retransmission_brings_what_is_new_in_it() -> None:
     line = Line().send(0, b"abc").send(0, b"abcdef")
     assert line.in_short == ["0 b'abc'", "3 b'def'"]
