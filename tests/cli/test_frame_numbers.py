@@ -65,6 +65,12 @@ def _header(text: str, form: str) -> str:
     return text.partition("\n")[0] + "\n" if form == "csv" else ""
 
 
+def test_each_frame_is_found_by_its_number_alone_where_some_come_behind_losses() -> None:
+    command = "dcpdump read samples/damage.pcap -f line -q"
+    lines = run(command).out.splitlines(keepends=True)
+    assert [run(f"{command} --frame {number}").out for number in range(1, len(lines) + 1)] == lines
+
+
 def test_several_captures_have_one_numbering() -> None:
     every = [json.loads(line) for line in run(f"dcpdump read {' '.join(SAMPLES)} -f ndjson -q").out.splitlines()]
     last = len(every)
