@@ -323,9 +323,18 @@ def test_a_dump_with_a_line_missing_is_refused() -> None:
         for at in (0, 16, 48)
     ]
     assert refusal("\n".join(with_text))[0].startswith("the offsets of this dump do not follow one another")
+    blank = re.sub("^00000010: .*", "00000010:", xxd(MUTATION), flags=re.MULTILINE)
+    assert refusal(blank)[0].startswith("the offsets of this dump do not follow one another")
     assert refusal("00000000  80 57 00 05 00 00 00 00  00 00 00 00 00 00 00 00  |.W..............|\n*\n")[0] == (
         "the dump ends in '*': nothing says how often the line above it repeats"
     )
+
+
+def test_a_number_that_is_no_byte_is_refused_in_escapes() -> None:
+    escaped = "".join(f"\\{byte:03d}" for byte in MUTATION)
+    assert read_paste(f'"{escaped}"').parts == (MUTATION,)
+    for number in ("256", "297", "999"):
+        assert refusal(f'"{escaped.replace("041", number)}"')[0] == "no bytes found in this text"
 
 
 def test_lost_characters_are_refused() -> None:
