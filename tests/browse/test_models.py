@@ -30,7 +30,10 @@ from dcpdump.index.columns import Columns
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.render import table
 from dcpdump.render.lines import LineKind
+from dcpdump.wire.encode import encode
+from tests.support.captures import Record, pcap
 from tests.support.console import run
+from tests.support.packets import TcpTalk
 
 SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*.pcap"))
 COMMANDS = FilterCommands(["a b.pcap"], ["a b.pcap"], [], None)
@@ -250,6 +253,29 @@ def test_the_next_row_with_something_is_found_from_everywhere(
         for start in range(1, reader.frames + 1):
             assert searched(frames, listed, start, 1, text) == min((n for n in wanted if n > start), default=None)
             assert searched(frames, listed, start, -1, text) == max((n for n in wanted if n < start), default=None)
+
+
+@pytest.mark.parametrize("rows", [2, 10_000])
+def test_of_several_problems_that_only_values_show_the_nearest_is_found(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dcpdump.browse.frame_search._PROBLEMS", rows)
+    path = tmp_path / "values.pcap"
+    talk = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"x")).send(1, encode("DCP_OPEN", response=True))
+    for seqno, value in enumerate([b"{}", b"x", b"{}", b"x", b"x", b"{}"], 1):
+        talk.send(1, encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"k", value=value, datatype=1))
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in talk.packets]))
+    with closing(Reader(lambda columns: service_of(path, columns))) as reader:
+        while not reader.complete:
+            reader.step(0.1)
+        frames, listed = IndexedFrames(reader), all_frames([False] * reader.frames)
+        assert not FrameScan(frames).troubled(listed.numbers).any()
+        below = [searched(frames, listed, start, 1, "") for start in range(1, 9)]
+        above = [searched(frames, listed, start, -1, "") for start in range(1, 9)]
+        sound = ChosenFrames()
+        sound.extend(np.array([3, 5, 8]), np.array([], int))
+        assert [searched(frames, sound, 3, 1, ""), searched(frames, sound, 8, -1, "")] == [None, None]
+    assert (below, above) == ([4, 4, 4, 6, 6, 7, None, None], [None, None, None, None, 4, 4, 6, 7])
 
 
 def searched(frames: IndexedFrames, listed: Listed, start: int, step: int, text: str) -> int | None:
