@@ -278,8 +278,8 @@ def test_csv_reads_back_and_says_what_ndjson_says(path: Path) -> None:
         flat = {**whole.get("fields", {}), **whole}
         for name in ("frame", "offset", "name", "opaque", "cas", "key", "key_hex", "value", "by_seqno", "end_seqno"):
             assert row[name] == str(flat.get(name, "")), (name, whole)
-        truths = {name: told for name, told in flat.items() if isinstance(told, bool)}
-        assert {name: row[name] for name in truths} == {name: json.dumps(told) for name, told in truths.items()}
+        truths = {name: reported for name, reported in flat.items() if isinstance(reported, bool)}
+        assert {name: row[name] for name in truths} == {name: json.dumps(reported) for name, reported in truths.items()}
         assert row["problems"] == "; ".join(problem["text"] for problem in whole.get("problems", []))
 
 
@@ -380,7 +380,7 @@ def test_every_prefix_and_every_flip_of_a_small_capture_ends_with_a_documented_c
     assert codes == {0, 3, 4}
 
 
-def test_offsets_go_on_behind_a_fin_that_was_not_the_last_word() -> None:
+def test_offsets_continue_behind_a_fin_that_was_not_the_last_word() -> None:
     dice = random.Random(3)
     sent = frames(6, dice)
     talk = TcpTalk(segment=100_000).send(0, b"".join(sent[:3]))

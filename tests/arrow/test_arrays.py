@@ -45,13 +45,13 @@ def problems(rows: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def test_a_frame_that_does_not_fit_costs_no_other_its_row(file: Path, tmp_path: Path) -> None:
-    told = [json.loads(line) for line in run(f"dcpdump read {file} -f ndjson -q").out.splitlines()]
-    assert [row["name"] for row in told].count("DCP_STREAM_REQ") == 4
+    reported = [json.loads(line) for line in run(f"dcpdump read {file} -f ndjson -q").out.splitlines()]
+    assert [row["name"] for row in reported].count("DCP_STREAM_REQ") == 4
     for engine in ("export", "pipeline"):
         assert run(f"dcpdump {engine} {file} -o {tmp_path}/{engine} -q").code == 0
     rows = exported(tmp_path / "export", "frames")
     assert rows == found(tmp_path / "pipeline", "frames")
-    assert len(rows) == len(told)
+    assert len(rows) == len(reported)
     key = next(row for row in rows if row["name"] == "DCP_MUTATION")
     assert (key["key"], key["collection"], key["by_seqno"]) == (b"key", None, 7)
     assert "the collection id is longer than 32 bits" in problems([key])[0]

@@ -42,7 +42,7 @@ def test_some_columns_are_what_readers_rely_on() -> None:
     assert types["name"].startswith("dictionary<values=string")
 
 
-def test_the_schema_tells_its_version() -> None:
+def test_the_schema_says_its_version() -> None:
     versions = [make().metadata[b"schema"] for make in (schema.frames, schema.gaps, schema.files)]
     assert versions == [b"dcpdump.frames/1", b"dcpdump.gaps/1", b"dcpdump.files/1"]
 

@@ -48,7 +48,7 @@ class Work(NamedTuple):
     theirs: Sequence[str]
 
 
-def _told(fields: Sequence[str]) -> list[str]:
+def _fields_of(fields: Sequence[str]) -> list[str]:
     return ["-r", "{}", "-T", "fields", *(word for field in fields for word in ("-e", field))]
 
 
@@ -66,13 +66,13 @@ WORKS: tuple[Work, ...] = (
             "couchbase.key",
         ),
     ),
-    Work("streams", ("streams", "{}", "-q"), _told(_STREAM_FIELDS)),
+    Work("streams", ("streams", "{}", "-q"), _fields_of(_STREAM_FIELDS)),
     Work("check", ("check", "{}", "-q", "--fail-on", "never"), ("-r", "{}", "-V", "-O", "couchbase")),
-    Work("export", ("export", "{}", "-q", "-o", "{out}", "--force", "--tables", "frames,gaps"), _told(_FIELDS)),
+    Work("export", ("export", "{}", "-q", "-o", "{out}", "--force", "--tables", "frames,gaps"), _fields_of(_FIELDS)),
     Work(
         "export, four fields",
         ("export", "{}", "-q", "-o", "{out}", "--force", "--tables", "frames,gaps"),
-        _told(_HEADER_FIELDS),
+        _fields_of(_HEADER_FIELDS),
     ),
 )
 

@@ -113,10 +113,10 @@ def run(rate: float, segment: int, value: int, seconds: float, words: list[str])
         listening.bind(("127.0.0.1", PORT))
         listening.listen()
         producer = Process(target=produce, args=(listening, rate, seconds, value))
-        with tempfile.TemporaryFile("w+") as told, open(os.devnull, "wb") as nowhere:
+        with tempfile.TemporaryFile("w+") as reported, open(os.devnull, "wb") as nowhere:
             command = [sys.executable, "-m", "dcpdump", "sniff", "-i", "lo", "--summary", "json", *words]
-            sniff = subprocess.Popen(command, stdout=nowhere, stderr=told)
-            while "capturing" not in _text(told):
+            sniff = subprocess.Popen(command, stdout=nowhere, stderr=reported)
+            while "capturing" not in _text(reported):
                 time.sleep(0.05)
             producer.start()
             came = consume(segment)
@@ -125,7 +125,7 @@ def run(rate: float, segment: int, value: int, seconds: float, words: list[str])
             sniff.send_signal(2)
             _, status, usage = os.wait4(sniff.pid, 0)
             sniff.returncode = os.waitstatus_to_exitcode(status)
-            books = json.loads(_text(told).splitlines()[-1])
+            books = json.loads(_text(reported).splitlines()[-1])
     received, kernel, ours = books["received"], books["dropped_by_kernel"], books["dropped_by_dcpdump"]
     cpu = (usage.ru_utime + usage.ru_stime) / seconds
     return (
@@ -134,9 +134,9 @@ def run(rate: float, segment: int, value: int, seconds: float, words: list[str])
     )
 
 
-def _text(told: IO[str]) -> str:
-    told.seek(0)
-    return told.read()
+def _text(reported: IO[str]) -> str:
+    reported.seek(0)
+    return reported.read()
 
 
 def main() -> None:

@@ -528,7 +528,7 @@ def test_comments_and_flags_are_passed_over_and_drops_are_summed(save: Callable[
     assert capture.health == Health(path, packets=2, drops=14)
 
 
-def test_interface_statistics_tell_of_the_same_drops_as_the_packets_do(save: Callable[..., str]) -> None:
+def test_interface_statistics_report_the_same_drops_as_the_packets_do(save: Callable[..., str]) -> None:
     def statistics(dropped: int) -> bytes:
         return NG.statistics(options=[(5, pack("<Q", dropped)), (7, pack("<Q", 1))])
 
@@ -971,7 +971,7 @@ def test_following_waits_for_whole_records(save: Callable[..., str], write: Call
         assert capture.damage == []
 
 
-def test_following_goes_on_when_the_file_is_replaced(save: Callable[..., str]) -> None:
+def test_following_continues_when_the_file_is_replaced(save: Callable[..., str]) -> None:
     path = save(pcap(FIVE[:1]))
     other = save(pcap(FIVE[1:2]), "new")
     Writer(lambda: os.replace(other, path), lambda: append(path, pcap_record(FIVE[2])))
@@ -979,14 +979,14 @@ def test_following_goes_on_when_the_file_is_replaced(save: Callable[..., str]) -
         assert take(capture, 3) == [record.data for record in FIVE[:3]]
 
 
-def test_following_goes_on_when_the_file_is_written_anew(save: Callable[..., str]) -> None:
+def test_following_continues_when_the_file_is_written_anew(save: Callable[..., str]) -> None:
     path = save(pcap(FIVE[:2]))
     Writer(lambda: Path(path).write_bytes(pcap(FIVE[2:3])))
     with open_capture(path, follow=True) as capture:
         assert take(capture, 3) == [record.data for record in FIVE[:3]]
 
 
-def test_following_goes_on_with_the_next_file_of_a_series(save: Callable[..., str]) -> None:
+def test_following_continues_with_the_next_file_of_a_series(save: Callable[..., str]) -> None:
     path = save(pcap(FIVE[:1]), "x.pcap")
     save(pcap(FIVE[4:]), "other.pcap")
     Writer(lambda: save(pcap(FIVE[1:2]), "x.pcap1"), lambda: save(pcap(FIVE[2:3]), "x.pcap2"))
@@ -1006,7 +1006,7 @@ def test_following_goes_on_with_the_next_file_of_a_series(save: Callable[..., st
         ("a.pcap", "b.pcap", False),
     ],
 )
-def test_a_series_is_told_by_its_names(one: str, other: str, same: bool) -> None:
+def test_a_series_is_reported_by_its_names(one: str, other: str, same: bool) -> None:
     assert same_series(one, other) is same
 
 

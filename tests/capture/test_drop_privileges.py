@@ -61,11 +61,11 @@ def threads(session: int) -> list[Rights]:
 
 def _rights(task: Path) -> Rights:
     lines = (task / "status").read_text().splitlines()
-    told = {name: value for name, _, value in (line.partition(":") for line in lines)}
+    reported = {name: value for name, _, value in (line.partition(":") for line in lines)}
     return Rights(
-        frozenset(map(int, told["Uid"].split())),
-        frozenset(int(told[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")),
-        told["NoNewPrivs"].strip(),
+        frozenset(map(int, reported["Uid"].split())),
+        frozenset(int(reported[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")),
+        reported["NoNewPrivs"].strip(),
     )
 
 

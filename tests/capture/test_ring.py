@@ -18,7 +18,7 @@ from dcpdump.errors import OutputError
 from dcpdump.net.packet import Packet
 from tests.support.packets import FLOW, FLOW6, NOON, ethernet, ipv4_tcp, ipv6_tcp
 
-ETHERNET, LOOPBACK, TUNNEL, UNHEARD_OF = 1, 772, 65534, 9999
+ETHERNET, LOOPBACK, TUNNEL, UNKNOWN = 1, 772, 65534, 9999
 IPV4, IPV6, OTHER = b"\x08\x00", b"\x86\xdd", b"\x88\xcc"
 
 
@@ -67,8 +67,8 @@ SAMPLES = [
     Sent(NOON, LINK + IPV4, IP),
     Sent(NOON + 1, LINK + IPV6, ipv6_tcp(FLOW6, 1, b"hello"), IPV6, LOOPBACK, 2),
     Sent(NOON + 2, b"", IP, IPV4, TUNNEL, 3),
-    Sent(NOON + 3, b"?" * 7, IP, IPV4, UNHEARD_OF, 4),
-    Sent(NOON + 4, b"?" * 7, b"what", OTHER, UNHEARD_OF, 4),
+    Sent(NOON + 3, b"?" * 7, IP, IPV4, UNKNOWN, 4),
+    Sent(NOON + 4, b"?" * 7, b"what", OTHER, UNKNOWN, 4),
     Sent(NOON + 5, LINK + IPV4, IP[:40], tag=0x6005, more=5),
 ]
 #: What they are when they are decoded; a tag is not there.
@@ -135,7 +135,7 @@ def test_a_file_begins_when_its_time_has_come_and_the_oldest_goes(tmp_path: Path
     assert [len(list(open_capture(str(file)))) for file in files] == [2, 1]
 
 
-def test_each_file_tells_of_its_own_drops(tmp_path: Path) -> None:
+def test_each_file_reports_its_own_drops(tmp_path: Path) -> None:
     save = Save(str(tmp_path / "x.pcapng"), Rotation(seconds=1))
     save.write(ring_block([SAMPLES[0]]), 2)
     save.write(ring_block([SAMPLES[0]._replace(ts_ns=NOON + 2_000_000_000)]), 5)

@@ -18,7 +18,7 @@ def test_all_packets_are_given_in_their_order() -> None:
     assert [packet for batch in StreamQueue(some).batches() for packet in batch] == some
 
 
-def test_an_empty_batch_tells_that_nothing_comes_just_now() -> None:
+def test_an_empty_batch_says_that_nothing_comes_just_now() -> None:
     first, last = packets(2)
     go_on = Event()
 

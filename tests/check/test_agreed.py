@@ -22,12 +22,12 @@ from tests.support.conversation import HELLO, LOGIN, NOOPS, findings, opening, p
 OPENED = HELLO % ("", "") + LOGIN
 
 
-def told(text: str) -> list[str]:
+def reported(text: str) -> list[str]:
     """Return what is found in a conversation: rule, severity, sentence and status."""
-    return [told_of(each) for each in findings(text)]
+    return [text_of(each) for each in findings(text)]
 
 
-def told_of(found: Finding) -> str:
+def text_of(found: Finding) -> str:
     """Return a finding as text."""
     status = f" ({found.status})" if found.status else ""
     return f"{found.rule.id} {found.severity.value}: {found.message}{status}"
@@ -44,13 +44,13 @@ def told_of(found: Finding) -> str:
     ],
 )
 def test_a_consumer_compares_the_range_of_documents_and_prepares_only(message: str, status: str) -> None:
-    found = [each for each in told(DURABLE + STREAM + f"RX {message}\n") if each.startswith("L14")]
+    found = [each for each in reported(DURABLE + STREAM + f"RX {message}\n") if each.startswith("L14")]
     assert found == [f"L14 violation: the stream begins with {message.partition('{')[0].upper()}{status}"]
 
 
 def test_an_authentication_that_is_refused_on_an_open_connection_leaves_it_as_it_is() -> None:
     again = "TX sasl-auth{key=PLAIN, value=x}\nRX sasl-auth-response{notsupported}\n"
-    assert told(PLAIN + again + STREAM + "RX noop{}\nTX noop-response{success}\n") == [
+    assert reported(PLAIN + again + STREAM + "RX noop{}\nTX noop-response{success}\n") == [
         "C5 violation: SASL_AUTH after DCP_OPEN"
     ]
 
@@ -58,7 +58,7 @@ def test_an_authentication_that_is_refused_on_an_open_connection_leaves_it_as_it
 def test_a_notifier_is_asked_for_streams_without_an_end() -> None:
     begun = opening(2, name="xdcr:notifier:n_0@a:travel").replace(NOOPS, "")
     notified = "STREAM vb=5, start=9, end=0\nRX stream-end{status=0}\nSTREAM vb=5, start=12, end=0\n"
-    assert told(begun + notified) == ["F3 suspicious: OPEN: flags 0x2 are of old releases (Einval)"]
+    assert reported(begun + notified) == ["F3 suspicious: OPEN: flags 0x2 are of old releases (Einval)"]
 
 
 @pytest.mark.parametrize(
@@ -77,38 +77,38 @@ def test_a_consumer_goes_by_the_vbucket(control: str, has: str, has_not: str) ->
     )
     sentence = "F11 violation: MUTATION of vbucket {} has the opaque of the stream of vbucket 5 ({})"
     for vbucket, status in ((6, has), (7, has_not)):
-        found = told(text + f"RX mutation{{vb={vbucket}, opaque=0x1005, seqno=1}}\n")
+        found = reported(text + f"RX mutation{{vb={vbucket}, opaque=0x1005, seqno=1}}\n")
         assert found == [sentence.format(vbucket, status)]
 
 
 def test_the_name_of_another_server_or_bucket_or_of_a_connection_that_ended_is_free() -> None:
     other_bucket = PLAIN.replace("travel", "beer")
-    assert [each[:2] for each in told(OF_ONE + PLAIN + OF_ONE.replace("50001", "50009") + PLAIN)] == ["C6"]
+    assert [each[:2] for each in reported(OF_ONE + PLAIN + OF_ONE.replace("50001", "50009") + PLAIN)] == ["C6"]
     for text in (
         OF_ONE + PLAIN + OF_OTHER + PLAIN,
         OF_ONE + PLAIN + OF_ONE.replace("50001", "50009") + other_bucket,
         OF_ONE + PLAIN + "FIN TX\nFIN RX\nWAIT 1\n" + OF_ONE.replace("50001", "50009") + PLAIN,
     ):
-        assert told(text) == []
+        assert reported(text) == []
 
 
 def test_one_opaque_for_all_streams_is_said_once() -> None:
     text = PLAIN + "".join(f"STREAM vb={vbucket}, opaque=0x77\n" for vbucket in range(5))
-    assert told(text) == ["L10 info: opaque 0x00000077 is that of the stream of vbucket 0"]
+    assert reported(text) == ["L10 info: opaque 0x00000077 is that of the stream of vbucket 0"]
     mixed = PLAIN + "STREAM vb=1, opaque=1\nSTREAM vb=2, opaque=2\nSTREAM vb=3, opaque=2\n"
-    assert told(mixed) == ["L10 suspicious: opaque 0x00000002 is that of the stream of vbucket 2"]
+    assert reported(mixed) == ["L10 suspicious: opaque 0x00000002 is that of the stream of vbucket 2"]
 
 
 def test_a_client_need_not_get_the_last_seqno_a_node_has_to() -> None:
     ends = "STREAM vb=5, end=9\n%sRX stream-end{status=0}\n"
     text = "ended Ok at seqno 3, requested up to 9"
-    assert told(PLAIN + ends % THREE) == [f"L11 info: {text}"]
+    assert reported(PLAIN + ends % THREE) == [f"L11 info: {text}"]
     three = "RX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno=3, key=#0061}\n"
-    assert told(BOTH + ends % three) == [f"L11 info: {text}"]
+    assert reported(BOTH + ends % three) == [f"L11 info: {text}"]
     node = opening(collections=True, name="replication:a->b:travel")
-    assert told(node + ends % three) == [f"L11 suspicious: {text}"]
+    assert reported(node + ends % three) == [f"L11 suspicious: {text}"]
     out_of_order = "RX oso-snapshot{flags=1}\nRX mutation{seqno=9}\nRX mutation{seqno=3}\nRX oso-snapshot{flags=2}\n"
-    assert told(opening(controls="enable_out_of_order_snapshots=true") + ends % out_of_order) == []
+    assert reported(opening(controls="enable_out_of_order_snapshots=true") + ends % out_of_order) == []
 
 
 PENDING, ACTIVE = "RX set-vbucket-state{state=3}\n", "RX set-vbucket-state{state=1}\n"
@@ -128,7 +128,7 @@ REPLY, ENDS = "TX set-vbucket-state-response{success, opaque=0x1005}\n", "RX str
     ],
 )
 def test_a_takeover_waits_for_replies(order: str, wanted: list[str]) -> None:
-    found = told(TAKEOVER + order)
+    found = reported(TAKEOVER + order)
     assert len(found) == len(wanted)
     for each, words in zip(found, wanted, strict=True):
         assert each.startswith("T1 suspicious: ")
@@ -150,7 +150,7 @@ def test_a_takeover_waits_for_replies(order: str, wanted: list[str]) -> None:
     ],
 )
 def test_a_consumer_refuses_only_states_that_do_not_exist(state: int, wanted: list[str]) -> None:
-    assert told(TAKEOVER + f"RX set-vbucket-state{{state={state}}}\n") == wanted
+    assert reported(TAKEOVER + f"RX set-vbucket-state{{state={state}}}\n") == wanted
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_consumer_refuses_only_states_that_do_not_exist(state: int, wanted: li
 )
 def test_only_a_consumer_takes_a_name_in_the_value_of_open(flags: int, value: str, wanted: str) -> None:
     text = OPENED + f"TX open{{flags=0x{flags:x}, key=app, datatype=1, value={value}}}\n"
-    assert told(text) == ([f"F3 violation: OPEN: {wanted} (Einval)"] if wanted else [])
+    assert reported(text) == ([f"F3 violation: OPEN: {wanted} (Einval)"] if wanted else [])
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,16 @@ def test_only_a_consumer_takes_a_name_in_the_value_of_open(flags: int, value: st
     ],
 )
 def test_controls_that_a_producer_refuses(control: str, status: str) -> None:
-    assert told(PLAIN + f"CONTROL {control}\n") == ([f"C15 violation: {control} accepted ({status})"] if status else [])
+    assert reported(PLAIN + f"CONTROL {control}\n") == (
+        [f"C15 violation: {control} accepted ({status})"] if status else []
+    )
     key, _, value = control.partition("=")
-    assert told(PLAIN + f"TX control{{key={key}, value={value}}}\nRX control-response{{einval}}\n") == []
+    assert reported(PLAIN + f"TX control{{key={key}, value={value}}}\nRX control-response{{einval}}\n") == []
 
 
 def test_compression_is_forced_only_where_snappy_was_granted() -> None:
     text = PLAIN.replace("|0xa|", "|") + "CONTROL force_value_compression=true\n"
-    assert told(text) == ["C15 violation: force_value_compression=true accepted (Einval)"]
+    assert reported(text) == ["C15 violation: force_value_compression=true accepted (Einval)"]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ def test_compression_is_forced_only_where_snappy_was_granted() -> None:
     ],
 )
 def test_filters_that_a_producer_refuses(value: str, wanted: str) -> None:
-    found = [each for each in told(BOTH + f"STREAM vb=5, value={value}\n") if each.startswith("L17")]
+    found = [each for each in reported(BOTH + f"STREAM vb=5, value={value}\n") if each.startswith("L17")]
     assert found == ([f"L17 violation: stream granted, though {wanted}"] if wanted else [])
 
 
@@ -224,8 +226,8 @@ def test_a_stream_of_collections_has_no_durable_writes() -> None:
         0x25, collections=True, name="replication:n1", controls="enable_sync_writes=true, consumer_name=n2"
     )
     refused = ["L17 info: stream of some collections granted, and enable_sync_writes is on (NotSupported)"]
-    assert told(durable + 'STREAM vb=5, value={"collections":["8"]}\n') == refused
-    assert told(durable + 'STREAM vb=5, value={"uid":"0"}\n') == []
+    assert reported(durable + 'STREAM vb=5, value={"collections":["8"]}\n') == refused
+    assert reported(durable + 'STREAM vb=5, value={"uid":"0"}\n') == []
 
 
 GRANTED = "TX stream-request{{vb=5, start={}, vbucket-uuid={}, snap-start-seqno={}, snap-end-seqno={}}}\n"
@@ -244,7 +246,7 @@ LOG = "RX stream-request-response{success, failover-log=0xc:90|0xb:50|0xa:0}\n"
     ],
 )
 def test_grants_where_a_rollback_was_due(numbers: tuple[object, ...], wanted: str) -> None:
-    assert told(PLAIN + GRANTED.format(*numbers) + LOG) == ([f"L18 violation: {wanted}"] if wanted else [])
+    assert reported(PLAIN + GRANTED.format(*numbers) + LOG) == ([f"L18 violation: {wanted}"] if wanted else [])
 
 
 def test_a_stream_that_is_closed_and_asked_for_again_ends_in_between() -> None:
@@ -253,21 +255,21 @@ def test_a_stream_that_is_closed_and_asked_for_again_ends_in_between() -> None:
     text += "TX close-stream\nRX close-stream-response{success}\nTX stream-request{vb=5, start=2}\n"
     text += "RX mutation{seqno=3, opaque=0x1005, key=late}\nRX stream-end{status=1, opaque=0x1005}\n"
     text += "RX stream-request-response{success}\nRX snapshot-marker{start=2, end=4, flags=0x5}\n" + items(3, 4)
-    assert told(text) == []
+    assert reported(text) == []
 
 
 def test_a_long_name_is_refused_as_a_long_key_is() -> None:
     name = 260 * "n"
     text = OPENED + f"TX open{{flags=5, key={name}}}\nRX open-response{{einval}}\n"
-    assert told(text) == ["F13 violation: the key of OPEN has 260 bytes, more than 250 (Einval)"]
+    assert reported(text) == ["F13 violation: the key of OPEN has 260 bytes, more than 250 (Einval)"]
 
 
 def test_keys_of_other_collections_are_shorter() -> None:
     begun = BOTH + STREAM + MEMORY + CARTS
     for length, wanted in ((246, []), (247, ["F13 violation: the key has 247 bytes behind its collection id, more than "
                                              "246 (Einval)"])):  # fmt: skip
-        assert told(begun + f"RX mutation{{seqno=2, key=#08{length * '61'}}}\n") == wanted
-    assert told(begun + f"RX mutation{{seqno=2, key=#00{250 * '61'}}}\n") == []
+        assert reported(begun + f"RX mutation{{seqno=2, key=#08{length * '61'}}}\n") == wanted
+    assert reported(begun + f"RX mutation{{seqno=2, key=#00{250 * '61'}}}\n") == []
 
 
 def test_many_documents_at_once_are_judged_by_their_keys_too() -> None:
@@ -289,4 +291,4 @@ def test_many_documents_at_once_are_judged_by_their_keys_too() -> None:
 def test_an_open_that_is_refused_may_be_sent_again_with_the_same_opaque() -> None:
     refused = "TX open{flags=5, key=app, opaque=1}\nRX open-response{etmpfail, opaque=1}\n"
     accepted = "RX open-response{success, opaque=1}\nTX open{flags=5, key=app, opaque=1}\n"  # captured out of order
-    assert told(OPENED + refused + accepted + NOOPS) == []
+    assert reported(OPENED + refused + accepted + NOOPS) == []

@@ -14,7 +14,7 @@ OF_SIX = "RX snapshot-marker{vb=6, opaque=0x66, start=500, end=509, flags=0x5}\n
 SECOND = 1_000_000_000
 
 
-def told(text: str) -> list[tuple[str, str, int | None, int]]:
+def reported(text: str) -> list[tuple[str, str, int | None, int]]:
     """Return what is found in a conversation: rule, severity, vbucket and frame."""
     return [(each.rule.id, each.severity.value, each.vbucket, each.frame) for each in findings(text)]
 
@@ -52,13 +52,13 @@ def finished(captured: list[Packet], seconds: int) -> Packet:
 def test_a_message_with_the_opaque_of_another_stream_leaves_that_stream_alone() -> None:
     text = TWO + OF_FIVE + mutation(5, 0x55, 1) + OF_SIX + mutation(6, 0x66, 501)
     text += mutation(6, 0x55, 502) + mutation(5, 0x55, 2) + mutation(6, 0x66, 503)
-    assert [each[:3] for each in told(text)] == [("F11", "violation", 5)]
+    assert [each[:3] for each in reported(text)] == [("F11", "violation", 5)]
 
 
 def test_a_message_with_the_vbucket_of_another_stream_leaves_that_stream_alone() -> None:
     text = TWO + OF_FIVE + mutation(5, 0x55, 1) + OF_SIX + mutation(6, 0x66, 501)
     text += mutation(6, 0x55, 2) + mutation(6, 0x66, 502) + mutation(5, 0x55, 3)
-    assert [each[:3] for each in told(text)] == [("F11", "violation", 5)]
+    assert [each[:3] for each in reported(text)] == [("F11", "violation", 5)]
 
 
 def test_what_trails_in_of_a_stream_that_was_closed_before_the_capture_began_is_no_violation() -> None:
@@ -69,15 +69,15 @@ def test_what_trails_in_of_a_stream_that_was_closed_before_the_capture_began_is_
     assert [each for each in findings_of(captured[begin:]) if not each.reason] == []
 
 
-def test_where_the_answer_to_open_was_not_captured_nobody_knows_which_controls_were_accepted() -> None:
+def test_where_the_answer_to_open_was_not_captured_it_is_unknown_which_controls_were_accepted() -> None:
     """The capture begins with DCP_OPEN, and what the server said before the grant is not in it."""
     captured = packets(said(PLAIN + STREAM))
     begin = next(at for at, packet in enumerate(captured) if b"\x80\x50" in packet.data[54:56])
-    heard = [packet for packet in captured[begin:] if packet.data[34:36] == (50_000).to_bytes(2, "big")]
-    assert [each for each in findings_of([*heard, captured[-1]]) if not each.reason] == []
+    received = [packet for packet in captured[begin:] if packet.data[34:36] == (50_000).to_bytes(2, "big")]
+    assert [each for each in findings_of([*received, captured[-1]]) if not each.reason] == []
 
 
-def test_after_a_marker_that_cannot_be_read_nobody_knows_which_seqnos_belong_to_the_snapshot() -> None:
+def test_after_a_marker_that_cannot_be_read_it_is_unknown_which_seqnos_belong_to_the_snapshot() -> None:
     unreadable = "HEX RX 8056000001000005" + "00000001" + "00001005" + "00" * 8 + "09\n"
     text = PLAIN + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x5}\n" + items(1, 3) + unreadable + items(4, 6)
     found = [each for each in findings(text) if each.rule.id == "S11"]
@@ -86,31 +86,31 @@ def test_after_a_marker_that_cannot_be_read_nobody_knows_which_seqnos_belong_to_
     ]
 
 
-def test_a_marker_before_its_grant_is_told_once() -> None:
+def test_a_marker_before_its_grant_is_reported_once() -> None:
     text = PLAIN + "TX stream-request{vb=5, opaque=0x55}\n" + OF_FIVE
     text += "RX stream-request-response{success, opaque=0x55, failover-log=0xfeed:0}\n"
     text += mutation(5, 0x55, 1) + mutation(5, 0x55, 2)
-    assert [each[0] for each in told(text)] == ["L3"]
+    assert [each[0] for each in reported(text)] == ["L3"]
 
 
-def test_messages_after_the_end_of_a_stream_that_was_closed_are_told() -> None:
+def test_messages_after_the_end_of_a_stream_that_was_closed_are_reported() -> None:
     text = opening(controls="send_stream_end_on_client_close_stream=true") + STREAM
     text += "RX snapshot-marker{start=0, end=9, flags=0x5}\n" + items(1, 2)
     text += "TX close-stream{vb=5, opaque=0x99}\nRX close-stream-response{success, opaque=0x99}\n"
     trailing = mutation(5, 0x1005, 3)
-    assert told(text + trailing) == []
-    assert [each[0] for each in told(text + "RX stream-end{opaque=0x1005, status=1}\n" + trailing)] == ["L3"]
+    assert reported(text + trailing) == []
+    assert [each[0] for each in reported(text + "RX stream-end{opaque=0x1005, status=1}\n" + trailing)] == ["L3"]
 
 
-def test_messages_behind_the_end_of_a_stream_are_told_as_that_alone() -> None:
+def test_messages_behind_the_end_of_a_stream_are_reported_as_that_alone() -> None:
     text = PLAIN + STREAM + "RX snapshot-marker{start=0, end=9, flags=0x5}\n" + items(1, 9)
     text += "RX stream-end{opaque=0x1005, status=2}\n"
-    assert [each[0] for each in told(text + mutation(5, 0x1005, 2) + mutation(5, 0x1005, 77))] == ["L3", "L3"]
+    assert [each[0] for each in reported(text + mutation(5, 0x1005, 2) + mutation(5, 0x1005, 77))] == ["L3", "L3"]
 
 
-def test_items_of_a_marker_that_runs_backwards_are_not_told_as_well() -> None:
+def test_items_of_a_marker_that_runs_backwards_are_not_reported_as_well() -> None:
     text = PLAIN + STREAM + "RX snapshot-marker{start=9, end=3, flags=0x5}\n" + items(3, 5)
-    assert [each[0] for each in told(text) if each[0] in ("S1", "S11")] == ["S1"]
+    assert [each[0] for each in reported(text) if each[0] in ("S1", "S11")] == ["S1"]
 
 
 def test_acknowledging_too_much_once_is_one_violation() -> None:
@@ -118,7 +118,7 @@ def test_acknowledging_too_much_once_is_one_violation() -> None:
     text += "TX buffer-acknowledgement{buffer-bytes=900}\n"
     for seqno in range(4, 80):
         text += items(seqno, seqno) + f"TX buffer-acknowledgement{{buffer-bytes={len(_mutation(seqno))}}}\n"
-    assert [each[0] for each in told(text)] == ["B4"]
+    assert [each[0] for each in reported(text)] == ["B4"]
 
 
 def test_a_prepare_that_fits_no_stream_still_counts_two_bytes_more_for_flow_control() -> None:
@@ -126,8 +126,8 @@ def test_a_prepare_that_fits_no_stream_still_counts_two_bytes_more_for_flow_cont
     text += "RX prepare{vb=6, opaque=0x55, seqno=777, key=p, lvl=1}\n"
     counted = sum(len(each.data) for each in said(text) if each.data[:2] in (b"\x80\x56", b"\x80\x57", b"\x80\x60")) + 2
     acknowledged = f"TX buffer-acknowledgement{{buffer-bytes={counted}}}\n"
-    assert "B4" not in [each[0] for each in told(text + acknowledged)]
-    assert "B4" in [each[0] for each in told(text + acknowledged.replace(str(counted), str(counted + 1)))]
+    assert "B4" not in [each[0] for each in reported(text + acknowledged)]
+    assert "B4" in [each[0] for each in reported(text + acknowledged.replace(str(counted), str(counted + 1)))]
 
 
 def _mutation(seqno: int) -> bytes:
@@ -139,16 +139,16 @@ def test_an_answer_after_half_a_minute_is_one_all_the_same() -> None:
     text = PLAIN + STREAM + "RX snapshot-marker{start=0, end=900, flags=0x5}\n"
     text += "TX close-stream{vb=5, opaque=0x99}\nWAIT 31\n" + items(1, 70)
     late = text + "WAIT 10\nRX close-stream-response{success, opaque=0x99}\n" + items(71, 200)
-    assert [each[0] for each in told(late) if each[0] in ("F6", "F7", "L12")] == ["F7"]
+    assert [each[0] for each in reported(late) if each[0] in ("F6", "F7", "L12")] == ["F7"]
 
 
-def test_a_noop_that_was_not_answered_until_the_connection_ended_is_told() -> None:
+def test_a_noop_that_was_not_answered_until_the_connection_ended_is_reported() -> None:
     captured = packets(said(opening() + STREAM + "RX noop{opaque=0x99}\n"))
     assert judged(captured) == []
     assert [each[:2] for each in judged([*captured, finished(captured, 60)])] == [("N1", 0)]
 
 
-def test_silence_is_told_where_the_capture_goes_on_without_a_connection() -> None:
+def test_silence_is_reported_where_the_capture_continues_without_a_connection() -> None:
     silent = packets(said(PLAIN + "TX stream-request{vb=6, opaque=0x66}\n"))
     both = packets(said(PLAIN + "TX stream-request{vb=6, opaque=0x66}\nCONNECT\n" + PLAIN + "WAIT 90\nRX noop\n"))
     assert judged(silent) == []
@@ -163,7 +163,7 @@ def test_of_several_captures_the_end_of_one_says_nothing_of_what_is_in_the_other
     assert [each for each in judged(files) if each[0] == "F7"] == []
 
 
-def test_bytes_that_are_no_frame_though_none_was_lost_are_told_as_such() -> None:
+def test_bytes_that_are_no_frame_though_none_was_lost_are_reported_as_such() -> None:
     garbled = "HEX RX " + "7f" * 70 + "\n"
     text = PLAIN + STREAM + "RX snapshot-marker{start=0, end=9, flags=0x5}\n" + items(1, 2) + garbled + items(4, 6)
     assert [(each.rule.id, each.message, each.reason) for each in findings(text)] == [

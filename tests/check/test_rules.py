@@ -137,10 +137,10 @@ def test_a_seqno_that_goes_back_over_lost_bytes_is_unknown() -> None:
     assert violations(findings_of(torn)) == []
 
 
-def test_what_was_lost_inside_a_snapshot_is_told_as_unknown() -> None:
+def test_what_was_lost_inside_a_snapshot_is_reported_as_unknown() -> None:
     captured = packets(said(HEALTHY["plain"]))
     at = next(number for number, packet in enumerate(captured) if packet.data.endswith(b"k4"))
-    told = [each for each in findings_of(captured[:at] + captured[at + 1 :]) if each.rule.id == "S12"]
-    assert [(each.severity, each.message, each.reason) for each in told] == [
+    reported = [each for each in findings_of(captured[:at] + captured[at + 1 :]) if each.rule.id == "S12"]
+    assert [(each.severity, each.message, each.reason) for each in reported] == [
         (Severity.UNKNOWN, "the order between seqno 3 and 5 was not seen", "57 bytes were lost before frame 17")
     ]

@@ -15,7 +15,7 @@ LEFT_OUT = opening(0x45)
 XATTRS_ALONE = "#0000000e0000000a5f73006173646600"
 
 
-def told(found: list[Finding]) -> list[str]:
+def reported(found: list[Finding]) -> list[str]:
     """Return the certain findings about shapes."""
     return [
         f"{each.rule.id} {each.severity.value}: {each.message}"
@@ -26,7 +26,7 @@ def told(found: list[Finding]) -> list[str]:
 
 def shapes(text: str) -> list[str]:
     """Return the findings on the shapes in a conversation."""
-    return told(findings(text))
+    return reported(findings(text))
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_a_datatype_without_its_body_is_judged_by_the_open_flag_only(message: st
     for text in (LEFT_OUT + BEGUN + message, opening() + BEGUN + message):
         captured = packets(said(text))
         for joined in range(len(packets(said(opening()))) - 2, len(captured)):
-            assert told(findings_of(captured[joined:])) == []
+            assert reported(findings_of(captured[joined:])) == []
         one_way = [packet for packet in captured if packet.data[34:36] != captured[0].data[34:36]]
-        assert told(findings_of(one_way)) == []
+        assert reported(findings_of(one_way)) == []
 
 
 def test_metadata_behind_a_body_is_no_part_of_it() -> None:
@@ -96,7 +96,7 @@ UNKNOWN_BITS = "F4 violation: datatype 0x09 has unknown bits"
         ("stream-end{status=2, value=x}", ["F3 violation: STREAM_END: value must be empty but has 1 bytes"]),
     ],
 )
-def test_a_shape_is_told_once_wherever_it_stands(before: str, message: str, wanted: list[str]) -> None:
+def test_a_shape_is_reported_once_wherever_it_stands(before: str, message: str, wanted: list[str]) -> None:
     assert shapes(opening() + BEGUN + before + f"RX {message}\n") == wanted
 
 
@@ -150,15 +150,15 @@ def test_stream_flags(message: str, flags: int, wanted: str) -> None:
 
 def test_a_stream_request_has_a_value_only_with_collections() -> None:
     request = 'TX stream-request{vb=5, value={"uid":"0"}}\n'
-    told_of = "F3 violation: STREAM_REQ: it has a value, and HELLO did not grant collections"
+    expected = "F3 violation: STREAM_REQ: it has a value, and HELLO did not grant collections"
     assert shapes(opening(collections=True) + request) == []
-    assert shapes(opening() + request) == [told_of]
+    assert shapes(opening() + request) == [expected]
     captured = packets(said(opening() + request))
     answered = 4  # the packet with the answer to HELLO
-    assert [told(findings_of(captured[at:])) for at in range(12)] == [[told_of]] * (answered + 1) + [[]] * 7
+    assert [reported(findings_of(captured[at:])) for at in range(12)] == [[expected]] * (answered + 1) + [[]] * 7
     again = packets(said(opening() + HELLO % ("|0x12", "|0x12") + request))
     for lost in range(3, len(again) - 1):
-        assert told(findings_of(again[:lost] + again[lost + 1 :])) == []
+        assert reported(findings_of(again[:lost] + again[lost + 1 :])) == []
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_version_of_deletions_is_that_of_the_open_flags(begun: str, layout: 
     text = begun + BEGUN + f"RX deletion{{seqno=1, layout={layout}}}\n"
     assert shapes(text) == ([f"F3 violation: DELETION: it is of {wanted}"] if wanted else [])
     captured = packets(said(text))
-    assert told(findings_of(captured[len(packets(said(begun))) :])) == []
+    assert reported(findings_of(captured[len(packets(said(begun))) :])) == []
 
 
 @pytest.mark.parametrize(("features", "second"), [("", False), ("|0x12", True)])
@@ -201,8 +201,8 @@ def test_expirations_are_deletions_where_nobody_asked_for_them() -> None:
     captured = packets(said(opening(0x25) + expiration))
     opened = 9  # the packet with DCP_OPEN
     for at in range(3, len(captured) - 1):
-        assert told(findings_of(captured[at:])) == (missed if at <= opened else [])
-        assert told(findings_of(captured[:at] + captured[at + 1 :])) == []
+        assert reported(findings_of(captured[at:])) == (missed if at <= opened else [])
+        assert reported(findings_of(captured[:at] + captured[at + 1 :])) == []
 
 
 def with_xattrs(*pairs: tuple[str, str], body: str = "") -> str:

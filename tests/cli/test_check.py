@@ -21,7 +21,7 @@ SAMPLES = Path("samples").resolve()
 ORDER = "samples/order.pcap"
 
 
-def test_a_violation_is_told_with_its_place_and_the_right_answer() -> None:
+def test_a_violation_is_reported_with_its_place_and_the_right_answer() -> None:
     printed = run(f"dcpdump check -q {ORDER}")
     assert printed.code == 1
     total = f"1 stream checked by {len(RULES)} rules: 1 violation, 0 suspicious, 0 info, 0 unknown"

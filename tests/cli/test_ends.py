@@ -101,7 +101,7 @@ def test_who_closes_standard_error_wants_no_notes() -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "grid", "line", "ndjson", "csv"])
-def test_a_file_that_grows_too_large_is_told_in_every_format(form: str, tmp_path: Path) -> None:
+def test_a_file_that_grows_too_large_is_reported_in_every_format(form: str, tmp_path: Path) -> None:
     out = tmp_path / "frames"
 
     def limited() -> None:
@@ -190,34 +190,34 @@ def test_a_report_that_was_interrupted_is_written_where_it_was_to_go(tmp_path: P
     assert (process.returncode, out.read_text("utf-8")) == (130, run("dcpdump streams -", data).out)
 
 
-def test_who_interrupts_before_there_is_a_frame_is_not_told_that_there_is_none() -> None:
+def test_who_interrupts_before_there_is_a_frame_is_not_answered_that_there_is_none() -> None:
     with fed(["streams", "-"], REPLICA.read_bytes()[:24]) as process:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-    told = "interrupted · 0 frames read · 0 packets · 0 connections · payload 0 B = 0 in frames\n"
-    assert (process.returncode, out, err.decode()) == (130, b"", told)
+    reported = "interrupted · 0 frames read · 0 packets · 0 connections · payload 0 B = 0 in frames\n"
+    assert (process.returncode, out, err.decode()) == (130, b"", reported)
 
 
 def test_read_says_that_it_was_interrupted_for_people_and_for_programs() -> None:
-    told = "interrupted · 27 of 27 frames shown · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
-    for summary, wanted in (("text", told), ("json", '"interrupted": true}\n')):
+    reported = "interrupted · 27 of 27 frames shown · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
+    for summary, wanted in (("text", reported), ("json", '"interrupted": true}\n')):
         with fed(["read", "-", "-f", "line", "--summary", summary], REPLICA.read_bytes()) as process:
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, len(out.splitlines()), err.decode()[-len(wanted) :]) == (143, 27, wanted)
 
 
-def test_a_file_that_is_interrupted_in_the_middle_is_told_as_far_as_it_was_read(tmp_path: Path) -> None:
+def test_a_file_that_is_interrupted_in_the_middle_is_reported_as_far_as_it_was_read(tmp_path: Path) -> None:
     packed = tmp_path / "large.pcap.gz"
     packed.write_bytes(gzip.compress(capture(tmp_path, "wire", 60_000).read_bytes(), 1))
     with subprocess.Popen([*DCPDUMP, "stats", str(packed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_for(lambda: _read_of(process.pid, packed) > packed.stat().st_size // 3)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-    told = re.match(r"interrupted · ([\d,]+) frames read · ", err.decode())
-    assert told is not None, err
-    assert (process.returncode, told[1]) == (130, out.decode().partition(" frames, ")[0])
-    assert 0 < int(told[1].replace(",", "")) < 60_000
+    reported = re.match(r"interrupted · ([\d,]+) frames read · ", err.decode())
+    assert reported is not None, err
+    assert (process.returncode, reported[1]) == (130, out.decode().partition(" frames, ")[0])
+    assert 0 < int(reported[1].replace(",", "")) < 60_000
 
 
 def _read_of(pid: int, path: Path) -> int:
@@ -247,12 +247,12 @@ def test_on_a_terminal_the_result_of_an_interrupted_run_begins_on_a_line_of_its_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1000")  # so that nothing has to fit
-    data, told = REPLICA.read_bytes(), run("dcpdump flow -", REPLICA.read_bytes())
+    data, reported = REPLICA.read_bytes(), run("dcpdump flow -", REPLICA.read_bytes())
     ours, theirs = pty.openpty()
     with fed(["flow", "-", "--color", "never"], data, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         process.send_signal(signal.SIGINT)
-        assert shown_on(ours).replace("\r\n", "\n") == f"\n{told.out}interrupted · {told.err}"
+        assert shown_on(ours).replace("\r\n", "\n") == f"\n{reported.out}interrupted · {reported.err}"
         assert process.wait(PATIENCE) == 130
 
 

@@ -100,7 +100,7 @@ def test_json_leaves_out_what_only_a_capture_can_give() -> None:
     }
 
 
-def test_what_a_cut_header_does_not_hold_is_not_told() -> None:
+def test_what_a_cut_header_does_not_hold_is_not_reported() -> None:
     row: dict[str, object] = {"magic": 128, "kind": "request"}
     words: dict[int, dict[str, object]] = {
         2: {"opcode": 87, "name": "DCP_MUTATION"},
@@ -111,11 +111,11 @@ def test_what_a_cut_header_does_not_hold_is_not_told() -> None:
     }
     for size in (1, 2, 6, 8, 12, 16, 23):
         row |= words.get(size, {})
-        told = json.loads(run(f"dcpdump explain -q -f ndjson {MUTATION[:size].hex()}").out)
-        assert told.pop("problems") == [
+        reported = json.loads(run(f"dcpdump explain -q -f ndjson {MUTATION[:size].hex()}").out)
+        assert reported.pop("problems") == [
             {"code": "cut", "text": f"the header needs 24 bytes, {size} are there", "offset": 0, "length": size}
         ]
-        assert told == row
+        assert reported == row
     for cut, line in ((MUTATION[:6], "RX mutation{} ! "), (STREAM_RESPONSE[:6], "RX stream-request-response{} ! ")):
         assert run(f"dcpdump explain -q -f line {cut.hex()}").out.startswith(line)
 
@@ -261,13 +261,13 @@ def test_a_page_that_does_not_exist_names_the_nearest(name: str, hint: str) -> N
     assert run(f"dcpdump spec {name}") == (2, "", f"dcpdump: error: there is no message {name!r}\nhint: {hint}\n")
 
 
-def test_the_index_tells_each_layout_once() -> None:
+def test_the_index_says_each_layout_once() -> None:
     rows = {line.split()[1]: line for line in run("dcpdump spec").out.splitlines() if " DCP_" in line}
     assert rows["DCP_SYSTEM_EVENT"] == "0x5f  DCP_SYSTEM_EVENT             producer     layouts 0, 1, 2, 5.x"
     assert rows["DCP_ADD_STREAM"] == "0x51  DCP_ADD_STREAM               manager"
 
 
-def test_a_page_tells_values_by_their_names_and_one_byte_as_one() -> None:
+def test_a_page_says_values_by_their_names_and_one_byte_as_one() -> None:
     events = run("dcpdump spec system_event").out.splitlines()
     assert "Request, layout 0 (when extras_length = 13, event = 3 (CreateScope), version = 0)" in events
     answers = run("dcpdump spec stream_req").out.splitlines()

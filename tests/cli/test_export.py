@@ -109,13 +109,13 @@ def test_streams_and_findings_are_those_of_the_commands(name: str, tmp_path: Pat
     run(f"dcpdump export {name} -o {tmp_path}/out -q --opcode noop --tables streams,findings")
     streams = rows(tmp_path / "out/streams.parquet")
     plain = [field for field in verdicts.streams().names if field not in ("requests", "failover_log")]
-    for row, told in zip(streams, printed("streams", name), strict=True):
+    for row, reported in zip(streams, printed("streams", name), strict=True):
         kept = {key: row[key] for key in plain if row[key] is not None and not key.endswith("_at")}
-        assert kept == {key: value for key, value in told.items() if key in plain and not key.endswith("_at")}
-        assert [each["status"] for each in row["requests"]] == [each.get("status") for each in told["requests"]]
+        assert kept == {key: value for key, value in reported.items() if key in plain and not key.endswith("_at")}
+        assert [each["status"] for each in row["requests"]] == [each.get("status") for each in reported["requests"]]
     findings = rows(tmp_path / "out/findings.parquet")
     assert [(row["code"], row["severity"], row["message"]) for row in findings] == [
-        (told["code"], told["severity"], told["message"]) for told in printed("check", name)
+        (reported["code"], reported["severity"], reported["message"]) for reported in printed("check", name)
     ]
 
 
@@ -154,7 +154,7 @@ def test_streams_say_how_it_is_known_who_is_who(since: str, roles: str, tmp_path
     assert (row["vbucket"], row["roles"]) == (5, roles)
 
 
-def test_a_count_ends_the_frames_and_not_what_is_told_of_streams(tmp_path: Path) -> None:
+def test_a_count_ends_the_frames_and_not_what_is_reported_streams(tmp_path: Path) -> None:
     run(f"dcpdump export {REPLICA} -o {tmp_path}/some -q -c 2")
     run(f"dcpdump export {REPLICA} -o {tmp_path}/all -q")
     assert len(rows(tmp_path / "some/frames.parquet")) == 2

@@ -16,21 +16,21 @@ from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import open_capture, timeline
 from tests.support.captures import Record, pcap
 
-Told = list[tuple[str, int, int | None, bytes]]
+Reported = list[tuple[str, int, int | None, bytes]]
 
 
-def in_turn(paths: list[Path]) -> Told:
+def in_turn(paths: list[Path]) -> Reported:
     """Return the packets of the timeline, one by one."""
     packets = timeline([open_capture(str(path)) for path in paths])
     return [(packet.file, packet.number, packet.ts_ns, bytes(packet.data)) for packet in packets]
 
 
-def in_blocks(paths: list[Path]) -> Told:
+def in_blocks(paths: list[Path]) -> Reported:
     """Return the packets that blocks have."""
-    return [each for block in blocks_of([open_capture(str(path)) for path in paths]) for each in told(block)]
+    return [each for block in blocks_of([open_capture(str(path)) for path in paths]) for each in reported(block)]
 
 
-def told(block: Block) -> Iterator[tuple[str, int, int | None, bytes]]:
+def reported(block: Block) -> Iterator[tuple[str, int, int | None, bytes]]:
     for row, packet in enumerate(block.packets):
         yield block.files[block.file[row]], int(block.numbers[row]), int(block.ts_ns[row]), bytes(packet.data)
 
@@ -87,7 +87,7 @@ def test_a_file_that_is_cut_short_hands_on_to_the_next(tmp_path: Path) -> None:
     paths = files(tmp_path, records(1, 2), records(3, 4), records(5, 6))
     paths[1].write_bytes(paths[1].read_bytes()[:-5])
     captures = [open_capture(str(path)) for path in paths]
-    found = [each for block in blocks_of(captures) for each in told(block)]
+    found = [each for block in blocks_of(captures) for each in reported(block)]
     assert [number for _, number, _, _ in found] == [1, 2, 1, 2, 1, 2]
     assert [bool(capture.damage) for capture in captures] == [False, True, False]
 

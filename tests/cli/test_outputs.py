@@ -55,7 +55,7 @@ def test_a_terminated_run_leaves_nothing_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 @pytest.mark.parametrize("form", FORMS)
-def test_a_full_disk_is_told_in_every_format(form: str) -> None:
+def test_a_full_disk_is_reported_in_every_format(form: str) -> None:
     with open("/dev/full", "wb") as full:
         command = [*DCPDUMP, "read", str(REPLICA), "-q", "-f", form]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
@@ -126,7 +126,7 @@ def test_the_input_is_never_the_output(how: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["/proc/frames.txt", "/nowhere/frames.txt"])
-def test_a_place_that_takes_no_file_is_told_before_the_input_is_read(place: str) -> None:
+def test_a_place_that_takes_no_file_is_reported_before_the_input_is_read(place: str) -> None:
     printed = run(f"dcpdump read {REPLICA} -o {place}")
     assert (printed.code, printed.out) == (5, "")
     assert printed.err.startswith("dcpdump: error: cannot write: ")
@@ -134,7 +134,7 @@ def test_a_place_that_takes_no_file_is_told_before_the_input_is_read(place: str)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
-def test_a_folder_that_is_read_only_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_read_only_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     assert run(f"dcpdump read {REPLICA} -o {tmp_path}/frames.txt").code == 5
 

@@ -76,7 +76,7 @@ def test_a_table_without_rows_is_there_with_its_columns(tmp_path: Path) -> None:
     assert (pq.ParquetFile(file).metadata.num_rows, "reason" in pq.read_schema(file).names) == (0, True)
 
 
-def test_files_have_the_same_names_each_time_but_for_what_tells_runs_apart(tmp_path: Path) -> None:
+def test_files_have_the_same_names_each_time_but_for_what_distinguishes_runs(tmp_path: Path) -> None:
     capture = tmp_path / "a.pcap"
     capture.write_bytes(in_pcap(short_connections(2)))  # no gaps, no streams, no findings: three tables without rows
     found = []
@@ -232,7 +232,7 @@ def test_java_starts_without_the_module_that_only_machine_learning_needs(tmp_pat
     slim = make_java_home(home)
     try:
         words = ["--add-modules=jdk.incubator.vector", "-cp", "a b", ""]
-        told = subprocess.run([slim / "bin" / "java", *words], capture_output=True, text=True, check=True)
+        reported = subprocess.run([slim / "bin" / "java", *words], capture_output=True, text=True, check=True)
     finally:
         shutil.rmtree(slim)
-    assert told.stdout == "<-cp>\n<a b>\n<>\n"
+    assert reported.stdout == "<-cp>\n<a b>\n<>\n"

@@ -67,8 +67,8 @@ def _files(folder: Path) -> list[tuple[str, int]]:
 def test_what_only_a_thread_can_decompress_is_refused_with_the_way_out(tmp_path: Path, name: str) -> None:
     file = tmp_path / "packed"
     file.write_bytes(bytes(getattr(cramjam, name).compress(HISTORY.read_bytes())))
-    told = few(1, "read", str(file))
-    assert told == (
+    reported = few(1, "read", str(file))
+    assert reported == (
         3,
         "",
         f"dcpdump: error: {name} cannot be decompressed: no thread may be started here ({file})\n"
@@ -80,8 +80,8 @@ def test_what_only_a_thread_can_decompress_is_refused_with_the_way_out(tmp_path:
 def test_a_capture_that_no_thread_can_take_is_refused(words: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("no right to capture")
-    told = few(1, *words.split(), "-i", "lo")
-    assert told == (
+    reported = few(1, *words.split(), "-i", "lo")
+    assert reported == (
         6,
         "",
         "dcpdump: error: cannot capture: no thread may be started here (lo)\n"

@@ -30,7 +30,7 @@ def test_a_file_and_standard_input_give_the_same_frames() -> None:
     assert shown("dcpdump read - -f ndjson -q", REPLICA.read_bytes()) == from_file
 
 
-def test_a_connection_goes_on_from_one_file_into_the_next(tmp_path: Path) -> None:
+def test_a_connection_continues_from_one_file_into_the_next(tmp_path: Path) -> None:
     data = REPLICA.read_bytes()
     records, at = [], 24
     while at < len(data):

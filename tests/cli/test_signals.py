@@ -191,7 +191,7 @@ def test_a_terminal_that_is_closed_does_not_end_what_was_started_with_nohup(comm
 
 
 def _control(terminal: int) -> None:
-    """Have a terminal be that of this process, which is then told when it is closed."""
+    """Have a terminal be that of this process, which then learns when it is closed."""
     os.setsid()
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 

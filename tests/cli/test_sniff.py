@@ -248,7 +248,7 @@ link.send(bytes.fromhex("020000000002 020000000001 8100 6005 0800") + b"tagged".
 """
 
 
-def test_an_interface_that_goes_down_ends_the_capture_and_is_told(net: Network) -> None:
+def test_an_interface_that_goes_down_ends_the_capture_and_is_reported(net: Network) -> None:
     net.run("ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
     try:
         net.run("ip", "link", "set", "left", "up")
@@ -310,14 +310,14 @@ run(sys.argv[1:])
 """
 
 
-def test_without_the_right_the_ways_out_are_told() -> None:
+def test_without_the_right_the_ways_out_are_reported() -> None:
     if not hasattr(socket, "AF_PACKET"):
         pytest.skip("only Linux has packet sockets")
     as_nobody = _WITHOUT_RIGHTS if os.geteuid() == 0 else _WITHOUT_RIGHTS.replace("os.setresuid", "(lambda *_: 0)")
     command = [sys.executable, "-c", as_nobody, "sniff", "-i", "lo"]
-    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert (told.returncode, told.stdout) == (6, "")
-    assert told.stderr == (
+    reported = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (reported.returncode, reported.stdout) == (6, "")
+    assert reported.stderr == (
         "dcpdump: error: no right to capture here (CAP_NET_RAW) (lo)\n"
         "hint: sudo dcpdump sniff -i lo  (rights are dropped once the interface is open)\n"
         "hint: dumpcap -i lo -w - | dcpdump read -  (for members of the group wireshark)\n"
@@ -347,10 +347,10 @@ def test_an_interface_that_is_not_there_is_an_error_with_the_nearest_name() -> N
 def test_what_cannot_be_meant_is_a_usage_error(words: str, what: str) -> None:
     if not hasattr(socket, "AF_PACKET"):
         pytest.skip("only Linux has packet sockets")
-    told = run(f"dcpdump sniff {words}")
-    if "libpcap" in told.err:
+    reported = run(f"dcpdump sniff {words}")
+    if "libpcap" in reported.err:
         pytest.skip("libpcap is not installed")
-    assert (told.code, told.err.splitlines()[0]) == (2, f"dcpdump: error: {what}")
+    assert (reported.code, reported.err.splitlines()[0]) == (2, f"dcpdump: error: {what}")
 
 
 def test_interfaces_are_listed(net: Network) -> None:

@@ -39,7 +39,7 @@ def test_everything_is_counted_once() -> None:
     ]
 
 
-def test_messages_are_told_apart_by_name_and_kind() -> None:
+def test_messages_are_distinguished_by_name_and_kind() -> None:
     found = counted("samples/takeover.pcap --opcode set_vbucket_state")
     assert found["message"] == [
         {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "message_kind": "request", "frames": 2, "bytes": 50},

@@ -143,7 +143,7 @@ def test_several_captures_are_one_timeline() -> None:
     assert sorted((row["vbucket"], row["state"]) for row in found) == [(5, "ended"), (77, "taken over")]
 
 
-def test_lost_bytes_are_told_and_are_damage() -> None:
+def test_lost_bytes_are_reported_and_are_damage() -> None:
     printed = run("dcpdump streams samples/damage.pcap -q")
     assert (printed.code, printed.out.splitlines()[-1]) == (4, "1 stream · 1 ended · 1 connection · 196 B lost")
 
@@ -213,7 +213,7 @@ def test_a_connection_is_one_object() -> None:
     assert found["collections"] == {"0x8": "carts"}
 
 
-def test_an_unanswered_noop_is_told() -> None:
+def test_an_unanswered_noop_is_reported() -> None:
     assert "2 of 3 answered in 0.5 ms, one waits since 12:19:11.009" in rows("dcpdump conns samples/silent.pcap")[1]
 
 

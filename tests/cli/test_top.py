@@ -140,7 +140,7 @@ def test_a_pipe_that_pauses_is_drawn_again_and_again_with_all_that_came() -> Non
     os.close(ours)
 
 
-def test_time_goes_on_while_a_pipe_pauses() -> None:
+def test_time_continues_while_a_pipe_pauses() -> None:
     with fed(["top", "-", "-f", "ndjson", "--interval", "0.1"], SLOW.read_bytes()) as top:
         assert top.stdout is not None
         looks = [json.loads(top.stdout.readline())]

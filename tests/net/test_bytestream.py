@@ -244,7 +244,7 @@ def test_a_direction_of_which_only_acknowledgements_were_seen_is_one_gap() -> No
     assert line.in_short == ["0 gap 500 lost-by-capture", "500 end end"]
 
 
-def test_the_snap_length_leaves_a_gap_and_the_stream_goes_on() -> None:
+def test_the_snap_length_leaves_a_gap_and_the_stream_continues() -> None:
     line = Line().send(0, b"abc", missing=5).send(8, b"def")
     assert line.in_short == ["0 b'abc'", "3 gap 5 snaplen", "8 b'def'"]
 
@@ -376,7 +376,7 @@ def test_a_late_join_waits_no_longer_than_a_moment() -> None:
     assert line.wait(200 * MILLISECOND).tick().in_short == ["0 b'abc'"]
 
 
-def test_a_late_join_in_a_capture_of_one_direction_goes_on_after_a_few_segments() -> None:
+def test_a_late_join_in_a_capture_of_one_direction_continues_after_a_few_segments() -> None:
     line = Line(syn=False)
     for at in range(8):
         line.send(at, b"abcdefgh"[at : at + 1])
@@ -463,11 +463,11 @@ def test_of_bytes_that_disagree_the_first_to_arrive_stands(
             for at, byte in enumerate(data, start):
                 known.setdefault(at, byte)
     line.close()
-    told: dict[int, int] = {}
+    reported: dict[int, int] = {}
     for event in line.events:
         if isinstance(event, Bytes):
-            told.update(enumerate(event.data, event.offset))
-    assert told == known
+            reported.update(enumerate(event.data, event.offset))
+    assert reported == known
     assert line.balance.payload_bytes == accounted(line.balance)
 
 
@@ -545,7 +545,7 @@ def move(line: Line, kind: str, at: int, size: int) -> None:
 
 @settings(max_examples=300)
 @given(st.booleans(), st.lists(MOVES, max_size=12), st.lists(MOVES, max_size=12))
-def test_a_stream_goes_on_from_its_state_as_if_it_had_not_stopped(
+def test_a_stream_continues_from_its_state_as_if_it_had_not_stopped(
     syn: bool, before: list[tuple[str, int, int]], after: list[tuple[str, int, int]]
 ) -> None:
     one, other = Line(syn=syn, limits=TIGHT), Line(syn=False, limits=TIGHT)

@@ -159,7 +159,7 @@ def test_a_late_join_calls_the_first_one_seen_direction_0() -> None:
     assert texts(out) == {(0, 0): b"answer", (0, 1): b"question"}
 
 
-def test_the_first_acknowledgement_tells_where_a_lost_syn_ack_was() -> None:
+def test_the_first_acknowledgement_says_where_a_lost_syn_ack_was() -> None:
     conversation = talk().packets
     del conversation[1]
     out, _ = run(conversation)
@@ -272,7 +272,7 @@ def test_keepalives_and_window_probes_bring_nothing_new() -> None:
     assert (counts.keepalive_bytes, counts.retransmitted_bytes, counts.conflicts) == (1, 1, 0)
 
 
-def test_an_overlap_that_disagrees_is_told() -> None:
+def test_an_overlap_that_disagrees_is_reported() -> None:
     conversation = TcpTalk().send(0, b"abcdef")
     conversation.write(0, b"XYdefghi", seq=1001 + 2)
     out, counts = run(conversation.packets)
@@ -343,7 +343,7 @@ def test_one_segment_far_ahead_does_not_stop_a_stream() -> None:
     assert (gaps(out), counts.stray_bytes) == ([], 6)
 
 
-def test_a_reset_does_not_stop_a_stream_that_goes_on() -> None:
+def test_a_reset_does_not_stop_a_stream_that_continues() -> None:
     out, _ = run(TcpTalk().send(0, b"abc").rst().send(0, b"def").fin().packets)
     assert texts(out) == {(0, 0): b"abcdef"}
     assert ends(out) == [(0, 0, "fin"), (0, 1, "fin")]
@@ -359,16 +359,16 @@ def test_a_reset_is_known_by_its_sender_and_by_its_time(side: int) -> None:
     talk = TcpTalk().send(0, b"abc").send(1, b"def").rst(side)
     reset_ns = talk.packets[-1].ts_ns
     out, _ = run([*talk.packets, *TcpTalk(flow("10.0.0.7:40000"), start_ns=NOON + 60 * SECOND).packets])
-    told = [(d.direction, d.event.reset_ns, d.event.by_peer) for d in out if isinstance(d.event, End)][:2]
-    assert told == [(0, reset_ns, side == 1), (1, reset_ns, side == 0)]
+    reported = [(d.direction, d.event.reset_ns, d.event.by_peer) for d in out if isinstance(d.event, End)][:2]
+    assert reported == [(0, reset_ns, side == 1), (1, reset_ns, side == 0)]
 
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_of_two_resets_the_first_counts(side: int) -> None:
     talk = TcpTalk().send(0, b"abc").send(1, b"def").rst(side).rst(1 - side)
     out, _ = run(talk.packets)
-    told = [(d.direction, d.event.by_peer) for d in out if isinstance(d.event, End)]
-    assert told == [(0, side == 1), (1, side == 0)]
+    reported = [(d.direction, d.event.by_peer) for d in out if isinstance(d.event, End)]
+    assert reported == [(0, side == 1), (1, side == 0)]
 
 
 def test_a_fin_with_data_is_data_and_then_the_end() -> None:

@@ -47,7 +47,7 @@ def test_a_length_of_zero_means_all_that_was_captured(size: int) -> None:
     assert payload(ipv6(FLOW6, tcp(FLOW6, 1, bytes(size)), length=0)) == bytes(size)
 
 
-def test_a_jumbogram_tells_its_length_in_an_option() -> None:
+def test_a_jumbogram_says_its_length_in_an_option() -> None:
     big = tcp(FLOW6, 1, bytes(90_000))
     for padding in (b"", b"\0\0\0\0\0\0\1\0"):  # before the option: six of one byte, one of two
         option = padding + b"\xc2\x04" + struct.pack(">I", len(big) + 8 + len(padding))

@@ -59,7 +59,7 @@ def test_bytes_that_were_never_there_are_counted_but_for_those_older_than_what_i
     assert absent == [(None, count) for count in (0, 0, 0, 0, 0, 1, 2, 1, 2, 2 + 3 + 6, 3, 3)]
 
 
-def test_the_first_of_all_differences_is_told_with_64_bytes_of_each_side() -> None:
+def test_the_first_of_all_differences_is_reported_with_64_bytes_of_each_side() -> None:
     three = window((0, 3), (3, 6), (8, 12))
     assert three.compare(1, b"bcdXfghijY") == (Difference(4, b"ef", b"Xf"), 2)
     assert three.compare(5, b"fghXjY") == (Difference(8, b"ijk", b"XjY"), 2)

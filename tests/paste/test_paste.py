@@ -156,11 +156,11 @@ def test_the_grid_wins_over_its_table() -> None:
     assert read_paste(spec_grid(ADD_STREAM) + other).parts == (ADD_STREAM,)
 
 
-def test_a_table_may_tell_key_and_value_in_text() -> None:
+def test_a_table_may_say_key_and_value_in_text() -> None:
     table = "\n".join(field_table(MUTATION[:24]).split("\n")[:-1])
     extras = "\n by seqno (24-31): 0x0000000000000004 # the seqno\n rest (32-54): 0x" + MUTATION[32:55].hex()
-    told = table + extras + '\nKey (55-59): hello\nValue (60-64): The textual string "world"\n'
-    assert read_paste(told).parts == (MUTATION,)
+    reported = table + extras + '\nKey (55-59): hello\nValue (60-64): The textual string "world"\n'
+    assert read_paste(reported).parts == (MUTATION,)
 
 
 def test_a_table_that_leaves_bytes_out_is_refused() -> None:
@@ -410,7 +410,7 @@ def test_dumps_under_one_another_are_parts() -> None:
     assert read_paste(f"first\n{hexdump_c(MUTATION)}then\n{hexdump_c(ADD_STREAM)}").parts == (MUTATION, ADD_STREAM)
 
 
-def test_log_lines_are_frames_or_go_on() -> None:
+def test_log_lines_are_frames_or_continue() -> None:
     stamp = "2026-11-20T10:00:0{}Z DEBUG conn 7: rx "
     frames = "\n".join(stamp.format(i) + pairs(frame) for i, frame in enumerate((MUTATION, ADD_STREAM, STREAM_END)))
     assert read_paste(frames).parts == (MUTATION, ADD_STREAM, STREAM_END)

@@ -75,7 +75,7 @@ def test_short_conversations_in_small_segments(seed: int) -> None:
 
 @pytest.mark.parametrize("syn", [True, False])
 @pytest.mark.parametrize("gap", [70_000, 40_000_000, (1 << 32) - 1_000_000])
-def test_streams_that_go_on_somewhere_else(gap: int, syn: bool) -> None:
+def test_streams_that_continue_somewhere_else(gap: int, syn: bool) -> None:
     far = TcpTalk(flow(), segment=40, syn=syn)
     other = TcpTalk(flow("10.0.0.1:50001"), segment=40)
     for _ in range(3):

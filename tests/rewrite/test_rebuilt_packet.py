@@ -27,7 +27,7 @@ def shared_bits(one: bytes, other: bytes) -> int:
 
 @modest
 @given(st.binary(min_size=4, max_size=4), st.integers(0, 32), st.binary(min_size=4, max_size=4))
-def test_hosts_that_begin_alike_go_on_to_begin_alike(address: bytes, bits: int, noise: bytes) -> None:
+def test_hosts_that_begin_alike_continue_to_begin_alike(address: bytes, bits: int, noise: bytes) -> None:
     mask = (1 << 32 - bits) - 1
     number = int.from_bytes(address, "big") & ~mask | int.from_bytes(noise, "big") & mask
     other = number.to_bytes(4, "big")

@@ -362,7 +362,7 @@ def test_a_compressed_capture_comes_out_plain(tmp_path: Path) -> None:
     assert (printed.code, (tmp_path / "b.pcap.gz").exists()) == (2, False)
 
 
-def test_several_captures_become_a_folder_and_a_connection_goes_on_across_them(tmp_path: Path) -> None:
+def test_several_captures_become_a_folder_and_a_connection_continues_across_them(tmp_path: Path) -> None:
     packets = talk(200).packets
     half = len(packets) // 2
     whole = saved(packets, tmp_path / "whole.pcap")

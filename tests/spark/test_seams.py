@@ -151,7 +151,7 @@ def test_a_wrong_guess_is_decoded_again_from_the_true_place() -> None:
     assert len(found.surveys) > 1
 
 
-def test_a_document_larger_than_a_life_keeps_is_decoded_with_its_beginning() -> None:
+def test_a_document_larger_than_a_state_keeps_is_decoded_with_its_beginning() -> None:
     values = [random.Random(9).randbytes(2_500_000), b"small", b"{}"]
     packets = documents(values, segment=32_000).fin().packets
     found = cut(packets, [50, 90, 120])

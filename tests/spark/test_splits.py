@@ -173,7 +173,7 @@ def test_a_damaged_capture_is_read_as_one(tmp_path: Path, traffic: list[Packet],
     assert len(found.works) == 2
 
 
-def test_one_unusable_file_among_many_is_told_and_left_out(tmp_path: Path, traffic: list[Packet]) -> None:
+def test_one_unusable_file_among_many_is_reported_and_left_out(tmp_path: Path, traffic: list[Packet]) -> None:
     good = written(tmp_path / "good.pcap", pcap(records(traffic[:100]), nano=True))
     bad = written(tmp_path / "bad.pcap", b"<html>")
     gone = str(tmp_path / "gone.pcap")

@@ -40,7 +40,7 @@ def test_what_another_version_kept_is_refused(kept: bytes) -> None:
     )
 
 
-def test_a_life_is_the_same_after_it_was_packed() -> None:
+def test_a_state_is_the_same_after_it_was_packed() -> None:
     one = saved(50)
     packed = one.packed()
     assert SavedConnection.unpacked(packed) == one
@@ -49,7 +49,7 @@ def test_a_life_is_the_same_after_it_was_packed() -> None:
     assert (number_of(packed), is_thin(packed), is_thin(one._replace(thin=True).packed())) == (7, False, True)
 
 
-def test_lives_that_go_on_otherwise_have_other_digests() -> None:
+def test_states_that_continue_otherwise_have_other_digests() -> None:
     one = saved()
     here, there = one.streams
     splitter, _ = one.splitters
@@ -68,7 +68,7 @@ def test_lives_that_go_on_otherwise_have_other_digests() -> None:
     assert len({each.digest() for each in [one, *others]}) == 7
 
 
-def test_a_thin_life_keeps_the_head_of_a_frame_under_way() -> None:
+def test_a_thin_state_keeps_the_head_of_a_frame_under_way() -> None:
     state, _ = saved().splitters
     assert state is not None
     long = b"x" * (HEAD + 3)

@@ -42,7 +42,7 @@ def test_a_worker_that_is_killed_changes_nothing(spark: "SparkSession", tmp_path
     assert mark.exists()
 
 
-def test_what_a_task_dies_of_is_told_in_a_sentence(spark: "SparkSession", tmp_path: Path) -> None:
+def test_what_a_task_dies_of_is_reported_in_a_sentence(spark: "SparkSession", tmp_path: Path) -> None:
     def task(piece: int) -> int:
         raise ValueError(f"piece {piece} is odd")
 

@@ -53,7 +53,7 @@ def come(source: Path, folder: Path, name: str, age: float = 60) -> None:
     os.utime(folder / name, (time.time() - age,) * 2)
 
 
-def test_captures_are_decoded_as_they_are_closed_and_a_restart_goes_on(spark: "SparkSession", tmp_path: Path) -> None:
+def test_captures_are_decoded_as_they_are_closed_and_a_restart_continues(spark: "SparkSession", tmp_path: Path) -> None:
     source = archives.rotated(tmp_path / "source", archives.records(1500), 4)
     folder, out = tmp_path / "in", tmp_path / "out"
     come(source, folder, "node-000.pcap")
@@ -115,7 +115,7 @@ def test_a_batch_that_was_not_done_is_done_again_and_what_comes_late_is_said(
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_command_tells_of_each_batch_and_of_what_it_left(tmp_path: Path) -> None:
+def test_the_command_reports_each_batch_and_of_what_it_left(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     come(Path("samples"), folder, "replica.pcap", age=-600)
     printed = run(f"dcpdump pipeline {folder} -o {tmp_path}/out --watch --capture-id x --duration 0")

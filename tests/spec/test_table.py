@@ -188,7 +188,7 @@ def test_a_layout_is_chosen_by_its_own_facts(shape: Shape) -> None:
     assert chosen == (layout, "")
 
 
-def test_what_tells_layouts_apart_is_length_status_or_a_field_of_the_extras() -> None:
+def test_what_distinguishes_layouts_is_length_status_or_a_field_of_the_extras() -> None:
     for message, layout in layouts():
         fields = {field.name: field for field in layout.extras}
         for fact, value in layout.when.items():

@@ -255,7 +255,7 @@ def connection(**known: object) -> ConnectionState:
     return made
 
 
-def test_what_is_not_known_tells_no_two_consumers_apart() -> None:
+def test_what_is_not_known_distinguishes_no_two_consumers() -> None:
     assert same(connection(), connection(bucket="travel"))
     assert not same(connection(bucket="hotels"), connection(bucket="travel"))
 

@@ -68,7 +68,7 @@ def assert_ledgers_are_equal(captured: list[Packet], name: str = "") -> None:
         assert books(ledger_of(captured, runs=True, columns=columns)) == one_by_one, name
 
 
-def told(captured: list[Packet]) -> list[Step]:
+def reported(captured: list[Packet]) -> list[Step]:
     dissection = Watching()
     parts = [part for block in blocks(captured) for part in all_pieces(dissection.feed_block(block))]
     return [step for part in parts for step in steps(part)]
@@ -88,9 +88,9 @@ def judged(
     found: list[Finding] = []
     at_once = 0
 
-    def take(told: Sequence[Step]) -> None:
+    def take(reported: Sequence[Step]) -> None:
         nonlocal at_once
-        for step in told:
+        for step in reported:
             if isinstance(step, DocumentRun):
                 at_once += step.frames
                 found.extend(engine.feed_burst(step))
@@ -131,7 +131,7 @@ def test_faulty_conversations_are_kept_alike() -> None:
 
 
 def test_documents_that_follow_one_another_are_one_burst() -> None:
-    steps_of = told(packets(said(OPENING + DOCUMENTS)))
+    steps_of = reported(packets(said(OPENING + DOCUMENTS)))
     (run,) = (step for step in steps_of if isinstance(step, DocumentRun))
     dissection = Watching()
     seen = [
@@ -228,7 +228,7 @@ def test_a_fault_among_many_documents_is_found_in_bursts_too(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_traffic_with_holes_and_disorder_is_told_alike(tmp_path: Path, seed: int) -> None:
+def test_traffic_with_holes_and_disorder_is_reported_alike(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     traffic = files(str(capture(tmp_path, "wire", 2500, 64)))
     captured = [packet for packet in traffic if chance.random() > 0.01]

@@ -171,7 +171,7 @@ def test_a_rollback_that_may_be_the_answer_to_another_request_is_not_explained()
     assert found.explanation.cause is Why.REQUEST
 
 
-def test_an_opaque_of_its_own_tells_a_requests_answer_in_any_capture() -> None:
+def test_an_opaque_of_its_own_says_a_requests_answer_in_any_capture() -> None:
     asked = f"TX stream-request{{vb=1, opaque=7}}\n{BEGINS}TX stream-request{{vb=2, opaque=8}}\n"
     answers = "RX stream-request-response{success, opaque=7}\nRX stream-request-response{notmyvbucket, opaque=8}\n"
     assert kinds(opening() + asked + answers + MINUTE) == [(VerdictKind.REFUSED, Cause.NOT_MY_VBUCKET)]

@@ -127,7 +127,7 @@ def test_a_connection_whose_ports_were_used_again_ended_at_a_time_that_is_not_kn
     [("10.0.7.30:40001 10.0.0.1:11210", True), ("10.0.7.31:40001 10.0.0.1:11210", False)],
     ids=["the same hosts", "another host"],
 )
-def test_of_several_captures_one_tells_nothing_of_hosts_that_are_not_in_it(ends: str, found: bool) -> None:
+def test_of_several_captures_one_says_nothing_of_hosts_that_are_not_in_it(ends: str, found: bool) -> None:
     text = f"CONNECT 10.0.7.30:40000 10.0.0.1:11210\n{begun()}WAIT 20\n{NOOP}{alive(100, ends)}"
     kept = ledger(text)
     kept.alone = False
@@ -150,7 +150,7 @@ ANSWERED = "TX noop-response{success, opaque=%d}\n"
     ],
     ids=["both", "the second", "the first", "none", "the second of one opaque"],
 )
-def test_of_noops_without_an_answer_the_first_tells_how_long_one_waits(said: str, waits: str) -> None:
+def test_of_noops_without_an_answer_the_first_says_how_long_one_waits(said: str, waits: str) -> None:
     assert noops(ledger(opening() + "STREAM vb=5\n" + said)) == waits
 
 

@@ -208,7 +208,7 @@ def test_a_client_that_is_restarted_asks_again_for_what_was_refused(host: str, t
     assert (found.trouble, found.text) == (trouble, WHY + became)
 
 
-def test_a_stream_that_finished_is_not_gone_on_with() -> None:
+def test_a_stream_that_finished_is_not_continued_with() -> None:
     old = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}{stream()}RX stream-end{{vb=7, status=0}}\n{GONE}"
     text = f"{old}CONNECT {HOST}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}{BACK}"
     assert verdicts(text)[0] == "ended (Ok (0) at 12:00:00.016)"

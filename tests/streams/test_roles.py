@@ -128,7 +128,7 @@ def test_who_sends_the_changes_or_has_a_known_port_is_the_server_however_late_it
         "what contradicts itself": (["10.0.0.9:40000 10.0.0.1:31210\nTX mutation{vb=5, seqno:1}\n"], 3, Roles()),
     }.values(),
 )
-def test_the_strongest_evidence_tells(texts: list[str], skipped: int, wanted: Roles) -> None:
+def test_the_strongest_evidence_says(texts: list[str], skipped: int, wanted: Roles) -> None:
     assert [each.roles for each in roles(connected(*texts)[skipped:])] == [wanted]
 
 
@@ -158,7 +158,7 @@ def printed(command: str, text: str) -> str:
     return run(f"dcpdump {command} - -q", data).out
 
 
-def test_conns_writes_inferred_beside_what_is_and_a_question_mark_where_nothing_tells() -> None:
+def test_conns_writes_inferred_beside_what_is_and_a_question_mark_where_nothing_says() -> None:
     assert "10.0.0.9:40000 → 10.0.0.1:11210 (inferred)" in printed("conns", INFERRED)
     assert "10.0.0.9:40000 ? 10.0.0.1:41209" in printed("conns", UNKNOWN)
 
@@ -182,7 +182,7 @@ def test_an_end_that_is_not_known_is_not_named() -> None:
     )
 
 
-def test_a_line_is_of_the_side_that_its_message_tells_however_late_it_is() -> None:
+def test_a_line_is_of_the_side_that_its_message_says_however_late_it_is() -> None:
     close = "10.0.0.9:40000 10.0.0.1:11210\nRX mutation{vb=5, seqno:1}\nTX close-stream{vb=5}\n"
     lines = printed("read -f line", close + "RX close-stream-response{success}\n").splitlines()
     assert [line.split()[3:5] for line in lines] == [

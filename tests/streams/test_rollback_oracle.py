@@ -241,7 +241,7 @@ def by_the_logs_alone(case: Case) -> set[str]:
 
 @settings(max_examples=300, deadline=None)
 @given(cases())
-def test_a_grant_that_was_due_a_rollback_is_named_where_the_log_alone_tells(case: Case) -> None:
+def test_a_grant_that_was_due_a_rollback_is_named_where_the_log_alone_says(case: Case) -> None:
     wanted = case.wanted
     truth = needs_rollback(case, case.then, 0)
     branch = any(uuid == wanted.uuid for uuid, _ in case.then[1:])

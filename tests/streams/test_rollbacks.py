@@ -425,7 +425,7 @@ def test_the_logs_of_other_connections_count_once_the_server_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "asks", "clause"),
+    ("reported", "asks", "clause"),
     [
         (OPEN, OPEN, "snapshot"),
         (LATE, LATE, "snapshot"),
@@ -434,8 +434,8 @@ def test_the_logs_of_other_connections_count_once_the_server_is_known() -> None:
         (OPEN.replace("travel", "other"), OPEN, "unknown"),
     ],
 )
-def test_a_log_counts_only_where_it_cannot_be_another_buckets(told: str, asks: str, clause: str) -> None:
-    text = told + log("0xb:80|0xa:0") + "CONNECT\n" + asks + asked(100, 100, 100, 0xA, 80)
+def test_a_log_counts_only_where_it_cannot_be_another_buckets(reported: str, asks: str, clause: str) -> None:
+    text = reported + log("0xb:80|0xa:0") + "CONNECT\n" + asks + asked(100, 100, 100, 0xA, 80)
     assert explained(text)[0][1] == clause
 
 
@@ -456,7 +456,7 @@ def test_equal_rollbacks_are_one_and_are_counted() -> None:
     ]
 
 
-def test_a_loop_goes_on_over_connections_of_one_client() -> None:
+def test_a_loop_continues_over_connections_of_one_client() -> None:
     once = OPEN + asked(4, 4, 9, 1, 0)
     assert [len(each.requests) for each in rollbacks(ledger("CONNECT\n".join([once] * 4)))] == [4]
 

@@ -308,14 +308,14 @@ def test_all_streams_of_a_connection_have_the_cause_of_its_disconnect() -> None:
     assert [BECAUSE.replace("016", "018") % ("MUTATION", "Enomem 0x82") in each for each in found] == [True, True]
 
 
-def test_the_capture_may_go_on_after_its_last_frame() -> None:
+def test_the_capture_may_continue_after_its_last_frame() -> None:
     kept = ledger(OPEN + STREAM + TWO.replace("end=2", "end=3"))
     kept.close((kept.last_ns or 0) + 60_000_000_000)
     assert Judge(kept).verdict(only(kept)).text == "stuck (in the middle of snapshot 0..3, at seqno 2, for 60 s)"
 
 
-def test_the_servers_high_seqno_tells_quiet_from_stuck() -> None:
-    def told(seqno: int) -> str:
+def test_the_servers_high_seqno_distinguishes_quiet_from_stuck() -> None:
+    def reported(seqno: int) -> str:
         raw = f"0005{seqno:016x}"
         answer = f"8148000000000000{10:08x}{7:08x}{0:016x}{raw}"
         asked = f"8048000000000000{0:08x}{7:08x}{0:016x}"
@@ -323,15 +323,15 @@ def test_the_servers_high_seqno_tells_quiet_from_stuck() -> None:
 
     begun = COLLECTIONS + STREAM + TWO
     behind = "at seqno 2, the server's high seqno is 9 since 12:00:20.017, for 80 s"
-    assert verdicts(begun + told(2)) == [
+    assert verdicts(begun + reported(2)) == [
         "quiet (nothing for 80 s; server's high seqno 2 = ours; NOOPs are answered)",
     ]
-    assert verdicts(begun.replace("key=app}\nRX open", "key=replication:a->b:travel}\nRX open") + told(9)) == [
+    assert verdicts(begun.replace("key=app}\nRX open", "key=replication:a->b:travel}\nRX open") + reported(9)) == [
         f"stuck ({behind})",
     ]
     left_out = "what did not come may be of system collections, which not every user gets"
-    assert verdicts(begun + told(9)) == [f"unknown ({behind}; {left_out})"]
-    silent = told(9).replace(MINUTE, "WAIT 180\nTX buffer-acknowledgement{buffer-bytes=1}\n")
+    assert verdicts(begun + reported(9)) == [f"unknown ({behind}; {left_out})"]
+    silent = reported(9).replace(MINUTE, "WAIT 180\nTX buffer-acknowledgement{buffer-bytes=1}\n")
     assert verdicts(begun.replace(NOOPS, NOOPS + "CONTROL set_noop_interval=20\n") + silent) == [
         "stuck (nothing for 3.33 m; no NOOP came since 12:00:00.010, for 3.33 m, one is due every 20 s)",
     ]
@@ -432,7 +432,7 @@ def test_a_request_keeps_its_numbers_its_filter_and_its_answer() -> None:
     assert (stream.vbucket, stream.stream_id, stream.granted, stream.failover_log) == (7, 3, True, log)
 
 
-def test_streams_of_one_vbucket_are_told_apart_by_their_ids() -> None:
+def test_streams_of_one_vbucket_are_distinguished_by_their_ids() -> None:
     begin = COLLECTIONS + "CONTROL enable_stream_id=true\n"
     one, two = 'STREAM vb=5, value={"sid":1}\n', 'STREAM vb=5, value={"sid":2}\n'
     kept = ledger(begin + one + two + "RX mutation{vb=5, sid=2, seqno:1}\nRX mutation{vb=5, sid=1, seqno:1}\n" * 2)

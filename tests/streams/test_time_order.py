@@ -36,7 +36,7 @@ def times(steps: Sequence[Step]) -> list[tuple[float, int] | tuple[float, float,
     ]
 
 
-def test_what_comes_in_order_goes_on_at_once() -> None:
+def test_what_comes_in_order_is_passed_on_at_once() -> None:
     frames = [at(1, 0), at(2, 1)]
     assert Order().feed(frames, waiting=False, in_order=True) is frames
 
@@ -75,7 +75,7 @@ def test_of_two_bursts_the_one_stays_whole_that_is_within_the_other() -> None:
     assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 4, 1), (6, 0), (3, 5, 0)]
 
 
-def test_of_a_burst_goes_on_what_is_old_enough() -> None:
+def test_of_a_run_is_passed_on_what_is_old_enough() -> None:
     order = Order()
     mixed: list[Step] = [run([1, 2, 3], 0), at(4.5, 1)]
     assert times(order.feed(mixed, waiting=True, in_order=True)) == [(1, 0), (2, 0)]
@@ -115,7 +115,7 @@ def test_of_large_frames_fewer_wait() -> None:
     assert len(passed) == 100 - 55
 
 
-def test_where_too_much_waits_more_than_that_goes_on_so_that_runs_are_seldom_taken_apart() -> None:
+def test_where_too_much_waits_more_than_that_is_passed_on_so_that_runs_are_seldom_taken_apart() -> None:
     order = Order()
     frames = [at(1 + number / 1000, number % 2)._replace(length=1 << 20) for number in range(80)]
     passed = [len(order.feed([frame], waiting=True, in_order=True)) for frame in frames]
@@ -136,7 +136,7 @@ def test_of_frames_with_many_fields_fewer_wait() -> None:
     assert len(frames) - len(passed) == 262_144 * 7 // 8 // weight
 
 
-def test_frames_that_have_gone_on_no_longer_count() -> None:
+def test_frames_that_have_been_passed_on_no_longer_count() -> None:
     order = Order()
     large = [at(10 * number, number % 2)._replace(length=1 << 20) for number in range(1, 101)]
     passed = [step for frame in large for step in order.feed([frame], waiting=True, in_order=True)]
@@ -144,7 +144,7 @@ def test_frames_that_have_gone_on_no_longer_count() -> None:
     assert order.close() == large[-1:]
 
 
-def test_what_comes_earlier_than_all_that_has_gone_on_waits_as_the_first_did() -> None:
+def test_what_comes_earlier_than_all_that_has_been_passed_on_waits_as_the_first_did() -> None:
     order = Order()
     (huge,) = order.feed([at(100, 0)._replace(length=1 << 27)], waiting=True, in_order=True)
     assert times([huge]) == [(100, 0)]

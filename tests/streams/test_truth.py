@@ -93,9 +93,12 @@ def true_of_windows(lines: list[Talked]) -> list[Any]:
 
 def said_of_stream(stream: Stream, judge: Judge) -> dict[str, Any]:
     verdict = judge.verdict(stream)
-    told = rows.as_object(stream, verdict)
+    reported = rows.as_object(stream, verdict)
     return {
-        **{name: told.get(name) for name in ("vbucket", "first_seqno", "bytes", "lost_bytes", "end_status", *_KINDS)},
+        **{
+            name: reported.get(name)
+            for name in ("vbucket", "first_seqno", "bytes", "lost_bytes", "end_status", *_KINDS)
+        },
         "high": stream.high_seqno,
         "last": stream.last_ns,
         "requests": [(each.ts_ns, each.status, each.rollback_seqno) for each in stream.requests],
@@ -133,8 +136,8 @@ def test_of_a_whole_capture_everything_said_is_true(seed: int, captured: str) ->
     judge, now_ns = Judge(kept), kept.last_ns or 0
     numbers = {line.wire.number: number for number, line in enumerate(lines)}
     for connection, line in zip(of(kept), lines, strict=True):
-        told = [said_of_stream(each, judge) for each in connection.streams]
-        assert told == [true_of_stream(each, lines, now_ns) for each in line.streams]
+        reported = [said_of_stream(each, judge) for each in connection.streams]
+        assert reported == [true_of_stream(each, lines, now_ns) for each in line.streams]
         for stream, brought in zip(connection.streams, line.streams, strict=True):
             again = judged(brought, lines, now_ns)[2]
             if again is not None:

@@ -29,8 +29,8 @@ def ledger_of(
     feed = Feed(dissection, ledger)
     tell = feed.steps if runs else feed.frame_events
 
-    def take(told: Sequence[Step]) -> None:
-        for step in told:
+    def take(reported: Sequence[Step]) -> None:
+        for step in reported:
             if isinstance(step, DocumentRun):
                 ledger.feed_burst(step)
             else:

@@ -62,10 +62,10 @@ class Network:
         """Run a command of dcpdump that captures during the block."""
         with ended(self.start(sys.executable, "-m", "dcpdump", *words, **options)) as process:
             assert process.stderr is not None
-            told = [process.stderr.readline()]
-            while not told[-1].startswith("capturing on "):
-                assert told[-1], "".join(told)
-                told.append(process.stderr.readline())
+            reported = [process.stderr.readline()]
+            while not reported[-1].startswith("capturing on "):
+                assert reported[-1], "".join(reported)
+                reported.append(process.stderr.readline())
             yield process
 
 

@@ -3,7 +3,7 @@
     python -m tests.tls.tls_talk KEYLOG
 
 The secrets are appended to the key log before anything is said. Each line of input is a connection, and each is
-answered by a line once both ends have heard all.
+answered by a line once both ends have received all.
 """
 
 import socket

@@ -354,7 +354,7 @@ def changed(data: bytes, at: int, new: str) -> bytes:
         pytest.param(
             changed(MUTATION, 4, "1d"),
             ["extras length 29 fits no layout of DCP_MUTATION (28, 30, 31 or 32)"],
-            id="extras of an unheard-of length",
+            id="extras of an unknown length",
         ),
         pytest.param(changed(MUTATION, 5, "09"), ["datatype 0x09 has unknown bits"], id="an unknown datatype"),
         pytest.param(

@@ -38,7 +38,7 @@ def changed(data: bytes, at: int, new: str) -> bytes:
         pytest.param(encode("HELLO", key=b"me"), "framed known fits", id="a neighbour of DCP"),
         pytest.param(encode("HELLO", response=True, framing=b"\x02\0\1"), "framed known fits", id="magic 0x18"),
         pytest.param(encode("GET", key=b"k"), "framed known", id="a message of which only the name is known"),
-        pytest.param(changed(MUTATION, 4, "1d"), "framed known", id="extras of an unheard-of length"),
+        pytest.param(changed(MUTATION, 4, "1d"), "framed known", id="extras of an unknown length"),
         pytest.param(encode("DCP_MUTATION", value=b"v"), "framed known", id="no key where it must be"),
         pytest.param(encode("DCP_MUTATION", key=b"k" * 252), "framed known", id="a key longer than keys are"),
         pytest.param(encode("DCP_NOOP", value=b"v"), "framed known", id="a value where none may be"),

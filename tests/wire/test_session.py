@@ -98,7 +98,7 @@ def test_nothing_is_inferred_from_nothing() -> None:
     ],
     ids=lambda sign: f"{sign.message.name} {sign.layout.version}",
 )
-def test_what_only_a_connection_with_collections_carries_tells_that_it_has_them(sign: Frame) -> None:
+def test_what_only_a_connection_with_collections_carries_says_that_it_has_them(sign: Frame) -> None:
     session = Session()
     feed(session, sign)
     assert reading(session, b"hello") == (b"ello", ord("h"), True)
@@ -116,13 +116,13 @@ def test_what_only_a_connection_with_collections_carries_tells_that_it_has_them(
     ],
     ids=lambda sign: f"{sign.message.name} {sign.layout.version}",
 )
-def test_what_any_connection_carries_tells_nothing(sign: Frame) -> None:
+def test_what_any_connection_carries_says_nothing(sign: Frame) -> None:
     session = Session()
     feed(session, sign)
     assert reading(session, b"hello") == (b"hello", None, True)
 
 
-def test_markers_of_version_22_that_were_granted_tell_but_not_if_refused() -> None:
+def test_markers_of_version_22_that_were_granted_say_but_not_if_refused() -> None:
     ask = frame("DCP_CONTROL", key=b"max_marker_version", value=b"2.2", opaque=7)
     for status, collections in ((0, True), (0x83, None)):
         session = Session()
@@ -133,16 +133,16 @@ def test_markers_of_version_22_that_were_granted_tell_but_not_if_refused() -> No
     assert other.collections is None
 
 
-def test_a_key_that_starts_with_the_default_collections_zero_tells() -> None:
+def test_a_key_that_starts_with_the_default_collections_zero_says() -> None:
     assert reading(Session(), b"\0hello") == (b"hello", 0, True)
 
 
-def test_a_key_whose_first_byte_is_no_text_tells() -> None:
+def test_a_key_whose_first_byte_is_no_text_says() -> None:
     assert reading(Session(), b"\x08hello") == (b"hello", 8, True)
     assert reading(Session(), b"\xd5\x0ahello") == (b"hello", 0x555, True)
 
 
-def test_keys_of_plain_text_tell_nothing_though_each_might_start_with_an_id() -> None:
+def test_keys_of_plain_text_say_nothing_though_each_might_start_with_an_id() -> None:
     session = Session()
     feed(session, mutation(b"alice"), mutation(b"bob"))
     assert reading(session, b"carol") == (b"carol", None, True)
@@ -155,7 +155,7 @@ def test_one_key_that_cannot_start_with_an_id_speaks_against_all(odd: bytes) -> 
     assert session.collections is None
 
 
-def test_the_previews_keys_and_the_keys_of_other_messages_tell_nothing() -> None:
+def test_the_previews_keys_and_the_keys_of_other_messages_say_nothing() -> None:
     session = Session()
     feed(
         session,
@@ -346,7 +346,7 @@ SAID = st.one_of(
 
 
 @given(st.lists(SAID, max_size=12), st.lists(SAID, max_size=12))
-def test_a_session_goes_on_from_its_state_as_if_it_had_not_stopped(
+def test_a_session_continues_from_its_state_as_if_it_had_not_stopped(
     before: list[tuple[int, Frame]], after: list[tuple[int, Frame]]
 ) -> None:
     one, other = Session(), Session()

@@ -381,7 +381,7 @@ COMING = st.lists(
 
 @settings(max_examples=300)
 @given(st.booleans(), COMING, COMING)
-def test_a_splitter_goes_on_from_its_state_as_if_it_had_not_stopped(
+def test_a_splitter_continues_from_its_state_as_if_it_had_not_stopped(
     late: bool, before: list[bytes | int | None], after: list[bytes | int | None]
 ) -> None:
     one, other = splitter(late=late), splitter()
@@ -397,7 +397,7 @@ def test_a_splitter_goes_on_from_its_state_as_if_it_had_not_stopped(
     assert other.close() == one.close()
 
 
-def test_a_splitter_that_goes_on_inside_a_frame_knows_what_was_lost_of_it() -> None:
+def test_a_splitter_that_continues_inside_a_frame_knows_what_was_lost_of_it() -> None:
     head = promise(2 << 20)
     one, other = splitter(), splitter()
     one.feed(STREAM[0] + head)

@@ -62,7 +62,7 @@ def test_a_collection_id_is_read_as_it_was_written(collection: int, key: bytes) 
         ("ffffffffff01", Prefix(0xFFFFFFFFF, 6, "the collection id is longer than 32 bits")),
     ],
 )
-def test_a_collection_id_that_is_cut_or_too_long_is_told(wire: str, prefix: Prefix | None) -> None:
+def test_a_collection_id_that_is_cut_or_too_long_is_reported(wire: str, prefix: Prefix | None) -> None:
     assert read_prefix(bytes.fromhex(wire)) == prefix
 
 
@@ -282,7 +282,7 @@ def test_a_connection_that_keeps_the_datatype_of_removed_values_has_no_faults() 
 # -- JSON -----------------------------------------------------------------------------------------------------
 
 
-def test_json_that_nests_too_deep_to_tell_is_no_fault() -> None:
+def test_json_that_nests_too_deep_to_say_is_no_fault() -> None:
     assert json_fault(b"[" * 100_000 + b"]" * 100_000) == ""
     assert json_fault(b'{"a":' * 100_000 + b"1" + b"}" * 100_000) == ""
 
@@ -365,7 +365,7 @@ def test_not_a_number_is_not_json(body: bytes) -> None:
         (b'["\\u00"]', "at byte 3 a string has an escape that is none"),
     ],
 )
-def test_what_is_not_json_is_told_in_words_of_its_own(body: bytes, complaint: str) -> None:
+def test_what_is_not_json_is_reported_in_words_of_its_own(body: bytes, complaint: str) -> None:
     assert json_fault(body) == f"the body is marked JSON but is not: {complaint}"
 
 
@@ -398,8 +398,8 @@ def test_asterisks_that_stand_for_a_credential_are_not_judged() -> None:
 
 
 def test_an_errors_context_is_parsed_where_the_datatype_says_json() -> None:
-    told = encode("DCP_STREAM_REQ", response=True, status=4, value=b'{"error":{"context":"no"}}', datatype=1)
-    assert interpret(decode(RawFrame.of(told)), collections=True).document == {"error": {"context": "no"}}
+    reported = encode("DCP_STREAM_REQ", response=True, status=4, value=b'{"error":{"context":"no"}}', datatype=1)
+    assert interpret(decode(RawFrame.of(reported)), collections=True).document == {"error": {"context": "no"}}
     compressed = encode("DCP_STREAM_REQ", response=True, status=4, value=snappy(b'{"a":1}'), datatype=3)
     assert interpret(decode(RawFrame.of(compressed)), collections=True).document == {"a": 1}
 
@@ -407,8 +407,8 @@ def test_an_errors_context_is_parsed_where_the_datatype_says_json() -> None:
 @pytest.mark.parametrize("status", [0x07, 0x00])
 def test_a_compressed_map_in_a_response_is_shown_as_it_is_meant(status: int) -> None:
     name = "DCP_STREAM_REQ" if status else "GET_CLUSTER_CONFIG"
-    told = encode(name, response=True, status=status, value=snappy(b'{"rev":12}'), datatype=3)
-    meaning = interpret(decode(RawFrame.of(told)), collections=True)
+    reported = encode(name, response=True, status=status, value=snappy(b'{"rev":12}'), datatype=3)
+    meaning = interpret(decode(RawFrame.of(reported)), collections=True)
     assert (meaning.body, meaning.document, meaning.problems) == (Body(b'{"rev":12}'), {"rev": 12}, ())
     broken = encode(name, response=True, status=status, value=b"\xff" * 12, datatype=3)
     assert len(interpret(decode(RawFrame.of(broken)), collections=True).problems) == 1
