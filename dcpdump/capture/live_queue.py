@@ -16,7 +16,7 @@ from dcpdump.errors import LiveError
 from dcpdump.forked_worker import started
 
 #: Bytes of packets that may wait.
-BUFFER_BYTES = 256 * 1024 * 1024
+BUFFER_BYTES = 128 * 1024 * 1024
 #: Milliseconds of each wait on an interface without traffic.
 IDLE_MS = 100
 #: Bytes that are handed on at a time, at most.

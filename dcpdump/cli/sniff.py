@@ -41,7 +41,7 @@ def interface_options(command: Any) -> Any:
     """Add the options for what to capture."""
     for option in (
         click.option(
-            "--buffer", type=Size(), default="256M", show_default=True, help="Most bytes of packets that wait."
+            "--buffer", type=Size(), default="128M", show_default=True, help="Most bytes of packets that wait."
         ),
         click.option("--bpf", metavar="FILTER", help="A filter as tcpdump takes it; needs libpcap."),
         click.option(
