@@ -122,7 +122,7 @@ def _undisturbed() -> Iterator[None]:
 def _ignore_hang_ups() -> None:
     """Keep the thread that adds up Spark's accumulators from reporting that Java closed its connection.
 
-    Java does so when it ends or a query is cancelled, and connects anew if it has more.
+    That was seen while a query of ``--watch`` ended; nothing is lost, as Java waits for an answer to what it sends.
     """
     from pyspark import accumulators
 
