@@ -8,7 +8,7 @@ somebody wants them.
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from dcpdump.batch.plain_documents import is_regular
+from dcpdump.batch.plain_documents import is_bare, is_regular
 from dcpdump.big_endian import be16, be32
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
@@ -88,7 +88,8 @@ class Picking:
     """The frames of ``frames``, of the conversations ``involved``: ``count`` them, then go through them with ``next``.
 
     ``first`` is the number of the first of them in the output. ``strict``: documents and markers have to be decoded too
-    where columns would not take them.
+    where columns would not take them, and requests for streams and their answers unless they are bare, and the
+    connection's HELLO was captured.
     """
 
     __slots__ = (
@@ -187,6 +188,8 @@ class Picking:
             if torn or weak or treatment in (DECODED, WANTED):
                 break
             if treatment in (NEIGHBOUR, REQUEST, RESPONSE):
+                if self._strict and (self._session.features is None or not is_bare(data, start)):
+                    break
                 self._pair_again(at, start, stop)
                 if treatment == REQUEST:
                     self._ask(start)

@@ -2,7 +2,8 @@
 
 A document or a snapshot marker is regular where columns would take it: all is where it should be, and has a name.
 A plain document is a mutation or a deletion with a seqno, without metadata, anything in a reserved field, or a body
-where none should be. Others are looked at one by one.
+where none should be. Others are looked at one by one. Bare is a request for a stream, or its grant, with nothing to it
+but numbers.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dcpdump.big_endian import be16, be32
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Field
-from dcpdump.spec.header import ALT_CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
+from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 from dcpdump.spec.names import JSON, MOST_DATATYPE, SNAPPY, SNAPSHOT_TYPE, XATTR
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_MUTATION, DCP_SNAPSHOT_MARKER
 from dcpdump.wire.key_prefix import RESERVED_IDS
@@ -18,6 +19,8 @@ from dcpdump.wire.key_prefix import RESERVED_IDS
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
+_ENTRY: Final = 16  #: bytes of an entry of a failover log
+_LONGEST_LOG: Final = 256 * _ENTRY
 _PACKED: Final = XATTR | SNAPPY
 _LONGEST_ID: Final = 5  #: bytes of a 32-bit collection id
 _MOST_ID: Final = 0xFFFFFFFF
@@ -107,6 +110,15 @@ def is_regular(data: bytes, start: "i64", document: bool) -> bool:
     if datatype or be32(data, body + versioned + _FLAGS_AT) & _UNNAMED:
         return False
     return value in _VALUES.get(data[body], _NO_VALUES) if versioned else not value
+
+
+def is_bare(data: bytes, start: "i64") -> bool:
+    """Return whether a request for a stream has extras alone, or its answer is a grant with a short failover log."""
+    body = be32(data, start + 8)
+    if data[start] == CLIENT_REQUEST:
+        extras: i64 = data[start + 4]
+        return body == extras
+    return not (be16(data, start + 2) or be16(data, start + 6)) and 0 < body <= _LONGEST_LOG and not body % _ENTRY
 
 
 def is_plain(data: bytes, start: "i64") -> bool:

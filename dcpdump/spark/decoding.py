@@ -55,7 +55,7 @@ class Decoding:
         self._dissection.resume(saved_connections)
         self._event_writer = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if events else None
         if events:
-            self._dissection.watch_tcp()
+            self._dissection.watch(closely=False)
 
     def feed(self, blocks: Iterable[Block]) -> Iterator[Rows]:
         """Decode blocks of packets, and yield rows as pairs of a table's name and a batch."""

@@ -46,8 +46,11 @@ class EndsWatching(BlockDissector[P], ABC):
         self.most_connections = limits.connections  #: that are to be remembered
         self.most_state = limits.state  #: bytes that connections and streams may take
 
-    def watch_tcp(self) -> None:
-        """Keep from now on when ends of connections begin or cease to hold the other up."""
+    def watch(self, *, closely: bool) -> None:
+        """Keep from now on when ends of connections begin or cease to hold the other up.
+
+        ``closely``: pieces are for rules too.
+        """
         self._connections.tcp_changes = []
 
     @property

@@ -93,7 +93,7 @@ class Logs:
         What is not in a part of a log may be in the rest.
         """
         torn = not frame.whole
-        entries = () if torn or frame.record is None else tuple(starmap(Entry, failover_log(frame.record.frame)))
+        entries = () if torn or frame.word else tuple(starmap(Entry, failover_log(frame)))
         if entries or (torn and not frame.word):
             kept = self._by_connection[connection].logs.setdefault(vbucket, [])
             _keep(kept, Log(frame.number, entries, frame.ts_ns))

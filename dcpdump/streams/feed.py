@@ -44,7 +44,7 @@ class Feed:
         self._latest = NO_TIME
         self.succession = Succession()  #: of the files
         self._early: dict[tuple[int, int, str], TcpChange] = {}  # of connections without a frame
-        dissection.watch_tcp()
+        dissection.watch(closely=closely)
         self._eviction = Eviction(dissection, ledger)
 
     def meet(self, block: Block) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from functools import cache
+from struct import Struct
 from typing import NamedTuple
 
 from dcpdump.record import Record
 from dcpdump.spec.field import Field, Layout
 from dcpdump.spec.names import OWN_SEQNO
-from dcpdump.wire.frame import Frame
 
 #: ``gap_before`` where an unknown number of bytes was lost.
 UNKNOWN_LOSS = -1
@@ -62,7 +62,7 @@ class FrameEvent(NamedTuple):
     gap_before: int  #: bytes lost or skipped just before it; UNKNOWN_LOSS where it is unknown how many
     whole: bool  #: all its bytes are there
     weak: bool  #: found on weak evidence, after bytes were lost
-    record: Record | None  #: of what was decoded one by one: responses, control, requests with JSON, damaged frames
+    record: Record | None  #: of what was decoded one by one: most responses, control, what has JSON, damaged frames
     skipped: bool = False  #: of the bytes before it none was lost: they were captured, and are no frame
 
     @property
@@ -81,6 +81,8 @@ class FrameEvent(NamedTuple):
         return None if at is None else self.fields[at]
 
 
+#: An entry of a failover log: uuid and seqno.
+_ENTRY = Struct(">QQ")
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row = tuple.__new__
 #: A frame of which only the place is known.
@@ -142,10 +144,13 @@ def event_of(record: Record) -> FrameEvent:
     )
 
 
-def failover_log(frame: Frame) -> Iterator[tuple[int, int]]:
-    """Yield the (uuid, seqno) entries of a failover log, newest first."""
+def failover_log(event: FrameEvent) -> Iterator[tuple[int, int]]:
+    """Yield the (uuid, seqno) entries of the failover log that an answer brings, newest first."""
+    if event.record is None:  # it is whole, and its value is nothing else
+        yield from _ENTRY.iter_unpack(event.value)
+        return
     uuid: int | None = None
-    for field in frame.fields:
+    for field in event.record.frame.fields:
         if field.group == "failover_log" and isinstance(field.value, int):
             if field.field.name == "vbucket_uuid":
                 uuid = field.value

@@ -130,9 +130,9 @@ def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream
 
 def _log(frame: FrameEvent) -> tuple[Entry, ...] | None:
     """Return a failover log that was captured whole: what is not in a part of one may be in the rest."""
-    if frame.record is None or not frame.whole:
+    if not frame.whole or not frame.data:
         return None
-    return tuple(Entry(*entry) for entry in failover_log(frame.record.frame))
+    return tuple(Entry(*entry) for entry in failover_log(frame))
 
 
 def _roll_back(connection: ConnectionState, stream: Stream, request: Request) -> None:

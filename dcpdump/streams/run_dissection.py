@@ -16,7 +16,7 @@ from dcpdump.batch.plain_documents import inspect
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
 from dcpdump.record import Record
-from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
+from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ
 from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
 from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.frame_event import FrameEvent, event_of
@@ -27,10 +27,15 @@ from dcpdump.wire.frames import Frames
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part
 
-#: All but documents and snapshot markers is decoded.
-_DECODED = Wanted(
-    bytes([opcode not in DOCUMENTS and opcode != DCP_SNAPSHOT_MARKER for opcode in range(256)]), b"\1" * 65_536
-)
+
+def _all_but(*opcodes: int) -> Wanted:
+    """Return that all is decoded but messages with these opcodes."""
+    return Wanted(bytes([opcode not in opcodes for opcode in range(256)]), b"\1" * 65_536)
+
+
+#: What is decoded even where it is regular: for a ledger, and for rules that look at it closely too.
+_DECODED = _all_but(*DOCUMENTS, DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ)
+_DECODED_CLOSELY = _all_but(*DOCUMENTS, DCP_SNAPSHOT_MARKER)
 
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
@@ -137,9 +142,17 @@ class RunDissection(EndsWatching[Piece]):
 
     block_bytes = BLOCK_BYTES
 
+    _decoded = _DECODED
+
+    def watch(self, *, closely: bool) -> None:
+        """Watch TCP; ``closely``: decode whatever rules ask to see decoded."""
+        super().watch(closely=closely)
+        if closely:
+            self._decoded = _DECODED_CLOSELY
+
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Piece:
         if None not in frames.times and frames.files.count(frames.files[0]) == len(frames.files):
-            picking = Picking(frames, first, involved, _DECODED, strict=True)
+            picking = Picking(frames, first, involved, self._decoded, strict=True)
             most = most_of(frames)
             if picking.count(most) <= most:
                 return self._picked(picking, frames, first, involved)

@@ -13,7 +13,7 @@ from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.opcode_kinds import DOCUMENTS, MARKER
 from dcpdump.streams.run_dissection import RunDissection, RunPiece
@@ -43,30 +43,32 @@ FRAMES = (
 TAKEN = (*DOCUMENTS, MARKER)
 
 
-def captured(frames: list[bytes]) -> list[Packet]:
+def captured(frames: list[bytes], asked: bytes = b"") -> list[Packet]:
     talk = TcpTalk(flow("10.0.0.9:50001", "10.0.0.1:11210"))
     features = {"features": [COLLECTIONS]}
     talk.send(0, encode("HELLO", features, opaque=1))
     talk.send(1, encode("HELLO", features, response=True, opaque=1))
     talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"x", opaque=1))
     talk.send(1, encode("DCP_OPEN", response=True, opaque=1))
+    if asked:
+        talk.send(0, asked)
     for frame in frames:
         talk.send(1, frame)
     return talk.packets
 
 
-def steps(dissection: EndsWatching[Any], packets: list[Packet]) -> list[Step]:
-    """Return what a ledger is fed with that is asked by rules."""
-    feed = Feed(dissection, Ledger(closely=True), closely=True)
+def steps(dissection: EndsWatching[Any], packets: list[Packet], *, closely: bool = True) -> list[Step]:
+    """Return what a ledger is fed with, by default one that is asked by rules."""
+    feed = Feed(dissection, Ledger(closely=closely), closely=closely)
     found = [
         step for block in blocks(packets) for pieces in dissection.feed_block(block) for step in feed.steps(pieces)
     ]
     return [*found, *feed.rest()]
 
 
-def events(dissection: EndsWatching[Any], packets: list[Packet]) -> list[FrameEvent]:
+def events(dissection: EndsWatching[Any], packets: list[Packet], *, closely: bool = True) -> list[FrameEvent]:
     """Return the events of all frames, as a ledger is fed with them."""
-    return [event for step in steps(dissection, packets) for event in one_by_one(step)]
+    return [event for step in steps(dissection, packets, closely=closely) for event in one_by_one(step)]
 
 
 def essence(event: FrameEvent) -> tuple[Any, ...]:
@@ -105,6 +107,63 @@ def test_damaged_documents_and_markers_are_decoded_where_columns_decode_them(
         [essence(event) for event in events(dissection, packets)] for dissection in (RunDissection(), Watching())
     )
     assert without == columns
+
+
+ASKED = encode("DCP_STREAM_REQ", {"start_seqno": 3, "end_seqno": 9, "vbucket_uuid": 7, "snap_end_seqno": 3}, **PLACE)
+LOG = [{"vbucket_uuid": 7, "seqno": 2}, {"vbucket_uuid": 1, "seqno": 0}]
+GRANTED = encode("DCP_STREAM_REQ", {"failover_log": LOG}, response=True, opaque=9)
+
+
+def opened(dissection: EndsWatching[Any], asked: bytes, answer: bytes) -> list[tuple[Any, ...]]:
+    """Return what a request for a stream and its answer say to a ledger that no rule asks, but for where they lie."""
+    found = []
+    for event in steps(dissection, captured([answer], asked), closely=False)[4:]:
+        assert isinstance(event, FrameEvent)
+        facts = event._replace(data=b"", key_at=0, value_at=0, record=None)
+        found.append((facts, event.key, event.value, [*failover_log(event)] if event.response else None))
+    return found
+
+
+@settings(max_examples=400)
+@example(changes=[])
+@example(changes=[(0, 5, 1), (1, 5, 2)])  # datatypes
+@example(changes=[(1, 7, 0x23)])  # a rollback
+@example(changes=[(1, 3, 16)])  # a key
+@given(changes=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 71), st.integers(0, 255)), max_size=3))
+def test_requests_and_grants_say_without_being_decoded_what_they_say_decoded(
+    changes: list[tuple[int, int, int]],
+) -> None:
+    frames = [bytearray(ASKED), bytearray(GRANTED)]
+    for which, at, value in changes:
+        if at not in (1, *range(8, 12)) and at < len(frames[which]):  # with opcodes and lengths they would be others
+            frames[which][at] = value
+    asked, answer = map(bytes, frames)
+    assert opened(RunDissection(), asked, answer) == opened(Watching(), asked, answer)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "decoded"),
+    [
+        (ASKED, GRANTED, [False, False]),
+        (encode("DCP_STREAM_REQ", {"start_seqno": 3}, value=b"{}", **PLACE), GRANTED, [True, False]),
+        (ASKED, encode("DCP_STREAM_REQ", {"rollback_seqno": 1}, response=True, status=0x23, opaque=9), [False, True]),
+        (ASKED, GRANTED[:8] + bytes(16), [False, True]),
+        (ASKED, GRANTED[:8] + bytes((0, 0, 0, 24)) + GRANTED[12:48], [False, True]),
+    ],
+    ids=["bare", "with JSON", "a rollback", "without a log", "an entry and a half"],
+)
+def test_only_bare_requests_and_grants_are_not_decoded(asked: bytes, answer: bytes, decoded: list[bool]) -> None:
+    packets = captured([answer], asked)
+    found = [event.record is not None for event in events(RunDissection(), packets, closely=False)[4:]]
+    assert (found, [event.record is not None for event in events(RunDissection(), packets)[4:]]) == (
+        decoded,
+        [True] * 2,
+    )
+
+
+def test_where_hello_was_not_captured_requests_and_grants_are_decoded() -> None:
+    packets = captured([GRANTED], ASKED)[-8:]  # names of collections come with what is decoded
+    assert [event.record is not None for event in events(RunDissection(), packets, closely=False)] == [True] * 4
 
 
 def content(step: Step) -> tuple[Any, ...]:

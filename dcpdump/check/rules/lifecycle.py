@@ -209,7 +209,7 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     mine, theirs = connection, other.connection
     if mine.between_nodes or theirs.between_nodes or not theirs.is_used(frame.ts_ns):
         return None
-    log = next(iter(failover_log(frame.record.frame)), None)
+    log = next(iter(failover_log(frame)), None)
     if log is None or not other.failover_log or other.failover_log[0].uuid != log[0]:
         return None
     here, there = mine.server_address, theirs.server_address

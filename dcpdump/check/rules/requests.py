@@ -94,7 +94,7 @@ def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     size = frame.value_length
     if not size or size % 16:
         return f"the failover log has {size} bytes, not a multiple of 16"
-    entries = list(failover_log(frame.record.frame))
+    entries = list(failover_log(frame))
     if any(uuid == 0 for uuid, _ in entries):
         return "the failover log has an entry with uuid 0"
     seqnos = [seqno for _, seqno in entries]
@@ -288,7 +288,7 @@ def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     request = awaited(frame, connection)
     if frame.word or request is None or frame.record is None:
         return None
-    log = [Entry(*each) for each in failover_log(frame.record.frame)]
+    log = [Entry(*each) for each in failover_log(frame)]
     clause = overdue(request, log)
     if clause is Clause.UUID:
         return f"granted from {request.start}, and uuid 0x{request.vbucket_uuid or 0:x} is not in the failover log"
