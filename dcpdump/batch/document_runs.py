@@ -1,15 +1,16 @@
 """Find the documents of one stream that follow one another among frames, without columns, and what they count.
 
-What is no mutation, deletion or expiration, and what was decoded by itself, stands between them as it is.
+The snapshot marker before them may be one of them. What is no mutation, deletion or expiration, and what was decoded by
+itself, stands between them as it is.
 """
 
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dcpdump.batch.plain_documents import is_plain
+from dcpdump.batch.plain_documents import Announced, announced, is_plain
 from dcpdump.big_endian import be16, be32
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
-from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
+from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION, DCP_SNAPSHOT_MARKER
 from dcpdump.wire.frames import Frames
 
 if TYPE_CHECKING:
@@ -28,16 +29,17 @@ RunFacts = tuple[int, int, int, int, int, int, int, int, int]
 
 
 class RowRun(NamedTuple):
-    """Documents of one stream: rows ``begin`` … ``end``-1, whose times never go back."""
+    """Documents of one stream, perhaps with their marker: rows ``begin`` … ``end``-1, whose times never go back."""
 
     begin: int
     end: int
     place: int  #: twice the number of the connection, plus the direction
     facts: RunFacts
-    kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of mutations, deletions, expirations
+    kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of each message that there is
     pause_ns: int  #: the longest time between two of them
     data: bytes  #: they follow one another in there,
     start: int  #: from here on
+    snapshot: Announced | None  #: by the marker that is its first frame, if it is one
 
 
 class Single(NamedTuple):
@@ -63,8 +65,8 @@ def rises(frames: Frames) -> bool:
 def runs_of(frames: Frames, alone: list[int], *, closely: bool) -> list[RowRun | Single]:
     """Return frames in their order, documents as runs. ``alone``: rows that are to stand by themselves.
 
-    ``closely``: only plain documents are in runs. All have times. What is not whole, or found on weak evidence, and
-    what bytes are missing before is among ``alone``.
+    ``closely``: only plain documents are in runs, no markers. All have times. What is not whole, or found on weak
+    evidence, and what bytes are missing before is among ``alone``.
     """
     bounds, times = frames.bounds, frames.times
     runs = _Runs()
@@ -81,6 +83,7 @@ def runs_of(frames: Frames, alone: list[int], *, closely: bool) -> list[RowRun |
         limit: i64 = frames.begins[number + 1] if number + 1 < len(frames.begins) else frames.size
         runs.turn_to(data, frames.places[number])
         start: i64 = 0
+        lead: i64 = -1  # where the marker begins that is the frame before, if it is one
         opaque: i64 = -1  # of the run; -1: there is none
         vbucket: i64 = -1
         before: i64 = 0  # the time of its latest frame
@@ -97,6 +100,7 @@ def runs_of(frames: Frames, alone: list[int], *, closely: bool) -> list[RowRun |
                 runs.end(at)
                 opaque = -1
                 runs.stand(at, start, 0 if at == stands else length, ts)
+                lead = -1 if closely or at == stands or data[start + 1] != DCP_SNAPSHOT_MARKER else start
                 if at == stands:
                     passed += 1
                     stands = alone[passed] if passed < len(alone) else -1
@@ -104,9 +108,10 @@ def runs_of(frames: Frames, alone: list[int], *, closely: bool) -> list[RowRun |
                 this, place = be32(data, start + 12), be16(data, start + 6)
                 if this != opaque or place != vbucket or ts < before or not runs.has_id_of(start):
                     runs.end(at)
-                    runs.begin(at, start, ts)
+                    runs.begin(at, start, ts, lead)
                     opaque, vbucket = this, place
                 runs.add(start, length, kind, ts)
+                lead = -1
                 before = ts
             start += length
             at += 1
@@ -165,9 +170,11 @@ class _Runs:
         "_last",
         "_last_ns",
         "_low",
+        "_marker_size",
         "_pause",
         "_place",
         "_size",
+        "_snapshot",
         "found",
     )
 
@@ -185,6 +192,8 @@ class _Runs:
         self._pause: i64 = 0
         self._high: i64 = 0  # the largest seqno: its first four bytes,
         self._low: i64 = 0  # and the others
+        self._snapshot: Announced | None = None  # by the marker before its first document,
+        self._marker_size: i64 = 0  # and the bytes of that
         self._frames = [0, 0, 0]  # that are no mutations, by kind
         self._bytes = [0, 0, 0]
 
@@ -204,12 +213,22 @@ class _Runs:
             return True
         return _stream_id(data, start) == _stream_id(data, self._first)
 
-    def begin(self, row: "i64", start: "i64", ts: "i64") -> None:
-        """Begin with a document."""
+    def begin(self, row: "i64", start: "i64", ts: "i64", lead: "i64") -> None:
+        """Begin with a document. ``lead``: where the marker before it begins, -1 where there is none."""
         self._begin, self._first, self._first_ns = row, start, ts
         self._high = self._low = -1
         self._last_ns, self._pause = ts, 0
         self._frames, self._bytes = [0, 0, 0], [0, 0, 0]
+        self._snapshot = None
+        if lead < 0:
+            return
+        marker, data = self.found[-1], self._data
+        is_of_it = be32(data, lead + 12) == be32(data, start + 12) and be16(data, lead + 6) == be16(data, start + 6)
+        if isinstance(marker, Single) and is_of_it and self.has_id_of(lead) and marker.ts_ns <= ts:
+            self._snapshot = announced(data, lead)
+            if self._snapshot is not None:
+                self.found.pop()
+                self._begin, self._first_ns, self._marker_size = row - 1, marker.ts_ns, start - lead
 
     def add(self, start: "i64", length: "i64", kind: "i64", ts: "i64") -> None:
         """Add a document."""
@@ -234,13 +253,19 @@ class _Runs:
         high: int = self._high
         low: int = self._low
         others, their_bytes = frames[1] + frames[2], sizes[1] + sizes[2]
-        count: int = row - self._begin
-        mutations = (DCP_MUTATION, count - others, size - their_bytes)
-        kinds = (mutations, (DCP_DELETION, frames[1], sizes[1]), (DCP_EXPIRATION, frames[2], sizes[2]))
+        count: int = row - self._begin - (0 if self._snapshot is None else 1)
+        kinds: tuple[tuple[int, int, int], ...] = ((DCP_MUTATION, count - others, size - their_bytes),)
+        if others:
+            kinds += (DCP_DELETION, frames[1], sizes[1]), (DCP_EXPIRATION, frames[2], sizes[2])
+            kinds = tuple([kind for kind in kinds if kind[1]])
+        if self._snapshot is not None:
+            marker_size: int = self._marker_size
+            kinds = ((DCP_SNAPSHOT_MARKER, 1, marker_size), *kinds)
+            size += marker_size
         of = (be16(data, first + 6), be32(data, first + 12), _stream_id(data, first), size)
         seqnos = (_seqno(data, first), _seqno(data, self._last), high << 32 | low)
         facts = (*of, self._first_ns, self._last_ns, *seqnos)
-        run = (self._begin, row, self._place, facts, kinds, self._pause, data, first)
+        run = (self._begin, row, self._place, facts, kinds, self._pause, data, first, self._snapshot)
         self.found.append(_row(RowRun, run))
         self._size = 0
 

@@ -80,6 +80,23 @@ _VALUES: Final = {
 }
 
 
+def _numbers() -> dict[int, bytes]:
+    """Return by version, 0 for none and else 1 more, where behind it a marker has its numbers; 0 for one it has not."""
+    table: dict[int, bytes] = {}
+    names = ("start_seqno", "end_seqno", "snapshot_type", "high_completed_seqno", "purge_seqno")
+    for layout in find(DCP_SNAPSHOT_MARKER).request:
+        version = layout.when.get("version", -1)
+        fields = [part for part in (*layout.extras, *layout.parts) if isinstance(part, Field)][version >= 0 :]
+        places = {field.name: sum(each.width for each in fields[:at]) for at, field in enumerate(fields)}
+        table[version + 1] = bytes(places.get(name, 0) for name in names)
+    return table
+
+
+_NUMBERS: Final = _numbers()
+#: Start, end and flags of a snapshot, and the highest completed seqno where its marker has one.
+Announced = tuple[int, int, int, int | None]
+
+
 class Inspected(NamedTuple):
     """What inspecting a run of plain documents found. ``starts`` and ``ends`` lie in ``data``."""
 
@@ -99,17 +116,43 @@ class Inspected(NamedTuple):
 def is_regular(data: bytes, start: "i64", document: bool) -> bool:
     """Return whether a whole document, or a marker with all its fields, is regular."""
     body = start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
-    opcode: i64 = data[start + 1]
     extras: i64 = data[start + 4]
     datatype: i64 = data[start + 5]
+    metadata: i64 = 0
+    if document:
+        if datatype > MOST_DATATYPE:
+            return False
+        opcode: i64 = data[start + 1]
+        tail: i64 = _TAILS[opcode << 8 | extras]
+        metadata = be16(data, body + tail) if tail else 0
+        if not metadata:
+            return True
     value = start + HEADER_LENGTH + be32(data, start + 8) - body - extras - _key_length(data, start)
     if document:
-        tail: i64 = _TAILS[opcode << 8 | extras]
-        return datatype <= MOST_DATATYPE and (not tail or be16(data, body + tail) <= value)
+        return metadata <= value
     versioned: i64 = 1 if extras == 1 else 0
     if datatype or be32(data, body + versioned + _FLAGS_AT) & _UNNAMED:
         return False
     return value in _VALUES.get(data[body], _NO_VALUES) if versioned else not value
+
+
+def announced(data: bytes, start: "i64") -> Announced | None:
+    """Return the snapshot that a regular marker announces; None where it also says up to where was purged."""
+    body = start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
+    versioned: i64 = 1 if data[start + 4] == 1 else 0
+    places = _NUMBERS[data[body] + 1 if versioned else 0]
+    body += versioned
+    if places[4] and _number(data, body + places[4]):
+        return None
+    completed = _number(data, body + places[3]) if places[3] else None
+    flags: int = be32(data, body + places[2])
+    return _number(data, body + places[0]), _number(data, body + places[1]), flags, completed
+
+
+def _number(data: bytes, at: "i64") -> int:
+    high: int = be32(data, at)
+    low: int = be32(data, at + 4)
+    return high << 32 | low
 
 
 def is_bare(data: bytes, start: "i64") -> bool:
@@ -159,9 +202,7 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
         key_at, key_length = body + extras, _key_length(data, start)
         value_at = key_at + key_length
         stop = start + HEADER_LENGTH + be32(data, start + 8)
-        seqno: int = be32(data, body)
-        low: int = be32(data, body + 4)
-        seqno = seqno << 32 | low
+        seqno = _number(data, body)
         rising = rising and seqno > before
         before = seqno
         seqnos.append(seqno)

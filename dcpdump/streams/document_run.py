@@ -1,8 +1,9 @@
-"""DocumentRun: documents of one stream that follow one another, as one event. One event each means the same."""
+"""DocumentRun: messages of one stream that follow one another, as one event. One event each means the same."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.frame_event import FrameEvent
 
 
@@ -30,7 +31,10 @@ class Texts(NamedTuple):
 
 
 class DocumentRun(NamedTuple):
-    """Mutations, deletions and expirations, all whole, with nothing lost in between and times that never go back."""
+    """Mutations, deletions and expirations, all whole, with nothing lost in between and times that never go back.
+
+    Where it is not inspected closely, the snapshot marker that announces them may be its first frame.
+    """
 
     first: int  #: number of the first frame
     frames: int
@@ -45,9 +49,10 @@ class DocumentRun(NamedTuple):
     first_seqno: int
     last_seqno: int
     high_seqno: int  #: the largest
-    kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of mutations, deletions, expirations
+    kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of each message that there is
     each: Callable[[], list[FrameEvent]]  #: makes the events of all frames
     close: Close | None = None  #: where it was asked for
+    snapshot: Snapshot | None = None  #: what its marker announces, if one is among its frames
 
 
 Step = FrameEvent | DocumentRun

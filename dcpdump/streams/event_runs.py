@@ -72,13 +72,10 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
     out: list[Step] = []
     for is_burst, begin, end, *facts in zip(*(column.tolist() for column in columns), strict=True):
         if is_burst:
-            kinds_of = tuple(zip(DOCUMENTS, facts[-6::2], facts[-5::2], strict=True))
+            kinds_of = tuple(each for each in zip(DOCUMENTS, facts[-6::2], facts[-5::2], strict=True) if each[1])
             close = next(look) if look is not None else None
-            out.append(
-                DocumentRun._make(
-                    (part.first + begin, end - begin, *facts[:-6], kinds_of, partial(_each, part, begin, end), close)
-                )
-            )
+            each = partial(_each, part, begin, end)
+            out.append(DocumentRun._make((part.first + begin, end - begin, *facts[:-6], kinds_of, each, close, None)))
         else:
             out.append(next(alone))
     return out

@@ -14,7 +14,7 @@ from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.joins import joins
 from dcpdump.streams.key_memory import KeyMemory
-from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_keys, learn_keys_of_run
+from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_keys, learn_run
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     BUFFER_ACK,
@@ -201,22 +201,25 @@ class Ledger:
 
     def feed_burst(self, run: DocumentRun) -> None:
         """Take documents of one stream. Where that is not simply its next, they are taken one by one."""
-        connection, direction = self.connections.get(run.connection), run.direction
-        stream = None if connection is None else connection.current.get(run.word << 16 | run.stream_id)
+        number, direction, word, opaque, stream_id, size = run[2:8]  # at once: each by its name would be a call
+        connection = self.connections.get(number)
+        stream = None if connection is None else connection.current.get(word << 16 | stream_id)
+        marker = run.snapshot or (stream and stream.marker)
         if (
             connection is None
             or connection.first_ns is None
             or connection.feeder != direction
             or stream is None
-            or stream.opaque != run.opaque
+            or stream.opaque != opaque
             or stream.ended
             or stream.close_asked
             or not stream.live
             or (stream.oso and connection.closely)
             or stream.losses != connection.losses[direction]
-            or connection.window.would_fill(run.size)
-            or (stream.marker is not None and stream.marker.flags & _SETTLED[bool(stream.prepares.open)])
+            or connection.window.would_fill(size)
+            or (marker is not None and marker.flags & _SETTLED[bool(stream.prepares.open)])
             or (connection.closely and run.close is None)
+            or (not stream.in_order and stream.closing)
         ):
             for frame in run.each():
                 self.feed(frame)
@@ -225,32 +228,13 @@ class Ledger:
 
     def learn_burst(self, connection: ConnectionState, run: DocumentRun, stream: Stream) -> None:
         """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
-        direction = run.direction
-        self.frames += run.frames
-        connection.frames[direction] += run.frames
-        connection.bytes[direction] += run.size
-        connection.last_ns = self.last_ns = stream.last_ns = stream.last_item_ns = run.last_ns
-        connection.latest_ns[direction] = run.last_ns
-        for opcode, frames, _ in run.kinds:
-            stream.counts[opcode - FIRST] += frames
-        stream.size += run.size
-        stream.last_seqno = stream.last = run.last_seqno
-        stream.last_frame = run.first + run.frames - 1
-        stream.items += run.frames
-        stream.items_since_marker += run.frames
-        stream.reached = max(stream.reached, run.high_seqno)
-        if stream.oso:
-            stream.oso_high = max(stream.oso_high, run.high_seqno)
-        if stream.high_seqno is None:
-            stream.first_seqno, stream.high_seqno = run.first_seqno, run.high_seqno
-        elif run.high_seqno > stream.high_seqno:
-            stream.high_seqno = run.high_seqno
-        if stream.snapshot is not None:
-            stream.snapshot.items += run.frames
-        if run.close is not None and connection.closely and stream.marker and not stream.marker.flags & DUPLICATES:
-            learn_keys_of_run(stream, run.close)
-        with_ids = run.frames if run.stream_id else 0
-        connection.window.sends_burst(run.kinds, with_ids, run.first_ns, run.last_ns)
+        _, frames, _, direction, _, _, stream_id, size, first_ns, last_ns, _, _, _, kinds, *_ = run
+        self.frames += frames
+        connection.frames[direction] += frames
+        connection.bytes[direction] += size
+        connection.last_ns = self.last_ns = connection.latest_ns[direction] = last_ns
+        learn_run(stream, run)
+        connection.window.sends_burst(kinds, frames if stream_id else 0, first_ns, last_ns)
 
     def lose(self, number: int, direction: int, length: int | None, ts_ns: int | None) -> None:
         """Take it that bytes were lost, and that no frame followed."""

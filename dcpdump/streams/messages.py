@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from dcpdump.spec.names import ACTIVE, DISK, OSO_START
+from dcpdump.spec.names import ACTIVE, DISK, DUPLICATES, OSO_START
 from dcpdump.spec.system_event import BEGIN, END, MODIFY
-from dcpdump.streams.document_run import Close
+from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.facts import Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.key_memory import LONGEST
@@ -24,6 +24,7 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.window import FIRST
 
 Learn = Callable[[Stream, FrameEvent], None]
 
@@ -41,13 +42,20 @@ def _marker(stream: Stream, frame: FrameEvent) -> None:
     snapshot = stream.connection.incoming
     if snapshot is None or snapshot.frame != frame.number:
         snapshot = snapshot_of(frame)
-    stream.snapshots += 1
-    stream.caching = False
     if snapshot is None:
+        stream.snapshots += 1
+        stream.caching = False
         stream.snapshot = None
         stream.ordered = stream.in_order = False
         stream.unclear = f"the snapshot marker of frame {frame.number} could not be read"
         return
+    begin_snapshot(stream, snapshot)
+
+
+def begin_snapshot(stream: Stream, snapshot: Snapshot) -> None:
+    """Begin the snapshot that a marker announces."""
+    stream.snapshots += 1
+    stream.caching = False
     stream.begin(snapshot)
     if snapshot.high_completed:
         stream.prepares.complete(snapshot.high_completed)
@@ -145,7 +153,36 @@ def learn_keys(stream: Stream, frame: FrameEvent) -> None:
         keys[key] = frame.seqno or 0
 
 
-def learn_keys_of_run(stream: Stream, close: Close) -> None:
+def learn_run(stream: Stream, run: DocumentRun) -> None:
+    """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
+    first, frames, _, _, _, _, _, size, _, last_ns, first_seqno, last_seqno, high_seqno, kinds, _, close, begun = run
+    if begun is not None:
+        begin_snapshot(stream, begun)
+    counts = stream.counts
+    for opcode, count, _ in kinds:
+        counts[opcode - FIRST] += count
+    stream.size += size
+    stream.last_ns = stream.last_item_ns = last_ns
+    stream.last_frame = first + frames - 1
+    stream.last_seqno = stream.last = last_seqno
+    documents = frames if begun is None else frames - 1
+    stream.items += documents
+    stream.items_since_marker += documents
+    if stream.reached < high_seqno:
+        stream.reached = high_seqno
+    if stream.oso:
+        stream.oso_high = max(stream.oso_high, high_seqno)
+    if stream.high_seqno is None:
+        stream.first_seqno, stream.high_seqno = first_seqno, high_seqno
+    elif stream.high_seqno < high_seqno:
+        stream.high_seqno = high_seqno
+    if stream.snapshot is not None:
+        stream.snapshot.items += documents
+    if close is not None and stream.connection.closely and stream.marker and not stream.marker.flags & DUPLICATES:
+        _learn_keys_of_run(stream, close)
+
+
+def _learn_keys_of_run(stream: Stream, close: Close) -> None:
     """Remember the keys of documents that follow one another, of which none came before in their snapshot."""
     keys = stream.own_keys().documents
     before = len(keys)

@@ -19,6 +19,7 @@ from dcpdump.record import Record
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ
 from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
 from dcpdump.streams.ends_watching import EndsWatching
+from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.frame_event import FrameEvent, event_of
 from dcpdump.streams.pending_losses import Before
 from dcpdump.streams.plain_events import plain_event
@@ -119,14 +120,18 @@ class RunPiece:
         return event if before is None else event._replace(gap_before=before.length, skipped=before.skipped)
 
     def _run(self, run: RowRun, *, closely: bool) -> DocumentRun:
-        begin, end, place, facts, kinds, pause_ns, data, start = run
+        begin, end, place, facts, kinds, pause_ns, data, start, announced = run
         close = None
         if closely:
             found = inspect(data, start, end - begin)
             texts = Texts(found.data, found.places, found.starts, found.ends)
             close = Close._make((pause_ns, *found[:6], texts, found.packed))
-        numbers = (self.first + begin, end - begin, place >> 1, place & 1)
-        return _row(DocumentRun, (*numbers, *facts, kinds, partial(self._each, begin, end), close))
+        first, snapshot = self.first + begin, None
+        if announced is not None:
+            lowest, highest, flags, completed = announced
+            snapshot = Snapshot(lowest, highest, flags, first, facts[4], completed)
+        numbers = (first, end - begin, place >> 1, place & 1)
+        return _row(DocumentRun, (*numbers, *facts, kinds, partial(self._each, begin, end), close, snapshot))
 
     def _each(self, begin: int, end: int) -> list[FrameEvent]:
         """Return the events of rows ``begin`` … ``end``-1."""

@@ -180,7 +180,8 @@ class Window:
         self.last_sent_ns = last_ns
         if self.resumed_ns is None:
             self.resumed_ns = first_ns
-        self.peak = max(self.peak, self.outstanding)
+        if self.outstanding > self.peak:
+            self.peak = self.outstanding
         if self.is_blocked:
             self._fill(count, first_ns, last_ns)
 

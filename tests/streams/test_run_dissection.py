@@ -174,7 +174,7 @@ def content(step: Step) -> tuple[Any, ...]:
     assert step.close is not None
     *facts, texts, packed = step.close
     values = [texts.data[begin:end] for begin, end in zip(texts.starts, texts.ends, strict=True)]
-    return step[:-2], facts, texts.places, values, packed
+    return step[:14], facts, texts.places, values, packed
 
 
 KEYS = [b"", b"k", b"\x08k", b"\x08", b"\x01k", b"\x07k", b"\x80\x00k", b"\x80\x01k", b"\x80", b"\xff\xff\xff\xff\x0fk"]
