@@ -26,10 +26,11 @@ _HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags
 
 def joins(stream: Stream, frame: FrameEvent) -> bool:
     """Return whether nothing of a stream can have been lost between its last message and this one."""
-    if frame.weak or stream.oso or stream.caching or _has_two_markers(stream, frame):
-        return False
     if frame.opcode == MARKER:
-        return _marker_joins(stream, frame.get("start_seqno"))
+        start, flags = frame.get("start_seqno"), frame.get("snapshot_type")
+        return not frame.weak and start is not None and marker_joins(stream, start, flags or 0)
+    if frame.weak or stream.oso or stream.caching or _has_two_markers(stream):
+        return False
     if frame.opcode == STREAM_END:
         return _end_joins(stream)
     if frame.seqno is None or not stream.ordered or stream.snapshot is None:
@@ -41,11 +42,8 @@ def joins(stream: Stream, frame: FrameEvent) -> bool:
     return last is not None and frame.seqno == last + 1 and frame.seqno <= snapshot.end
 
 
-def _has_two_markers(stream: Stream, frame: FrameEvent) -> bool:
+def _has_two_markers(stream: Stream) -> bool:
     """Return whether there may be another marker with the same range: for a part without history, or with it."""
-    if frame.opcode == MARKER:
-        flags = frame.get("snapshot_type") or 0
-        return bool(flags & DISK and flags & _HAS_HISTORY)
     on_disk = stream.snapshot is not None and bool(stream.snapshot.flags & DISK)
     connection = stream.connection
     if not on_disk or connection.late or stream.other_losses:
@@ -54,8 +52,10 @@ def _has_two_markers(stream: Stream, frame: FrameEvent) -> bool:
     return control is not None and control.status in (None, SUCCESS) and control.value == "true"
 
 
-def _marker_joins(stream: Stream, start: int | None) -> bool:
-    if start is None or stream.takeover:
+def marker_joins(stream: Stream, start: int, flags: int) -> bool:
+    """Return whether nothing of a stream can have been lost before the marker of a snapshot."""
+    may_be_second = flags & DISK and flags & _HAS_HISTORY
+    if may_be_second or stream.oso or stream.caching or stream.takeover:
         return False
     if not stream.counts_any:
         asked = _asked(stream)

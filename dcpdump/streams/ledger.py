@@ -12,7 +12,7 @@ from dcpdump.streams.conclusion import compare, conclude
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
-from dcpdump.streams.joins import joins
+from dcpdump.streams.joins import joins, marker_joins
 from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_keys, learn_run
 from dcpdump.streams.opcode_kinds import (
@@ -202,9 +202,10 @@ class Ledger:
     def feed_burst(self, run: DocumentRun) -> None:
         """Take documents of one stream. Where that is not simply its next, they are taken one by one."""
         number, direction, word, opaque, stream_id, size = run[2:8]  # at once: each by its name would be a call
-        connection = self.connections.get(number)
+        connection, begun = self.connections.get(number), run.snapshot
         stream = None if connection is None else connection.current.get(word << 16 | stream_id)
-        marker = run.snapshot or (stream and stream.marker)
+        marker = begun or (stream and stream.marker)
+        lost = connection is not None and stream is not None and stream.losses != connection.losses[direction]
         if (
             connection is None
             or connection.first_ns is None
@@ -215,15 +216,17 @@ class Ledger:
             or stream.close_asked
             or not stream.live
             or (stream.oso and connection.closely)
-            or stream.losses != connection.losses[direction]
+            or (lost and begun is None)
             or connection.window.would_fill(size)
             or (marker is not None and marker.flags & _SETTLED[bool(stream.prepares.open)])
             or (connection.closely and run.close is None)
-            or (not stream.in_order and stream.closing)
+            or ((lost or not stream.in_order) and stream.closing)
         ):
             for frame in run.each():
                 self.feed(frame)
         else:
+            if lost and begun is not None:
+                stream.lose(direction, joins=marker_joins(stream, begun.start, begun.flags))
             self.learn_burst(connection, run, stream)
 
     def learn_burst(self, connection: ConnectionState, run: DocumentRun, stream: Stream) -> None:
