@@ -1,6 +1,6 @@
 """Of connections that are over, and had no stream, no more are kept than --memory has room for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -8,10 +8,14 @@ import pytest
 
 from dcpdump.net.packet import Packet
 from tests.support.console import run
+from tests.support.few_kept import FEW, few_kept
 from tests.support.hostile import in_pcap, mixed_connections, short_connections, silent_connections
 
-#: As few as are always kept: about 1,000.
-FEW = "--memory 16M"
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_kept() -> Iterator[None]:
+    with few_kept():
+        yield
 
 
 @cache
@@ -27,13 +31,13 @@ def written(shape: Callable[[int], list[Packet]], count: int, folder: Path) -> P
 
 
 def test_connections_that_are_not_listed_are_counted_in_a_note(tmp_path: Path) -> None:
-    path = written(short_connections, 2_000, tmp_path)
+    path = written(short_connections, 250, tmp_path)
     all_of_them, some = run(f"dcpdump conns {path} -f ndjson"), run(f"dcpdump conns {path} -f ndjson {FEW}")
     listed = some.out.splitlines()
-    assert len(all_of_them.out.splitlines()) == 2_000
-    assert 1_000 < len(listed) < 1_300
+    assert len(all_of_them.out.splitlines()) == 250
+    assert 125 < len(listed) < 163
     assert set(listed) <= set(all_of_them.out.splitlines())
-    left = 2_000 - len(listed)
+    left = 250 - len(listed)
     note = f"{left} connections without a stream, which had ended or were silent for longest, are not listed"
     assert [line for line in some.err.splitlines() if "without a stream" in line] == [
         f"dcpdump: note: to stay within --memory, {note}"
@@ -43,7 +47,7 @@ def test_connections_that_are_not_listed_are_counted_in_a_note(tmp_path: Path) -
 
 @pytest.mark.parametrize("command", ["check --all", "streams", "rollbacks"])
 def test_what_is_said_of_streams_and_broken_rules_is_the_same(command: str, tmp_path: Path) -> None:
-    path = written(mixed_connections, 1_400, tmp_path)
+    path = written(mixed_connections, 175, tmp_path)
     name, *options = command.split()
     asked = f"dcpdump {name} {path} -f ndjson {' '.join(options)}"
     plenty, little = run(asked), run(f"{asked} {FEW}")
@@ -53,8 +57,8 @@ def test_what_is_said_of_streams_and_broken_rules_is_the_same(command: str, tmp_
 
 @pytest.mark.parametrize("command", ["check", "diagnose"])
 def test_where_rules_are_asked_the_note_says_that_evicted_connections_were_judged(command: str, tmp_path: Path) -> None:
-    path = written(short_connections, 1_200, tmp_path)
-    text = "176 connections without a stream, which had ended or were silent for longest, are judged by the rules"
+    path = written(short_connections, 150, tmp_path)
+    text = "22 connections without a stream, which had ended or were silent for longest, are judged by the rules"
     lines = run(f"dcpdump {command} {path} {FEW}").err.splitlines()
     assert f"dcpdump: note: to stay within --memory, {text}, but not listed" in lines
 
@@ -62,8 +66,8 @@ def test_where_rules_are_asked_the_note_says_that_evicted_connections_were_judge
 @pytest.mark.parametrize(
     ("count", "text"),
     [
-        (1_025, "1 connection that had not ended, silent for longest, was closed: where it goes on"),
-        (1_030, "6 connections that had not ended, silent for longest, were closed: where they go on"),
+        (129, "1 connection that had not ended, silent for longest, was closed: where it goes on"),
+        (134, "6 connections that had not ended, silent for longest, were closed: where they go on"),
     ],
 )
 @pytest.mark.parametrize("command", ["read", "streams"])
