@@ -45,10 +45,14 @@ def _values_of(names: list[str]) -> Callable[[Any], Any]:
 
 
 def _repr_of(names: list[str]) -> Callable[[Any], str]:
+    shown = "(" + ", ".join([f"{name}=%r" for name in names]) + ")"
+    values_of = _values_of(names)
+    single = len(names) == 1  # of which a getter returns no tuple
+
     @recursive_repr()
     def represent(self: Any) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{type(self).__qualname__}({values})"
+        values = values_of(self)
+        return type(self).__qualname__ + shown % ((values,) if single else values)
 
     return represent
 

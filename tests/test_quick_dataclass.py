@@ -73,6 +73,16 @@ def test_one_that_has_itself_is_shown_once() -> None:
     assert repr(node) == f"{Node.__qualname__}(next=...)"
 
 
+def test_one_field_that_is_a_tuple_is_shown_as_one() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Pair:
+        """A class with one field."""
+
+        of: tuple[int, ...]
+
+    assert repr(Pair((1, 2))) == f"{Pair.__qualname__}(of=(1, 2))"
+
+
 def test_one_without_fields_is_equal_to_another() -> None:
     @dataclass(frozen=True, slots=True)
     class Nothing:
