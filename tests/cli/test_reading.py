@@ -56,7 +56,7 @@ class Pieces(io.RawIOBase):
 def _captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return captures of every kind that ``read`` may meet."""
     folder = tmp_path_factory.mktemp("captures")
-    clean = capture(folder, "wire", 400, 16)
+    clean = capture(folder, "wire", 260, 16)
     packets, chance = list(open_capture(str(clean))), random.Random(1)
     lossy = [packet for packet in packets if chance.random() > 0.06]
     lossy[100], lossy[101] = lossy[101], lossy[100]
@@ -72,9 +72,9 @@ def _captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         text.send(0, b"get key:%d\r\n" % number)
     foreign = packets[:]
     for at, packet in enumerate([*tls.packets, *text.packets]):
-        foreign.insert(4 * at, packet._replace(ts_ns=foreign[4 * at].ts_ns))
+        foreign.insert(3 * at, packet._replace(ts_ns=foreign[3 * at].ts_ns))
     found = {"clean": clean, "rollback": Path("samples/client-rollback.pcap")}
-    found |= {"lossy": written("lossy", lossy), "late": written("late", packets[203:])}
+    found |= {"lossy": written("lossy", lossy), "late": written("late", packets[170:])}
     found |= {"foreign": written("foreign", foreign), "mislabelled": capture(folder, "mislabelled", 300, 16)}
     found |= {name: folder / name for name in ("pcapng", "packed", "cut")}
     write = Pcapng()
