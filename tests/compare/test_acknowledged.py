@@ -42,8 +42,8 @@ def test_it_is_known_also_of_a_connection_that_ended_long_ago(closed: bool, othe
 
 
 def test_connections_that_ended_long_ago_are_not_kept() -> None:
-    found = dissected(short_connections(3_000))
+    found = dissected(short_connections(1_600))
     gc.collect()
     kept = sum(isinstance(each, ByteStream) for each in gc.get_objects())
     assert kept <= 2 * 1_100
-    assert found.acknowledged(1) == found.acknowledged(5_999) == len(ANSWERED)
+    assert found.acknowledged(1) == found.acknowledged(3_199) == len(ANSWERED)

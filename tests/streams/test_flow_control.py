@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.spec.opcodes import DCP_OPEN
+from dcpdump.streams import intervals
 from dcpdump.streams.intervals import Interval
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.window import COUNTED, FIRST, LAST, Window
@@ -244,21 +245,24 @@ def test_every_message_that_counts_has_a_place_among_the_counters() -> None:
     assert (DCP_OPEN, max(opcode for opcode in range(256) if COUNTED[opcode])) == (FIRST, LAST)
 
 
-def test_how_long_it_was_blocked_counts_intervals_that_are_not_kept(tmp_path: Path) -> None:
-    """The window is filled 10,100 times, each time for a millisecond, and for a second in the end."""
+def test_how_long_it_was_blocked_counts_intervals_that_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The window is filled 1,100 times, each time for a millisecond, and for a second in the end."""
+    monkeypatch.setattr(intervals, "MOST", 1_000)
     talk = TcpTalk(acks=False, step_ns=MILLISECOND)
     talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"app", opaque=1))
     talk.send(1, encode("DCP_OPEN", response=True, opaque=1))
     talk.send(0, encode("DCP_CONTROL", key=b"connection_buffer_size", value=b"100", opaque=2))
     talk.send(1, encode("DCP_CONTROL", response=True, opaque=2))
-    for seqno in range(1, 10_101):
+    for seqno in range(1, 1_101):
         mutation = encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"aa", value=bytes(100), vbucket=5, opaque=3)
-        talk.send(1, mutation).wait(0 if seqno < 10_100 else 999 * MILLISECOND)
+        talk.send(1, mutation).wait(0 if seqno < 1_100 else 999 * MILLISECOND)
         talk.send(0, encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": len(mutation)}))
     path = tmp_path / "slow.pcap"
     path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in talk]))
     found = json.loads(run(f"dcpdump flow {path} -q -f ndjson").out)
-    assert (found["blocked_ms"], len(found["intervals"]), found["intervals_left"]) == (11_099, 10_000, 100)
+    assert (found["blocked_ms"], len(found["intervals"]), found["intervals_left"]) == (2_099, 1_000, 100)
     last = run(f"dcpdump flow {path} -q").out.splitlines()[-1]
-    assert last == "  conn 0 9,980 shorter intervals are in -f ndjson; 100 later ones were not kept"
-    assert "10,100 times, the longest of the first 10,000 from" in run(f"dcpdump diagnose {path} -q").out
+    assert last == "  conn 0 980 shorter intervals are in -f ndjson; 100 later ones were not kept"
+    assert "1,100 times, the longest of the first 1,000 from" in run(f"dcpdump diagnose {path} -q").out

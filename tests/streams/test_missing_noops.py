@@ -169,5 +169,5 @@ def test_noops_that_lost_bytes_make_doubtful_take_no_time_of_those_behind_them()
         some = captured(begun() + asked + lost + after)
         return steps(lambda: ledger_of(some))
 
-    few, many = (work(doubtful, 50) - work(doubtful, 0) for doubtful in (10, 200))
+    few, many = (work(doubtful, 50) - work(doubtful, 0) for doubtful in (10, 100))
     assert many <= 1.1 * few
