@@ -186,18 +186,18 @@ def a_paste_of_garbage(count: int) -> Callable[[], object]:
 
 
 CASES: dict[Callable[[int], Callable[[], object]], int] = {
-    tiny_segments_backwards: 10_000,
-    tiny_segments_behind_a_hole: 10_000,
-    many_connections: 700,
+    tiny_segments_backwards: 5_000,
+    tiny_segments_behind_a_hole: 5_000,
+    many_connections: 350,
     many_frames_in_one_segment: 10_000,
     frames_and_garbage_in_turns: 700,
     headers_that_lead_nowhere: 400,
     a_search_in_tiny_segments: 1_600,
     holes_in_one_frame: 5_000,
     a_failover_log_full_of_holes: 2_000,
-    **{many_items(form): 600 for form in ("table", "grid", "line", "csv")},
+    **{many_items(form): 300 for form in ("table", "grid", "line", "csv")},
     tiny_fragments: 2_000,
-    a_large_paste: 480,
+    a_large_paste: 240,
     a_paste_of_garbage: 300,
 }
 
