@@ -197,7 +197,7 @@ CASES: dict[Callable[[int], Callable[[], object]], int] = {
     a_failover_log_full_of_holes: 2_000,
     **{many_items(form): 300 for form in ("table", "grid", "line", "csv")},
     tiny_fragments: 2_000,
-    a_large_paste: 240,
+    a_large_paste: 480,
     a_paste_of_garbage: 300,
 }
 

@@ -95,7 +95,7 @@ def toggled() -> TcpTalk:
     """Return a conversation in which both ends stop reading now and then, and the consumer to answer."""
     chance = random.Random(4)
     talk = begun()
-    for seqno in range(6, 60):
+    for seqno in range(6, 46):
         mutations(talk, seqno, seqno)
         if seqno % 20 == 0:
             unanswered(talk, 5, keepalive=seqno == 40)
