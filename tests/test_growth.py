@@ -170,10 +170,10 @@ def test_connections_that_are_over_take_no_more_than_the_memory_they_may(command
 
 
 #: Of each command: what its modules take, 3,000 streams, and where there are tables the libraries for those. If all
-#: streams were kept, it would be 10 MB more.
+#: streams were kept, it would be 20 MB more.
 @pytest.mark.parametrize(
     ("command", "mb"),
-    [("streams CAPTURE", 71), ("check CAPTURE", 74), ("export CAPTURE -o OUT --tables streams", 128)],
+    [("streams CAPTURE", 75), ("check CAPTURE", 77), ("export CAPTURE -o OUT --tables streams", 132)],
 )
 def test_streams_that_are_over_take_no_more_than_the_memory_they_may(command: str, mb: int, tmp_path: Path) -> None:
-    assert_takes_no_more_than(mb, f"{command} --memory 16M", _capture(streams_in_turn, 12_000), tmp_path)
+    assert_takes_no_more_than(mb, f"{command} --memory 16M", _capture(streams_in_turn, 16_000), tmp_path)
