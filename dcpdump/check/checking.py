@@ -92,6 +92,6 @@ class Judging:
             for finding in self._engine.feed_step(step):
                 self.fold.add(finding)
         elif isinstance(step, DocumentRun):
-            self.ledger.feed_burst(step)
+            self.ledger.feed_run(step)
         else:
             self.ledger.feed(step)

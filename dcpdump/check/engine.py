@@ -89,9 +89,9 @@ class RuleEngine:
 
     def feed_step(self, step: Step) -> list[Finding]:
         """Take the next frame, or documents that follow one another."""
-        return self.feed_burst(step) if isinstance(step, DocumentRun) else self.feed(step)
+        return self.feed_run(step) if isinstance(step, DocumentRun) else self.feed(step)
 
-    def feed_burst(self, run: DocumentRun) -> list[Finding]:
+    def feed_run(self, run: DocumentRun) -> list[Finding]:
         """Take documents of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
         connection, close = self.ledger.connections.get(run.connection), run.close
         stream = None if connection is None else connection.current.get(run.word << 16 | run.stream_id)
@@ -104,9 +104,9 @@ class RuleEngine:
         for rule, those in broken:
             self._runner.add_run(rule, those, run, connection, stream)
         if connection.window.would_fill(run.size):
-            self.ledger.feed_burst(run)
+            self.ledger.feed_run(run)
         else:
-            self.ledger.learn_burst(connection, run, stream)
+            self.ledger.learn_run(connection, run, stream)
         return self._runner.taken()
 
     def lose(self, connection: int, direction: int, length: int | None, ts_ns: int | None = None) -> None:

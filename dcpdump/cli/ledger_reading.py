@@ -315,7 +315,7 @@ class LedgerConsumer(Consumer[Any]):
     def _learn(self, step: Step) -> None:
         """Learn the next frame, or run of documents."""
         if isinstance(step, DocumentRun):
-            self.ledger.feed_burst(step)
+            self.ledger.feed_run(step)
         else:
             self.ledger.feed(step)
 

@@ -70,8 +70,8 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
     )
     look = _closely(part, document, seqno, begins, ends) if closely else None
     out: list[Step] = []
-    for is_burst, begin, end, *facts in zip(*(column.tolist() for column in columns), strict=True):
-        if is_burst:
+    for is_run, begin, end, *facts in zip(*(column.tolist() for column in columns), strict=True):
+        if is_run:
             kinds_of = tuple(each for each in zip(DOCUMENTS, facts[-6::2], facts[-5::2], strict=True) if each[1])
             close = next(look) if look is not None else None
             each = partial(_each, part, begin, end)

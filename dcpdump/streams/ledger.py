@@ -14,7 +14,7 @@ from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.joins import joins, marker_joins
 from dcpdump.streams.key_memory import KeyMemory
-from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_keys, learn_run
+from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_documents, learn_keys
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     BUFFER_ACK,
@@ -199,7 +199,7 @@ class Ledger:
             stream.cut += is_key_cut(frame)
         return stream
 
-    def feed_burst(self, run: DocumentRun) -> None:
+    def feed_run(self, run: DocumentRun) -> None:
         """Take documents of one stream. Where that is not simply its next, they are taken one by one."""
         number, direction, word, opaque, stream_id, size = run[2:8]  # at once: each by its name would be a call
         connection, begun = self.connections.get(number), run.snapshot
@@ -227,17 +227,17 @@ class Ledger:
         else:
             if lost and begun is not None:
                 stream.lose(direction, joins=marker_joins(stream, begun.start, begun.flags))
-            self.learn_burst(connection, run, stream)
+            self.learn_run(connection, run, stream)
 
-    def learn_burst(self, connection: ConnectionState, run: DocumentRun, stream: Stream) -> None:
+    def learn_run(self, connection: ConnectionState, run: DocumentRun, stream: Stream) -> None:
         """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
         _, frames, _, direction, _, _, stream_id, size, first_ns, last_ns, _, _, _, kinds, *_ = run
         self.frames += frames
         connection.frames[direction] += frames
         connection.bytes[direction] += size
         connection.last_ns = self.last_ns = connection.latest_ns[direction] = last_ns
-        learn_run(stream, run)
-        connection.window.sends_burst(kinds, frames if stream_id else 0, first_ns, last_ns)
+        learn_documents(stream, run)
+        connection.window.sends_run(kinds, frames if stream_id else 0, first_ns, last_ns)
 
     def lose(self, number: int, direction: int, length: int | None, ts_ns: int | None) -> None:
         """Take it that bytes were lost, and that no frame followed."""

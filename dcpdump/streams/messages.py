@@ -153,7 +153,7 @@ def learn_keys(stream: Stream, frame: FrameEvent) -> None:
         keys[key] = frame.seqno or 0
 
 
-def learn_run(stream: Stream, run: DocumentRun) -> None:
+def learn_documents(stream: Stream, run: DocumentRun) -> None:
     """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
     first, frames, _, _, _, _, _, size, _, last_ns, first_seqno, last_seqno, high_seqno, kinds, _, close, begun = run
     if begun is not None:

@@ -161,7 +161,7 @@ class Window:
         """Return whether so many more bytes would fill it."""
         return not self.is_blocked and self.outstanding + size >= self._limit
 
-    def sends_burst(
+    def sends_run(
         self, kinds: Iterable[tuple[int, int, int]], with_ids: int, first_ns: int | None, last_ns: int | None
     ) -> None:
         """Count documents that do not fill it: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""

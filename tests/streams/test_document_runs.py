@@ -96,7 +96,7 @@ def judged(
         for step in reported:
             if isinstance(step, DocumentRun):
                 at_once += step.frames
-                found.extend(engine.feed_burst(step))
+                found.extend(engine.feed_run(step))
             else:
                 found.extend(engine.feed(step))
 
@@ -120,7 +120,7 @@ def assert_found_alike(captured: list[Packet], name: str = "") -> int:
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_bursts_teach_what_their_frames_teach(name: str) -> None:
+def test_runs_teach_what_their_frames_teach(name: str) -> None:
     captured = packets(said(HEALTHY[name]))
     for lost in range(0, len(captured), 3):
         rest = captured[:lost] + captured[lost + 1 :]
@@ -209,7 +209,7 @@ def test_faulty_conversations_are_kept_alike() -> None:
             assert_ledgers_are_equal(packets(said(text)), name)
 
 
-def test_documents_that_follow_one_another_are_one_burst() -> None:
+def test_documents_that_follow_one_another_are_one_run() -> None:
     steps_of = reported(packets(said(OPENING + DOCUMENTS)))
     (run,) = (step for step in steps_of if isinstance(step, DocumentRun))
     dissection = Watching()
@@ -239,7 +239,7 @@ def test_documents_that_follow_one_another_are_one_burst() -> None:
     )
 
 
-def test_a_burst_that_fills_the_window_is_taken_apart() -> None:
+def test_a_run_that_fills_the_window_is_taken_apart() -> None:
     captured = packets(said(OPENING + DOCUMENTS))
     kept = ledger_of(captured, runs=True)
     assert books(kept) == books(ledger_of(captured))
@@ -248,7 +248,7 @@ def test_a_burst_that_fills_the_window_is_taken_apart() -> None:
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_a_referee_says_the_same_of_bursts_and_of_their_frames(name: str) -> None:
+def test_an_engine_finds_the_same_in_runs_and_in_their_frames(name: str) -> None:
     captured = packets(said(HEALTHY[name]))
     for lost in range(0, len(captured), 3):
         rest = captured[:lost] + captured[lost + 1 :]
@@ -290,7 +290,7 @@ FAULTS = {
     lost=st.integers(0, 400) | st.none(),
     segment=st.sampled_from([1 << 20, 90]),
 )
-def test_a_fault_among_many_documents_is_found_in_bursts_too(
+def test_a_fault_among_many_documents_is_found_in_runs_too(
     fault: str, place: int, lost: int | None, segment: int
 ) -> None:
     documents = [f"RX mutation{{seqno={seqno}, key=#006b{seqno:02x}}}" for seqno in range(1, 100)]

@@ -199,7 +199,7 @@ class BufferLog:
 SIZES = st.integers(0, 400)
 EVENTS = st.one_of(
     st.tuples(st.just("send"), st.sampled_from([0x55, 0x56, 0x57, 0x60, 0x67]), st.integers(24, 200)),
-    st.tuples(st.just("burst"), st.integers(1, 5), st.integers(24, 100)),
+    st.tuples(st.just("run"), st.integers(1, 5), st.integers(24, 100)),
     st.tuples(st.just("ack"), SIZES, st.just(0)),
     st.tuples(st.just("resize"), SIZES | st.just(0), st.just(0)),
 )
@@ -215,8 +215,8 @@ def test_the_counters_are_those_of_the_producer_at_each_step(events: list[tuple[
             found.sends(first, second, 0, now)
             log.insert({0x60: second + 2, 0x67: 24}.get(first, second))
             beyond += was_full
-        elif event == "burst" and not found.would_fill(first * second):
-            found.sends_burst([(0x57, first, first * second)], 0, now, now)
+        elif event == "run" and not found.would_fill(first * second):
+            found.sends_run([(0x57, first, first * second)], 0, now, now)
             log.insert(first * second)
             beyond += first * was_full
         elif event == "ack":

@@ -74,7 +74,7 @@ def test_messages_that_come_behind_their_acknowledgement_are_not_outstanding() -
         window.acknowledges(sent, ack_ns)
     window.lose(100, time - 5, acks=False)
     window.sends(0x57, 60, 0, time - 5)
-    window.sends_burst([(0x57, 2, 120)], 0, time - 4, time - 3)
+    window.sends_run([(0x57, 2, 120)], 0, time - 4, time - 3)
     assert (window.outstanding, window.sent) == (0, sent + 180)
     window.sends(0x57, 60, 0, time + 6)
     assert window.outstanding == 60

@@ -59,18 +59,18 @@ def test_within_a_direction_nothing_changes_places() -> None:
     assert times(order.feed(mixed, waiting=False, in_order=False)) == [(3, 1), (5, 0), (2, 0)]
 
 
-def test_a_burst_stays_whole_beside_what_others_said() -> None:
+def test_a_run_stays_whole_beside_what_others_sent() -> None:
     elsewhere = at(2, 1)._replace(connection=BLANK.connection + 1)
     mixed: list[Step] = [run([1, 2, 3], 0), elsewhere, at(4, 1)]
     assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 3, 0), (2, 1), (4, 1)]
 
 
-def test_a_burst_is_taken_apart_where_the_other_direction_spoke() -> None:
+def test_a_run_is_taken_apart_where_the_other_direction_sent() -> None:
     mixed: list[Step] = [run([1, 2, 3], 0), at(2, 1)]
     assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 0), (2, 1), (3, 0)]
 
 
-def test_of_two_bursts_the_one_stays_whole_that_is_within_the_other() -> None:
+def test_of_two_runs_the_one_stays_whole_that_is_within_the_other() -> None:
     mixed: list[Step] = [run([1, 6], 0), run([2, 4], 1), run([3, 5], 0)]
     assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 4, 1), (6, 0), (3, 5, 0)]
 
@@ -82,7 +82,7 @@ def test_of_a_run_is_passed_on_what_is_old_enough() -> None:
     assert times(order.close()) == [(3, 0), (4.5, 1)]
 
 
-def test_what_is_left_of_a_burst_waits_among_the_others_by_its_time() -> None:
+def test_what_is_left_of_a_run_waits_among_the_others_by_its_time() -> None:
     order = Order()
     mixed: list[Step] = [run([1, 2, 5.2], 0), at(5, 1)]
     assert times(order.feed(mixed, waiting=True, in_order=True)) == [(1, 0), (2, 0)]

@@ -32,7 +32,7 @@ def ledger_of(
     def take(reported: Sequence[Step]) -> None:
         for step in reported:
             if isinstance(step, DocumentRun):
-                ledger.feed_burst(step)
+                ledger.feed_run(step)
             else:
                 ledger.feed(step)
 
