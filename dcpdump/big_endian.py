@@ -25,6 +25,13 @@ def be32(data: bytes, at: "i64") -> "i64":
     return first << 24 | second << 16 | third << 8 | fourth
 
 
+def be64(data: bytes, at: "i64") -> int:
+    """Return the eight bytes at an offset as a number, which may be too large for a native one."""
+    high: int = be32(data, at)
+    low: int = be32(data, at + 4)
+    return high << 32 | low
+
+
 def le32(data: bytes, at: "i64") -> "i64":
     """Return four bytes in the other order as a number. Raises IndexError where they are not there."""
     first: i64 = data[at]

@@ -7,9 +7,9 @@ itself, stands between them as it is.
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dcpdump.batch.plain_documents import Announced, announced, is_plain
-from dcpdump.big_endian import be16, be32
-from dcpdump.spec.header import ALT_CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
+from dcpdump.batch.plain_documents import Announced, announced, body_of, is_plain
+from dcpdump.big_endian import be16, be32, be64
+from dcpdump.spec.header import ALT_CLIENT_REQUEST, HEADER_LENGTH
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION, DCP_SNAPSHOT_MARKER
 from dcpdump.wire.frames import Frames
 
@@ -232,7 +232,7 @@ class _Runs:
 
     def add(self, start: "i64", length: "i64", kind: "i64", ts: "i64") -> None:
         """Add a document."""
-        body = _body(self._data, start)
+        body = body_of(self._data, start)
         high, low = be32(self._data, body), be32(self._data, body + 4)
         if high > self._high or (high == self._high and low > self._low):
             self._high, self._low = high, low
@@ -263,22 +263,12 @@ class _Runs:
             kinds = ((DCP_SNAPSHOT_MARKER, 1, marker_size), *kinds)
             size += marker_size
         of = (be16(data, first + 6), be32(data, first + 12), _stream_id(data, first), size)
-        seqnos = (_seqno(data, first), _seqno(data, self._last), high << 32 | low)
+        seqnos = (be64(data, body_of(data, first)), be64(data, body_of(data, self._last)), high << 32 | low)
         facts = (*of, self._first_ns, self._last_ns, *seqnos)
         run = (self._begin, row, self._place, facts, kinds, self._pause, data, first, self._snapshot)
         self.found.append(_row(RowRun, run))
         self._size = 0
 
 
-def _body(data: bytes, start: "i64") -> "i64":
-    """Return where a document's extras begin."""
-    return start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
-
-
 def _stream_id(data: bytes, start: "i64") -> "i64":
     return be16(data, start + HEADER_LENGTH + 1) if data[start] == ALT_CLIENT_REQUEST else 0
-
-
-def _seqno(data: bytes, start: "i64") -> int:
-    body = _body(data, start)
-    return int.from_bytes(data[body : body + 8], "big")

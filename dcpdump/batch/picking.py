@@ -9,7 +9,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.batch.plain_documents import is_bare, is_regular
-from dcpdump.big_endian import be16, be32
+from dcpdump.big_endian import be16, be32, be64
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
 from dcpdump.spec import MESSAGES, UNKNOWN_NAME, find
@@ -281,7 +281,7 @@ class Picking:
     def _settle(self) -> None:
         """Have the session know the last seqno of the stream at hand, before anything else may change that."""
         if self._body >= 0:
-            self._session.seqnos[self._opaque] = int.from_bytes(self._data[self._body : self._body + 8], "big")
+            self._session.seqnos[self._opaque] = be64(self._data, self._body)
         self._opaque = self._body = -1
 
     def _ask(self, start: "i64") -> None:

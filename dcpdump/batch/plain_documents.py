@@ -8,7 +8,7 @@ but numbers.
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dcpdump.big_endian import be16, be32
+from dcpdump.big_endian import be16, be32, be64
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
@@ -115,21 +115,15 @@ class Inspected(NamedTuple):
 
 def is_regular(data: bytes, start: "i64", document: bool) -> bool:
     """Return whether a whole document, or a marker with all its fields, is regular."""
-    body = start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
+    body = body_of(data, start)
+    opcode: i64 = data[start + 1]
     extras: i64 = data[start + 4]
     datatype: i64 = data[start + 5]
-    metadata: i64 = 0
     if document:
-        if datatype > MOST_DATATYPE:
-            return False
-        opcode: i64 = data[start + 1]
         tail: i64 = _TAILS[opcode << 8 | extras]
         metadata = be16(data, body + tail) if tail else 0
-        if not metadata:
-            return True
-    value = start + HEADER_LENGTH + be32(data, start + 8) - body - extras - _key_length(data, start)
-    if document:
-        return metadata <= value
+        return datatype <= MOST_DATATYPE and (not metadata or metadata <= _value_length(data, start))
+    value = _value_length(data, start)
     versioned: i64 = 1 if extras == 1 else 0
     if datatype or be32(data, body + versioned + _FLAGS_AT) & _UNNAMED:
         return False
@@ -138,21 +132,15 @@ def is_regular(data: bytes, start: "i64", document: bool) -> bool:
 
 def announced(data: bytes, start: "i64") -> Announced | None:
     """Return the snapshot that a regular marker announces; None where it also says up to where was purged."""
-    body = start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
+    body = body_of(data, start)
     versioned: i64 = 1 if data[start + 4] == 1 else 0
     places = _NUMBERS[data[body] + 1 if versioned else 0]
     body += versioned
-    if places[4] and _number(data, body + places[4]):
+    if places[4] and be64(data, body + places[4]):
         return None
-    completed = _number(data, body + places[3]) if places[3] else None
+    completed = be64(data, body + places[3]) if places[3] else None
     flags: int = be32(data, body + places[2])
-    return _number(data, body + places[0]), _number(data, body + places[1]), flags, completed
-
-
-def _number(data: bytes, at: "i64") -> int:
-    high: int = be32(data, at)
-    low: int = be32(data, at + 4)
-    return high << 32 | low
+    return be64(data, body + places[0]), be64(data, body + places[1]), flags, completed
 
 
 def is_bare(data: bytes, start: "i64") -> bool:
@@ -166,7 +154,7 @@ def is_bare(data: bytes, start: "i64") -> bool:
 
 def is_plain(data: bytes, start: "i64") -> bool:
     """Return whether a whole document is plain."""
-    body = start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
+    body = body_of(data, start)
     opcode: i64 = data[start + 1]
     extras: i64 = data[start + 4]
     zeros = _ZEROS[opcode << 8 | extras]
@@ -177,12 +165,11 @@ def is_plain(data: bytes, start: "i64") -> bool:
             return False
     if opcode != DCP_DELETION:
         return True
-    value_at = body + extras + _key_length(data, start)
-    value = start + HEADER_LENGTH + be32(data, start + 8) - value_at
+    value = _value_length(data, start)
     datatype: i64 = data[start + 5]
     if datatype & _PACKED != XATTR:
         return not datatype and not value
-    return value >= 4 and be32(data, value_at) + 4 == value
+    return value >= 4 and be32(data, body + extras + _key_length(data, start)) + 4 == value
 
 
 def inspect(data: bytes, first: int, count: int) -> Inspected:
@@ -197,12 +184,12 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
     before, longest, forms = 0, 0, 0
     start: i64 = first
     for place in range(count):
-        body = start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
+        body = body_of(data, start)
         extras: i64 = data[start + 4]
         key_at, key_length = body + extras, _key_length(data, start)
         value_at = key_at + key_length
         stop = start + HEADER_LENGTH + be32(data, start + 8)
-        seqno = _number(data, body)
+        seqno = be64(data, body)
         rising = rising and seqno > before
         before = seqno
         seqnos.append(seqno)
@@ -220,6 +207,16 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
             ends.append(stop)
         start = stop
     return Inspected(rising, longest, sound, forms, seqnos, keys, data, places, starts, ends, packed)
+
+
+def body_of(data: bytes, start: "i64") -> "i64":
+    """Return where the extras of a message begin that has no framing but a stream id."""
+    return start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
+
+
+def _value_length(data: bytes, start: "i64") -> "i64":
+    extras: i64 = data[start + 4]
+    return start + HEADER_LENGTH + be32(data, start + 8) - body_of(data, start) - extras - _key_length(data, start)
 
 
 def _key_length(data: bytes, start: "i64") -> "i64":
