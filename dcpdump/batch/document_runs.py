@@ -248,26 +248,43 @@ class _Runs:
         """End the run, if there is one, before a row."""
         if not self._size:
             return
-        data, first, frames, sizes = self._data, self._first, self._frames, self._bytes
+        data, first, last = self._data, self._first, self._last
         size: int = self._size
         high: int = self._high
         low: int = self._low
-        others, their_bytes = frames[1] + frames[2], sizes[1] + sizes[2]
-        count: int = row - self._begin - (0 if self._snapshot is None else 1)
-        kinds: tuple[tuple[int, int, int], ...] = ((DCP_MUTATION, count - others, size - their_bytes),)
-        if others:
-            kinds += (DCP_DELETION, frames[1], sizes[1]), (DCP_EXPIRATION, frames[2], sizes[2])
-            kinds = tuple([kind for kind in kinds if kind[1]])
-        if self._snapshot is not None:
+        snapshot = self._snapshot
+        if snapshot is not None:
             marker_size: int = self._marker_size
-            kinds = ((DCP_SNAPSHOT_MARKER, 1, marker_size), *kinds)
             size += marker_size
-        of = (be16(data, first + 6), be32(data, first + 12), _stream_id(data, first), size)
-        seqnos = (be64(data, body_of(data, first)), be64(data, body_of(data, self._last)), high << 32 | low)
-        facts = (*of, self._first_ns, self._last_ns, *seqnos)
-        run = (self._begin, row, self._place, facts, kinds, self._pause, data, first, self._snapshot)
-        self.found.append(_row(RowRun, run))
+        facts = (
+            be16(data, first + 6),
+            be32(data, first + 12),
+            _stream_id(data, first),
+            size,
+            self._first_ns,
+            self._last_ns,
+            be64(data, body_of(data, first)),
+            be64(data, body_of(data, last)),
+            high << 32 | low,
+        )
+        found = (self._begin, row, self._place, facts, self._kinds(row), self._pause, data, first, snapshot)
+        self.found.append(_row(RowRun, found))
         self._size = 0
+
+    def _kinds(self, row: "i64") -> tuple[tuple[int, int, int], ...]:
+        """Return opcode, frames and bytes of each message that is in the run, which ends before a row."""
+        kinds: list[tuple[int, int, int]] = []
+        count, frames, sizes = row - self._begin, self._frames, self._bytes
+        if self._snapshot is not None:
+            kinds.append((DCP_SNAPSHOT_MARKER, 1, self._marker_size))
+            count -= 1
+        mutations = count - frames[1] - frames[2]
+        if mutations:
+            kinds.append((DCP_MUTATION, mutations, self._size - sizes[1] - sizes[2]))
+        for kind in (1, 2):
+            if frames[kind]:
+                kinds.append((DOCUMENTS[kind], frames[kind], sizes[kind]))
+        return tuple(kinds)
 
 
 def _stream_id(data: bytes, start: "i64") -> "i64":

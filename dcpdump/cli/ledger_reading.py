@@ -306,9 +306,11 @@ class LedgerConsumer(Consumer[Any]):
 
     def _learn_all(self, steps: Sequence[Step]) -> None:
         learn = self._learn
-        for step in steps:
-            self.frames += step.frames if isinstance(step, DocumentRun) else 1
-            learn(step)
+        try:
+            for step in steps:
+                learn(step)
+        finally:  # a signal may end it
+            self.frames = self.ledger.frames
 
     # -- what else a command learns ---------------------------------------------------------------------
 
