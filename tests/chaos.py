@@ -183,8 +183,8 @@ def faults(plan: Plan, code: int, seconds: float, folder: Path, expected: tuple[
     return found
 
 
-def main(minutes: float, seed: int) -> int:
-    """Disturb runs for so long, and return how many of them went wrong."""
+def main(seed: int, minutes: float, most: int | None) -> int:
+    """Disturb so many runs, or as many as there is time for, and return how many of them went wrong."""
     dice = random.Random(seed)
     until = time.monotonic() + 60 * minutes
     runs = wrong = 0
@@ -197,7 +197,7 @@ def main(minutes: float, seed: int) -> int:
             originals.append(path)
         originals += SAMPLES
         known: dict[tuple[str, int], tuple[int, dict[str, bytes]]] = {}
-        while time.monotonic() < until:
+        while time.monotonic() < until if most is None else runs < most:
             plan = plan_of(dice)
             which = plan.command, plan.shape
             calm = Plan(*which, "", 0, 600, "", False)
@@ -223,6 +223,7 @@ def main(minutes: float, seed: int) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--runs", type=int, help="so many, however long they take")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    sys.exit(bool(main(given.minutes, given.seed)))
+    sys.exit(bool(main(given.seed, given.minutes, given.runs)))
