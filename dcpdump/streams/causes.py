@@ -78,6 +78,7 @@ class Reason(Enum):
     STARTS_LATE = "starts-late"
     BYTES_LOST = "bytes-lost"
     ONE_DIRECTION = "one-direction"
+    CLOCK_GOES_BACK = "clock-goes-back"  #: so that how long nothing came is not known
     FLOW_CONTROL = "flow-control-unknown"  #: it may hold the producer back
     SYSTEM_COLLECTIONS = "system-collections"  #: what did not come may be of these, which not every user gets
 

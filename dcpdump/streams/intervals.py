@@ -68,5 +68,5 @@ class Recurring:
 
 
 def between(first: int | None, last: int | None) -> int | None:
-    """Return the time from one time to another; None where one is unknown."""
-    return None if first is None or last is None else last - first
+    """Return the time from one time to another; None where one is unknown, or the clock went back between them."""
+    return None if first is None or last is None or last < first else last - first

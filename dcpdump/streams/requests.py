@@ -28,7 +28,7 @@ def asked(
         before = None
     direction = 1 - frame.direction  # of what the stream brings
     connection.stream_requests += 1
-    rival = before.rival if before is not None and before.alive else None
+    rival = None if before is None else before.rival
     goes_on = rival if rival is not None and not rival.granted else before
     granted = 0 if early is None or early.word != SUCCESS else early.number  # the number of its grant
     joins = bool(granted) and before is not None and before.opaque == frame.opaque

@@ -7,6 +7,7 @@ from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES
 from dcpdump.spec.statuses import AUTH_CONTINUE, KEY_EEXISTS, SUCCESS
 from dcpdump.streams.facts import Control, NameTaken, SetupRefusal, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
+from dcpdump.streams.intervals import between
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     ALL_SEQNOS,
@@ -217,8 +218,9 @@ def _kept_alive(connection: ConnectionState, frame: FrameEvent, waiting: Unanswe
     noops.answered += 1
     noops.answered_ns = frame.ts_ns
     _wait(connection, waiting.frame.direction, None)
-    if waiting.frame.ts_ns is not None and frame.ts_ns is not None and len(noops.latencies_ns) < _LATENCIES:
-        noops.latencies_ns.append(frame.ts_ns - waiting.frame.ts_ns)
+    took_ns = between(waiting.frame.ts_ns, frame.ts_ns)
+    if took_ns is not None and len(noops.latencies_ns) < _LATENCIES:
+        noops.latencies_ns.append(took_ns)
 
 
 ANSWERS: dict[int, Callable[[ConnectionState, FrameEvent, UnansweredRequest | None], None]] = {

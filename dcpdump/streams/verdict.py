@@ -31,6 +31,8 @@ BLOCKED_NS = 1_000_000_000
 LOOP = 3
 #: By the status of STREAM_END.
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
+#: A message may be so much later than the last packet where no clock went back: its direction's is ahead.
+_BACK_NS = 1_000_000_000
 #: Ends that are no trouble: nothing has to come after them.
 _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_PRODUCER, Cause.CLOSED_BY_CLIENT)
 
@@ -221,6 +223,11 @@ class Judge:
             why = _joined(why, *because, stalled and stalled.text, missing and missing.text)
             return self._left(stream, why, connection.ended_ns, ended_by(connection), lost)
         idle, held = self._since(stream.last_ns), self._standing(connection)
+        back_ns = between(self._now, stream.last_ns) or 0
+        if back_ns > _BACK_NS:
+            full = "its window was full" if held.state is FlowState.BLOCKED else ""
+            why = f"how long nothing came is not known: its last message is {span(back_ns)} later than the last packet"
+            return Verdict(VerdictKind.UNKNOWN, Reason.CLOCK_GOES_BACK, _joined(f"{why}, as the clock goes back", full))
         if held.state is FlowState.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
             unable = held_up(connection, self._now, by_producer=True)
             lost = lost_since(connection, stream.last_ns)
@@ -311,7 +318,7 @@ class Judge:
         return self.ledger.logs.high(stream.connection, stream.vbucket)
 
     def _since(self, ts_ns: int | None) -> int | None:
-        return None if ts_ns is None or self._now is None else self._now - ts_ns
+        return between(ts_ns, self._now)
 
 
 def _joined(*words: str | None) -> str:

@@ -1,5 +1,8 @@
 """What became of streams: conversations, and the verdict on each."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from dcpdump.render import streams as rows
@@ -9,6 +12,8 @@ from dcpdump.streams.ladder import Arrow, Rung, ladder
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
+from tests.support.captures import Record, pcap
+from tests.support.console import run
 from tests.support.conversation import NOOPS, opening, packets, said
 from tests.support.ledgers import ledger, ledger_of, only, verdicts
 from tests.test_bounds import steps
@@ -258,6 +263,22 @@ def test_requests_for_an_open_stream_that_are_all_refused_are_one_row() -> None:
     ]
 
 
+def test_a_request_that_was_captured_before_the_end_of_its_stream_and_refused_goes_on_with_the_next() -> None:
+    text = opening() + (
+        "TX stream-request{vb=5, opaque=0x1005}\nRX stream-request-response{success, opaque=0x1005}\n"
+        "RX snapshot-marker{start=0, end=7, flags=0x5}\nRX mutation{seqno=7}\n"
+        "TX stream-request{vb=5, start=7, opaque=0x1006}\nRX stream-end{status=2, opaque=0x1005}\n"
+        "TX stream-request{vb=5, start=7, opaque=0x1007}\n"
+        "RX stream-request-response{notmyvbucket, opaque=0x1006}\n"
+        "RX stream-request-response{success, opaque=0x1007}\n"
+        "RX snapshot-marker{start=7, end=9, flags=0x5, opaque=0x1007}\nRX mutation{seqno=9, opaque=0x1007}\n"
+    )
+    assert verdicts(text) == [
+        "ended (StateChanged (2) at 12:00:00.016; reopened at 12:00:00.015)",
+        "open and flowing (refused before: NotMyVbucket 0x07)",
+    ]
+
+
 def test_a_reason_of_an_end_that_was_not_captured_has_no_name() -> None:
     captured = packets(said(OPEN + STREAM + TWO + "RX stream-end{status=2}\n" + MINUTE))
     cut = [each._replace(data=each.data[:80], wire_length=82) if len(each.data) == 82 else each for each in captured]
@@ -312,6 +333,41 @@ def test_the_capture_may_continue_after_its_last_frame() -> None:
     kept = ledger(OPEN + STREAM + TWO.replace("end=2", "end=3"))
     kept.close((kept.last_ns or 0) + 60_000_000_000)
     assert Judge(kept).verdict(only(kept)).text == "stuck (in the middle of snapshot 0..3, at seqno 2, for 60 s)"
+
+
+STALL = (
+    opening(controls="connection_buffer_size=200")
+    + "STREAM vb=5\nRX snapshot-marker{start=0, end=60, flags=0x6}\n"
+    + "".join(f"RX mutation{{seqno={seqno}}}\n" for seqno in range(1, 5))
+    + 30 * "WAIT 19\nRX noop{opaque=0x81969800}\nTX noop-response{success}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("back_s", "verdict"),
+    [
+        (0, "blocked by flow control (284 of 200 bytes not acknowledged since 12:00:00.019)"),
+        (1, "blocked by flow control (284 of 200 bytes not acknowledged since 12:00:00.019)"),
+        (
+            3600,
+            "unknown (how long nothing came is not known: its last message is 50.5 m later than the last packet, as "
+            "the clock goes back; its window was full)",
+        ),
+    ],
+)
+def test_where_the_clock_goes_back_a_stream_is_not_said_to_be_flowing(
+    back_s: int, verdict: str, tmp_path: Path
+) -> None:
+    captured = packets(said(STALL))
+    middle = len(captured) - 57  # the answer to a NOOP
+    back_ns = [back_s * 10**9 * (at >= middle) for at in range(len(captured))]
+    records = [Record((each.ts_ns or 0) - back, each.data) for each, back in zip(captured, back_ns, strict=True)]
+    path = tmp_path / "back.pcap"
+    path.write_bytes(pcap(records))
+    (stream,) = map(json.loads, run(f"dcpdump streams {path} -q -f ndjson").out.splitlines())
+    assert stream["verdict"] == verdict
+    assert " 30 of 30 answered in 1 ms " in run(f"dcpdump conns {path} -q").out
+    assert "(-" not in run(f"dcpdump flow {path} -q").out
 
 
 def test_the_servers_high_seqno_distinguishes_quiet_from_stuck() -> None:
