@@ -5,10 +5,10 @@ Knows files, globs and folders; opens files of a folder only to find the capture
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
-from dcpdump.errors import CaptureError
+from dcpdump.errors import CaptureError, system_words
 from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.nearest import nearest
 
@@ -39,7 +39,7 @@ def _named_by(path: str) -> list[str]:
         return [path]
     if os.path.isdir(path):
         return _in_folder(path)
-    if os.path.lexists(path):
+    if _exists(path):
         return [path]
     import glob  # here, as names of files and folders do not need it
 
@@ -65,8 +65,19 @@ def in_short(paths: Sequence[str]) -> Sequence[str]:
     return [place] if len(files) < most and named == {*_captures_among(files)} else paths
 
 
+def _exists(path: str) -> bool:
+    """Return whether there is a file or a link. Raises CaptureError where that cannot be found out."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError as error:
+        raise CaptureError(f"this cannot be read: {system_words(error)}", path) from error
+    return True
+
+
 def _in_folder(folder: str) -> list[str]:
-    captures = sorted(_captures_among(_files_below(folder)))
+    captures = sorted(_captures_among(_files_below(folder, refuse=_refuse)))
     if not captures:
         raise CaptureError("there is no capture in this folder", folder)
     return captures
@@ -88,12 +99,19 @@ def _has_bytes(path: str) -> bool:
         return False
 
 
-def _files_below(folder: str) -> Iterator[str]:
-    for here, _, names in os.walk(folder):
+def _files_below(folder: str, *, refuse: Callable[[OSError], None] | None = None) -> Iterator[str]:
+    """Yield the files below a folder. ``refuse`` is called with the error of a folder that cannot be listed."""
+    for here, _, names in os.walk(folder, onerror=refuse):
         for name in names:
             path = os.path.join(here, name)
             if os.path.isfile(path):
                 yield path
+
+
+def _refuse(error: OSError) -> None:
+    """Refuse a folder of which a part cannot be listed: what is in there would be missing without a word."""
+    if not isinstance(error, FileNotFoundError):  # or it is gone meanwhile
+        raise CaptureError(f"this folder cannot be listed: {system_words(error)}", str(error.filename)) from error
 
 
 def _nearest(path: str) -> str:

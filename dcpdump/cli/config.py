@@ -41,8 +41,8 @@ def config_path() -> str | None:
     named = os.environ.get(VARIABLE)
     if named is not None:
         return named or None
-    path = Path(click.get_app_dir("dcpdump")) / "config.toml"
-    return str(path) if path.exists() else None
+    path = os.path.join(click.get_app_dir("dcpdump"), "config.toml")
+    return path if os.path.exists(path) else None  # nor where a folder may not be entered: it is another user's
 
 
 def is_given_only(command: str | None, param: click.Parameter) -> bool:

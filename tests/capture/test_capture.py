@@ -28,6 +28,7 @@ from dcpdump.capture.section import INTERFACES_DESCRIBED, OPTION_LIMIT
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
 from tests.support.captures import Pcapng, Record, ethernet, pcap, pcap_header, pcap_record, pcapng
+from tests.support.powerless import open_folder, powerless
 
 T0 = 1_760_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -931,6 +932,23 @@ def test_a_path_that_names_nothing_is_refused_with_the_nearest(save: Callable[..
         with pytest.raises(CaptureError) as caught:
             expand([str(tmp_path / name)])
         assert (caught.value.what, caught.value.hint) == (what, hint)
+
+
+def test_a_folder_of_which_a_part_may_not_be_listed_is_refused_and_so_is_a_file_in_there() -> None:
+    with open_folder() as folder:
+        (folder / "hour1.pcap").write_bytes(pcap(FIVE))
+        closed = folder / "hour2"
+        closed.mkdir()
+        (closed / "a.pcap").write_bytes(pcap(FIVE))
+        closed.chmod(0)
+        for path, what, where in (
+            (folder, "this folder cannot be listed: permission denied", closed),
+            (closed, "this folder cannot be listed: permission denied", closed),
+            (closed / "a.pcap", "this cannot be read: permission denied", closed / "a.pcap"),
+        ):
+            with powerless(), pytest.raises(CaptureError) as caught:
+                expand([str(path)])
+            assert (caught.value.what, caught.value.where) == (what, str(where))
 
 
 # ── following ──────────────────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ import pytest
 
 from dcpdump.cli.config import config_path
 from tests.support.console import run
+from tests.support.powerless import open_folder, powerless
 
 READ = "dcpdump read samples/replica.pcap -q -c 1"
 LINE = "#1 2025-11-20T12:03:11.000750Z c0 TX hello{features=XATTR|SNAPPY|JSON"
@@ -128,3 +129,17 @@ def test_the_file_is_in_the_place_of_the_platform(tmp_path: Path, monkeypatch: p
     (tmp_path / "dcpdump").mkdir()
     (tmp_path / "dcpdump" / "config.toml").write_text("")
     assert config_path() == str(tmp_path / "dcpdump" / "config.toml")
+
+
+def test_a_file_of_defaults_in_a_folder_that_may_not_be_entered_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DCPDUMP_CONFIG")
+    with open_folder() as home:
+        monkeypatch.setenv("HOME", str(home))
+        monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+        folder = home / ".config" / "dcpdump"
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text("")
+        assert config_path() == str(folder / "config.toml")
+        folder.chmod(0)
+        with powerless():
+            assert config_path() is None
