@@ -170,13 +170,21 @@ class Reading(Generic[P]):
             raise
 
     def analyse(self) -> None:
-        """Read up to the first signal. A second signal ends the process at once."""
+        """Read up to the first signal. A second signal ends the process at once.
+
+        Of what was found in a part of captures that have an end nothing is written to a file.
+        """
         with self._source.stop as stop, progress(self._source.names):
             self.read()
         if stop.status == code.INTERRUPTED:
             end_line()
-        if stop.terminated and self._sink is not None:
-            self._sink.leave_pager()
+        if self._sink is not None:
+            if stop.terminated:
+                self._sink.leave_pager()
+            if stop.status is not None and not self._source.endless:  # what has no end is ended by a signal
+                name = self._sink.abandon()
+                if name is not None:
+                    note(f"dcpdump: note: nothing was written to {name}")
 
     def conclude(self, summary: str) -> int:
         """Write the run's summary, behind all of its output, and return the exit code."""

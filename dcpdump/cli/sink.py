@@ -93,6 +93,8 @@ class Sink:
 
     def write_encoded(self, data: bytes | memoryview) -> None:
         """Write encoded text, behind what was written before."""
+        if self._file.closed:
+            return  # it was given up
         if self._pending:
             self.flush()
         if self._paged and data:
@@ -174,12 +176,14 @@ class Sink:
             self.abandon()
             raise unwritable(failed, str(self._final)) from failed
 
-    def abandon(self) -> None:
-        """Remove the unfinished file: nothing appears under its name."""
-        if self._part is not None:
-            self._file.close()
-            self._part.unlink(missing_ok=True)
-            self._part = None
+    def abandon(self) -> str | None:
+        """Remove the unfinished file, and return the name under which nothing appears; None where there is none."""
+        if self._part is None:
+            return None
+        self._file.close()
+        self._part.unlink(missing_ok=True)
+        self._part = None
+        return str(self._final)
 
 
 def refuse_empty(path: str | None) -> None:

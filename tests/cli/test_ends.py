@@ -207,17 +207,39 @@ def test_read_says_that_it_was_interrupted_for_people_and_for_programs() -> None
         assert (process.returncode, len(out.splitlines()), err.decode()[-len(wanted) :]) == (143, 27, wanted)
 
 
-def test_a_file_that_is_interrupted_in_the_middle_is_reported_as_far_as_it_was_read(tmp_path: Path) -> None:
-    packed = tmp_path / "large.pcap.gz"
-    packed.write_bytes(gzip.compress(capture(tmp_path, "wire", 60_000).read_bytes(), 1))
-    with subprocess.Popen([*DCPDUMP, "stats", str(packed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+def test_a_file_that_is_interrupted_in_the_middle_is_reported_as_far_as_it_was_read(large: Path) -> None:
+    code, out, err = interrupted(["stats", str(large)], large)
+    reported = re.match(r"interrupted · ([\d,]+) frames read · ", err)
+    assert reported is not None, err
+    assert (code, reported[1]) == (130, out.partition(" frames, ")[0])
+    assert 0 < int(reported[1].replace(",", "")) < 60_000
+
+
+@pytest.mark.parametrize("command", ["stats", "streams", "check"])
+def test_what_was_found_in_a_part_of_a_file_is_not_written_to_a_file(command: str, large: Path, tmp_path: Path) -> None:
+    result = tmp_path / "result"
+    code, out, err = interrupted([command, str(large), "-o", str(result)], large)
+    first, second = err.splitlines()
+    assert (code, out, first) == (130, "", f"dcpdump: note: nothing was written to {result}")
+    assert second.startswith("interrupted · ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("large")
+    packed = folder / "large.pcap.gz"
+    packed.write_bytes(gzip.compress(capture(folder, "wire", 60_000).read_bytes(), 1))
+    return packed
+
+
+def interrupted(words: list[str], packed: Path) -> tuple[int, str, str]:
+    """Run ``dcpdump …`` until it has read a third of a file, and interrupt it."""
+    with subprocess.Popen([*DCPDUMP, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_for(lambda: _read_of(process.pid, packed) > packed.stat().st_size // 3)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-    reported = re.match(r"interrupted · ([\d,]+) frames read · ", err.decode())
-    assert reported is not None, err
-    assert (process.returncode, reported[1]) == (130, out.decode().partition(" frames, ")[0])
-    assert 0 < int(reported[1].replace(",", "")) < 60_000
+    return process.returncode, out.decode(), err.decode()
 
 
 def _read_of(pid: int, path: Path) -> int:
