@@ -61,7 +61,7 @@ class CaptureOutput:
         wanted, written = set(tables), list(written)
         with Parts(self.folder, "empty") as empty:
             for name in sorted(wanted - {each.table for each in written}):
-                empty.leave_empty(name)
+                empty.leave_empty(name, written)
             written += empty.close()
         by_table: dict[str, list[str]] = {name: [] for name in TABLES if name in wanted}
         for each in written:

@@ -7,7 +7,7 @@ A file gets rows in sorted runs, one for each table as long as they are of one d
 
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -129,10 +129,14 @@ class Parts:
         for dated in self._open.values():
             dated[1].give_up()
 
-    def leave_empty(self, table: str) -> None:
-        """Write a table without rows, so that readers find its columns."""
-        empty = SCHEMAS[table]().empty_table()
-        self._write(table, f"date={_NO_DATE}/" if table in _DATED else "", empty)
+    def leave_empty(self, table: str, beside: Iterable[Written]) -> None:
+        """Write a table without rows, so that readers find its columns: of the first day of the tables ``beside``.
+
+        pyarrow, and so pandas, reads no table whose only day is none.
+        """
+        days = [part for each in beside for part in each.path.split("/") if part.startswith("date=")]
+        day = min((day for day in days if _NO_DATE not in day), default=f"date={_date(0)}")
+        self._write(table, f"{day}/" if table in _DATED else "", SCHEMAS[table]().empty_table())
 
     def _keep_events(self, batch: pa.RecordBatch) -> None:
         """Append events, which a later task reads, to a file of their own."""

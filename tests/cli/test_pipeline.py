@@ -74,6 +74,7 @@ def test_a_table_without_rows_is_there_with_its_columns(tmp_path: Path) -> None:
     run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out -q")
     (file,) = (tmp_path / "out/gaps").rglob("*.parquet")
     assert (pq.ParquetFile(file).metadata.num_rows, "reason" in pq.read_schema(file).names) == (0, True)
+    assert pq.read_table(tmp_path / "out/gaps").num_rows == 0  # as a whole table, with the columns of its folders
 
 
 def test_files_have_the_same_names_each_time_but_for_what_distinguishes_runs(tmp_path: Path) -> None:
