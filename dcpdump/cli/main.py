@@ -280,7 +280,7 @@ def outcome(words: list[str]) -> int:
     except (BrokenPipeError, PipeClosed):
         return code.PIPE_CLOSED
     except (KeyboardInterrupt, click.Abort):
-        return code.INTERRUPTED
+        return raised() or code.INTERRUPTED  # of a library that knows of one signal alone
     except Terminated as ended:
         return ended.status
     except click.exceptions.NoArgsIsHelpError as error:

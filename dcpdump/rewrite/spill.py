@@ -5,6 +5,8 @@ import tempfile
 from array import array
 from bisect import bisect_right
 
+from dcpdump.errors import unwritable
+
 _PIECE = 64 * 1024  #: of one stream, before it is written
 _PENDING = 16 * 1024 * 1024  #: of all streams together
 
@@ -26,7 +28,10 @@ class Spill:
     """Bytes of streams: put them in ascending order, get any of them back. What was never put reads as zeros."""
 
     def __init__(self, folder: str) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
+        try:
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
+        except OSError as error:
+            raise unwritable(error, folder) from error
         self._streams: dict[int, _Stream] = {}
         self._end = 0
         self._pending = 0

@@ -102,12 +102,13 @@ def test_a_row_keeps_its_kind_on_all_its_lines() -> None:
     assert kinds == [LineKind.COLUMNS, LineKind.COLUMNS, LineKind.PROBLEM, LineKind.PROBLEM, LineKind.PLAIN]
 
 
-def shown(words: list[str], columns: int, **environment: str) -> list[str]:
-    """Return what a command shows on a terminal that is so wide, by lines."""
+def shown(words: list[str], columns: int, *, errors: bool = False, **environment: str) -> list[str]:
+    """Return what a command shows on a terminal that is so wide, by lines. ``errors``: and what it says there."""
     ours, theirs = pty.openpty()
     environment = {"DCPDUMP_PAGER": "", **environment, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"}
     command = [sys.executable, "-m", "dcpdump", *words]
-    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env={**os.environ, **environment}):
+    stderr = theirs if errors else subprocess.PIPE
+    with subprocess.Popen(command, stdout=theirs, stderr=stderr, env={**os.environ, **environment}):
         os.close(theirs)
         text = b""
         try:
@@ -141,6 +142,17 @@ def test_a_pager_shows_what_goes_to_a_terminal(tmp_path: Path) -> None:
     assert "abandoned" in out.read_text()
     assert shown(["--no-pager", *words], 80, DCPDUMP_PAGER=f"cat > {tmp_path / 'none'}") != []
     assert not (tmp_path / "none").exists()
+
+
+def test_without_the_pager_that_was_asked_for_nothing_is_lost() -> None:
+    words = ["streams", "samples/stopped.pcap", "-q"]
+    note, *lines = shown(words, 200, errors=True, DCPDUMP_PAGER="nosuch -R")
+    assert note == "dcpdump: note: there is no pager nosuch -R: --no-pager, PAGER"
+    assert lines == shown(["--no-pager", *words], 200)
+    assert shown(words, 200, errors=True, DCPDUMP_PAGER="X=1 nosuch")[-2:] == [
+        "dcpdump: error: the pager could not be started (X=1 nosuch)",
+        "hint: --no-pager",
+    ]
 
 
 def test_a_pager_that_is_left_early_ends_the_command_without_a_word() -> None:
