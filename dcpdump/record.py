@@ -16,6 +16,7 @@ from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Re
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, OWN_SEQNO
 from dcpdump.spec.statuses import STATUS
+from dcpdump.wire.body import Body
 from dcpdump.wire.collection_names import Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.outstanding import Asked
@@ -141,6 +142,7 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
             if path := record.collection_path(item.collection):
                 flat["collection_name"] = path
             flat["value"] = safe(_head(item.body.value, value_bytes))
+            flat |= _xattrs(item.body)
     if fields:
         out["fields"] = fields
     out |= _key_and_value(record, value_bytes)
@@ -285,10 +287,19 @@ def _key_and_value(record: Record, value_bytes: int | None) -> Json:
     elif meaning.body is not None:
         if length and value_bytes != 0 and isinstance(frame.layout.value, tuple) is False:
             out["value"] = safe(_head(meaning.body.value, value_bytes))
-        if meaning.body.xattrs is not None:
-            out["xattrs"] = {safe(key): safe(text) for key, text in meaning.body.xattrs}
+        out |= _xattrs(meaning.body)
     if meaning.document is not None:
         out["value_json"] = meaning.document
+    return out
+
+
+def _xattrs(body: Body) -> Json:
+    """Return the xattrs of a document, and exactly what of them cannot be read."""
+    out: Json = {}
+    if body.xattrs is not None:
+        out["xattrs"] = {safe(key): safe(text) for key, text in body.xattrs}
+    if body.unread:
+        out["xattrs_unread_hex"] = body.unread.hex()
     return out
 
 
@@ -302,7 +313,9 @@ _LEADING = tuple(
     "frame packet file time connection src dst offset length gap_before confidence magic kind opcode name layout "
     "vbucket status status_name request_frame latency_us opaque cas datatype datatype_names stream_id".split()
 )
-_TRAILING = tuple("collection collection_inferred key key_hex value_length value xattrs problems hints".split())
+_TRAILING = tuple(
+    "collection collection_inferred key key_hex value_length value xattrs xattrs_unread_hex problems hints".split()
+)
 
 
 @cache

@@ -191,11 +191,11 @@ class Redactor:
 
     def _body(self, frame: Frame, body: Body) -> Body:
         if frame.message.secret:
-            return replace(body, value=MASK * len(body.value), xattrs=None)
+            return replace(body, value=MASK * len(body.value), xattrs=None, unread=b"")
         xattrs = body.xattrs
         if xattrs is not None:
             xattrs = tuple((self.hash(name), self.hash(text)) for name, text in xattrs)
-        return replace(body, value=self.hash(body.value), xattrs=xattrs)
+        return replace(body, value=self.hash(body.value), xattrs=xattrs, unread=self.hash(body.unread))
 
 
 class HiddenNames:

@@ -38,6 +38,12 @@ def snappy(data: bytes) -> bytes:
     return bytes(cramjam.snappy.compress_raw(data))
 
 
+def damaged(document: bytes) -> bytes:
+    """Return a document behind an xattr, and behind another whose length lies."""
+    block = xattrs(b"")[4:] + b"\0\0\xff\xff" + TEXT
+    return len(block).to_bytes(4, "big") + block + document
+
+
 PREFIXED = b"\x08" + KEY
 CONTEXT = b'{"error":{"context":"' + VALUE + b'"}}'
 FRAMES = {
@@ -56,6 +62,14 @@ FRAMES = {
                 {"key": PREFIXED, "value": VALUE, "datatype": 2},
             ]
         },
+    ),
+    "damaged xattrs": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=damaged(VALUE), datatype=4),
+    "damaged and compressed": encode(
+        "DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=snappy(damaged(VALUE)), datatype=6
+    ),
+    "damaged xattrs of a cached record": encode(
+        "DCP_CACHE_TRANSFER",
+        {"items": [{"key": b"\x08k", "value": value, "datatype": 4} for value in (damaged(VALUE), xattrs(b""))]},
     ),
     "get": encode("GET", key=KEY),
     "set": encode("SET", key=KEY, value=VALUE),

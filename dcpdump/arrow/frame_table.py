@@ -34,7 +34,7 @@ _COMMON = frozenset(
     "opaque cas datatype datatype_names".split()
 )
 #: Columns for which values are decoded.
-_OPENED = frozenset({"value", "xattrs", "problems", "hints"})
+_OPENED = frozenset({"value", "xattrs", "xattrs_unread_hex", "problems", "hints"})
 #: By the number of a datatype: its words.
 _DATATYPES = pa.array([list(DATATYPE.describe(value)) for value in range(256)], schema.WORDS)
 

@@ -53,6 +53,8 @@ def row(record: Record, value_bytes: int | None) -> Row:
         for understood, item in zip(meaning.items, out["items"], strict=False):
             value = understood.body.value
             item |= {"key": understood.key, "value": value if value_bytes is None else value[:value_bytes]}
+            if understood.body.xattrs is not None:
+                item["xattrs"] = list(dict(understood.body.xattrs).items())
     return out
 
 

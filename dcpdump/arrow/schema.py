@@ -64,6 +64,7 @@ _KNOWN: dict[str, pa.DataType] = {
     "value": pa.binary(),
     "value_json": pa.string(),
     "xattrs": pa.map_(pa.binary(), pa.binary()),
+    "xattrs_unread_hex": pa.string(),
     "problems": pa.list_(
         pa.struct(
             [
@@ -186,9 +187,7 @@ def _type(part: Part) -> pa.DataType:
         fields = [_item_field(each) for each in part.fields]
         if any(isinstance(each, Blob) for each in part.fields):  # documents: what is understood of them too
             fields += [
-                pa.field("collection", pa.uint32()),
-                pa.field("key", pa.binary()),
-                pa.field("value", pa.binary()),
+                pa.field(name, _KNOWN[name]) for name in ("collection", "key", "value", "xattrs", "xattrs_unread_hex")
             ]
         return pa.list_(pa.struct(fields))
     if isinstance(part, FlatTable):

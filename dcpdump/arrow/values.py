@@ -139,14 +139,15 @@ class Values:
             columns.pick("value", place[mine], pa.array(heads, pa.binary()))
 
     def put_xattrs(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
-        """Put xattrs into a column."""
-        found = {row: body.xattrs for row, body in self._bodies.items() if body.xattrs is not None}
-        if found:
-            wanted = set(rows.tolist())
-            found = {row: xattrs for row, xattrs in found.items() if row in wanted}
-        if found:
-            pairs = [list(dict(xattrs).items()) for xattrs in found.values()]
-            columns.pick("xattrs", place[list(found)], pa.array(pairs, schema.frames().field("xattrs").type))
+        """Put xattrs into a column, and what cannot be read of those that are damaged into another."""
+        wanted = set(rows.tolist()) if self._bodies else set()
+        bodies = {row: body for row, body in self._bodies.items() if row in wanted}
+        split = {row: list(dict(body.xattrs).items()) for row, body in bodies.items() if body.xattrs is not None}
+        damaged = {row: body.unread.hex() for row, body in bodies.items() if body.unread}
+        for name, found in (("xattrs", split), ("xattrs_unread_hex", damaged)):
+            if found:
+                kind = schema.frames().field(name).type
+                columns.pick(name, place[list(found)], pa.array(list(found.values()), kind))
 
     def _slices(self, rows: Array, start: Array, end: Array) -> pa.Array:
         """Return an array of binary with a piece of the part's bytes for each row."""

@@ -47,7 +47,7 @@ def lines(
     for each in changes:
         record = each.record
         raw = record.frame.raw
-        body = record.meaning.body
+        body = record.meaning.body if each.item is None else record.meaning.items[each.item].body
         xattrs = body.xattrs if body is not None else None
         rows.append(
             (

@@ -11,6 +11,8 @@ from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Re
 
 Schema = dict[str, Any]
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+#: What is understood of an item, as of a frame.
+_OF_AN_ITEM = "collection collection_name key value xattrs xattrs_unread_hex".split()
 _TYPES: dict[str, Schema] = {
     row_keys.INT: {"type": "integer"},
     row_keys.NUMBER: {"type": "number"},
@@ -104,7 +106,7 @@ def _item(part: Repeat) -> Schema:
         return _plain(part.fields[0])
     properties = {f"{each.name}_hex" if isinstance(each, Blob) else each.name: _plain(each) for each in part.fields}
     if part.name == "items":
-        properties |= {key: _key("frame", key) for key in ("collection", "collection_name", "key", "value")}
+        properties |= {key: _key("frame", key) for key in _OF_AN_ITEM}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 

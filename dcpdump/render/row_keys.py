@@ -203,6 +203,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "whole": (BOOL, "false: one of the captures lacks bytes of it"),
     "why": (TEXT, "the reason in words"),
     "xattrs": ("{text}", "extended attributes"),
+    "xattrs_unread_hex": (TEXT, "what of damaged xattrs cannot be read, in hexadecimal"),
     "mutations": (INT, "how many mutations"),
     "deletions": (INT, "how many deletions"),
     "expirations": (INT, "how many expirations"),
@@ -264,7 +265,8 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
 
 _FRAME = """frame packet file time connection src dst offset length gap_before confidence magic kind opcode name layout
     vbucket status status_name request_frame latency_us opaque cas datatype datatype_names framing stream_id fields
-    collection collection_inferred collection_name key key_hex value_length value xattrs value_json problems hints"""
+    collection collection_inferred collection_name key key_hex value_length value xattrs xattrs_unread_hex value_json
+    problems hints"""
 _COUNTS = "mutations deletions expirations prepares commits aborts system_events seqno_advanced cache_transfers"
 _ASKED = "start_seqno end_seqno vbucket_uuid snap_start_seqno snap_end_seqno rollback_seqno"
 _DIFFERING = "frame name opcode message_kind length | time vbucket seqno"

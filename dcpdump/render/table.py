@@ -13,6 +13,7 @@ from dcpdump.spec.field import Blob, Field, Names
 from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.body import Body
 from dcpdump.wire.frame import Fault, FieldValue, Section
+from dcpdump.wire.tiles import REST
 from dcpdump.wire.value import LEFT_OUT
 
 LABEL, OFFSET = 12, 7  # least widths: "Extra length" and "(12-15)"
@@ -93,8 +94,8 @@ def table_rows(record: Record, value_bytes: int | None) -> list[TableRow]:
                 field.end,
             )
         )
-        if field.section is Section.VALUE and _is_whole_value(field):
-            rows += _xattrs(record)
+        if field.section is Section.VALUE and field.field.name == "value":
+            rows += _xattrs(record, field, value_bytes)
     return rows
 
 
@@ -199,11 +200,25 @@ def _collection(record: Record, number: int) -> str:
     return f"collection 0x{number:x} {path}" if path else f"collection 0x{number:x}"
 
 
-def _xattrs(record: Record) -> list[TableRow]:
-    body = record.meaning.body
-    if body is None or body.xattrs is None:
+def _xattrs(record: Record, field: FieldValue, value_bytes: int | None) -> list[TableRow]:
+    """Return the rows of the xattrs in a value, and of the bytes of them that cannot be read."""
+    body = _body(record, field)
+    if body is None:
         return []
-    return [TableRow(f"  xattr {safe(key)}", " ", safe(text)) for key, text in body.xattrs]
+    rows = [TableRow(f"  xattr {safe(key)}", " ", safe(text)) for key, text in body.xattrs or ()]
+    if body.unread:
+        start = None if body.unread_at is None else field.start + body.unread_at
+        where = " " if start is None else span(start, start + len(body.unread))
+        rows.append(TableRow(f"  {REST.label}", where, _hex(body.unread, value_bytes)))
+    return rows
+
+
+def _body(record: Record, field: FieldValue) -> Body | None:
+    """Return what the value of a frame, or of one item of it, holds."""
+    if field.group != "items":
+        return record.meaning.body
+    items = record.meaning.items
+    return items[field.item].body if field.item < len(items) else None
 
 
 def _limited(data: bytes, count: int | None) -> str:

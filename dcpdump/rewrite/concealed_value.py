@@ -29,7 +29,7 @@ def conceal_value(words: Pseudonyms, value: bytes, datatype: int) -> bytes:
         return words.letters(value) if plain is None else _compressed(words, value, plain, datatype)
     if not datatype & XATTR:
         return _body(words, value, datatype)
-    pairs, body, fault = split_xattrs(value)
+    pairs, body, _, fault = split_xattrs(value)
     if fault or pairs is None:
         return words.letters(value)
     out = bytearray(value)
@@ -56,7 +56,7 @@ def hidden_texts(value: bytes, datatype: int) -> list[bytes]:
     if not datatype & (SNAPPY | XATTR):
         return [value]
     body = open_value(value, datatype & ~JSON)
-    return [value, body.value, *(text for pair in body.xattrs or () for text in pair)]
+    return [value, body.value, body.unread, *(text for pair in body.xattrs or () for text in pair)]
 
 
 def _body(words: Pseudonyms, body: bytes, datatype: int) -> bytes:
@@ -113,7 +113,7 @@ def _structure(plain: bytes, datatype: int) -> tuple[bytes, bool]:
     held = bytearray(len(plain))
     start = 0
     if datatype & XATTR:
-        pairs, body, fault = split_xattrs(plain)
+        pairs, body, _, fault = split_xattrs(plain)
         if fault or pairs is None:
             return bytes(b"\1" * len(plain[:8])).ljust(len(plain), b"\0"), False
         start = len(plain) - len(body)

@@ -69,6 +69,6 @@ def _facts(record: Record) -> tuple[object, ...]:
         tuple((problem.start, problem.end) for problem in record.problems),
         record.vbucket,
         record.request,
-        (meaning.collection, meaning.collection_inferred, tuple(item.collection for item in meaning.items)),
-        _texts(meaning.body),
+        (meaning.collection, meaning.collection_inferred, _texts(meaning.body)),
+        tuple((item.collection, _texts(item.body)) for item in meaning.items),
     )

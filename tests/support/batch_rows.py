@@ -29,7 +29,7 @@ IDENTITIES = {"cas", "vbucket_uuid", "manifest_uid", "old_vbucket_uuid", "flush_
 OUTSIDE = {
     *columns()[: columns().index("features")],
     *("framing", "collection", "collection_inferred", "key", "key_hex", "value_length"),
-    *("value", "value_json", "xattrs", "problems", "hints"),
+    *("value", "value_json", "xattrs", "xattrs_unread_hex", "problems", "hints"),
 }
 
 

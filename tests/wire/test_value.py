@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import cramjam
 import pytest
@@ -10,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.wire.body import MOST_XATTRS, Body, open_value, split_xattrs
+from dcpdump.wire.body import MOST_XATTRS, Body, Split, open_value, split_xattrs
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import Item as Record
 from dcpdump.wire.encode import encode
-from dcpdump.wire.frame import Frame, RawFrame
+from dcpdump.wire.frame import Fault, Frame, RawFrame
 from dcpdump.wire.json_text import MOST_NESTED, MOST_VALUES, NotParsed, json_fault, parse_json
 from dcpdump.wire.key_prefix import Prefix, leb128, read_prefix
 from dcpdump.wire.snappy import MAX_VALUE, decompress
@@ -220,34 +221,51 @@ def xattrs(*pairs: tuple[bytes, bytes]) -> bytes:
 
 def test_xattrs_stand_before_the_body() -> None:
     pairs = ((b"_sync", b'{"a":1}'), (b"user", b"[]"))
-    assert split_xattrs(xattrs(*pairs) + b"{}") == (pairs, b"{}", "")
-    assert split_xattrs(xattrs()) == ((), b"", "")
+    assert split_xattrs(xattrs(*pairs) + b"{}") == Split(pairs, b"{}")
+    assert split_xattrs(xattrs()) == Split((), b"")
 
 
 @pytest.mark.parametrize(
     ("value", "split"),
     [
-        ("", (None, "", "the xattrs need 4 bytes of length, the value has 0")),
-        ("000000", (None, "000000", "the xattrs need 4 bytes of length, the value has 3")),
-        ("0000000161", ((), "", "xattr 0 needs 4 bytes of length, 1 are left")),
-        ("ffffffff61", (None, "ffffffff61", "the xattrs claim 4294967295 bytes, 1 are there")),
-        ("0000000200006162", ((), "6162", "xattr 0 needs 4 bytes of length, 2 are left")),
-        ("000000060000000261007b", ((), "7b", "xattr 0 is not a key and a value, each ended by a zero byte")),
-        ("00000006000000ff6100", ((), "", "xattr 0 claims 255 bytes, 2 are left")),
-        ("0000000600000002616278", ((), "78", "xattr 0 is not a key and a value, each ended by a zero byte")),
+        ("", (None, "", "", "the xattrs need 4 bytes of length, the value has 0")),
+        ("000000", (None, "000000", "", "the xattrs need 4 bytes of length, the value has 3")),
+        ("0000000161", ((), "", "61", "xattr 0 needs 4 bytes of length, 1 are left")),
+        ("ffffffff61", (None, "ffffffff61", "", "the xattrs claim 4294967295 bytes, 1 are there")),
+        ("0000000200006162", ((), "6162", "0000", "xattr 0 needs 4 bytes of length, 2 are left")),
+        (
+            "000000060000000261007b",
+            ((), "7b", "000000026100", "xattr 0 is not a key and a value, each ended by a zero byte"),
+        ),
+        ("00000006000000ff6100", ((), "", "000000ff6100", "xattr 0 claims 255 bytes, 2 are left")),
+        (
+            "0000000600000002616278",
+            ((), "78", "000000026162", "xattr 0 is not a key and a value, each ended by a zero byte"),
+        ),
+        (
+            "0000000e00000004610031000000000261627b7d",
+            (((b"a", b"1"),), "7b7d", "000000026162", "xattr 1 is not a key and a value, each ended by a zero byte"),
+        ),
     ],
 )
-def test_xattrs_that_lie_about_their_lengths_are_named(value: str, split: tuple[object, str, str]) -> None:
-    pairs, body, fault = split_xattrs(bytes.fromhex(value))
-    assert (pairs, body.hex(), fault) == split
+def test_xattrs_that_lie_about_their_lengths_are_named_and_no_byte_is_lost(
+    value: str, split: tuple[object, str, str, str]
+) -> None:
+    found = split_xattrs(bytes.fromhex(value))
+    assert (found.xattrs, found.body.hex(), found.unread.hex(), found.fault) == split
 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=60))
 def test_no_bytes_make_the_xattrs_raise(value: bytes) -> None:
-    pairs, body, fault = split_xattrs(value)
-    assert value.endswith(body)
-    assert fault or pairs is not None
+    found = split_xattrs(value)
+    assert found.fault or found.xattrs is not None
+    if found.xattrs is None:
+        assert found == Split(None, value, fault=found.fault)
+    else:
+        length = len(value) - 4 - len(found.body)
+        read = xattrs(*found.xattrs)[4:]
+        assert value == length.to_bytes(4, "big") + read + found.unread + found.body
 
 
 def test_a_value_is_opened_in_the_order_snappy_xattrs_json() -> None:
@@ -258,6 +276,15 @@ def test_a_value_is_opened_in_the_order_snappy_xattrs_json() -> None:
     assert open_value(plain, 0) == Body(plain)
     broken = open_value(snappy(plain)[:-3], SNAPPY | XATTR | JSON)
     assert (broken.value, broken.compressed, broken.xattrs) == (snappy(plain)[:-3], True, None)
+
+
+def test_what_cannot_be_read_of_xattrs_has_a_place_in_a_value_that_is_not_compressed() -> None:
+    plain = bytes.fromhex("0000000f 0000000461003100 0000003261623a") + b'{"b":2}'
+    told = ((Fault.NOT_XATTRS, "xattr 1 claims 50 bytes, 3 are left"),)
+    unread = bytes.fromhex("0000003261623a")
+    body = Body(b'{"b":2}', ((b"a", b"1"),), told, unread=unread, unread_at=12)
+    assert open_value(plain, XATTR | JSON) == body
+    assert open_value(snappy(plain), SNAPPY | XATTR | JSON) == replace(body, unread_at=None)
 
 
 def test_what_is_wrong_with_a_value_is_a_problem_at_its_place() -> None:
@@ -324,11 +351,10 @@ def test_brackets_in_strings_do_not_nest(text: bytes) -> None:
 def test_no_more_xattrs_are_taken_apart_than_any_document_has() -> None:
     pair = b"\0\0\0\4k\0v\0"
     block = pair * (MOST_XATTRS + 2)
-    pairs, body, fault = split_xattrs(len(block).to_bytes(4, "big") + block + b"{}")
-    assert pairs == ((b"k", b"v"),) * MOST_XATTRS
-    assert (body, fault) == (b"{}", "after 16,384 xattrs 16 bytes of xattrs are not taken apart")
+    pairs, fault = ((b"k", b"v"),) * MOST_XATTRS, "after 16,384 xattrs 16 bytes of xattrs are not taken apart"
+    assert split_xattrs(len(block).to_bytes(4, "big") + block + b"{}") == Split(pairs, b"{}", pair * 2, fault)
     whole = pair * MOST_XATTRS
-    assert split_xattrs(len(whole).to_bytes(4, "big") + whole)[2] == ""
+    assert split_xattrs(len(whole).to_bytes(4, "big") + whole) == Split(pairs, b"")
 
 
 def test_a_number_of_any_length_is_json() -> None:

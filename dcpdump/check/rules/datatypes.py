@@ -117,7 +117,7 @@ def _misread(bits: int, body: bytes, connection: ConnectionState) -> Remark | No
             return None if left_out else Remark(repeated(fault), status="Einval")
         body = plain
     if bits & XATTR:
-        pairs, body, fault = split_xattrs(body)
+        pairs, body, _, fault = split_xattrs(body)
         fault = fault or _refused(pairs or ())
         if fault:
             return Remark(repeated(fault), status="XattrEinval")

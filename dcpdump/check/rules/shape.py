@@ -135,8 +135,8 @@ def _body_size(frame: FrameEvent) -> int:
     value = frame.data[frame.value_at : frame.value_at + size]
     plain = decompress(value)[0] if frame.datatype & SNAPPY else None
     # Under flag 0x40 the bit may be that of what was left out.
-    _, body, fault = split_xattrs(value if plain is None else plain)
-    return 0 if fault else len(body)
+    split = split_xattrs(value if plain is None else plain)
+    return 0 if split.fault else len(split.body)
 
 
 def _refused(frame: FrameEvent, connection: ConnectionState) -> tuple[str, Severity | None]:
