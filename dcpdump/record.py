@@ -209,11 +209,7 @@ def framing(frame: Frame, shown: Callable[[FieldValue], Any]) -> list[Json]:
 def _fields(frame: Frame) -> Json:
     """Return what is structured in extras and value, repeated items as lists."""
     out: Json = dict(frame.lookup)
-    for part in frame.layout.parts:
-        if isinstance(part, FlatTable):  # of which slots that are missing have defaults, and are no fields
-            for slot in part.slots:
-                if isinstance(slot.field, Field) and slot.field.name in out:
-                    out[slot.field.name] = _number(slot.field, out[slot.field.name])
+    out |= {each.name: _number(each, 0) for each in frame.unsent}
     for field in frame.fields:
         if field.section not in (Section.EXTRAS, Section.VALUE) or field.group == "secret":
             continue

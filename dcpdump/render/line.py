@@ -79,6 +79,9 @@ def message_words(record: Record, *, vbucket: bool = True) -> list[str]:
     if frame.stream_id is not None:
         words.append(f"sid={frame.stream_id}")
     words += [word for field in frame.fields for word in _field(record, field)]
+    words += [
+        f"{field_name(frame.message.name, each)}=0(not sent)" for each in frame.unsent if each.name in _ZERO_IS_ONE
+    ]
     words += _groups(record)
     if record.meaning.collection is not None:
         path = record.collection_path(record.meaning.collection)

@@ -96,6 +96,8 @@ def table_rows(record: Record, value_bytes: int | None) -> list[TableRow]:
         )
         if field.section is Section.VALUE and field.field.name == "value":
             rows += _xattrs(record, field, value_bytes)
+    for default in record.frame.unsent:
+        rows.append(TableRow(f"  {default.label}", " ", f"{number(default, 0)} (default, not sent)"))
     return rows
 
 

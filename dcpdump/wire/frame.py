@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.spec.field import Blob, Field, Layout, Message
+from dcpdump.spec.field import Blob, Field, FlatTable, Layout, Message
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, Magic
 
 _CLASSIC = struct.Struct(">BBHBBHIIQ")
@@ -202,6 +202,14 @@ class Frame:
     def get(self, name: str) -> int | None:
         """Return a field of the extras or of a fixed value by name; None where the frame has no such field."""
         return self.lookup.get(name)
+
+    @property
+    def unsent(self) -> list[Field]:
+        """Return the fields of a FlatBuffers table that are not among the bytes: who writes one leaves zeros out."""
+        tables = [part for part in self.layout.parts if isinstance(part, FlatTable)]
+        sent = {field.field.name for field in self.fields if field.group == "flat"} if tables else set()
+        fields = [slot.field for table in tables for slot in table.slots if isinstance(slot.field, Field)]
+        return [field for field in fields if field.name in self.lookup and field.name not in sent]
 
     @property
     def masked(self) -> bool:

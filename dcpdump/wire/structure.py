@@ -77,6 +77,9 @@ def _item(tiles: Tiles, repeat: Repeat, number: int, at: int, end: int) -> int:
 
 def _flat(tiles: Tiles, table: FlatTable, start: int, end: int) -> int:
     """Tile a FlatBuffers table: the slots that are present, and the bytes between them."""
+    if tiles.raw.lost(start, end):  # zeros stand for what was lost, and would lead anywhere
+        tiles.blob(VALUE, start, end, Section.VALUE)
+        return end
     try:
         slots = place_slots(tiles.data[start:end], table)
     except FlatError as error:
