@@ -246,8 +246,8 @@ def _value_names(field: Field, value: int | bytes) -> Json:
         return {}
     if isinstance(field.names, Bits):
         return {f"{field.name}_names": list(field.names.describe(value))}
-    if isinstance(field.names, EnumValue) and value in field.names.names:
-        return {f"{field.name}_name": field.names.names[value]}
+    if isinstance(field.names, EnumValue):
+        return {f"{field.name}_name": name for name in field.names.describe(value)}
     return {}
 
 

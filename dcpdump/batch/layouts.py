@@ -312,7 +312,7 @@ def _without_oddities(group: Group) -> Group:
             column = group.column(field.name)
             if isinstance(field.names, Bits):
                 good &= (column & ~np.array(sum(field.names.names), column.dtype)) == 0
-            else:
+            elif not field.names.otherwise:
                 good &= np.isin(column, np.array(sorted(field.names.names), column.dtype))
         if field.name == "snapshot_type":
             good &= (group.column(field.name) & ACKNOWLEDGE) == 0

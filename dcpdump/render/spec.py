@@ -134,7 +134,10 @@ def _names(message: Message) -> list[str]:
             listed.add(field.label)
             if isinstance(field.names, (Bits, EnumValue)):
                 width = 2 * field.width if isinstance(field.names, Bits) else 2
-                out += _section(field.label, tuple(_meaning(field.names, value, width) for value in field.names.names))
+                lines = [_meaning(field.names, value, width) for value in field.names.names]
+                if isinstance(field.names, EnumValue) and field.names.otherwise:
+                    lines.append(f"any other {field.names.otherwise}")
+                out += _section(field.label, tuple(lines))
     return out
 
 

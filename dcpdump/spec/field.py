@@ -57,15 +57,16 @@ class EnumValue:
 
     names: Mapping[int, str]
     meanings: Mapping[int, str] = field(default_factory=dict)  #: what values mean, in a few words
+    otherwise: str = ""  #: the name of every other value
 
     def describe(self, value: int) -> tuple[str, ...]:
         """Return the value's name, in a tuple; an empty one for a value without a name."""
-        name = self.names.get(value)
-        return () if name is None else (name,)
+        name = self.names.get(value, self.otherwise)
+        return (name,) if name else ()
 
     def unknown(self, value: int) -> int:
         """Return the value if it has no name, else -1 (0 is an ordinary value)."""
-        return -1 if value in self.names else value
+        return -1 if value in self.names or self.otherwise else value
 
 
 @dataclass(frozen=True, slots=True, eq=False)

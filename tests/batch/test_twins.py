@@ -179,6 +179,18 @@ def test_values_that_are_not_what_they_claim_have_the_same_rows(tmp_path: Path, 
     assert sum("problems" in row for row in rows) > 800
 
 
+def test_a_prepare_has_the_same_row_whatever_number_says_that_it_deletes() -> None:
+    frames = [
+        (1, encode("DCP_PREPARE", {"by_seqno": at, "deleted": at, "durability_level": 1}, key=b"\x08k"))
+        for at in (0, 1, 2, 255)
+    ]
+    packets = talk(frames, 1448, True, 1)
+    rows = columnar(packets)
+    assert rows == scalar(packets)
+    named = [row["fields"].get("deleted_name") for row in rows if row["name"] == "DCP_PREPARE"]
+    assert named == ["alive", "SyncDelete", "SyncDelete", "SyncDelete"]
+
+
 @pytest.mark.parametrize("flags", [5, 0x45])
 @pytest.mark.parametrize("hello", [True, False])
 def test_what_is_wrong_with_a_value_is_a_hint_where_values_are_left_out(flags: int, hello: bool) -> None:

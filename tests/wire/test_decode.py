@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from dcpdump.annotate import annotate
+from dcpdump.record import Record, as_json
 from dcpdump.spec.field import Field
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import EncodeError, encode
 from dcpdump.wire.frame import Fault, Frame, Problem, RawFrame, Section, Span, unpack_header
 from dcpdump.wire.structure import MOST_ITEMS
+from dcpdump.wire.value import Meaning
 from tests.support.fields import encoded_fields
 
 FOREVER = 0xFFFF_FFFF_FFFF_FFFF
@@ -552,6 +554,15 @@ def test_a_responses_frame_infos_mean_something_else() -> None:
 def test_odd_frame_infos_are_named(data: str, problems: list[str]) -> None:
     _, found = framing(bytes.fromhex(data))
     assert found == problems
+
+
+@pytest.mark.parametrize(("deleted", "name"), [(0, "alive"), (1, "SyncDelete"), (2, "SyncDelete"), (255, "SyncDelete")])
+def test_a_prepare_deletes_by_any_number_but_zero(deleted: int, name: str) -> None:
+    values = {"by_seqno": 4, "deleted": deleted, "durability_level": 1}
+    frame = read(encode("DCP_PREPARE", values, key=b"\0k"))
+    assert texts(frame) == []
+    row = as_json(Record(1, frame, Meaning(), None))
+    assert (row["fields"]["deleted"], row["fields"]["deleted_name"]) == (deleted, name)
 
 
 # -- FlatBuffers ----------------------------------------------------------------------------------------------
