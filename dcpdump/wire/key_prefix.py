@@ -44,18 +44,22 @@ def leb128(number: int) -> bytes:
     return bytes(out)
 
 
-def split_key(key: bytes, start: int, problems: list[Problem]) -> tuple[bytes, int | None]:
-    """Return a key without its collection id, and the id. ``start``: the offset of the key in the frame."""
+def split_key(key: bytes, start: int, problems: list[Problem], *, cut: bool = False) -> tuple[bytes, int | None]:
+    """Return a key without its collection id, and the id.
+
+    ``start``: the offset of the key in the frame; ``cut``: its end is missing, so where it ends is no problem of it.
+    """
     prefix = read_prefix(key)
     if prefix is None:
-        problems.append(Problem(Fault.COLLECTION_ID, "the key ends inside its collection id", start, start + len(key)))
+        text = "the key ends inside its collection id"
+        problems += [] if cut else [Problem(Fault.COLLECTION_ID, text, start, start + len(key))]
         return key, None
     end = start + prefix.size
     if prefix.fault:
         problems.append(Problem(Fault.COLLECTION_ID, prefix.fault, start, end))
     elif prefix.collection in RESERVED_IDS:
         problems.append(Problem(Fault.COLLECTION_ID, f"collection id {prefix.collection} is reserved", start, end))
-    if prefix.size == len(key):
+    if prefix.size == len(key) and not cut:
         problems.append(Problem(Fault.COLLECTION_ID, "the key has a collection id and nothing else", start, end))
     return key[prefix.size :], prefix.collection
 

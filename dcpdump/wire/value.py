@@ -144,19 +144,21 @@ def _control_json(frame: Frame, problems: list[Problem]) -> Any:
 def _cached_items(frame: Frame, problems: list[Problem]) -> tuple[Item, ...]:
     """Read the records of a cache transfer; their keys always have a collection prefix."""
     items: list[Item] = []
-    datatype, key, start = 0, b"", 0
+    datatype, length, key, start = 0, 0, b"", 0
     for field in frame.fields:
         if field.group != "items" or field.value is None:
             continue
         if field.field.name == "datatype" and isinstance(field.value, int):
             datatype = field.value
+        elif field.field.name == "key_length" and isinstance(field.value, int):
+            length = field.value
+            if not 2 <= length <= 251:
+                text = f"items[{field.item}]: key_len {length} is not 2 to 251"
+                problems.append(Problem(Fault.WRONG_LENGTH, text, field.start, field.end))
         elif field.field.name == "key" and isinstance(field.value, bytes):
             key, start = field.value, field.start
-            if not 2 <= len(key) <= 251:
-                text = f"items[{field.item}]: key_len {len(key)} is not 2 to 251"
-                problems.append(Problem(Fault.WRONG_LENGTH, text, start, field.end))
         elif field.field.name == "value" and isinstance(field.value, bytes):
-            logical, collection = split_key(key, start, problems)
+            logical, collection = split_key(key, start, problems, cut=len(key) < length)
             body = open_value(field.value, datatype) if field.value else Body(b"")
             for code, text in body.faults:
                 problems.append(Problem(code, f"items[{field.item}]: {text}", field.start, field.end))

@@ -460,6 +460,30 @@ def test_a_cache_transfers_records_are_read_each_with_its_datatype() -> None:
     assert found.problems == ()
 
 
+@pytest.mark.parametrize(
+    ("length", "there", "problems"),
+    [
+        (6, b"\0", []),
+        (2, b"\0", []),
+        (6, b"\0hell", []),
+        (6, b"\x80", []),
+        (6, b"\x07", ["collection id 7 is reserved"]),
+        (300, b"\0hello", ["items[0]: key_len 300 is not 2 to 251"]),
+        (0xFFFF, b"", ["items[0]: key_len 65535 is not 2 to 251"]),
+        (1, b"", ["items[0]: key_len 1 is not 2 to 251"]),
+        (0, b"", ["items[0]: key_len 0 is not 2 to 251", "the key ends inside its collection id"]),
+    ],
+)
+def test_the_length_of_a_cached_key_is_judged_by_what_it_says(length: int, there: bytes, problems: list[str]) -> None:
+    data = bytearray(encode("DCP_CACHE_TRANSFER", {"items": [{"key": b"", "value": b""}]}) + there)
+    data[8:12] = (len(data) - 24).to_bytes(4, "big")
+    data[24 + 36 : 24 + 38] = length.to_bytes(2, "big")
+    found = interpret(decode(RawFrame.of(bytes(data))), collections=None)
+    assert faults(found) == problems
+    places = [(each.start, each.end) for each in found.problems if "key_len" in each.text]
+    assert places == [(60, 62)] * len(places)
+
+
 def test_a_record_with_a_key_that_no_server_sends_is_named() -> None:
     items = [{"key": b"\0"}, {"key": b"\0" + b"k" * 251}]
     found = interpret(decode(RawFrame.of(encode("DCP_CACHE_TRANSFER", {"items": items}))), collections=None)
