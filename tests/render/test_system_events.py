@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dcpdump.spec.field import FlatTable
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, unpack_header
@@ -46,7 +47,8 @@ def test_all_that_ndjson_says_of_an_event_is_in_its_table(event: int) -> None:
     text = frame.raw.data.hex()
     rows = run(f"dcpdump explain -q {text}").out
     fields = json.loads(run(f"dcpdump explain -q -f ndjson {text}").out)["fields"]
-    labels = {slot.field.name: slot.field.label for part in frame.layout.parts for slot in part.slots}
+    tables = [part for part in frame.layout.parts if isinstance(part, FlatTable)]
+    labels = {slot.field.name: slot.field.label for table in tables for slot in table.slots}
     assert fields["event_name"] == EVENTS[event]
     assert {name for name in labels if name in fields} >= {"manifest_uid", "scope_id"}
     assert [name for name in labels if name in fields and f"\n  {labels[name]} " not in rows] == []

@@ -10,7 +10,7 @@ import cramjam
 import pyarrow.parquet as pq
 import pytest
 
-from dcpdump.wire.encode import encode
+from dcpdump.wire.encode import Item, encode
 from tests.support.console import run
 from tests.support.packets import TcpTalk
 from tests.support.secret_talk import saved
@@ -30,7 +30,7 @@ def document(value: bytes, datatype: int) -> bytes:
 
 
 def cached(*records: tuple[bytes, int]) -> bytes:
-    items = [{"key": b"\x08k", "value": value, "datatype": datatype} for value, datatype in records]
+    items: list[Item] = [{"key": b"\x08k", "value": value, "datatype": datatype} for value, datatype in records]
     return encode("DCP_CACHE_TRANSFER", {"items": items})
 
 
