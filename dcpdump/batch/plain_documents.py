@@ -1,9 +1,9 @@
 """Inspect documents without columns: whether anything about one is special, and what the rules ask for of a run.
 
 A document or a snapshot marker is regular where columns would take it: all is where it should be, and has a name.
-A plain document is a mutation or a deletion with a seqno, without metadata, anything in a reserved field, or a body
-where none should be. Others are looked at one by one. Bare is a request for a stream, or its grant, with nothing to it
-but numbers.
+A plain document is a mutation or a deletion with a seqno, without metadata, anything in a reserved field, the stream
+id 0, or a body where none should be. Others are looked at one by one. Bare is a request for a stream, or its grant,
+with nothing to it but numbers.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ENTRY: Final = 16  #: bytes of an entry of a failover log
 _LONGEST_LOG: Final = 256 * _ENTRY
 _PACKED: Final = XATTR | SNAPPY
+_ID_LENGTH: Final = STREAM_ID_LENGTH - 1  #: of a stream id, without the tag of its frame info
 _LONGEST_ID: Final = 5  #: bytes of a 32-bit collection id
 _MOST_ID: Final = 0xFFFFFFFF
 _FIRST_RESERVED: Final = RESERVED_IDS.start
@@ -159,6 +160,8 @@ def is_plain(data: bytes, start: "i64") -> bool:
     extras: i64 = data[start + 4]
     zeros = _ZEROS[opcode << 8 | extras]
     if zeros is None or not (be32(data, body) or be32(data, body + 4)):
+        return False
+    if body != start + HEADER_LENGTH and not be16(data, body - _ID_LENGTH):
         return False
     for place in zeros:
         if data[body + place]:

@@ -7,6 +7,7 @@ from dcpdump.check.rule import RESPONSE, Event
 from dcpdump.check.rules import RULES
 from dcpdump.check.runner import RuleRunner
 from dcpdump.record import Record
+from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import JSON
 from dcpdump.streams.frame_event import FrameEvent, event_of
 from dcpdump.streams.messages import snapshot_of
@@ -37,6 +38,7 @@ def judge(record: Record) -> list[Finding]:
 def _events(frame: FrameEvent) -> Iterator[int]:
     """Yield the events that a frame by itself is."""
     yield Event.DECODED
+    yield from (Event.FRAMED,) * (frame.magic == ALT_CLIENT_REQUEST)
     if frame.server:
         yield Event.PUSH
     elif frame.response:

@@ -9,6 +9,7 @@ from dcpdump.check.rule import RESPONSE, Broken, Event, Rule
 from dcpdump.check.rules import RULES
 from dcpdump.check.runner import RuleRunner
 from dcpdump.spec import MESSAGES
+from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import JSON
 from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.document_run import Close, DocumentRun, Step
@@ -74,6 +75,8 @@ class RuleEngine:
         runner.release(connection.number, frame.direction)
         if frame.record is not None and runner.on[Event.DECODED]:
             self._ask(Event.DECODED, frame, connection, connection.no_stream)
+        if frame.magic == ALT_CLIENT_REQUEST:
+            self._ask(Event.FRAMED, frame, connection, connection.no_stream)
         if not frame.number % TICKS:
             self._look(frame, connection, evidence)
         if frame.server:
@@ -317,4 +320,6 @@ def _events(run: DocumentRun, close: Close, connection: ConnectionState, stream:
         events.append(Event.PACKED)
     if not stream.items_since_marker:
         events.append(Event.FIRST)
+    if run.stream_id:
+        events.append(Event.FRAMED)
     return tuple(events)

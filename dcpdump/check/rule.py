@@ -49,6 +49,7 @@ class Event:
     PACKED = 0x20F  #: a document with a datatype that is more than JSON
     PUSH = 0x209  #: a message with one of the server's own opcodes that was not decoded
     SKIPPED = 0x210  #: a frame before which captured bytes are that are none
+    FRAMED = 0x211  #: a request of the magic that has framing extras
     # What becomes clear only some time after a frame (``check/evidence.py``); rules get it as a ``Delayed``.
     UNASKED = 0x220  #: an answer for which no request came
     OVERDUE = 0x221  #: a request that should have been answered by now

@@ -107,6 +107,7 @@ MUTATION = _document(
     ),
     since="3.0",
     source="commands/mutation.md",
+    stream_id=True,
     rules=(*_RULES, _METADATA, "the length of the value is total body - framing extras - extras - key - nmeta"),
 )
 
@@ -136,6 +137,7 @@ DELETION = _document(
     ),
     since="3.0",
     source="commands/deletion.md",
+    stream_id=True,
     rules=(*_RULES, _METADATA, "the value holds xattrs at most, never a body"),
 )
 
@@ -167,6 +169,7 @@ EXPIRATION = _document(
     ),
     since="6.5",
     source="commands/expiration.md",
+    stream_id=True,
     rules=(*_RULES, "only after enable_expiry_opcode on a connection with include-delete-times"),
 )
 
@@ -277,6 +280,7 @@ CACHE_TRANSFER = one_way(
     since="after 8.0",
     source="commands/cache-transfer.md",
     streamed=True,
+    stream_id=True,
     rules=("only on a stream with the cache-transfer flag, before its first marker",),
     errors=(
         *STREAM_ERRORS,
@@ -295,6 +299,7 @@ CACHE_TRANSFER_END = one_way(
     since="after 8.0",
     source="commands/cache-transfer-end.md",
     streamed=True,
+    stream_id=True,
     rules=("sent only where normal markers follow",),
     errors=STREAM_ERRORS,
     disconnects=(AT_PRODUCER,),

@@ -241,6 +241,8 @@ class Message:
     secret: bool = False
     #: It belongs to one stream and carries that stream's opaque.
     streamed: bool = False
+    #: Where streams have ids, its request has the id of its stream among the framing extras.
+    stream_id: bool = False
     key_holds: Holds = Holds.USER
     value_holds: Holds = Holds.USER
     #: Patterns of whole keys and values that are words of the protocol itself, and not data.

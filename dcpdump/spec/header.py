@@ -11,7 +11,7 @@ from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.field import Blob, Field, Holds, ServerDuration, id64, u8, u16, u32
 from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION
-from dcpdump.spec.statuses import STATUS
+from dcpdump.spec.statuses import EINVAL, NOT_SUPPORTED, STATUS
 
 HEADER_LENGTH: Final = 24
 #: The magics, by the server's names.
@@ -79,6 +79,8 @@ class FrameInfo:
     """One kind of object in the framing extras.
 
     ``parts`` lie end to end in its data. ``lengths`` are the legal sizes of that data; empty: any from ``least`` on.
+    ``dcp`` says whether DCP's requests may have it (a stream id only those whose entry says so), ``refused`` with which
+    status servers answer those that may not; 0: they do not look at it.
     """
 
     id: int
@@ -86,10 +88,14 @@ class FrameInfo:
     parts: tuple[Field | Blob, ...] = ()
     lengths: tuple[int, ...] = ()
     least: int = 0
+    dcp: bool = False
+    refused: int = 0
+    old: bool = False  #: only old releases know it
 
 
 #: A stream id among a request's framing extras: frame info 2, two bytes long.
 STREAM_ID_TAG: Final = 0x22
+STREAM_ID_INFO: Final = STREAM_ID_TAG >> 4
 STREAM_ID_LENGTH: Final = 3  #: of the frame info, its tag included
 #: Servers write a stream id before these but leave the framing length 0: opcode, extras length.
 STREAM_ID_NOT_COUNTED: Final = frozenset({(DCP_DELETION, 21), (DCP_EXPIRATION, 20)})
@@ -106,13 +112,16 @@ REQUEST_INFOS: dict[int, FrameInfo] = {
             "DurabilityRequirement",
             (u8("level", "level", DURABILITY_LEVEL), u16("timeout_ms", "timeout ms")),
             (1, 3),
+            refused=EINVAL,
         ),
-        FrameInfo(2, "DcpStreamId", (u16("stream_id", "stream id"),), (2,)),
-        FrameInfo(3, "OpenTracing", (Blob("tracing", "tracing context"),)),
-        FrameInfo(4, "Impersonate", (Blob("user", "user"),), least=1),
-        FrameInfo(5, "PreserveTtl", (), (0,)),
-        FrameInfo(6, "ImpersonateExtraPrivilege", (Blob("privilege", "privilege", holds=Holds.META),), least=1),
-        FrameInfo(7, "ImpersonateWithTokenAuthDataId", (u16("token_id", "token id"),), (2,)),
+        FrameInfo(STREAM_ID_INFO, "DcpStreamId", (u16("stream_id", "stream id"),), (2,), dcp=True),
+        FrameInfo(3, "OpenTracing", (Blob("tracing", "tracing context"),), old=True),
+        FrameInfo(4, "Impersonate", (Blob("user", "user"),), least=1, dcp=True),
+        FrameInfo(5, "PreserveTtl", (), (0,), refused=NOT_SUPPORTED),
+        FrameInfo(
+            6, "ImpersonateExtraPrivilege", (Blob("privilege", "privilege", holds=Holds.META),), least=1, dcp=True
+        ),
+        FrameInfo(7, "ImpersonateWithTokenAuthDataId", (u16("token_id", "token id"),), (2,), dcp=True),
     )
 }
 #: Framing extras of responses (magic 0x18).

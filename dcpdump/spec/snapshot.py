@@ -61,6 +61,7 @@ SNAPSHOT_MARKER = Message(
     since="3.0",
     source="commands/snapshot-marker.md",
     streamed=True,
+    stream_id=True,
     rules=(
         "start <= end, and every item that follows lies in the range",
         "memory and disk exclude each other",
@@ -95,6 +96,7 @@ SEQNO_ADVANCED = one_way(
     since="7.0",
     source="commands/seqno-advanced.md",
     streamed=True,
+    stream_id=True,
     rules=("sent where the items up to this seqno are filtered out",),
     errors=((0x81, "a server's consumer does not take it"),),
 )
@@ -107,6 +109,7 @@ OSO_SNAPSHOT = one_way(
     since="7.0",
     source="commands/oso_snapshot.md",
     streamed=True,
+    stream_id=True,
     rules=("start, then items in any order, then end; no marker between, and no resume point until end",),
     errors=((0x81, "a server's consumer does not take it"),),
 )

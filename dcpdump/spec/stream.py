@@ -53,6 +53,7 @@ CLOSE_STREAM = Message(
     since="3.0",
     source="commands/close-stream.md",
     vbucket=True,
+    stream_id=True,
     rules=("STREAM_END(Closed) follows only if send_stream_end_on_client_close_stream was accepted",),
     errors=(
         (0x01, "no such stream"),
@@ -140,6 +141,7 @@ STREAM_END = one_way(
     since="3.0",
     source="commands/stream-end.md",
     streamed=True,
+    stream_id=True,
     rules=("nothing of the stream follows",),
     errors=((0x01, "no such stream"), (0x04, "malformed"), (0x0A, "no such stream (v7_dcp_status_codes)")),
     disconnects=(AT_PRODUCER,),

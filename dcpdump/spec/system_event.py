@@ -100,6 +100,7 @@ SYSTEM_EVENT = one_way(
     since="7.0",
     source="commands/system_event.md",
     streamed=True,
+    stream_id=True,
     rules=(
         "the key is a bare name and never starts with a collection id",
         "of several events of one manifest only the last carries the new uid",

@@ -90,7 +90,7 @@ def _documents(part: Part, *, closely: bool) -> tuple[Array, Array]:
             document[group.rows] = _plain(part, group) if closely else True
     document &= (part.weak == 0) & (part.gap_before == 0) & (part.ts_ns != NO_TIME)
     if closely:
-        document &= seqno != 0
+        document &= (seqno != 0) & ((part.header.framing == 0) | (stream_ids(part) != 0))
     return document, seqno
 
 

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from dcpdump.record import Record
 from dcpdump.spec.field import Field, Layout
+from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import OWN_SEQNO
+from dcpdump.wire.frame import unpack_header
 
 #: ``gap_before`` where an unknown number of bytes was lost.
 UNKNOWN_LOSS = -1
@@ -69,6 +71,12 @@ class FrameEvent(NamedTuple):
     def key(self) -> bytes:
         """The key as it is on the wire, prefix included; empty where there is none."""
         return self.data[self.key_at : self.value_at]
+
+    @property
+    def framing(self) -> bytes:
+        """The framing extras of a frame whose magic has any, as the header counts them."""
+        start = 0 if self.record is not None else self.value_at + self.value_length - self.length
+        return self.data[start + HEADER_LENGTH :][: unpack_header(self.data, start).framing_length]
 
     @property
     def value(self) -> bytes:

@@ -4,11 +4,12 @@ Each object starts with a byte of id (high half) and length (low half). 15 in ei
 be added to it, the id's first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from dcpdump.spec.field import Blob, Field, Holds, u8, u16
 from dcpdump.spec.header import FrameInfo
 from dcpdump.wire.frame import Fault, FieldValue, Problem, Section
+from dcpdump.wire.tiles import without_name
 
 _ESCAPE = 15
 
@@ -42,9 +43,24 @@ def frame_infos(
         elif length < kind.least:
             text = f"{name} has {length} bytes, needs {kind.least} or more"
             problems.append(Problem(Fault.WRONG_LENGTH, text, at, body + length, kind.least, length))
-        fields.extend(_parts(data, body, body + length, kind, number))
+        parts = _parts(data, body, body + length, kind, number)
+        fields += parts
+        for each in parts:
+            if isinstance(each.field, Field) and isinstance(each.value, int):
+                problem = without_name(each.field, each.value, each.start)
+                problems += () if problem is None else (problem,)
         at, number = body + length, number + 1
     return fields, problems
+
+
+def bare_infos(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the id and the data of each frame info in framing extras, up to one that is longer than the rest."""
+    at, end = 0, len(data)
+    while at < end:
+        lead, identity, length = _tag(data, at, end)
+        at += lead + length
+        if at <= end:
+            yield identity, data[at - length : at]
 
 
 _REST = Blob("frame_info_data", "frame info data")

@@ -58,10 +58,17 @@ class Tiles:
 
     def check_name(self, field: Field, number: int, at: int) -> None:
         """Note a number, or bits of it, that has no name although the field has names."""
-        if field.names is None:
-            return
-        odd = field.names.unknown(number)
-        free = field.names is STATUS and number >= APPLICATION_STATUS
-        if odd >= 0 and not free:
-            text = f"{field.label} 0x{odd:0{2 * field.width}x} has no name"
-            self.problems.append(Problem(Fault.UNKNOWN_VALUE, text, at, at + field.width))
+        problem = without_name(field, number, at)
+        if problem is not None:
+            self.problems.append(problem)
+
+
+def without_name(field: Field, number: int, at: int) -> Problem | None:
+    """Return what is said of a number, or bits of it, that has no name although the field has names."""
+    if field.names is None:
+        return None
+    odd = field.names.unknown(number)
+    if odd < 0 or (field.names is STATUS and number >= APPLICATION_STATUS):
+        return None
+    text = f"{field.label} 0x{odd:0{2 * field.width}x} has no name"
+    return Problem(Fault.UNKNOWN_VALUE, text, at, at + field.width)

@@ -2,7 +2,7 @@
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from dcpdump.streams.watching import Watching
 from dcpdump.wire.collection_names import ConnectionNames
 from tests.bench.captures import capture
 from tests.support.batch_rows import files
-from tests.support.check_cases import CASES, items
+from tests.support.check_cases import CASES, CONSUMER, items
 from tests.support.conversation import opening, packets, said
 from tests.support.healthy import HEALTHY
 from tests.support.ledgers import ledger_of
@@ -318,3 +318,36 @@ def test_traffic_with_holes_and_disorder_is_reported_alike(tmp_path: Path, seed:
     assert_ledgers_are_equal(captured)
     at_once = assert_found_alike(captured)
     assert at_once > 1000
+
+
+def with_stream_ids(begun: str, side: str, id_of: Callable[[int], str]) -> list[Packet]:
+    """Return 40 documents behind a marker, with the framing extras that ``id_of`` gives for each seqno."""
+    text = begun + f"{side} snapshot-marker{{start=0, end=40, flags=0x6, vb=5}}\n"
+    for seqno in range(1, 41):
+        text += f"{side} mutation{{seqno={seqno}{id_of(seqno)}}}\n"
+    return packets(said(text))
+
+
+@pytest.mark.parametrize(
+    ("begun", "side", "id_of", "wanted"),
+    [
+        (f"{opening()}STREAM vb=5\n", "RX", lambda seqno: ", framing=220000" * (seqno % 8 == 0), 5),
+        (CONSUMER, "TX", lambda seqno: f", sid={7 * (seqno % 8 == 0)}", 5),
+        (CONSUMER, "TX", lambda seqno: ", sid=7", 40),
+        (CONSUMER, "TX", lambda seqno: "", 0),
+    ],
+    ids=["stream id 0", "some to a consumer", "all to a consumer", "none to a consumer"],
+)
+def test_stream_ids_that_may_not_be_there_are_found_in_runs_too(
+    begun: str, side: str, id_of: Callable[[int], str], wanted: int
+) -> None:
+    captured = with_stream_ids(begun, side, id_of)
+    assert_found_alike(captured)
+    assert sum(each.rule.id == "F18" for each in judged(captured, runs=True)[0]) == wanted
+
+
+def test_documents_with_a_stream_id_as_it_should_be_are_judged_as_a_run() -> None:
+    begun = opening(collections=True, controls="enable_stream_id=true") + 'STREAM vb=5, value={"sid":71}\n'
+    captured = with_stream_ids(begun, "RX", lambda seqno: f", key=#00{seqno:02x}, opaque=0x471005")
+    assert assert_found_alike(captured) >= 38
+    assert judged(captured, runs=True)[0] == []

@@ -120,6 +120,11 @@ F = {
         PLAIN + STREAM + THREE + "TX mutation-response{success, opaque=0x1005}\n",
         PLAIN + STREAM + THREE + "TX mutation-response{einval, opaque=0x1005}\n",
     ),
+    "F18": Case(
+        PLAIN + "TX control{key=x, value=y, framing=81aa}\nRX control-response{einval}\n",
+        PLAIN + "TX control{key=x, value=y, framing=4161}\nRX control-response{einval}\n"
+        "TX set{key=k, value=v, framing=1103}\nRX set-response{success}\n" + STREAM + THREE,
+    ),
 }
 
 C = {

@@ -194,7 +194,7 @@ def _encoded(
 ) -> bytes:
     message = _NAMES[name]
     vbucket = header.pop("vb", now.vbucket)
-    sid = header.pop("sid", now.sid if opcode in _STREAMED and not response else None) or None
+    sid = header.pop("sid", now.sid if message.stream_id and not response else None) or None
     if opcode == 0x53 and not response:
         if value and b'"sid"' in value:
             sid = int(re.findall(rb'"sid":\s*(\d+)', value)[0])
@@ -208,7 +208,7 @@ def _encoded(
         values.setdefault("vbucket_uuid", 0xFEED if start else 0)
         sid = None
     elif opcode in _STREAMED and not response:
-        now.vbucket, now.sid = vbucket, sid
+        now.vbucket, now.sid = vbucket, sid if message.stream_id else now.sid
     opaque = header.pop("opaque", None)
     if opaque is None:
         if response:

@@ -542,7 +542,9 @@ def test_a_responses_frame_infos_mean_something_else() -> None:
     [
         ("2100", ["DcpStreamId has 1 bytes, needs 2"]),
         ("40", ["Impersonate has 0 bytes, needs 1 or more"]),
-        ("1200ff", ["DurabilityRequirement has 2 bytes, needs 1 or 3"]),
+        ("1203ff", ["DurabilityRequirement has 2 bytes, needs 1 or 3"]),
+        ("1100", ["level 0x00 has no name"]),
+        ("13040001", ["level 0x04 has no name"]),
         ("8101", ["frame info id 8 is not known"]),
         ("f00001", ["frame info id 15 is not known", "frame info 0 needs 1 bytes, 0 are left"]),
         ("f005", ["frame info id 20 is not known"]),

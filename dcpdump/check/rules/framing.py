@@ -1,10 +1,15 @@
 """DCP1xx, first half: frames as such, requests and their answers, and which stream a message belongs to."""
 
+from collections.abc import Iterator
+
 from dcpdump.check.quote import repeated
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.disclosure import ANY_NUMBER, is_stray
 from dcpdump.spec import find
-from dcpdump.spec.header import MAGICS
+from dcpdump.spec.field import Message
+from dcpdump.spec.header import MAGICS, REQUEST_INFOS, STREAM_ID_INFO, STREAM_ID_LENGTH
+from dcpdump.spec.statuses import STATUS
+from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -23,6 +28,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
+from dcpdump.wire.framing import bare_infos
 
 _SECOND = 1_000_000_000
 _DUPLEX = 0x0C
@@ -161,7 +167,8 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
 )
 def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the stream id of a message is missing, is another than the stream request's, or is there though
-    the request had none. (Deletions whose header counts no framing extras, a bug of servers, are read as meant.)
+    the request had none. (Deletions whose header counts no framing extras, a bug of servers, are read as meant.
+    Messages that never have a stream id, such as SET_VBUCKET_STATE, miss none.)
 
     With stream ids several streams of one vbucket share a connection: a message without its id reaches the
     wrong one, or none.
@@ -170,7 +177,10 @@ def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """
     if not stream.known or stream.vbucket != frame.word or stream.stream_id < 0 or stream.stream_id == frame.stream_id:
         return None
-    has = f"stream id {frame.stream_id}" if frame.stream_id else "no stream id"
+    if not frame.stream_id and not find(frame.opcode).stream_id:
+        return None
+    is_there = frame.stream_id or any(_is_stream_id_0(identity, data) for identity, data in _infos(frame))
+    has = f"stream id {frame.stream_id}" if is_there else "no stream id"
     wants = f"stream id {stream.stream_id}" if stream.stream_id else "none"
     return f"{name(frame.opcode)} has {has}, the stream request had {wants}"
 
@@ -237,4 +247,77 @@ def silent(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return None if frame.word else f"{name(frame.opcode)} answered with Success"
 
 
-RULES = (magic, lengths, unasked, unanswered, stream_id, vbucket, flush, silent)
+def _infos(frame: FrameEvent) -> Iterator[tuple[int, bytes]]:
+    """Yield the id and the data of each frame info of a request."""
+    return bare_infos(frame.framing if MAGICS[frame.magic].flexible else b"")
+
+
+def _is_stream_id_0(identity: int, data: bytes) -> bool:
+    return identity == STREAM_ID_INFO and data == bytes(STREAM_ID_LENGTH - 1)
+
+
+def _to_consumer(frame: FrameEvent, connection: ConnectionState) -> bool:
+    """Return whether a frame is sent to a server that DCP_OPEN made a consumer."""
+    opened_by = connection.opened_by
+    return connection.produces is False and opened_by is not None and frame.direction == opened_by.direction
+
+
+def _no_consumer(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+    # What has stream id 0 is in no run that is inspected closely.
+    return connection.produces is not False
+
+
+@rule(
+    "DCP118",
+    "F18",
+    "Frame info that the message cannot have",
+    severity=VIOLATION,
+    source="daemon/mcbp_validators.cc, dcp/producer.cc",
+    on=(Event.FRAMED,),
+    spares=_no_consumer,
+)
+def frame_info(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[Remark]:
+    """Reported when the framing extras of a DCP request have a frame info whose id has no meaning (a server answers
+    UnknownFrameInfo), a DurabilityRequirement (Einval), PreserveTtl (NotSupported) or a Barrier; a stream id on a
+    message that never has one, such as STREAM_REQ, whose stream id stands in its JSON; the stream id 0; and any stream
+    id in what is sent to a server's consumer (Einval). Suspicious only: OpenTracing, which servers up to 7.2 take.
+    Requests that are not DCP's own, such as durable writes of clients, are not judged.
+
+    Where a server does not refuse the request, it does not look at what it asks for in addition.
+
+    Usual causes: one encoder for all requests of a client; a producer that adds the stream id to every message.
+    """
+    message = find(frame.opcode)
+    if not message.dcp or (frame.record is not None and _contradicts(frame)):
+        return []
+    to_consumer = _to_consumer(frame, connection)
+    remarks = (_info_remark(message, each, data, to_consumer=to_consumer) for each, data in _infos(frame))
+    return list(dict.fromkeys(each for each in remarks if each is not None))
+
+
+def _contradicts(frame: FrameEvent) -> bool:
+    """Return whether the lengths of a header contradict each other, which another rule reports."""
+    problems = () if frame.record is None else frame.record.frame.problems
+    return any(problem.code is Fault.LENGTHS_CONTRADICT for problem in problems)
+
+
+def _info_remark(message: Message, identity: int, data: bytes, *, to_consumer: bool) -> Remark | None:
+    """Return what is wrong with a frame info of a DCP request; None where nothing is."""
+    kind, has = REQUEST_INFOS.get(identity), f"{message.name.removeprefix('DCP_')} has"
+    if kind is None:
+        return Remark(f"{has} frame info {identity}, which has no meaning", status="UnknownFrameInfo")
+    if kind.old:
+        return Remark(f"{has} {kind.name}, which old releases took", SUSPICIOUS)
+    if not kind.dcp:
+        status = STATUS.names[kind.refused] if kind.refused else ""
+        return Remark(f"{has} {kind.name}, which no DCP request may have", status=status)
+    if identity != STREAM_ID_INFO:  # the others say on whose behalf a manager asks
+        return None
+    if to_consumer:
+        return Remark(f"{has} a stream id, which a consumer does not take", status="Einval")
+    if not message.stream_id:
+        return Remark(f"{has} a stream id, which it never may")
+    return Remark(f"{has} stream id 0, which no stream has") if _is_stream_id_0(identity, data) else None
+
+
+RULES = (magic, lengths, unasked, unanswered, stream_id, vbucket, flush, silent, frame_info)
