@@ -9,6 +9,8 @@ from dcpdump.spec.names import (
     DELETE_TIMES,
     DELETED_XATTRS,
     INCLUDE_XATTRS,
+    JSON,
+    MOST_DATATYPE,
     NO_VALUE,
     OSO_END,
     OSO_START,
@@ -123,15 +125,21 @@ def deletion_not_agreed(connection: ConnectionState, *, second: bool) -> str:
 
 
 def _open_value(frame: FrameEvent) -> str:
-    """Return what is wrong with the value of DCP_OPEN: of its keys only consumer_name is known, and only consumers."""
+    """Return what is wrong with the value of DCP_OPEN: a JSON object that names a consumer at most, or nothing."""
+    faults: list[str] = []
     document = None if frame.record is None else frame.record.meaning.document
-    if not frame.value_length or not isinstance(document, dict):
-        return ""
-    if document.keys() - {_CONSUMER_NAME}:  # which may be anybody's data, so it is not named
-        return "its value has a key other than consumer_name, which has no meaning"
-    if _CONSUMER_NAME in document and (frame.get("flags") or 0) & PRODUCER:
-        return "its value has consumer_name, which a producer does not take"
-    return ""
+    if frame.datatype <= MOST_DATATYPE and frame.datatype != (JSON if frame.value_length else 0):
+        faults.append(f"it has datatype 0x{frame.datatype:02x} and {'a' if frame.value_length else 'no'} value")
+    if frame.value_length and not isinstance(document, dict):
+        faults.append("its value is not a JSON object")
+    elif isinstance(document, dict):
+        if document.keys() - {_CONSUMER_NAME}:  # which may be anybody's data, so it is not named
+            faults.append("its value has a key other than consumer_name, which has no meaning")
+        if not isinstance(document.get(_CONSUMER_NAME, ""), str):
+            faults.append("its value has a consumer_name that is not a string")
+        elif _CONSUMER_NAME in document and (frame.get("flags") or 0) & PRODUCER:
+            faults.append("its value has consumer_name, which a producer does not take")
+    return "; ".join(faults)
 
 
 def expiration_not_agreed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> bool:

@@ -160,11 +160,47 @@ def test_a_consumer_refuses_only_states_that_do_not_exist(state: int, wanted: li
         (0x05, "{}", ""),
         (0x05, '{"consumer_name":"n2"}', "its value has consumer_name, which a producer does not take"),
         (0x04, '{"name":"n2"}', "its value has a key other than consumer_name, which has no meaning"),
+        (
+            0x04,
+            '{"consumer_name":"n2","name":"n2"}',
+            "its value has a key other than consumer_name, which has no meaning",
+        ),
+        (0x04, '{"consumer_name":""}', ""),
+        (0x04, '{"consumer_name":5}', "its value has a consumer_name that is not a string"),
+        (0x05, '{"consumer_name":null}', "its value has a consumer_name that is not a string"),
+        (0x04, "[1]", "its value is not a JSON object"),
+        (0x04, "null", "its value is not a JSON object"),
+        (0x04, '"consumer_name"', "its value is not a JSON object"),
+        (0x05, "n2", "its value is not a JSON object"),
     ],
 )
-def test_only_a_consumer_takes_a_name_in_the_value_of_open(flags: int, value: str, wanted: str) -> None:
+def test_the_value_of_open_is_an_object_that_names_a_consumer(flags: int, value: str, wanted: str) -> None:
     text = OPENED + f"TX open{{flags=0x{flags:x}, key=app, datatype=1, value={value}}}\n"
     assert reported(text) == ([f"F3 violation: OPEN: {wanted} (Einval)"] if wanted else [])
+
+
+@pytest.mark.parametrize(
+    ("datatype", "value", "wanted"),
+    [
+        (0, "", []),
+        (1, "{}", []),
+        (0, "{}", ["F3 violation: OPEN: it has datatype 0x00 and a value (Einval)"]),
+        (2, "#02047b7d", ["F3 violation: OPEN: it has datatype 0x02 and a value (Einval)"]),
+        (5, "{}", ["F3 violation: OPEN: it has datatype 0x05 and a value (Einval)"]),
+        (1, "", ["F3 violation: OPEN: it has datatype 0x01 and no value (Einval)"]),
+        (4, "", ["F3 violation: OPEN: it has datatype 0x04 and no value (Einval)"]),
+        (0, "x", ["F3 violation: OPEN: it has datatype 0x00 and a value; its value is not a JSON object (Einval)"]),
+        (9, "{}", ["F4 violation: datatype 0x09 has unknown bits (Einval)"]),
+    ],
+)
+def test_the_datatype_of_open_says_whether_it_has_a_value(datatype: int, value: str, wanted: list[str]) -> None:
+    assert reported(OPENED + f"TX open{{flags=4, key=app, datatype={datatype}, value={value}}}\n") == wanted
+
+
+def test_the_value_of_open_of_the_preview_of_collections_is_no_finding_of_its_own() -> None:
+    for datatype in (0, 1):
+        text = OPENED + f'TX open{{flags=0x11, key=app, datatype={datatype}, value={{"collections":["beer"]}}}}\n'
+        assert reported(text) == ["F3 suspicious: OPEN: flags 0x10 are of old releases (Einval)"]
 
 
 @pytest.mark.parametrize(

@@ -102,10 +102,11 @@ def _none_refused(run: DocumentRun, close: Close, connection: ConnectionState, s
 def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message has extras of a length that it cannot have, a key or value that must not be there, or
     lacks one that must; a value of another length than its fields need; a PREPARE without CAS; a datatype on a message
-    without a document; flags, states or levels that mean nothing or exclude each other; and when STREAM_REQ, DELETION,
-    EXPIRATION or the value of DCP_OPEN is of a form that HELLO, DCP_OPEN and controls did not agree on. Suspicious
-    only: layouts and flags of old prototypes and previews, reasons of STREAM_END that mean nothing, and deletions
-    and expirations with a body.
+    without a document; flags, states or levels that mean nothing or exclude each other; a value of DCP_OPEN that is not
+    a JSON object with a consumer_name at most, or is not marked as JSON; and when STREAM_REQ, DELETION, EXPIRATION or
+    the value of DCP_OPEN is of a form that HELLO, DCP_OPEN and controls did not agree on. Suspicious only: layouts and
+    flags of old prototypes and previews, reasons of STREAM_END that mean nothing, and deletions, expirations and
+    prepares of deletions with a body.
 
     A server refuses such a request with Einval; a client reads fields from the wrong places.
 
