@@ -262,6 +262,54 @@ def test_a_deletion_has_no_body_but_xattrs(name: str, datatype: int, value: str,
         assert shapes(f"{begun}{before}RX {name}{{seqno=2, datatype={datatype}, value={value}}}\n") == wanted
 
 
+@pytest.mark.parametrize(
+    ("deleted", "datatype", "value", "size"),
+    [
+        (0, 0, "raw", 0),
+        (1, 0, "", 0),
+        (1, 0, "raw", 3),
+        (2, 1, "{}", 2),
+        (1, 4, with_xattrs(X), 0),
+        (1, 4, with_xattrs(X, body="body"), 4),
+        (1, 6, compressed(with_xattrs(X)), 0),
+    ],
+)
+def test_a_prepare_of_a_deletion_has_no_body_but_xattrs(deleted: int, datatype: int, value: str, size: int) -> None:
+    wanted = [f"F3 suspicious: PREPARE of a deletion has a body of {size} bytes"] * bool(size)
+    message = f"RX prepare{{seqno=2, deleted={deleted}, datatype={datatype}, value={value}}}\n"
+    for before in ("", "RX mutation{seqno=1}\n"):
+        assert shapes(opening(controls="enable_sync_writes=true") + BEGUN + before + message) == wanted
+
+
+EMPTY = "F5 violation: the value is marked XATTR and is empty"
+
+
+@pytest.mark.parametrize("flags", [0x05, 0x0D, 0x45])
+@pytest.mark.parametrize("message", ["mutation", "deletion", "prepare"])
+@pytest.mark.parametrize("datatype", [4, 5, 6, 7])
+def test_a_value_marked_xattr_is_not_empty(flags: int, message: str, datatype: int) -> None:
+    begun = opening(flags, controls="enable_sync_writes=true") + BEGUN
+    text = begun + "".join(f"RX {message}{{seqno={seqno}, datatype={datatype}, value=}}\n" for seqno in (1, 2, 3))
+    assert shapes(text) == [EMPTY] * 3 * (flags != 0x45)
+    captured = packets(said(text))
+    assert reported(findings_of(captured[len(packets(said(begun))) :])) == []
+
+
+@pytest.mark.parametrize("value", ["#00000000", with_xattrs(X), with_xattrs(X, body="{}")])
+def test_xattrs_without_a_body_are_a_value(value: str) -> None:
+    assert shapes(opening(0x0D) + BEGUN + f"RX mutation{{seqno=1, datatype=4, value={value}}}\n") == []
+
+
+def test_metadata_alone_is_an_empty_value() -> None:
+    message = "RX mutation{seqno=1, datatype=4, value=#01020000, nmeta=4}\n"
+    assert shapes(opening() + BEGUN + message) == [EMPTY]
+
+
+def test_an_empty_value_that_is_marked_raw_or_json_is_no_finding() -> None:
+    for datatype in (0, 1):
+        assert shapes(opening() + BEGUN + f"RX mutation{{seqno=1, datatype={datatype}}}\n") == []
+
+
 def test_up_to_5_1_a_control_asks_for_compressed_values() -> None:
     compressed = BEGUN + "RX mutation{seqno=1, datatype=2, value=#05106162636465}\n"
     asks = "TX control{key=enable_value_compression, value=true}\nRX control-response{%s}\n"

@@ -351,3 +351,16 @@ def test_documents_with_a_stream_id_as_it_should_be_are_judged_as_a_run() -> Non
     captured = with_stream_ids(begun, "RX", lambda seqno: f", key=#00{seqno:02x}, opaque=0x471005")
     assert assert_found_alike(captured) >= 38
     assert judged(captured, runs=True)[0] == []
+
+
+@pytest.mark.parametrize(("flags", "wanted"), [(0x05, 5), (0x0D, 5), (0x45, 0)])
+def test_empty_values_marked_xattr_are_found_in_runs_too(flags: int, wanted: int) -> None:
+    text = opening(flags) + "STREAM vb=5\nRX snapshot-marker{start=0, end=40, flags=0x6}\n"
+    for seqno in range(1, 41):
+        text += f"RX mutation{{seqno={seqno}, datatype={4 * (seqno % 8 == 0)}}}\n"
+    captured = packets(said(text))
+    at_once = assert_found_alike(captured)
+    assert at_once >= 38 or wanted
+    assert [each.message for each in judged(captured, runs=True)[0]] == [
+        "the value is marked XATTR and is empty"
+    ] * wanted

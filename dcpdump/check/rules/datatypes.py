@@ -73,7 +73,7 @@ def _not_granted(bits: int, connection: ConnectionState) -> str:
 def _all_as_marked(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool | Broken:
     broken: list[int] = []
     for place, bits, body in close.packed:
-        answer = _misread(bits, body, connection) if body else None
+        answer = _misread(bits, body, connection)
         if answer is not None and answer.severity is SUSPICIOUS:
             broken.append(place)
         elif answer:
@@ -95,9 +95,10 @@ def _all_as_marked(run: DocumentRun, close: Close, connection: ConnectionState, 
 )
 def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a value marked Snappy does not decompress (Einval), when the lengths of xattrs do not add up, a key
-    of them is empty or there twice, or a value of them is not JSON (a server answers XattrEinval), when system xattrs
-    are larger than 1 MiB (E2big), and when a body marked JSON is not JSON (suspicious: no receiver parses it).
-    Snappy and JSON only where DCP_OPEN was captured: its flag 0x40 leaves bodies out and keeps their datatype.
+    of them is empty or there twice, or a value of them is not JSON (a server answers XattrEinval), when a value marked
+    XATTR is empty (the same), when system xattrs are larger than 1 MiB (E2big), and when a body marked JSON is not JSON
+    (suspicious: no receiver parses it). Snappy, JSON and empty values only where DCP_OPEN was captured: its flag 0x40
+    leaves bodies out and keeps their datatype.
 
     The document arrives, and cannot be read.
 
@@ -105,12 +106,15 @@ def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     """
     at = frame.value_at
     size = frame.value_length - (frame.get("nmeta") or 0)
-    return None if size <= 0 else _misread(frame.datatype, frame.data[at : at + size], connection)
+    return None if size < 0 else _misread(frame.datatype, frame.data[at : at + size], connection)
 
 
 def _misread(bits: int, body: bytes, connection: ConnectionState) -> Remark | None:
     """Return why a body is not what its datatype says; None where it is."""
     left_out = leaves_out(connection)
+    if not body:
+        empty = bits & XATTR and not left_out
+        return Remark("the value is marked XATTR and is empty", status="XattrEinval") if empty else None
     if bits & SNAPPY:
         plain, fault = decompress(body)
         if plain is None:

@@ -124,8 +124,10 @@ def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         unchecked |= frame.opcode == CACHED and frame.value_length >= _LEAST_RECORD  # at those a consumer disconnects
         status = "" if unchecked else "Einval"
         return Remark(f"{name(frame.opcode)}{text}", severity, status)
-    body = _body_size(frame) if frame.opcode in (DELETION, EXPIRATION) else 0
-    return Remark(f"{name(frame.opcode)} has a body of {body} bytes", SUSPICIOUS) if body else None
+    deleted = frame.opcode == PREPARE and frame.get("deleted")
+    body = _body_size(frame) if deleted or frame.opcode in (DELETION, EXPIRATION) else 0
+    of = " of a deletion" if deleted else ""
+    return Remark(f"{name(frame.opcode)}{of} has a body of {body} bytes", SUSPICIOUS) if body else None
 
 
 def _body_size(frame: FrameEvent) -> int:
