@@ -97,6 +97,7 @@ class FrameInfo:
 STREAM_ID_TAG: Final = 0x22
 STREAM_ID_INFO: Final = STREAM_ID_TAG >> 4
 STREAM_ID_LENGTH: Final = 3  #: of the frame info, its tag included
+MOST_STREAM_ID: Final = 0xFFFF
 #: Servers write a stream id before these but leave the framing length 0: opcode, extras length.
 STREAM_ID_NOT_COUNTED: Final = frozenset({(DCP_DELETION, 21), (DCP_EXPIRATION, 20)})
 

@@ -4,11 +4,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from dcpdump.quick_dataclass import dataclass
-from dcpdump.spec.names import (
-    DISK_ONLY,
-    TAKEOVER,
-    TO_LATEST,
-)
+from dcpdump.spec.header import MOST_STREAM_ID
+from dcpdump.spec.names import DISK_ONLY, TAKEOVER, TO_LATEST
 
 if TYPE_CHECKING:
     from dcpdump.streams.facts import Entry
@@ -23,6 +20,7 @@ class FilterFault(Enum):
     NOTHING = "its JSON has no key that is known", "Einval"
     TYPE = "its JSON has a value of the wrong type", "Einval"
     NO_ID = "its stream id is 0", "DcpStreamIdInvalid"
+    LARGE_ID = "its stream id is above 65535", ""
 
     @property
     def text(self) -> str:
@@ -49,6 +47,8 @@ def filter_fault(document: Any) -> FilterFault | None:
         return FilterFault.TYPE
     if not sid:
         return FilterFault.NO_ID
+    if sid > MOST_STREAM_ID:
+        return FilterFault.LARGE_ID
     if "scope" in document and "collections" in document:
         return FilterFault.BOTH
     names = collections if isinstance(collections, list) else [None]

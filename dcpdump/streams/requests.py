@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from dcpdump.spec.header import MOST_STREAM_ID
 from dcpdump.spec.names import CACHE_TRANSFER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.facts import Entry, UnansweredRequest
@@ -203,7 +204,7 @@ def request_of(frame: FrameEvent) -> Request:
         frame.get("vbucket_uuid"),
         frame.get("snap_start_seqno"),
         frame.get("snap_end_seqno"),
-        sid if isinstance(sid, int) and 0 < sid <= 0xFFFF else 0,
+        sid if isinstance(sid, int) and 0 < sid <= MOST_STREAM_ID else 0,
         tuple(printable(str(each)) for each in collections) if isinstance(collections, list) else None,
         printable(scope) if isinstance(scope, str) else None,
         whole_number(purge) if isinstance(purge, str) else None,

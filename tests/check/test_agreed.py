@@ -220,6 +220,7 @@ def test_the_value_of_open_of_the_preview_of_collections_is_no_finding_of_its_ow
         ("include_deleted_user_xattrs=true", "Einval"),
         ("max_marker_version=2.2", "NotSupported"),
         ("max_marker_version=2.1", "Einval"),
+        ("max_marker_version=2.0", "Einval"),
         ("v7_dcp_status_codes=false", "Einval"),
         ("v7_dcp_status_codes=true", ""),
         ("supports_cursor_dropping_vulcan=maybe", ""),
@@ -250,6 +251,9 @@ def test_compression_is_forced_only_where_snappy_was_granted() -> None:
         ('{"filter":"8"}', "its JSON has no key that is known (Einval)"),
         ('{"collections":[8]}', "its JSON has a value of the wrong type (Einval)"),
         ('{"uid":"0","purge_seqno":12}', "its JSON has a value of the wrong type (Einval)"),
+        ('{"sid":65535}', ""),
+        ('{"sid":65536}', "its stream id is above 65535"),
+        ('{"sid":0}', "its stream id is 0 (DcpStreamIdInvalid)"),
     ],
 )
 def test_filters_that_a_producer_refuses(value: str, wanted: str) -> None:
@@ -328,3 +332,20 @@ def test_an_open_that_is_refused_may_be_sent_again_with_the_same_opaque() -> Non
     refused = "TX open{flags=5, key=app, opaque=1}\nRX open-response{etmpfail, opaque=1}\n"
     accepted = "RX open-response{success, opaque=1}\nTX open{flags=5, key=app, opaque=1}\n"  # captured out of order
     assert reported(OPENED + refused + accepted + NOOPS) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("", "the failover log is empty"),
+        ("00" * 15, "the failover log has 15 bytes, not a multiple of 16"),
+        ("00" * 17, "the failover log has 17 bytes, not a multiple of 16"),
+        ("00" * 7 + "01" + "00" * 8, None),
+    ],
+)
+@pytest.mark.parametrize("opcode", ["53", "54"])
+def test_a_failover_log_has_entries_of_16_bytes(opcode: str, value: str, wanted: str | None) -> None:
+    asked = "TX stream-request{vb=5, opaque=7}\n" if opcode == "53" else "TX get-failover-log{vb=5, opaque=7}\n"
+    answer = f"HEX RX 81{opcode}000000000000{len(value) // 2:08x}00000007{0:016x}{value}\n"
+    found = [each for each in reported(PLAIN + asked + answer) if each.startswith("L4")]
+    assert found == ([] if wanted is None else [f"L4 violation: {wanted}"])

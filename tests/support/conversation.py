@@ -200,7 +200,7 @@ def _encoded(
             sid = int(re.findall(rb'"sid":\s*(\d+)', value)[0])
         now.sid = sid
         now.vbucket = vbucket
-        now.streams[vbucket, sid] = header.get("opaque", 0x1000 + vbucket + ((sid or 0) << 16))
+        now.streams[vbucket, sid] = header.get("opaque", 0x1000 + vbucket + ((sid or 0) % 0x10000 << 16))
         values.setdefault("end_seqno", MAX)
         start = values.setdefault("start_seqno", 0)
         values.setdefault("snap_start_seqno", start)

@@ -28,7 +28,7 @@ _VALUES = {
     "backfill_order": ("round-robin", "sequential"),
     "set_priority": ("high", "medium", "low"),
     "enable_out_of_order_snapshots": ("true", "true_with_seqno_advanced"),
-    "max_marker_version": ("2.0", "2.2"),
+    "max_marker_version": ("2.2",),
     **dict.fromkeys(
         (
             "enable_stream_id",

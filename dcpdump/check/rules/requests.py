@@ -92,7 +92,9 @@ def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     if frame.word or frame.record is None:
         return None
     size = frame.value_length
-    if not size or size % 16:
+    if not size:
+        return "the failover log is empty"
+    if size % 16:
         return f"the failover log has {size} bytes, not a multiple of 16"
     entries = list(failover_log(frame))
     if any(uuid == 0 for uuid, _ in entries):
@@ -248,8 +250,9 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
 )
 def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a stream is granted although the JSON of its request is not an object, names both a scope and
-    collections, has no key that is known, a value of the wrong type or the stream id 0. As information, as servers
-    before 7.1 grant it: a stream of some collections on a connection with enable_sync_writes.
+    collections, has no key that is known, a value of the wrong type, the stream id 0 or one above 65535. As
+    information, as servers before 7.1 grant it: a stream of some collections on a connection with
+    enable_sync_writes.
 
     The client gets other documents than it asked for: a conforming server refuses with Einval, DcpStreamIdInvalid
     or NotSupported.
