@@ -131,6 +131,9 @@ def test_a_consumer_takes_no_stream_id() -> None:
     assert [each for each in judged(text + documents % (71, 71)) if "DCP118" in each] == [
         "DCP118 violation: MUTATION has a stream id, which a consumer does not take (Einval)"
     ] * 2
+    assert judged(text + "RX seqno-acknowledged{prepared-seqno=1, sid=7}\n") == [
+        "DCP118 violation: SEQNO_ACKNOWLEDGED has a stream id, which it never may"
+    ]
 
 
 def test_the_bug_of_servers_that_do_not_count_a_stream_id_is_no_finding() -> None:
