@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from dcpdump.check.at_end import AtEnd
 from dcpdump.check.evidence import SECOND, PendingEvidence
 from dcpdump.check.finding import Finding
 from dcpdump.check.meaning import is_astray
@@ -128,14 +129,15 @@ class RuleEngine:
         """
         if alone is not None:
             self.ledger.alone = alone
+        at_end = AtEnd(self.ledger)
         for connection in self.ledger.connections.values():
-            self._close(connection, alone)
+            self._close(connection, at_end, alone)
         self._runner.release_all()
         return self._runner.taken()
 
     def evict(self, connection: ConnectionState) -> list[Finding]:
         """End a connection, of which nothing more comes, and forget it; the ledger does not."""
-        self._close(connection, alone=True)
+        self._close(connection, AtEnd(self.ledger), alone=True)
         number = connection.number
         for direction in (0, 1):
             self._runner.release(number, direction)
@@ -145,21 +147,24 @@ class RuleEngine:
 
     def evict_streams(self, streams: Iterable[Stream]) -> list[Finding]:
         """End streams that are over, and forget them; the ledger does not."""
+        at_end = AtEnd(self.ledger)
         for stream in streams:
-            self._finish(stream)
+            self._finish(stream, at_end)
             self._runner.forget(stream)
             self._evidence_of(stream.connection).forget(stream)
         return self._runner.taken()
 
-    def _finish(self, stream: Stream) -> None:
+    def _finish(self, stream: Stream, at_end: AtEnd) -> None:
         """Count a stream of which nothing more comes, and ask about it."""
         self.streams += 1
+        for event, delayed in at_end.of(stream):
+            self._runner.ask_delayed(event, delayed, stream.connection, delayed.frame)
         if stream.granted or stream.last_frame:
             self.partly += stream.doubtful
             if stream.end_frame is None:
                 self._done(last_message(stream), stream.connection, stream)
 
-    def _close(self, connection: ConnectionState, alone: bool | None) -> None:
+    def _close(self, connection: ConnectionState, at_end: AtEnd, alone: bool | None) -> None:
         connection.over = True
         if alone is not None:
             connection.gone = connection.ended_by is not None
@@ -168,7 +173,7 @@ class RuleEngine:
                 connection.until_ns = max(connection.last_ns, until_ns)
         self.partly += connection.doubtful
         for stream in connection.streams:
-            self._finish(stream)
+            self._finish(stream, at_end)
         last = self._last.get(connection.number)
         if last is not None:
             self._look(last, connection, self._evidence_of(connection))

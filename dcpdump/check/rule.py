@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.explanation import Explanation
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -61,6 +62,7 @@ class Event:
     UNACKNOWLEDGED = 0x227  #: the last item of a snapshot that was to be acknowledged, and was not
     ACK_UNASKED = 0x228  #: an acknowledgement of a snapshot that did not ask for one
     CLOSING = 0x229  #: the input is over, on every connection
+    SENT_BACK = 0x22A  #: a rollback, once all was captured that may explain it
 
 
 #: Above all events.
@@ -96,6 +98,7 @@ class Delayed(NamedTuple):
     amount: int = 0
     limit: int = 0  #: what the amount should not be above
     late: bool = False  #: not merely because the input is over
+    explanation: Explanation | None = None  #: of a rollback
 
 
 Answer = str | Remark | Sequence[Remark] | None

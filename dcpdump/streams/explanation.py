@@ -27,6 +27,13 @@ class NoClause(Enum):
     NONE = "no_clause"
 
 
+class Wrong(Enum):
+    """How certain it is that a rollback goes elsewhere than the protocol says."""
+
+    SURELY = "surely"
+    PROBABLY = "probably"  #: the failover log may have been another then, or the client only gets changes again
+
+
 class Explanation(NamedTuple):
     """Why a request was rolled back. ``cause``: why the clause is unknown, where it is."""
 
@@ -36,6 +43,7 @@ class Explanation(NamedTuple):
     log: Log | None = None  #: the failover log that was used
     cause: NoClause | None = None
     purge: Purge | None = None  #: the purge seqno that was used
+    wrong: Wrong | None = None  #: it should have gone elsewhere, or nowhere
 
 
 class _Case(NamedTuple):
@@ -78,12 +86,14 @@ def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
     case = _Case(request, wanted, target, purged, below(wanted, purged) if target == 0 else Below.NO)
     if case.below is Below.YES and sure:
         return _purge_seqno(case, known[0] if known else None)
-    if not known:
-        return _without_log(case)
-    reached = logs.reached(connection, stream.vbucket, when, wanted.uuid)
-    possible = _possible(known, wanted.uuid)
-    fits = [fit for log in possible if (fit := _fit(case, log, reached)) is not None]
-    return _judged(case, fits, possible[0])
+    if known:
+        reached = logs.reached(connection, stream.vbucket, when, wanted.uuid)
+        possible = _possible(known, wanted.uuid)
+        fits = [fit for log in possible if (fit := _fit(case, log, reached)) is not None]
+        found = _judged(case, fits, possible[0])
+    else:
+        found = _without_log(case)
+    return found._replace(wrong=_wrong(case, known, found))
 
 
 def doubt(request: Request, stream: Stream) -> str:
@@ -172,10 +182,28 @@ def _by_elimination(case: _Case, log: Log) -> Explanation:
     )
 
 
+def _wrong(case: _Case, known: list[Log], found: Explanation) -> Wrong | None:
+    """Return whether a rollback goes elsewhere than the protocol says, as far as the failover log is known.
+
+    No log sends a client back to above the start of its snapshot. Else the log has to be known; it was the same all
+    the time where it was captured before the request and after it. Who goes back too far only gets changes again.
+    """
+    wanted, target, expected = case.asked, case.target, found.expected
+    if target > wanted.low and not wanted.latest:
+        return Wrong.SURELY
+    if not known or any(log.entries != known[0].entries for log in known):
+        return None
+    same = len(known) > 1
+    if expected is not None and target > expected:
+        return Wrong.SURELY if same else Wrong.PROBABLY
+    agrees = found.cause is not NoClause.NONE and expected in (None, target)
+    return Wrong.PROBABLY if same and not agrees else None
+
+
 def _never(wanted: AskedStream, log: Log | None) -> Explanation:
     what = "the latest seqno without a uuid" if wanted.latest else "0"
     text = f"a request from {what} is never rolled back: the server breaks the protocol"
-    return Explanation(Clause.START, text, None, log)
+    return Explanation(Clause.START, text, None, log, wrong=Wrong.SURELY)
 
 
 def _purge_seqno(case: _Case, log: Log | None) -> Explanation:

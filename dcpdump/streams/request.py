@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.header import MOST_STREAM_ID
-from dcpdump.spec.names import DISK_ONLY, TAKEOVER, TO_LATEST
+from dcpdump.spec.names import DISK_ONLY, FROM_LATEST, TAKEOVER, TO_LATEST
 
 if TYPE_CHECKING:
     from dcpdump.streams.facts import Entry
@@ -120,6 +120,10 @@ class Request:
         """The seqno at which the stream ends; None where the server puts another in its place, or where it was lost."""
         moved = self.flags is None or self.flags & (TAKEOVER | DISK_ONLY | TO_LATEST)
         return None if moved else self.end_seqno
+
+    def begins_below(self, seqno: int) -> bool:
+        """Return whether a seqno is above its start; no where the server puts another in its place, or it was lost."""
+        return self.start_seqno is not None and seqno > self.start_seqno and not self.bits & FROM_LATEST
 
     @property
     def purpose(self) -> tuple[tuple[str, ...] | None, str | None]:

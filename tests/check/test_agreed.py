@@ -17,7 +17,7 @@ from tests.support.check_cases import (
     THREE,
     items,
 )
-from tests.support.conversation import HELLO, LOGIN, NOOPS, findings, opening, packets, said
+from tests.support.conversation import HELLO, LOGIN, NOOPS, findings, findings_of, opening, packets, said
 
 OPENED = HELLO % ("", "") + LOGIN
 
@@ -287,6 +287,98 @@ LOG = "RX stream-request-response{success, failover-log=0xc:90|0xb:50|0xa:0}\n"
 )
 def test_grants_where_a_rollback_was_due(numbers: tuple[object, ...], wanted: str) -> None:
     assert reported(PLAIN + GRANTED.format(*numbers) + LOG) == ([f"L18 violation: {wanted}"] if wanted else [])
+
+
+HISTORY = "TX get-failover-log{vb=5}\nRX get-failover-log-response{success, failover-log=0xb:95|0xa:0}\n"
+FAILED_OVER = "a failover to 0xb happened at seqno 95; the client has 100, so it must go back to 95; but that gives 95"
+NOTHING = "nothing explains it: "
+TWICE = "before after"
+
+
+@pytest.mark.parametrize(
+    ("seen", "numbers", "back", "wanted"),
+    [
+        ("", (100, "0xa", 90, 120), 90, ""),
+        ("", (100, "0xa", 80, 100), 97, ""),
+        (
+            "",
+            (100, "0xa", 90, 120),
+            95,
+            "violation: rollback to 95: the failover log was not captured; nothing explains a rollback to 95, above "
+            "the snapshot's start",
+        ),
+        (
+            "",
+            (0, "0xa", 0, 0),
+            0,
+            "violation: rollback to 0: a request from 0 is never rolled back: the server breaks the protocol",
+        ),
+        (TWICE, (100, "0xa", 90, 120), 90, ""),
+        (TWICE, (100, "0xa", 100, 100), 95, ""),
+        (TWICE, (100, "0xa", 80, 100), 95, ""),
+        (TWICE, (100, "0xc", 100, 100), 0, ""),
+        (TWICE, (100, "0xb", 100, 100), 97, ""),
+        (TWICE, (100, "0xb", 90, 120), 0, ""),
+        (TWICE, (100, "0xa", 100, 100), 97, f"violation: rollback to 97: {FAILED_OVER}, not 97"),
+        (TWICE, (100, "0xa", 100, 100), 94, f"suspicious: rollback to 94: {FAILED_OVER}, not 94"),
+        (
+            TWICE,
+            (80, "0xa", 80, 80),
+            70,
+            f"suspicious: rollback to 70: {NOTHING}the client has 80, and the next failover happened at seqno 95",
+        ),
+        (
+            TWICE,
+            (100, "0xc", 100, 100),
+            50,
+            f"violation: rollback to 50: {NOTHING}uuid 0xc is not in the failover log [0xb@95, 0xa@0], and that gives "
+            "0, not 50",
+        ),
+        ("after", (100, "0xa", 100, 100), 97, f"suspicious: rollback to 97: {FAILED_OVER}, not 97"),
+        ("after", (100, "0xa", 100, 100), 94, ""),
+        ("before", (80, "0xa", 80, 80), 70, ""),
+    ],
+)
+def test_rollbacks_to_another_seqno_than_was_due(
+    seen: str, numbers: tuple[object, ...], back: int, wanted: str
+) -> None:
+    """What the log was is certain where it is the same before and after; above the snapshot's start no log matters."""
+    text = PLAIN + HISTORY * ("before" in seen) + GRANTED.format(*numbers)
+    text += f"RX stream-request-response{{rollback, rollback-seqno={back}}}\n" + HISTORY * ("after" in seen)
+    assert reported(text) == ([f"L21 {wanted}"] if wanted else [])
+
+
+def test_a_rollback_while_the_failover_log_changes_is_not_judged() -> None:
+    later = HISTORY.replace("0xb:95", "0xd:93|0xb:90")
+    back = "RX stream-request-response{rollback, rollback-seqno=94}\n"
+    assert reported(PLAIN + HISTORY + GRANTED.format(100, "0xa", 100, 100) + back + later) == []
+
+
+def test_a_rollback_that_is_wrong_again_and_again_is_one_finding() -> None:
+    wrong = GRANTED.format(100, "0xa", 90, 120) + "RX stream-request-response{rollback, rollback-seqno=95}\n"
+    other = GRANTED.format(100, "0xa", 91, 120) + "RX stream-request-response{rollback, rollback-seqno=95}\n"
+    found = [each.frame for each in findings(PLAIN + wrong * 3 + other + HISTORY) if each.rule.id == "L21"]
+    assert found == [12, 18]
+
+
+def test_a_rollback_above_the_start_is_wrong_by_itself() -> None:
+    text = PLAIN + GRANTED.format(100, "0xa", 90, 120) + "RX stream-request-response{rollback, rollback-seqno=101}\n"
+    assert reported(text + HISTORY) == ["L5 violation: rollback to 101, above the requested start 100"]
+
+
+def test_a_rollback_whose_request_is_not_certain_is_not_judged() -> None:
+    """An answer was lost, and with it maybe the next request, which had the same opaque."""
+    wrong = GRANTED.format(100, "0xa", 90, 120) + "RX stream-request-response{rollback, rollback-seqno=95}\n"
+    captured = packets(said(PLAIN + wrong * 2 + "RX noop\nTX noop-response{success}\n"))
+    judged = [[each.rule.id for each in findings_of(some)] for some in (captured, captured[:-5] + captured[-3:])]
+    assert judged == [["L6", "L21"], []]
+
+
+def test_of_equal_rollbacks_that_is_judged_whose_request_is_certain() -> None:
+    wrong = GRANTED.format(100, "0xa", 90, 120) + "RX stream-request-response{rollback, rollback-seqno=95}\n"
+    captured = packets(said(PLAIN + wrong * 3))
+    found = [each.frame for each in findings_of(captured[:-5] + captured[-3:]) if each.rule.id == "L21"]
+    assert found == [14]
 
 
 def test_a_stream_that_is_closed_and_asked_for_again_ends_in_between() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from dcpdump.streams.clause import Clause, overdue
-from dcpdump.streams.explanation import Explanation, NoClause
+from dcpdump.streams.explanation import Explanation, NoClause, Wrong
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.request import Request
 from dcpdump.streams.rollback import rollbacks
@@ -212,6 +212,7 @@ def check(case: Case, truth: Sent, why: Explanation) -> None:
         assert why.clause.value in by_the_logs(case, target)
     if why.clause.value == clause and why.expected is not None:
         assert why.expected == target
+    assert why.wrong is None
     if why.log is not None:
         assert tuple(map(tuple, why.log.entries)) in (case.before, case.after)
 
@@ -237,6 +238,22 @@ def by_the_logs_alone(case: Case) -> set[str]:
     """Return the clause that the server's own log gives, whatever was purged."""
     sent = needs_rollback(case, case.then, 0)
     return set() if sent is None else {sent[0]}
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases(), st.integers(1, 30))
+def test_a_rollback_that_the_logs_do_not_give_is_wrong(case: Case, back: int) -> None:
+    wanted = case.wanted
+    known = {log for log in (case.before, case.after) if log is not None}
+    if wanted.flags & LATEST or len(known) != 1 or None in (case.before, case.after) or wanted.start < back:
+        return
+    truth = needs_rollback(case, case.then, 0)
+    newest = wanted.uuid == case.then[0][0]  # then the high seqno decides, which nobody knows
+    (found,) = rollbacks(ledger(spoken(case, ("", back))))
+    if not newest:
+        assert (found.explanation.wrong is None) == (truth is not None and truth[1] == back)
+        if truth is not None and truth[1] < back:
+            assert found.explanation.wrong is Wrong.SURELY
 
 
 @settings(max_examples=300, deadline=None)

@@ -26,6 +26,9 @@ WINDOW = opening(controls="connection_buffer_size=1000")
 SIDS = opening(collections=True, controls="enable_stream_id=true")
 SID = 'STREAM vb=5, value={"sid":7}\n'
 CARTS = "RX system-event{seqno=1, event=0, version=0, key=carts, manifest-uid=5, scope-id=8, collection-id=8}\n"
+#: A client in the middle of a snapshot asks for more, and the history that its server has then.
+MIDWAY = "TX stream-request{vb=5, start=100, vbucket-uuid=0xaaaa, snap-start-seqno=90, snap-end-seqno=120}\n"
+BRANCHED = "TX stream-request{vb=5}\nRX stream-request-response{success, failover-log=0xbbbb:95|0xaaaa:0}\n"
 CACHE = "STREAM vb=5, flags=0x100, start=9, snap-start-seqno=9, snap-end-seqno=9\n"
 CONSUMER = HELLO % ("", "") + LOGIN + OPEN % (0, "replication:n1")
 MANY = "RX mutation{seqno=%d, key=k%d}\n"
@@ -276,6 +279,10 @@ L = {
         PLAIN + STREAM + "RX stream-end{status=2}\nTX close-stream\nRX close-stream-response{success}\n",
         PLAIN + STREAM + "TX close-stream\nRX close-stream-response{success}\n"
         "TX close-stream\nRX close-stream-response{keyenoent}\n",
+    ),
+    "L21": Case(
+        PLAIN + MIDWAY + "RX stream-request-response{rollback, rollback-seqno=95}\n" + BRANCHED,
+        PLAIN + MIDWAY + "RX stream-request-response{rollback, rollback-seqno=90}\n" + BRANCHED,
     ),
     "L20": Case(
         OF_ONE + PLAIN + STREAM + OF_OTHER + PLAIN + STREAM,

@@ -1,9 +1,10 @@
-"""DCP221-238: stream requests, what is answered to them, and what is made of the answer."""
+"""DCP221-241: stream requests, what is answered to them, and what is made of the answer."""
 
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.spec.names import FROM_LATEST
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.clause import Clause, overdue
+from dcpdump.streams.explanation import Wrong
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import ADD_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD, STREAM_REQ
@@ -125,9 +126,7 @@ def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Strea
     if frame.value_length != 8:
         return f"the rollback's value has {frame.value_length} bytes, not 8"
     request, seqno = awaited(frame, connection), frame.get("rollback_seqno")
-    if request is None or request.start_seqno is None or seqno is None:
-        return None
-    if seqno <= request.start or request.bits & FROM_LATEST:
+    if request is None or seqno is None or not request.begins_below(seqno):
         return None
     return f"rollback to {seqno}, above the requested start {request.start}"
 
@@ -301,4 +300,42 @@ def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     return None
 
 
-RULES = (request_range, second_stream, history, rollback_value, disobeyed, loop, added, shared_opaque, unfit, due)
+@rule(
+    "DCP241",
+    "L21",
+    "Rollback to another seqno than was due",
+    severity=VIOLATION,
+    source="failover-table.cc",
+    on=(Event.SENT_BACK,),
+)
+def misdirected(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Remark | None:
+    """Reported when a Rollback goes to another seqno than the failover log gives, as "dcpdump rollbacks" explains it,
+    or when none is due: for a request from 0. Of equal ones of a stream, the first.
+
+    It is a violation where the client keeps changes that the server does not vouch for: above the start of its
+    snapshot, whatever the log, or above where its branch ends by a log that was captured before the request and after
+    it. It is suspicious where the log was captured only once, or the client goes back further than it has to.
+
+    Usual causes: a server that takes a failover's seqno although the client is in the middle of a snapshot; a proxy
+    that answers in a server's place.
+    """
+    found = delayed.explanation
+    if found is None or found.wrong is None:
+        return None
+    severity = VIOLATION if found.wrong is Wrong.SURELY else SUSPICIOUS
+    return Remark(f"rollback to {delayed.amount}: {found.text}", severity)
+
+
+RULES = (
+    request_range,
+    second_stream,
+    history,
+    rollback_value,
+    disobeyed,
+    loop,
+    added,
+    shared_opaque,
+    unfit,
+    due,
+    misdirected,
+)
