@@ -9,6 +9,7 @@ from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.last_message import last_message
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
+from dcpdump.streams.skips import Skips
 from dcpdump.streams.stream import Stream
 
 
@@ -16,11 +17,15 @@ class AtEnd:
     """What becomes clear of the streams of a ledger that is closed, or whose streams were concluded."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+        self._ledger, self._skips = ledger, Skips(ledger)
 
     def of(self, stream: Stream) -> Iterator[Found]:
         """Yield what becomes clear of a stream."""
         yield from self._sent_back(stream)
+        skip = self._skips.of(stream)
+        if skip is not None:
+            request = skip.request
+            yield Event.SKIPPED_CHANGES, Delayed(_place(stream, request.frame, request.ts_ns), stream, skip=skip)
 
     def _sent_back(self, stream: Stream) -> Iterator[Found]:
         """Yield rollbacks that are wrong, of equal ones the first that surely is the answer to its request.
@@ -36,7 +41,8 @@ class AtEnd:
             if found.cause is not NoClause.REQUEST:
                 seen.add(numbers)
             if found.wrong is not None:
-                yield Event.SENT_BACK, Delayed(_answer(stream, request), stream, amount=back, explanation=found)
+                answer = _place(stream, request.answer_frame, request.answered_ns)
+                yield Event.SENT_BACK, Delayed(answer, stream, amount=back, explanation=found)
 
 
 def _numbers(request: Request) -> tuple[int | None, ...]:
@@ -45,6 +51,6 @@ def _numbers(request: Request) -> tuple[int | None, ...]:
     return request.start_seqno, request.vbucket_uuid, *snapshot, request.flags, request.rollback_seqno
 
 
-def _answer(stream: Stream, request: Request) -> FrameEvent:
-    """Return the place of the answer to a request."""
-    return last_message(stream)._replace(number=request.answer_frame or 0, ts_ns=request.answered_ns)
+def _place(stream: Stream, number: int | None, ts_ns: int | None) -> FrameEvent:
+    """Return the place of a frame that is about a stream."""
+    return last_message(stream)._replace(number=number or 0, ts_ns=ts_ns)

@@ -14,6 +14,7 @@ from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.explanation import Explanation
 from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.skips import Skip
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -62,7 +63,8 @@ class Event:
     UNACKNOWLEDGED = 0x227  #: the last item of a snapshot that was to be acknowledged, and was not
     ACK_UNASKED = 0x228  #: an acknowledgement of a snapshot that did not ask for one
     CLOSING = 0x229  #: the input is over, on every connection
-    SENT_BACK = 0x22A  #: a rollback, once all was captured that may explain it
+    SENT_BACK = 0x22A  #: a rollback that is wrong, once all was captured that may explain it
+    SKIPPED_CHANGES = 0x22B  #: a stream that was granted from beyond what its client has received
 
 
 #: Above all events.
@@ -99,6 +101,7 @@ class Delayed(NamedTuple):
     limit: int = 0  #: what the amount should not be above
     late: bool = False  #: not merely because the input is over
     explanation: Explanation | None = None  #: of a rollback
+    skip: Skip | None = None
 
 
 Answer = str | Remark | Sequence[Remark] | None

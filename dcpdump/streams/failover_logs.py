@@ -165,6 +165,11 @@ class Logs:
         known = self._of(connection).highs.get(vbucket, ())
         return known[-1] if known else None
 
+    def reports(self, vbucket: int, seqno: int) -> bool:
+        """Return whether any server reported a seqno as the high seqno of a vbucket."""
+        every = (facts.highs.get(vbucket, ()) for facts in self._by_connection.values())
+        return any(high.seqno == seqno for highs in every for high in highs)
+
     def reached(self, connection: ConnectionState, vbucket: int, when: Moment, uuid: int) -> int:
         """Return the seqno that a vbucket had surely reached at a moment, on the branch of the newest uuid."""
         highs = self._of(connection).highs.get(vbucket, ())

@@ -18,6 +18,7 @@ from dcpdump.streams.refusal import earlier, explained, reached, refusal
 from dcpdump.streams.refused_messages import why_disconnected
 from dcpdump.streams.request import Request
 from dcpdump.streams.resumptions import Resumptions
+from dcpdump.streams.skips import Skips
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.tcp_faults import held_up
@@ -47,6 +48,7 @@ class Judge:
         self._missing_noops = cache(CaptureEnds(ledger).missing_noops)
         self._why_disconnected = cache(why_disconnected)
         self._standing = cache(partial(standing, now_ns=self._now))
+        self._skips = Skips(ledger)
 
     @cached_property
     def _consumers(self) -> Consumers:
@@ -66,9 +68,10 @@ class Judge:
     def verdict(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream, with what happened to its requests before it was granted."""
         found = self._verdict(stream)
-        before = earlier(stream) if stream.granted else ""
+        before, skip = (earlier(stream), self._skips.of(stream)) if stream.granted else ("", None)
+        skipped = "" if skip is None else skip.text
         early = f"judged at {clock(self._now)}, as it was not kept in memory" if self._early and found.trouble else ""
-        return found._replace(why=_joined(found.why, before, early)) if before or early else found
+        return found._replace(why=_joined(found.why, before, skipped, early))
 
     def _verdict(self, stream: Stream) -> Verdict:
         if stream.end_frame is not None:

@@ -18,7 +18,7 @@ from tests.support.healthy import HEALTHY
 #: The paragraphs of the list of rules.
 IDS = {
     f"{family}{number}"
-    for family, count in {"F": 18, "C": 16, "L": 21, "S": 22, "D": 8, "B": 7, "N": 6, "T": 4}.items()
+    for family, count in {"F": 18, "C": 16, "L": 22, "S": 22, "D": 8, "B": 7, "N": 6, "T": 4}.items()
     for number in range(1, count + 1)
 }
 

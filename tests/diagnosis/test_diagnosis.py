@@ -103,6 +103,36 @@ def test_a_stream_that_was_asked_for_again_is_no_trouble(path: Path) -> None:
     assert texts(opening() + "STREAM vb=5\n" + LIVE + ENDED + "WAIT 1\nSTREAM vb=5, start-seqno=2\n" + DAY, path) == []
 
 
+def test_a_client_that_resumes_beyond_what_it_has_received_is_a_trouble(path: Path) -> None:
+    text = opening() + "STREAM vb=5\n" + LIVE + ENDED + "STREAM vb=5, start-seqno=50\n"
+    (row,) = rows(text, path, "trouble")
+    assert [row[name] for name in ("code", "severity", "cause", "text", "detail", "frames", "command")] == [
+        "suspicious",
+        "suspicious",
+        "DCP242",
+        "Resumed beyond what was received (DCP242)",
+        "frame 17, c0 vb 5: resumed from seqno 50, and had received up to 2 on connection 0: 3..50 are not sent to it",
+        [17],
+        f"dcpdump check {path} --connection 0 --select DCP242",
+    ]
+
+
+def test_a_rollback_to_another_seqno_than_was_due_is_a_trouble(path: Path) -> None:
+    text = opening() + "TX stream-request{vb=5, start=100, vbucket-uuid=0xa, snap-start-seqno=90, snap-end-seqno=120}\n"
+    text += (
+        "RX stream-request-response{rollback, rollback-seqno=95}\nTX stream-request{vb=5, start=90, vbucket-uuid=0xa}\n"
+    )
+    text += "RX stream-request-response{success, failover-log=0xb:95|0xa:0}\n"
+    (row,) = rows(text, path, "trouble")
+    assert [row[name] for name in ("code", "severity", "cause", "text", "frames")] == [
+        "violation",
+        "wrong",
+        "DCP241",
+        "Rollback to another seqno than was due (DCP241)",
+        [12],
+    ]
+
+
 def test_a_stream_that_a_client_of_the_same_name_may_continue_is_unclear(path: Path) -> None:
     old = f"CONNECT 10.0.0.9:50001 10.0.0.1:11210\n{opening()}STREAM vb=7\n{LIVE}RST TX\n"
     new = f"CONNECT 10.0.0.8:50001 10.0.0.1:11210\n{opening()}STREAM vb=7, start-seqno=2\n{NEXT}"
@@ -334,7 +364,7 @@ def test_a_refused_bucket_is_hidden_and_shown_by_conns(path: Path) -> None:
         ("--connection 9", "no verdict: no connection matches: there are 2 connections in the capture"),
         ("--vbucket 900", "no verdict: no stream matches: there are 2 streams in the capture"),
         ("--since +100s", "no verdict: no stream matches: there are 2 streams in the capture"),
-        ("--connection 1", "nothing is wrong: 1 stream (1 quiet) on 1 connection, 101 rules asked"),
+        ("--connection 1", "nothing is wrong: 1 stream (1 quiet) on 1 connection, 102 rules asked"),
     ],
 )
 def test_where_filters_leave_no_stream_nothing_is_called_healthy(options: str, text: str, path: Path) -> None:
@@ -345,7 +375,7 @@ def test_where_filters_leave_no_stream_nothing_is_called_healthy(options: str, t
 
 def test_an_open_connection_that_asked_for_no_stream_is_healthy(path: Path) -> None:
     (row,) = rows(opening(), path, "capture")
-    assert row["text"] == "nothing is wrong: 0 streams on 1 connection, 101 rules asked"
+    assert row["text"] == "nothing is wrong: 0 streams on 1 connection, 102 rules asked"
 
 
 def test_what_was_captured_twice_counts_once(path: Path) -> None:

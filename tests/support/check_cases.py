@@ -280,6 +280,10 @@ L = {
         PLAIN + STREAM + "TX close-stream\nRX close-stream-response{success}\n"
         "TX close-stream\nRX close-stream-response{keyenoent}\n",
     ),
+    "L22": Case(
+        PLAIN + STREAM + THREE + "RX stream-end{status=2}\nSTREAM vb=5, start=50\n",
+        PLAIN + STREAM + THREE + "RX stream-end{status=2}\nSTREAM vb=5, start=3\n",
+    ),
     "L21": Case(
         PLAIN + MIDWAY + "RX stream-request-response{rollback, rollback-seqno=95}\n" + BRANCHED,
         PLAIN + MIDWAY + "RX stream-request-response{rollback, rollback-seqno=90}\n" + BRANCHED,

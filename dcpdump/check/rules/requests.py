@@ -1,19 +1,12 @@
-"""DCP221-241: stream requests, what is answered to them, and what is made of the answer."""
+"""DCP221-242: stream requests, and what is answered to them. Rollbacks are in a module of their own."""
 
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.spec.names import FROM_LATEST
-from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.clause import Clause, overdue
-from dcpdump.streams.explanation import Wrong
-from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import ADD_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD, STREAM_REQ
 from dcpdump.streams.request import Request
-from dcpdump.streams.requests import request_of
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-
-_LOOP = 3
 
 
 def awaited(frame: FrameEvent, connection: ConnectionState) -> Request | None:
@@ -107,85 +100,6 @@ def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 
 
 @rule(
-    "DCP225",
-    "L5",
-    "Rollback without a usable seqno",
-    severity=VIOLATION,
-    source="failover-table.cc, dcp/consumer.cc",
-    on=(STREAM_REQ | RESPONSE,),
-)
-def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a Rollback answer is without a seqno of 8 bytes, or has one above what was requested.
-
-    A server's consumer closes the connection. An application that obeys would skip changes.
-
-    Usual causes: a proxy that answers in a server's place.
-    """
-    if frame.word != ROLLBACK:
-        return None
-    if frame.value_length != 8:
-        return f"the rollback's value has {frame.value_length} bytes, not 8"
-    request, seqno = awaited(frame, connection), frame.get("rollback_seqno")
-    if request is None or seqno is None or not request.begins_below(seqno):
-        return None
-    return f"rollback to {seqno}, above the requested start {request.start}"
-
-
-@rule(
-    "DCP226",
-    "L6",
-    "Rollback that was not obeyed",
-    severity=SUSPICIOUS,
-    source="dcp/consumer.cc",
-    off=(Suspend.START,),
-    on=(STREAM_REQ,),
-    scope=Scope.CONNECTION,
-)
-def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a stream request, after Rollback to r, starts above r again with the same vbucket uuid.
-
-    The server will say Rollback again. (Servers themselves try an older uuid first.)
-
-    Usual causes: a client that rolls back in memory but requests from its stored checkpoint.
-    """
-    before, _ = connection.rolled_back.get(frame.word << 16 | request_of(frame).stream_id, (None, 0))
-    if before is None:
-        return None
-    seqno = -1 if before.rollback_seqno is None else before.rollback_seqno
-    start, uuid = frame.get("start_seqno"), frame.get("vbucket_uuid")
-    if start is None or start <= seqno or uuid != before.vbucket_uuid:
-        return None
-    if any(each.frame.word == frame.word for each in connection.asked_for(STREAM_REQ)):
-        return None  # it may have obeyed by that, and this one comes after its answer
-    return f"requests from {start} again after Rollback to {seqno}"
-
-
-@rule(
-    "DCP227",
-    "L7",
-    "Rollback loop",
-    severity=SUSPICIOUS,
-    source="",
-    on=(STREAM_REQ | RESPONSE,),
-)
-def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the same Rollback is answered to the same request more than three times in a row.
-
-    Client and server repeat this without an end.
-
-    Usual causes: a uuid that is not in the failover log, kept in a checkpoint; a snapshot end of 2^64-1.
-    """
-    waiting, request = connection.exchanges.asked(frame), awaited(frame, connection)
-    if frame.word != ROLLBACK or waiting is None or request is None:
-        return None
-    before, times = connection.rolled_back.get(waiting.frame.word << 16 | request.stream_id, (None, 0))
-    seqno = frame.get("rollback_seqno")
-    if before is None or before.rollback_seqno != seqno or before.start_seqno != request.start_seqno:
-        return None
-    return f"rolled back to {seqno} for the {times + 1}th time in a row" if times == _LOOP else None
-
-
-@rule(
     "DCP228",
     "L8",
     "ADD_STREAM answered with another stream",
@@ -269,73 +183,27 @@ def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
 
 
 @rule(
-    "DCP238",
-    "L18",
-    "Stream granted although a rollback was due",
-    severity=VIOLATION,
-    source="failover-table.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(STREAM_REQ | RESPONSE,),
-    status="Rollback",
+    "DCP242",
+    "L22",
+    "Resumed beyond what was received",
+    severity=SUSPICIOUS,
+    source="",
+    on=(Event.SKIPPED_CHANGES,),
 )
-def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a stream is granted although, by the failover log that comes with the grant, the client has what
-    the server has not: its vbucket uuid is not in the log, or its snapshot goes beyond the end of that uuid's branch.
+def resumed_beyond(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | None:
+    """Reported when a client that lost a stream asks again, at once and for the same history, from a seqno above all
+    that it has received, and that is granted: what lies in between is never sent to it. A client may have saved an
+    older seqno than it has received, and never a later one.
 
-    A conforming server answers Rollback. The client keeps changes that were lost in a failover, and the two histories
-    differ from then on.
+    All streams of the vbucket that may be of this client are captured from their beginning, without loss. The ends of
+    snapshots count as received. Not judged: streams of some collections only, takeovers, streams that the client
+    closed or that finished, one asked for more than 10 s later, and one from a seqno that a server reported as its
+    high seqno, or that is in the failover log: the client may want what comes from now on.
 
-    Usual causes: a proxy that answers in a server's place; a server that lost its failover log.
+    Usual causes: a checkpoint of another client, vbucket or cluster; one that is saved before its changes are
+    processed, or from the snapshot's end of another stream; a checkpoint that somebody edited.
     """
-    request = awaited(frame, connection)
-    if frame.word or request is None or frame.record is None:
-        return None
-    log = [Entry(*each) for each in failover_log(frame)]
-    clause = overdue(request, log)
-    if clause is Clause.UUID:
-        return f"granted from {request.start}, and uuid 0x{request.vbucket_uuid or 0:x} is not in the failover log"
-    if clause is Clause.SNAPSHOT:
-        snapshot = f"{request.snap_start}..{request.snap_end_seqno}"
-        return f"granted, and the snapshot {snapshot} goes beyond the branch of uuid 0x{request.vbucket_uuid or 0:x}"
-    return None
+    return None if delayed.skip is None else delayed.skip.text
 
 
-@rule(
-    "DCP241",
-    "L21",
-    "Rollback to another seqno than was due",
-    severity=VIOLATION,
-    source="failover-table.cc",
-    on=(Event.SENT_BACK,),
-)
-def misdirected(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a Rollback goes to another seqno than the failover log gives, as "dcpdump rollbacks" explains it,
-    or when none is due: for a request from 0. Of equal ones of a stream, the first.
-
-    It is a violation where the client keeps changes that the server does not vouch for: above the start of its
-    snapshot, whatever the log, or above where its branch ends by a log that was captured before the request and after
-    it. It is suspicious where the log was captured only once, or the client goes back further than it has to.
-
-    Usual causes: a server that takes a failover's seqno although the client is in the middle of a snapshot; a proxy
-    that answers in a server's place.
-    """
-    found = delayed.explanation
-    if found is None or found.wrong is None:
-        return None
-    severity = VIOLATION if found.wrong is Wrong.SURELY else SUSPICIOUS
-    return Remark(f"rollback to {delayed.amount}: {found.text}", severity)
-
-
-RULES = (
-    request_range,
-    second_stream,
-    history,
-    rollback_value,
-    disobeyed,
-    loop,
-    added,
-    shared_opaque,
-    unfit,
-    due,
-    misdirected,
-)
+RULES = (request_range, second_stream, history, added, shared_opaque, unfit, resumed_beyond)
