@@ -1,6 +1,6 @@
 """Provide ``dcpdump key``: show the history of documents, and how complete the capture is for them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -25,6 +25,7 @@ from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
 from dcpdump.streams.column_events import keys
 from dcpdump.streams.document_run import Step, one_by_one
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
+from dcpdump.streams.revocations import Revocations
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning
 
@@ -43,7 +44,8 @@ def key(pattern: str, captures: tuple[str, ...], collection: str | None, quiet: 
     """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
 
     For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not in
-    a complete range was not sent. A server sends only the latest version of a document in a snapshot.
+    a complete range was not sent. A server sends only the latest version of a document in a snapshot. A change that the
+    client had to take back is marked as revoked, with the rollback that did it.
     """
     texts = {} if collection is None else {"collection": collection}
     matches = clauses.by_key(pattern, asked="PATTERN")
@@ -127,12 +129,19 @@ class Tracing(LedgerConsumer):
 
     def changes(self) -> list[Change]:
         """Return the changes that were found in the streams to show, redacted if that was asked for."""
-        numbers = [number for stream in self.streams for number in self._numbers.get(stream, ())]
+        of = {number: stream for stream in self.streams for number in self._numbers.get(stream, ())}
+        revocations = Revocations(self.ledger)
         found: list[Change] = []
-        for number in sorted([*self._early, *numbers]):
-            plain = self._found[number]
-            found += _changes(plain, self._shown.shown(plain), self._matches)
-        return found
+        sent: dict[Hashable, int] = {}  # the frame that brought a change last
+        for number in sorted([*self._early, *of]):
+            plain, stream = self._found[number], of.get(number)
+            for each in _changes(plain, self._shown.shown(plain), self._matches):
+                sent[each.identity] = number
+                if stream is not None and each.seqno is not None and each.item is None:
+                    revoked = revocations.of(stream, number, each.seqno)
+                    each = each._replace(revoked=revoked)
+                found.append(each)
+        return [_as_it_stands(each, sent[each.identity]) for each in found]
 
     def covered(self, vbucket: int | None) -> list[Coverage]:
         """Return what the capture has of the vbuckets of those keys; where none was found, of ``vbucket``."""
@@ -148,6 +157,12 @@ class Tracing(LedgerConsumer):
     def is_evicted(self, vbucket: int | None) -> bool:
         """Return whether a stream of a vbucket, to be shown, was evicted."""
         return vbucket in self._gone
+
+
+def _as_it_stands(change: Change, last: int) -> Change:
+    """Return a change that is not revoked where it was sent again after the rollback. ``last``: the frame that did."""
+    again = change.revoked is not None and last > (change.revoked.answer_frame or 0)
+    return change._replace(revoked=None) if again else change
 
 
 def _changes(plain: Record, shown: Record, matches: Clause) -> list[Change]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
+from dcpdump.iso_time import iso_time
 from dcpdump.record import Json, Record, as_json
 from dcpdump.render.line import dialogue_name
 from dcpdump.render.lines import Line, LineKind
@@ -11,7 +12,8 @@ from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.history import VBUCKETS, Change, Coverage
-from dcpdump.streams.wording import client, place, seqno
+from dcpdump.streams.request import Request
+from dcpdump.streams.wording import client, clock, place, seqno
 
 _HEADS = (
     "key",
@@ -20,6 +22,7 @@ _HEADS = (
     "seqno",
     "rev",
     "message",
+    "revoked",
     "CAS",
     "time",
     "conn",
@@ -57,6 +60,7 @@ def lines(
                 number(each.seqno),
                 number(each.rev_seqno),
                 dialogue_name(record.frame.message.name),
+                _revoked(each.revoked),
                 f"0x{each.cas:016x}",
                 "" if raw.where.ts_ns is None else clock_in_use().full(raw.where.ts_ns),
                 str(record.connection),
@@ -87,6 +91,8 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
             record, flat = each.record, as_json(each.record, value_bytes=value_bytes)
         out: Json = {"kind": "change", "seqno": each.seqno, "rev_seqno": each.rev_seqno}
         out |= {name: value for name, value in flat.items() if name != "kind"}
+        if each.revoked is not None:
+            out["revoked"] = _revocation(each.revoked)
         if each.item is not None:
             out["fields"] = {**flat["fields"], "items": flat["fields"]["items"][each.item : each.item + 1]}
         yield without_none(out)
@@ -97,6 +103,25 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
         place |= {"first_seqno": covered.first, "last_seqno": covered.last, "complete": covered.complete}
         place["why"] = covered.why
         yield without_none(place)
+
+
+def _revoked(request: Request | None) -> str:
+    """Say by which rollback a change was taken back."""
+    if request is None:
+        return ""
+    return f"by the rollback to {request.rollback_seqno} at {clock(request.answered_ns)}, frame {request.answer_frame}"
+
+
+def _revocation(request: Request) -> Json:
+    return without_none(
+        {
+            "rollback_seqno": request.rollback_seqno,
+            "start_seqno": request.start_seqno,
+            "request_frame": request.frame,
+            "response_frame": request.answer_frame,
+            "time": None if request.answered_ns is None else iso_time(request.answered_ns),
+        }
+    )
 
 
 def _collection(change: Change) -> str:

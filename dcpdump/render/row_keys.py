@@ -153,6 +153,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "requests": ("[@request]", "the stream requests, in order"),
     "response_frame": (INT, "the frame of the response"),
     "rev_seqno": (INT, "the revision of the document"),
+    "revoked": ("@revocation", "the rollback by which the client had to take the change back; none: left out"),
     "role": (TEXT, "what the server is: producer or consumer"),
     "roles": (TEXT, "whether who is the server was seen, inferred, or is not known"),
     "rollback_seqno": (INT, "where the server sends the client"),
@@ -229,11 +230,8 @@ _OF_DOCUMENTS = {
 }
 #: row and key → what the key is there instead.
 OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
-    ("frame", "name"): _MESSAGE,
-    ("kind", "name"): _MESSAGE,
-    **{(f"stats.{name}", "name"): _MESSAGE for name in ("message", "latency")},
+    **{(row, "name"): _MESSAGE for row in ("frame", "kind", "stats.message", "stats.latency", "key.change")},
     ("mismatch", "kind"): _MESSAGE,
-    ("key.change", "name"): _MESSAGE,
     **{(row, "kind"): _ROW for row in ("key.change", "key.coverage", *_STATS)},
     ("flow", "client"): (TEXT, "what the client is called: its name, or its address"),
     ("flow", "state"): (TEXT, "what flow control does"),
@@ -272,7 +270,7 @@ _DIFFERING = "frame name opcode message_kind length | time vbucket seqno"
 ROWS: dict[str, str] = {
     "frame": f"| {_FRAME} context",
     "explain": f"| {_FRAME} rules suggestion",
-    "key.change": f"kind | seqno rev_seqno {_FRAME}",
+    "key.change": f"kind | seqno rev_seqno revoked {_FRAME}",
     "key.coverage": "kind connection vbucket why | name stream_id first_seqno last_seqno complete",
     "streams": f"""connection src dst vbucket roles verdict state cause why trouble requests bytes lost_bytes |
         stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno snapshot
@@ -329,6 +327,7 @@ ROWS: dict[str, str] = {
     "place": "connection vbucket |",
     "problem": "code text offset length |",
     "broken": "code title severity | message status",
+    "revocation": "rollback_seqno start_seqno request_frame response_frame | time",
     "snapshot": "start_seqno end_seqno |",
     "way": "src dst both only_a only_b changed moved | later_us p50 p99",
 }

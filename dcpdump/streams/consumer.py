@@ -79,6 +79,13 @@ def same(one: "ConnectionState", other: "ConnectionState") -> bool:
     return _fit(mine, theirs) and host(one) == host(other) is not None
 
 
+def same_by_name(one: "ConnectionState", other: "ConnectionState") -> bool:
+    """Return whether two connections are of one consumer, and its whole name or its id says so."""
+    named = one.name is not None and one.name == other.name
+    known = one.identity.client_id is not None and other.identity.client_id is not None
+    return one is other or (same(one, other) and (named or known))
+
+
 def alike(one: "ConnectionState", other: "ConnectionState") -> bool:
     """Return whether two connections have one name, but for ids: they may be of a client before and after a restart."""
     mine, theirs = one.identity, other.identity

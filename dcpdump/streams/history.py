@@ -5,6 +5,7 @@ from zlib import crc32
 
 from dcpdump.plural import counted
 from dcpdump.record import Record
+from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import seqno, status
 
@@ -22,6 +23,12 @@ class Change(NamedTuple):
     cas: int
     datatype: int
     item: int | None = None  #: its place among the documents of a cache transfer
+    revoked: Request | None = None  #: the request whose rollback took it back
+
+    @property
+    def identity(self) -> tuple[int | None, int | None, bytes, int | None, int]:
+        """Return what the same change has wherever it is sent again."""
+        return self.record.vbucket, self.seqno, self.key, self.collection, self.cas
 
 
 class Coverage(NamedTuple):

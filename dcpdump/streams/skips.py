@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dcpdump.spec.names import CLOSED, FILTER_EMPTY, FROM_LATEST, OK
-from dcpdump.streams.consumer import alike, same
+from dcpdump.streams.consumer import alike, same, same_by_name
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses
 from dcpdump.streams.request import NEVER, Request
@@ -134,16 +134,7 @@ def _precedes(before: Stream, stream: Stream, request: Request) -> bool:
         return False
     branch = request.vbucket_uuid in {each.uuid for each in log}
     named = request.start in {each.seqno for each in stream.failover_log or ()}
-    return branch and not named and _is_same(before.connection, stream.connection)
-
-
-def _is_same(one: ConnectionState, other: ConnectionState) -> bool:
-    """Return whether two connections are of one client for certain: by their name or its id, and the host."""
-    if one is other:
-        return True
-    named = one.name is not None and one.name == other.name
-    known = one.identity.client_id is not None and other.identity.client_id is not None
-    return same(one, other) and (named or known)
+    return branch and not named and same_by_name(before.connection, stream.connection)
 
 
 def _may_be_same(one: ConnectionState, other: ConnectionState) -> bool:

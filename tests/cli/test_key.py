@@ -103,3 +103,95 @@ def test_a_change_of_a_cache_transfer_has_its_own_item_of_the_frame(tmp_path: Pa
         for at, seqno in kept
     ]
     assert rows == expected
+
+
+# -- changes that a rollback revoked --------------------------------------------------------------------------
+
+
+def sent(first: int, last: int, *but: int) -> str:
+    """Return a snapshot, and its documents but for some."""
+    documents = (f"RX mutation{{seqno={at}, key=k{at}, cas={at}}}\n" for at in range(first, last + 1) if at not in but)
+    return f"RX snapshot-marker{{start={first - 1}, end={last}, flags=0x6}}\n" + "".join(documents)
+
+
+def back(start: int, to: int, extra: str = "") -> str:
+    """Return a request that is rolled back."""
+    request = f"TX stream-request{{vb=5, start={start}{extra}}}\n"
+    return f"{request}RX stream-request-response{{rollback, rollback-seqno={to}}}\n"
+
+
+def granted(start: int, log: str, extra: str = "") -> str:
+    """Return a request that is granted, with its failover log."""
+    request = f"TX stream-request{{vb=5, start={start}{extra}}}\n"
+    return f"{request}RX stream-request-response{{success, failover-log={log}}}\n"
+
+
+NINE = opening() + "STREAM vb=5\n" + sent(1, 9) + "RX stream-end{status=2}\n"
+BRANCH = "0xbbbb:5|0xfeed:0"
+SECOND = "CONNECT 10.0.0.1:50200 10.0.0.2:11210\n"
+
+
+def revoked(text: str, path: Path) -> dict[int, int]:
+    """Return to where the rollbacks went that revoked changes, by their seqnos."""
+    rows = objects(f"dcpdump key 'k*' {capture(path, packets(said(text)))}")
+    return {row["seqno"]: row["revoked"]["rollback_seqno"] for row in rows if "revoked" in row}
+
+
+@pytest.mark.parametrize(
+    ("then", "wanted"),
+    [
+        (back(9, 5) + granted(5, BRANCH) + sent(6, 12, 7), {7: 5}),
+        (back(9, 5) + granted(5, BRANCH), {6: 5, 7: 5, 8: 5, 9: 5}),
+        (back(9, 5), {6: 5, 7: 5, 8: 5, 9: 5}),
+        (back(9, 5) * 3 + granted(5, BRANCH) + sent(6, 12, 7), {7: 5}),
+        (back(9, 5) + back(5, 3) + granted(3, "0xbbbb:3|0xfeed:0") + sent(4, 12, 5, 7), {5: 3, 7: 5}),
+        (back(7, 5) + granted(5, BRANCH), {6: 5, 7: 5}),
+        (back(9, 0) + granted(0, "0xbbbb:0") + sent(1, 9, 7), {7: 0}),
+        ("RST RX\n" + SECOND + opening() + back(9, 5) + granted(5, BRANCH) + sent(6, 12, 7), {7: 5}),
+        # purges send a client back too, and take nothing back
+        (back(9, 0) + granted(0, "0xfeed:0") + sent(1, 12, 7), {}),
+        # by an older uuid it was granted from there
+        (back(9, 0, ", vbucket-uuid=0xdead") + granted(9, "0xfeed:0"), {}),
+        (back(9, 0, ", vbucket-uuid=0xdead") + granted(0, "0xfeed:0"), dict.fromkeys(range(1, 10), 0)),
+        # of others
+        (back(9, 5, ", vb=6, opaque=9").replace("vb=5, ", ""), {}),
+        ("RST RX\n" + SECOND + opening(name="other") + back(9, 5) + granted(5, BRANCH) + sent(6, 12, 7), {}),
+    ],
+)
+def test_a_change_that_a_rollback_revoked_says_so(then: str, wanted: dict[int, int], tmp_path: Path) -> None:
+    assert revoked(NINE + then, tmp_path) == wanted
+
+
+def test_a_rollback_before_a_change_does_not_revoke_it(tmp_path: Path) -> None:
+    text = opening() + back(20, 5) + granted(5, BRANCH) + sent(6, 12)
+    assert revoked(text, tmp_path) == {}
+
+
+def test_a_rollback_of_another_stream_id_does_not_revoke_a_change(tmp_path: Path) -> None:
+    text = opening(collections=True, controls="enable_stream_id=true") + 'STREAM vb=5, value={"sid":7}\n'
+    text += sent(1, 9).replace("key=k", "key=#006b3") + "RX stream-end{status=2}\n"
+    assert revoked(text + back(9, 5, ', value={"sid":8}'), tmp_path) == {}
+    assert revoked(text + back(9, 5, ', value={"sid":7}'), tmp_path) == {6: 5, 7: 5, 8: 5, 9: 5}
+
+
+def test_a_rollback_whose_request_is_not_certain_revokes_nothing(tmp_path: Path) -> None:
+    """An answer was lost, and with it maybe the next request, which had the same opaque."""
+    captured = packets(said(NINE + back(9, 5) * 2 + "RX noop\nTX noop-response{success}\n"))
+    rows = objects(f"dcpdump key 'k*' {capture(tmp_path, captured[:-5] + captured[-3:])}")
+    assert [row["seqno"] for row in rows if "revoked" in row] == []
+
+
+def test_the_row_of_a_change_that_was_revoked_says_when_and_by_which_frames(tmp_path: Path) -> None:
+    path = capture(tmp_path, packets(said(NINE + back(9, 5) + granted(5, BRANCH) + sent(6, 12, 7))))
+    (row, *_) = objects(f"dcpdump key k7 {path}")
+    assert row["revoked"] == {
+        "rollback_seqno": 5,
+        "start_seqno": 9,
+        "request_frame": 24,
+        "response_frame": 25,
+        "time": "2025-11-20T12:00:00.025000Z",
+    }
+    printed = run(f"dcpdump key k7 {path} -q").out.splitlines()
+    assert "by the rollback to 5 at 12:00:00.025, frame 25" in printed[1]
+    assert "revoked" in printed[0].split()
+    assert "revoked" not in run(f"dcpdump key k3 {path} -q").out
