@@ -20,6 +20,7 @@ from dcpdump.diagnosis.trouble import Trouble, TroubleSeverity, Unjudged
 from dcpdump.plural import counted
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.causes import VerdictKind
+from dcpdump.streams.wording import seqno
 
 #: The rule that says of a NOOP that it was not answered.
 _NOOP_RULE = "DCP511"
@@ -82,6 +83,19 @@ class Diagnosis:
                 return f"nothing is wrong{far}: {self.looked_at}"
             case _:
                 return f"{counted(count, 'trouble')}: {self.looked_at}"
+
+    @property
+    def note(self) -> str:
+        """Return that streams were rolled back which are in no trouble since; empty where none was."""
+        judged = self.evidence.judged
+        back = [stream.rollbacks[-1] for stream, verdict in judged if stream.rollbacks and not verdict.trouble]
+        if not back:
+            return ""
+        to_0 = sum(request.rollback_seqno == 0 for request in back)
+        if len(back) == 1:
+            return f"1 stream was rolled back to {seqno(back[0].rollback_seqno)}: see dcpdump rollbacks"
+        which = f", {to_0:,} of them to 0" if to_0 else ""
+        return f"{counted(len(back), 'stream')} were rolled back{which}: see dcpdump rollbacks"
 
     @property
     def looked_at(self) -> str:

@@ -42,6 +42,8 @@ def lines(
         rest = found.troubles[len(shown) :]
         labels = ", ".join(dict.fromkeys(trouble.code.label for trouble in rest))
         out.append(Line(LineKind.PLAIN, f"… {counted(len(rest), 'more trouble')} ({labels}): --all"))
+    if found.note:
+        out += _wrapped(LineKind.FIELD, found.note, width, f"{'note':<{_LABEL}}", " " * _LABEL)
     return [*out, *_not_judged(found.unjudged, line, width, everything)]
 
 
@@ -147,6 +149,7 @@ def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Ite
             "outcome": found.outcome.value,
             "text": found.conclusion,
             "troubles": len(found.troubles),
+            "note": found.note or None,
         }
     )
     for each in evidence.connections:

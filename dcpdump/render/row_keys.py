@@ -119,6 +119,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "name_a": (TEXT, "the name of the message in A"),
     "name_b": (TEXT, "the name of the message in B"),
     "noops": ("@noops", "keep-alives"),
+    "note": (TEXT, "what is worth a look, and no trouble"),
     "offset": (INT, "where a frame begins in its direction, or a problem in its frame"),
     "only_a": (INT, "frames that only A has"),
     "only_b": (INT, "frames that only B has"),
@@ -293,7 +294,7 @@ ROWS: dict[str, str] = {
         stream_id last_seqno lag""",
     "check": "code rule severity title connection frame message spec | vbucket stream_id time status reason more",
     "diagnose.capture": """type captures packets frames bytes payload_bytes lost_bytes connections streams states
-        outcome text troubles | first last""",
+        outcome text troubles | first last note""",
     "diagnose.connection": """type connection src dst client server roles dcp streams states frames bytes lost_bytes |
         name agent bucket""",
     "diagnose.trouble": "type rank code severity text count connections command | cause detail frames time streams",

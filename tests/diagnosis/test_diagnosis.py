@@ -103,6 +103,48 @@ def test_a_stream_that_was_asked_for_again_is_no_trouble(path: Path) -> None:
     assert texts(opening() + "STREAM vb=5\n" + LIVE + ENDED + "WAIT 1\nSTREAM vb=5, start-seqno=2\n" + DAY, path) == []
 
 
+BACK = "TX stream-request{{vb={0}, start=100, vbucket-uuid=0xa}}\n"
+BACK += "RX stream-request-response{{rollback, rollback-seqno={1}}}\n"
+FROM_THERE = (
+    BACK + "TX stream-request{{vb={0}, start={1}}}\nRX stream-request-response{{success, failover-log=0xfeed:0}}\n"
+)
+SEE = "see dcpdump rollbacks"
+
+
+@pytest.mark.parametrize(
+    ("conversation", "note"),
+    [
+        (
+            "".join(FROM_THERE.format(vbucket, 0) for vbucket in range(20)),
+            f"20 streams were rolled back, 20 of them to 0: {SEE}",
+        ),
+        (FROM_THERE.format(1, 0) + FROM_THERE.format(2, 90), f"2 streams were rolled back, 1 of them to 0: {SEE}"),
+        (FROM_THERE.format(1, 80) + FROM_THERE.format(2, 90), f"2 streams were rolled back: {SEE}"),
+        (FROM_THERE.format(1, 90), f"1 stream was rolled back to 90: {SEE}"),
+        (BACK.format(1, 90) + FROM_THERE.format(2, 0), f"1 stream was rolled back to 0: {SEE}"),
+        ("STREAM vb=1\n", None),
+        (BACK.format(1, 90), None),
+    ],
+)
+def test_rollbacks_of_streams_that_are_in_no_trouble_are_a_note(
+    conversation: str, note: str | None, path: Path
+) -> None:
+    (row,) = rows(opening() + conversation + DAY, path, "capture")
+    assert row.get("note") == note
+
+
+def test_a_note_is_a_line_and_no_trouble(path: Path) -> None:
+    written(opening() + FROM_THERE.format(1, 0) + DAY, path)
+    printed = run(f"dcpdump diagnose {path} -q --fail-on suspicious")
+    assert (printed.code, printed.out.splitlines()[-2:]) == (
+        0,
+        [
+            "nothing is wrong: 1 stream (1 quiet) on 1 connection, 102 rules asked",
+            f"note         1 stream was rolled back to 0: {SEE}",
+        ],
+    )
+
+
 def test_a_client_that_resumes_beyond_what_it_has_received_is_a_trouble(path: Path) -> None:
     text = opening() + "STREAM vb=5\n" + LIVE + ENDED + "STREAM vb=5, start-seqno=50\n"
     (row,) = rows(text, path, "trouble")
