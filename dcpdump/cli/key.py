@@ -137,10 +137,10 @@ class Tracing(LedgerConsumer):
             plain, stream = self._found[number], of.get(number)
             for each in _changes(plain, self._shown.shown(plain), self._matches):
                 sent[each.identity] = number
-                if stream is not None and each.seqno is not None and each.item is None:
+                revoked = None
+                if stream is not None and each.seqno is not None:
                     revoked = revocations.of(stream, number, each.seqno)
-                    each = each._replace(revoked=revoked)
-                found.append(each)
+                found.append(each._replace(revoked=revoked))
         return [_as_it_stands(each, sent[each.identity]) for each in found]
 
     def covered(self, vbucket: int | None) -> list[Coverage]:

@@ -145,11 +145,13 @@ def revoked(text: str, path: Path) -> dict[int, int]:
         (back(9, 5), {6: 5, 7: 5, 8: 5, 9: 5}),
         (back(9, 5) * 3 + granted(5, BRANCH) + sent(6, 12, 7), {7: 5}),
         (back(9, 5) + back(5, 3) + granted(3, "0xbbbb:3|0xfeed:0") + sent(4, 12, 5, 7), {5: 3, 7: 5}),
+        (back(9, 5) + back(9, 3) + granted(3, "0xbbbb:3|0xfeed:0") + sent(4, 12, 7), {7: 5}),
         (back(7, 5) + granted(5, BRANCH), {6: 5, 7: 5}),
         (back(9, 0) + granted(0, "0xbbbb:0") + sent(1, 9, 7), {7: 0}),
         ("RST RX\n" + SECOND + opening() + back(9, 5) + granted(5, BRANCH) + sent(6, 12, 7), {7: 5}),
         # purges send a client back too, and take nothing back
         (back(9, 0) + granted(0, "0xfeed:0") + sent(1, 12, 7), {}),
+        (back(9, 0, ", snap-start-seqno=0, snap-end-seqno=12"), {}),
         # by an older uuid it was granted from there
         (back(9, 0, ", vbucket-uuid=0xdead") + granted(9, "0xfeed:0"), {}),
         (back(9, 0, ", vbucket-uuid=0xdead") + granted(0, "0xfeed:0"), dict.fromkeys(range(1, 10), 0)),
@@ -163,8 +165,9 @@ def test_a_change_that_a_rollback_revoked_says_so(then: str, wanted: dict[int, i
 
 
 def test_a_rollback_before_a_change_does_not_revoke_it(tmp_path: Path) -> None:
-    text = opening() + back(20, 5) + granted(5, BRANCH) + sent(6, 12)
+    text = opening() + back(20, 5) + granted(5, BRANCH) + sent(6, 12) + "RX stream-end{status=2}\n"
     assert revoked(text, tmp_path) == {}
+    assert revoked(text + back(12, 10), tmp_path) == {11: 10, 12: 10}
 
 
 def test_a_rollback_of_another_stream_id_does_not_revoke_a_change(tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ def test_a_rollback_whose_request_is_not_certain_revokes_nothing(tmp_path: Path)
 
 
 def test_the_row_of_a_change_that_was_revoked_says_when_and_by_which_frames(tmp_path: Path) -> None:
-    path = capture(tmp_path, packets(said(NINE + back(9, 5) + granted(5, BRANCH) + sent(6, 12, 7))))
+    path = capture(tmp_path, packets(said(NINE + back(9, 5) * 2 + granted(5, BRANCH) + sent(6, 12, 7))))
     (row, *_) = objects(f"dcpdump key k7 {path}")
     assert row["revoked"] == {
         "rollback_seqno": 5,
