@@ -104,7 +104,7 @@ def _answer_to_message(
     if opcode == MARKER and frame.direction == connection.feeder:
         return None
     if opcode == SET_STATE and waiting is not None and waiting.stream is not None:
-        waiting.stream.state_acks += 1
+        acknowledge_state(waiting.stream, frame)
     stream = connection.by_opaque.get(frame.opaque)
     if stream is None:
         if opcode == MARKER and not frame.word and len(connection.early_acks) < _EARLY_ACKS:
@@ -117,3 +117,9 @@ def _answer_to_message(
     if frame.word and len(stream.complaints) < _COMPLAINTS:
         stream.complaints += (Complaint(opcode, frame.word, frame.number, frame.ts_ns),)
     return stream
+
+
+def acknowledge_state(stream: Stream, frame: FrameEvent) -> None:
+    """Take the consumer's answer to a state that a takeover set: a producer takes any for the acknowledgement."""
+    stream.state_acks += 1
+    stream.state_acked_ns = frame.ts_ns

@@ -30,6 +30,9 @@ class Cause(Enum):
     SNAPSHOT_INCOMPLETE = "snapshot-incomplete"
     END_NOT_SENT = "end-not-sent"
     STATE_NOT_ANSWERED = "state-not-answered"
+    PENDING_NOT_SENT = "pending-not-sent"  #: a takeover sent all, and does not set the vbucket's state
+    ACTIVE_NOT_SENT = "active-not-sent"  #: a takeover set pending, and not active since
+    TAKEOVER_NOT_ENDED = "takeover-not-ended"  #: it set active, and no STREAM_END came
     SNAPSHOT_NOT_ACKNOWLEDGED = "snapshot-not-acknowledged"
     BEHIND_SERVER = "behind-server"
     NOOPS_MISSING = "noops-missing"  #: and the producer sends nothing else
@@ -88,6 +91,15 @@ class Unknown(NamedTuple):
 
     reason: Reason
     text: str
+
+
+class Due(NamedTuple):
+    """What has to come next, as the cause of a verdict and in words."""
+
+    cause: Cause
+    text: str
+    unless: Unknown | None = None  #: why it may not be due all the same
+    since_ns: int | None = None  #: since when, if not since the latest message
 
 
 class Verdict(NamedTuple):

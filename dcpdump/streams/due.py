@@ -1,52 +1,57 @@
 """What is due of a stream that is silent: the message, or the answer, that has to come next."""
 
-from typing import NamedTuple
-
 from dcpdump.spec.names import ACKNOWLEDGE
-from dcpdump.streams.causes import Cause, Reason, Unknown
+from dcpdump.streams.causes import Cause, Due, Reason, Unknown
 from dcpdump.streams.failover_logs import High
+from dcpdump.streams.losses import lost_since
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.takeover import next_of_takeover
 from dcpdump.streams.wording import clock
 
 #: What a producer owes, unless flow control holds it back.
-BY_PRODUCER = (Cause.SNAPSHOT_INCOMPLETE, Cause.END_NOT_SENT, Cause.BEHIND_SERVER)
+BY_PRODUCER = (
+    Cause.SNAPSHOT_INCOMPLETE,
+    Cause.END_NOT_SENT,
+    Cause.PENDING_NOT_SENT,
+    Cause.ACTIVE_NOT_SENT,
+    Cause.TAKEOVER_NOT_ENDED,
+    Cause.BEHIND_SERVER,
+)
 #: From 7.6 on, users without that privilege get no changes of system collections, nor SEQNO_ADVANCED in their place.
 _LEFT_OUT = Unknown(
     Reason.SYSTEM_COLLECTIONS, "what did not come may be of system collections, which not every user gets"
 )
 
 
-class Due(NamedTuple):
-    """What has to come next, as the cause of a verdict and in words."""
-
-    cause: Cause
-    text: str
-    unless: Unknown | None = None  #: why it may not be due all the same
-
-
 def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
     """Return what has to come next of a stream, if anything must.
 
-    ``high``: the vbucket's high seqno that the server reported last; ``by_ns``: it was reached by now if the server
-    had it by then.
+    ``high``: the vbucket's high seqno that the server reported last; ``by_ns``: what was due by then should have come
+    by now.
     """
     request, snapshot, last = stream.request, stream.snapshot, stream.high_seqno
     if stream.oso:
         return Due(Cause.SNAPSHOT_INCOMPLETE, "in the middle of an out-of-order snapshot")
     if stream.states and stream.state_acks < len(stream.states):
-        return Due(Cause.STATE_NOT_ANSWERED, "waits for the answer to SET_VBUCKET_STATE")
+        lost = lost_since(stream.connection, stream.states[0].ts_ns)
+        return Due(Cause.STATE_NOT_ANSWERED, "waits for the answer to SET_VBUCKET_STATE", lost)
     end = request.fixed_end if request is not None else None
     if end is not None and last is not None and stream.begin_captured and last >= end:
         return Due(Cause.END_NOT_SENT, f"end seqno {end} is reached, no STREAM_END")
     if snapshot is None or not stream.ordered:
-        return None
+        return None if stream.snapshots or stream.doubtful else next_of_takeover(stream, by_ns)
     if snapshot.items == 0 or last is None or last < snapshot.end:
         here = "nothing of it came" if not snapshot.items else f"at seqno {last}"
         why = f"in the middle of snapshot {snapshot.start}..{snapshot.end}, {here}"
         return Due(Cause.SNAPSHOT_INCOMPLETE, why)
-    if snapshot.flags & ACKNOWLEDGE and not snapshot.acked:
+    if snapshot.flags & ACKNOWLEDGE and (not snapshot.acked or stream.acks_due):
         why = f"waits for the acknowledgement of snapshot {snapshot.start}..{snapshot.end}"
-        return Due(Cause.SNAPSHOT_NOT_ACKNOWLEDGED, why)
+        # what acknowledged an earlier one may have been lost
+        lost = lost_since(stream.connection, stream.granted_ns) if snapshot.acked else None
+        return Due(Cause.SNAPSHOT_NOT_ACKNOWLEDGED, why, lost)
+    takeover = next_of_takeover(stream, by_ns)
+    if takeover is not None:
+        return takeover
     unfiltered = stream.connection.has_collections and not (request and request.filtered)
     return _behind(stream, last, high, by_ns) if high is not None and unfiltered else None
 

@@ -46,6 +46,7 @@ class Snapshot:
     high_completed: int | None = None
     items: int = 0  #: seqnos that came in it so far
     acked: bool = False  #: the acknowledgement that its flag asks for came
+    acked_ns: int | None = None  #: then
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, DISK, DUPLICATES
 from dcpdump.streams.addressing import find_place, simply
-from dcpdump.streams.answers import await_answer, learn_answer, take_answer
+from dcpdump.streams.answers import acknowledge_state, await_answer, learn_answer, take_answer
 from dcpdump.streams.conclusion import compare, conclude
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.failover_logs import Logs
@@ -184,7 +184,8 @@ class Ledger:
         elif opcode == SET_STATE:
             waiting, early = await_answer(connection, frame)
             waiting.stream = stream
-            stream.state_acks += early is not None
+            if early is not None:
+                acknowledge_state(stream, early)
         learn = LEARN[opcode]
         if learn is not None:
             learn(stream, frame)

@@ -69,6 +69,7 @@ class Stream:
     cache_ended: bool = False
     states: list[TakeoverState] | tuple[()] = ()  #: that a takeover set
     state_acks: int = 0
+    state_acked_ns: int | None = None  #: when one was answered last
     acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
     prepares: Prepares = NO_PREPARES
     collections: dict[int, bool] | None = None  #: that its events created (True) or dropped, by id
@@ -292,7 +293,7 @@ class Stream:
         A refusal of a marker that asked for none acknowledges nothing.
         """
         if self.snapshot is not None:
-            self.snapshot.acked = True
+            self.snapshot.acked, self.snapshot.acked_ns = True, frame.ts_ns
         if self.acks_due:
             self.acks_due.popleft()
         elif not frame.word and len(self.acks_early or ()) < _MOST_EARLY_ACKS:

@@ -4,10 +4,10 @@ from functools import cache, cached_property, partial
 
 from dcpdump.spec.names import ACTIVE, CLOSED, FILTER_EMPTY, OK, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.causes import Cause, Reason, Unknown, Verdict, VerdictKind
+from dcpdump.streams.causes import Cause, Due, Reason, Unknown, Verdict, VerdictKind
 from dcpdump.streams.connection_end import closing, ended_by, why_closed
 from dcpdump.streams.consumer import Again, Consumers
-from dcpdump.streams.due import BY_PRODUCER, Due, due
+from dcpdump.streams.due import BY_PRODUCER, due
 from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked, why_unknown
 from dcpdump.streams.intervals import between
@@ -21,6 +21,7 @@ from dcpdump.streams.resumptions import Resumptions
 from dcpdump.streams.skips import Skips
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.takeover import is_handed_over, unfinished
 from dcpdump.streams.tcp_faults import held_up
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
@@ -45,6 +46,7 @@ class Judge:
         self.ledger = ledger
         self._early, self._by_the_end = early, "so far" if early else "before the capture ends"
         self._idle_ns, self._now = idle_ns, ledger.last_ns
+        self._by_ns = None if self._now is None else self._now - idle_ns
         self._missing_noops = cache(CaptureEnds(ledger).missing_noops)
         self._why_disconnected = cache(why_disconnected)
         self._standing = cache(partial(standing, now_ns=self._now))
@@ -216,14 +218,14 @@ class Judge:
 
     def _open(self, stream: Stream) -> Verdict:
         connection = stream.connection
-        if stream.flags & TAKEOVER and any(each.state == ACTIVE for each in stream.states):
+        if is_handed_over(stream, self._by_ns):
             return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
             lost = lost_since(connection, stream.last_ns)
             why = f"{closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
             stalled, missing = held_up(connection, connection.ended_ns), self._missing_noops(connection)
             because = (self._why_disconnected(connection), why_closed(connection))
-            why = _joined(why, *because, stalled and stalled.text, missing and missing.text)
+            why = _joined(why, unfinished(stream), *because, stalled and stalled.text, missing and missing.text)
             return self._left(stream, why, connection.ended_ns, ended_by(connection), lost)
         idle, held = self._since(stream.last_ns), self._standing(connection)
         back_ns = between(self._now, stream.last_ns) or 0
@@ -266,11 +268,12 @@ class Judge:
         lost = lost_since(stream.connection, stream.last_ns)
         if lost is not None:
             return Verdict(VerdictKind.UNKNOWN, lost.reason, f"nothing for {span(idle)}, but {lost.text}")
-        waits = self._due(stream)
+        waits = due(stream, self._high(stream), self._by_ns)
         missing = self._missing_noops(stream.connection)
         silent = f"; {missing.text}" if missing is not None and missing.silent else ""
         if waits is not None and not (waits.unless and silent):
-            return self._stuck(stream, waits, f"{waits.text}, for {span(idle)}{silent}")
+            waited = idle if waits.since_ns is None else self._since(waits.since_ns)
+            return self._stuck(stream, waits, f"{waits.text}, for {span(waited)}{silent}")
         if silent:
             return Verdict(VerdictKind.STUCK, Cause.NOOPS_MISSING, f"nothing for {span(idle)}{silent}", trouble=True)
         if stream.snapshot is None and stream.epoch and stream.counts_any:
@@ -289,10 +292,6 @@ class Judge:
             why += f"; it may be blocked by flow control: {why_unknown(stream.connection)}"
             return Verdict(VerdictKind.UNKNOWN, Reason.FLOW_CONTROL, why)
         return Verdict(VerdictKind.STUCK, waits.cause, why, trouble=True)
-
-    def _due(self, stream: Stream) -> Due | None:
-        by_ns = None if self._now is None else self._now - self._idle_ns
-        return due(stream, self._high(stream), by_ns)
 
     def _quietness(self, stream: Stream) -> str:
         """Return what speaks for a stream being quiet, and not stuck."""

@@ -219,6 +219,34 @@ def test_a_producer_that_went_silent_is_in_trouble(path: Path) -> None:
     ]
 
 
+def test_a_takeover_that_does_not_continue_is_in_trouble(path: Path) -> None:
+    marker = "RX snapshot-marker{start=0, end=1, flags=0xd}\nRX mutation{seqno=1}\n"
+    acknowledged = marker + "TX snapshot-marker-response{success, opaque=0x%x}\n"
+    pending = "RX set-vbucket-state{state=3}\nTX set-vbucket-state-response{success}\n"
+    text = opening() + "STREAM vb=5, flags=0x1\n" + acknowledged % 0x1005 + pending
+    text += "STREAM vb=6, flags=0x1\n" + acknowledged % 0x1006
+    text += "STREAM vb=7, flags=0x1\n" + pending + pending.replace("state=3", "state=1")
+    found = [(row["cause"], row["text"], row["command"]) for row in rows(text + DAY, path, "trouble")]
+    command = f"dcpdump streams {path} --connection 0 --stuck --cause"
+    assert found == [
+        (
+            "active-not-sent",
+            "vb 5 of app is stuck in a takeover with no active copy: SET_VBUCKET_STATE(active) does not come",
+            f"{command} active-not-sent",
+        ),
+        (
+            "pending-not-sent",
+            "vb 6 of app is stuck in a takeover: SET_VBUCKET_STATE(pending) does not come",
+            f"{command} pending-not-sent",
+        ),
+        (
+            "takeover-not-ended",
+            "vb 7 of app is stuck at the end of a takeover: no STREAM_END came",
+            f"{command} takeover-not-ended",
+        ),
+    ]
+
+
 def test_a_connection_that_its_client_closed_as_the_producer_was_silent_is_in_trouble(path: Path) -> None:
     silent = opening(controls="set_noop_interval=20") + "STREAM vb=5\n" + LIVE + "WAIT 380\nFIN TX\nFIN RX\n"
     assert texts(silent, path) == [
