@@ -1,0 +1,204 @@
+"""DCP41x: durable writes."""
+
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rules.framing import name
+from dcpdump.spec.names import DISK
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import ABORT, COMMIT, PREPARE, SEQNO_ACK
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+
+
+@rule(
+    "DCP411",
+    "D1",
+    "Durable writes that were not asked for",
+    severity=VIOLATION,
+    source="dcp/active_stream.cc",
+    off=(Suspend.START,),
+    on=(PREPARE, COMMIT, ABORT),
+    scope=Scope.CONNECTION,
+)
+def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Reported when PREPARE, COMMIT or ABORT comes on a connection on which enable_sync_writes was not accepted.
+
+    A client that does not know them takes a prepare for a document that is there.
+
+    Usual causes: a control that was refused, and whose refusal was overlooked.
+    """
+    if not connection.controls_known or connection.on("enable_sync_writes") or connection.produces is False:
+        return None
+    return f"{name(frame.opcode)}, and enable_sync_writes is not on"
+
+
+@rule(
+    "DCP412",
+    "D2",
+    "Decided before it was prepared",
+    severity=VIOLATION,
+    source="memcached/protocol_binary.h",
+    on=(COMMIT, ABORT),
+)
+def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+    """Reported when the prepared seqno of a COMMIT or ABORT is not below its own (0: suspicious).
+
+    No consumer compares the two: a server looks for the prepare by its key, and fails if its seqno is another.
+
+    Usual causes: the two fields swapped.
+    """
+    prepared, seqno = frame.get("prepared_seqno"), frame.seqno
+    if prepared is None or seqno is None or 0 < prepared < seqno:
+        return None
+    if not prepared and frame.opcode == ABORT:
+        return None
+    return Remark(f"{name(frame.opcode)} seqno {seqno} of prepared seqno {prepared}", None if prepared else SUSPICIOUS)
+
+
+@rule(
+    "DCP413",
+    "D3",
+    "Decision without a prepare",
+    severity=SUSPICIOUS,
+    source="dcp/passive_stream.cc",
+    off=(Suspend.START, Suspend.LOST, Suspend.FILTER, Suspend.REPLICA),
+    on=(COMMIT, ABORT),
+)
+def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+    """Reported when the key of a COMMIT or ABORT has no open PREPARE with that seqno on this stream. (In disk snapshots
+    prepares are de-duplicated, and a stream that resumed has those before its start.)
+
+    Where the key has none, a replica answers KeyEnoent to a COMMIT and Einval to an ABORT; where it has another, the
+    replica fails.
+
+    Usual causes: a prepare that was lost; a decision sent twice.
+    """
+    prepared = frame.get("prepared_seqno")
+    if prepared is None or stream.request is None or prepared <= stream.request.start:
+        return None
+    if stream.marker is not None and stream.marker.flags & DISK:
+        return None
+    there = stream.prepares.open.get(frame.key)
+    if there is not None and there == prepared:
+        return None
+    if there is None and stream.prepares.missed:
+        return None
+    text = f"{name(frame.opcode)} of prepared seqno {prepared}"
+    if there is not None:
+        return f"{text}: open is that of seqno {there} for this key"
+    return Remark(f"{text}: none is open for this key", status="KeyEnoent" if frame.opcode == COMMIT else "Einval")
+
+
+@rule(
+    "DCP414",
+    "D4",
+    "Prepare left undecided",
+    severity=INFO,
+    source="dcp/passive_stream.cc",
+    off=(Suspend.START, Suspend.LOST, Suspend.FILTER),
+    on=(Event.STREAM_DONE,),
+)
+def undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Reported when a stream ends while prepares are neither committed nor aborted.
+
+    Their outcome comes with the next stream of the vbucket, or on its new owner.
+
+    Usual causes: a hand-over in the middle of a durable write; a replica that does not answer.
+    """
+    if not stream.prepares.open or stream.end_frame is None:
+        return None
+    seqnos = sorted(stream.prepares.open.values())
+    shown = ", ".join(map(str, seqnos[:3])) + (" …" if len(seqnos) > 3 else "")
+    least = "at least " * stream.prepares.missed
+    return f"{least}{len(seqnos)} open prepare{'s' if len(seqnos) > 1 else ''} (seqno {shown}) when the stream ended"
+
+
+@rule(
+    "DCP415",
+    "D5",
+    "Second prepare of a key",
+    severity=SUSPICIOUS,
+    source="dcp/passive_stream.cc",
+    off=(Suspend.HISTORY,),
+    on=(PREPARE,),
+)
+def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Reported when a PREPARE comes for a key whose last one is not decided. (Disk snapshots may leave out what
+    decided it.)
+
+    A key has one durable write under way; the next waits with SyncWriteInProgress.
+
+    Usual causes: a commit that was lost.
+    """
+    there = stream.prepares.open.get(frame.key)
+    if there is None or (stream.marker is not None and stream.marker.flags & DISK):
+        return None
+    return f"PREPARE seqno {frame.seqno}, though that of seqno {there} is not decided"
+
+
+@rule(
+    "DCP416",
+    "D6",
+    "Acknowledged seqno that cannot be",
+    severity=VIOLATION,
+    source="dcp/producer.cc, dcp/active_stream.cc",
+    off=(Suspend.START, Suspend.LOST),
+    on=(SEQNO_ACK, Event.AHEAD),
+    scope=Scope.CONNECTION,
+)
+def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+    """Reported when a SEQNO_ACKNOWLEDGED comes on a connection without consumer_name and enable_sync_writes, which is
+    refused with Einval; and when its seqno is below the one before, or above everything that was sent on the stream:
+    on either the producer closes the connection. (The same seqno again is tolerated.)
+
+    Usual causes: acknowledging a snapshot's end before it came; the seqno of another vbucket.
+    """
+    if isinstance(event, Delayed):
+        if connection.controls_known and not connection.sync_replication and connection.produces:
+            return Remark("SEQNO_ACKNOWLEDGED without consumer_name and enable_sync_writes", status="Einval")
+        if stream.known and not stream.doubtful and event.amount > event.limit:
+            return f"acknowledges seqno {event.amount}, sent were those up to {event.limit}"
+        return None
+    seqno = event.get("prepared_seqno")
+    if stream.acked_seqno is None or seqno is None or seqno >= stream.acked_seqno:
+        return None
+    return f"acknowledges seqno {seqno} after {stream.acked_seqno}"
+
+
+@rule(
+    "DCP417",
+    "D7",
+    "Acknowledgement that was answered",
+    severity=INFO,
+    source="dcp/passive_stream.cc",
+    on=(SEQNO_ACK | RESPONSE,),
+)
+def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Reported when a success answers SEQNO_ACKNOWLEDGED, which is answered only where it is refused.
+
+    (A SEQNO_ACKNOWLEDGED right after a stream was granted is normal: it says what the replica has already.)
+
+    Usual causes: a producer of another make.
+    """
+    return None if frame.word else "success in answer to SEQNO_ACKNOWLEDGED"
+
+
+@rule(
+    "DCP418",
+    "D8",
+    "Durable write not acknowledged for long",
+    severity=INFO,
+    source="dcp/passive_stream.cc",
+    on=(Event.LAGGING,),
+)
+def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
+    """Reported when the replica has not acknowledged a prepare after ten seconds.
+
+    Those that ask for persistence are acknowledged only when they are on disk, so that acknowledgements lag;
+    after some time the server answers the client of the write that its outcome is not known.
+
+    Usual causes: a slow disk of the replica.
+    """
+    return f"PREPARE seqno {delayed.amount} is not acknowledged after 10 s"
+
+
+RULES = (uninvited, prepared_first, orphan, undecided, prepared_twice, too_far, ack_answered, lagging)
