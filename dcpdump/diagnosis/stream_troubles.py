@@ -23,6 +23,7 @@ _WAITS: dict[Cause | Reason, str] = {
     Cause.PENDING_NOT_SENT: "stuck in a takeover: SET_VBUCKET_STATE(pending) does not come",
     Cause.ACTIVE_NOT_SENT: "stuck in a takeover with no active copy: SET_VBUCKET_STATE(active) does not come",
     Cause.TAKEOVER_NOT_ENDED: "stuck at the end of a takeover: no STREAM_END came",
+    Cause.PREPARE_UNDECIDED: "stuck with a durable write that is neither committed nor aborted",
     Cause.SNAPSHOT_NOT_ACKNOWLEDGED: "stuck behind a snapshot that is not acknowledged",
     Cause.BEHIND_SERVER: "stuck behind the server's high seqno",
     Cause.NOOPS_MISSING: "stuck: the producer is silent, and sends no NOOP",

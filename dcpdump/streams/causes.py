@@ -34,6 +34,7 @@ class Cause(Enum):
     ACTIVE_NOT_SENT = "active-not-sent"  #: a takeover set pending, and not active since
     TAKEOVER_NOT_ENDED = "takeover-not-ended"  #: it set active, and no STREAM_END came
     SNAPSHOT_NOT_ACKNOWLEDGED = "snapshot-not-acknowledged"
+    PREPARE_UNDECIDED = "prepare-undecided"  #: a durable write is neither committed nor aborted for long
     BEHIND_SERVER = "behind-server"
     NOOPS_MISSING = "noops-missing"  #: and the producer sends nothing else
     WINDOW_FULL = "window-full"

@@ -6,6 +6,7 @@ from dcpdump.streams.failover_logs import High
 from dcpdump.streams.losses import lost_since
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.takeover import next_of_takeover
+from dcpdump.streams.undecided import outcome_due
 from dcpdump.streams.wording import clock
 
 #: What a producer owes, unless flow control holds it back.
@@ -15,6 +16,7 @@ BY_PRODUCER = (
     Cause.PENDING_NOT_SENT,
     Cause.ACTIVE_NOT_SENT,
     Cause.TAKEOVER_NOT_ENDED,
+    Cause.PREPARE_UNDECIDED,
     Cause.BEHIND_SERVER,
 )
 #: From 7.6 on, users without that privilege get no changes of system collections, nor SEQNO_ADVANCED in their place.
@@ -53,7 +55,10 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
     if takeover is not None:
         return takeover
     unfiltered = stream.connection.has_collections and not (request and request.filtered)
-    return _behind(stream, last, high, by_ns) if high is not None and unfiltered else None
+    behind = _behind(stream, last, high, by_ns) if high is not None and unfiltered else None
+    if behind is not None and behind.unless is None:
+        return behind  # the outcome of a durable write may be among what is not sent
+    return outcome_due(stream, by_ns) or behind
 
 
 def _behind(stream: Stream, last: int, high: High, by_ns: int | None) -> Due | None:

@@ -25,6 +25,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import FIRST
+from dcpdump.wire.key_prefix import leb128
 
 Learn = Callable[[Stream, FrameEvent], None]
 
@@ -59,6 +60,8 @@ def begin_snapshot(stream: Stream, snapshot: Snapshot) -> None:
     stream.begin(snapshot)
     if snapshot.high_completed:
         stream.prepares.complete(snapshot.high_completed)
+    elif snapshot.flags & DISK:  # which may leave out what decided them, and says of none that it is decided
+        stream.prepares.excuse()
 
 
 def _end(stream: Stream, frame: FrameEvent) -> None:
@@ -100,7 +103,8 @@ def _prepare(stream: Stream, frame: FrameEvent) -> None:
         return
     if stream.prepares is NO_PREPARES:
         stream.prepares = Prepares()
-    stream.prepares.add(frame.key, frame.seqno, kept(frame), closely=stream.connection.closely)
+    due = snapshot is not None and not snapshot.flags & DISK  # from a disk, it may be older than this stream
+    stream.prepares.add(frame.key, frame.seqno, kept(frame), due=due, closely=stream.connection.closely)
 
 
 def _resolve(stream: Stream, frame: FrameEvent) -> None:
@@ -137,6 +141,7 @@ def _event(stream: Stream, frame: FrameEvent) -> None:
         stream.exists(collection, now=True)
     elif event == END and collection is not None:
         stream.exists(collection, now=False)
+        stream.prepares.excuse(leb128(collection))  # a server forgets them with their collection
 
 
 def learn_keys(stream: Stream, frame: FrameEvent) -> None:

@@ -11,7 +11,6 @@ from dcpdump.spec.field import Holds
 from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, HELLO, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.consumer import Identity
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.prepares import NO_PREPARES
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -27,7 +26,7 @@ def hide(ledger: Ledger, redactor: Redactor) -> None:
             for request in stream.requests:
                 hide_request(request, redactor)
             stream.forget_keys()  # they are compared only while frames come
-            stream.prepares = NO_PREPARES
+            stream.prepares.hide_keys()
 
 
 def _key(redactor: Redactor, opcode: int, text: str | None) -> str | None:

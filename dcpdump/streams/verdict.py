@@ -23,6 +23,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.takeover import is_handed_over, unfinished
 from dcpdump.streams.tcp_faults import held_up
+from dcpdump.streams.undecided import outcome_due
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
 #: A stream that brings nothing for so long is looked at twice.
@@ -262,7 +263,9 @@ class Judge:
                 return Verdict(VerdictKind.UNKNOWN, lost.reason, f"{why}, but {lost.text}")
             return Verdict(VerdictKind.QUIET, Cause.NOTHING_SENT, why)
         since = "" if stream.requests else "since before the capture"
-        return Verdict(VerdictKind.FLOWING, Cause.FLOWING, _joined(since, _until(lost)))
+        late = outcome_due(stream, self._by_ns)
+        undecided = late and f"{late.text}, for {span(self._since(late.since_ns))}"
+        return Verdict(VerdictKind.FLOWING, Cause.FLOWING, _joined(since, undecided, _until(lost)))
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
         lost = lost_since(stream.connection, stream.last_ns)

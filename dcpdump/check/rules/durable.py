@@ -3,10 +3,19 @@
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import DISK
+from dcpdump.streams.flow_state import FlowState, standing
 from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.last_message import last_message
 from dcpdump.streams.opcode_kinds import ABORT, COMMIT, PREPARE, SEQNO_ACK
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.undecided import undecided
+from dcpdump.streams.wording import span
+
+#: A message may take so long to arrive.
+_ARRIVES_NS = 10 * 10**9
+#: Flow control holds a producer back, or may.
+_MAY_HOLD = (FlowState.BLOCKED, FlowState.UNKNOWN)
 
 
 @rule(
@@ -78,13 +87,13 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     if stream.marker is not None and stream.marker.flags & DISK:
         return None
     there = stream.prepares.open.get(frame.key)
-    if there is not None and there == prepared:
+    if there is not None and there.seqno == prepared:
         return None
     if there is None and stream.prepares.missed:
         return None
     text = f"{name(frame.opcode)} of prepared seqno {prepared}"
     if there is not None:
-        return f"{text}: open is that of seqno {there} for this key"
+        return f"{text}: open is that of seqno {there.seqno} for this key"
     return Remark(f"{text}: none is open for this key", status="KeyEnoent" if frame.opcode == COMMIT else "Einval")
 
 
@@ -97,19 +106,35 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     off=(Suspend.START, Suspend.LOST, Suspend.FILTER),
     on=(Event.STREAM_DONE,),
 )
-def undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a stream ends while prepares are neither committed nor aborted.
+def left_undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+    """Reported when a stream ends while prepares are neither committed nor aborted. Also, as suspicious, when one is
+    so on an open stream, at the end of the capture or of the connection, for longer than the longest timeout of a
+    client, 65.5 s, and ten seconds. (Not of those in disk snapshots, in takeovers and of dropped collections.)
 
-    Their outcome comes with the next stream of the vbucket, or on its new owner.
+    Where the stream ended, their outcome comes with the next one of the vbucket, or on its new owner. Where it is open,
+    the active copy aborts what is not acknowledged in time; but it does not abort a write that it took over from
+    another node, or found on its disk when it started: that waits until enough replicas have it.
 
-    Usual causes: a hand-over in the middle of a durable write; a replica that does not answer.
+    Usual causes: a hand-over in the middle of a durable write; a replica that does not answer, or is not there.
     """
-    if not stream.prepares.open or stream.end_frame is None:
+    if not stream.prepares.open:
         return None
-    seqnos = sorted(stream.prepares.open.values())
+    if stream.end_frame is None:
+        return _open_for_long(connection, stream)
+    seqnos = sorted(prepare.seqno for prepare in stream.prepares.open.values())
     shown = ", ".join(map(str, seqnos[:3])) + (" …" if len(seqnos) > 3 else "")
     least = "at least " * stream.prepares.missed
     return f"{least}{len(seqnos)} open prepare{'s' if len(seqnos) > 1 else ''} (seqno {shown}) when the stream ended"
+
+
+def _open_for_long(connection: ConnectionState, stream: Stream) -> Remark | None:
+    """Return that a prepare is open for long, unless flow control holds the producer back, or may."""
+    until_ns = connection.now_ns if connection.ended_ns is None else connection.ended_ns
+    found = None if until_ns is None else undecided(stream, until_ns - _ARRIVES_NS)
+    if found is None or until_ns is None or standing(connection, until_ns).state in _MAY_HOLD:
+        return None
+    at = last_message(stream)._replace(number=found.first.frame, ts_ns=found.since_ns)
+    return Remark(f"{found.text}, for {span(until_ns - found.since_ns)}", SUSPICIOUS, frame=at)
 
 
 @rule(
@@ -132,7 +157,7 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
     there = stream.prepares.open.get(frame.key)
     if there is None or (stream.marker is not None and stream.marker.flags & DISK):
         return None
-    return f"PREPARE seqno {frame.seqno}, though that of seqno {there} is not decided"
+    return f"PREPARE seqno {frame.seqno}, though that of seqno {there.seqno} is not decided"
 
 
 @rule(
@@ -201,4 +226,4 @@ def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     return f"PREPARE seqno {delayed.amount} is not acknowledged after 10 s"
 
 
-RULES = (uninvited, prepared_first, orphan, undecided, prepared_twice, too_far, ack_answered, lagging)
+RULES = (uninvited, prepared_first, orphan, left_undecided, prepared_twice, too_far, ack_answered, lagging)
