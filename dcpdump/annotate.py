@@ -4,6 +4,7 @@ A run of bytes is cut into frames as its headers say. Where they contradict the 
 say, with what is left over, and with the smallest edit that would make it consistent.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dcpdump.quick_dataclass import dataclass
@@ -48,15 +49,19 @@ class Annotated:
     frame_at: int | None = None  #: the offset in its run of the next frame, if these bytes are not one
 
 
-def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False) -> list[Annotated]:
-    """Annotate every byte of each run; the runs are taken as one connection."""
+#: Whether a frame breaks a rule of the protocol, whatever other frames there are.
+Breaks = Callable[[Record], bool]
+
+
+def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False, breaks: Breaks | None = None) -> list[Annotated]:
+    """Annotate every byte of each run; the runs are taken as one connection. What ``breaks`` is not suggested."""
     session, names, server = Session(), ConnectionNames(), ServerNames()
     out: list[Annotated] = []
     for part in parts:
         at = 0
         while at < len(part):
             end = _end(part, at, session)
-            one = _annotate(part[at:end], len(out) + 1, session, show_secrets)
+            one = _annotate(part[at:end], len(out) + 1, session, show_secrets, breaks)
             record = one.record
             if record.frame.header.opcode in NAMING:
                 server.learn(names, record.frame, record.meaning.document, record.number, ("", ""))
@@ -86,7 +91,7 @@ def _begins(part: bytes, at: int) -> bool:
     return known(header) or framed(header)
 
 
-def _annotate(data: bytes, number: int, session: Session, show_secrets: bool) -> Annotated:
+def _annotate(data: bytes, number: int, session: Session, show_secrets: bool, breaks: Breaks | None) -> Annotated:
     padded = data if len(data) >= HEADER_LENGTH else data.ljust(HEADER_LENGTH, b"\0")
     frame = decode(RawFrame(data, unpack_header(padded)), show_secrets=show_secrets)
     record = _record(frame, number, session)
@@ -94,7 +99,7 @@ def _annotate(data: bytes, number: int, session: Session, show_secrets: bool) ->
         return Annotated(record)
     if frame.raw.data != data and not frame.message.secret:
         return Annotated(record)  # it may be a credential, which another reading would show
-    mended = mend(frame, data)
+    mended = mend(frame, data, breaks and (lambda reading: breaks(_record(reading, number, Session()))))
     if mended is None:
         return Annotated(record)
     meant = decode(RawFrame.of(mended.data), show_secrets=show_secrets)

@@ -13,6 +13,7 @@ import click
 from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.check.alone import judge
 from dcpdump.check.finding import Finding
+from dcpdump.check.rule import Severity
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
@@ -20,7 +21,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.errors import CaptureError, PasteError, system_words
 from dcpdump.paste import DIALECTS, LIMIT, NAME, Pasted, read_paste
-from dcpdump.record import as_json
+from dcpdump.record import Record, as_json
 from dcpdump.render import OUTPUTS, View, ndjson
 from dcpdump.render.findings import frame_lines, frame_objects
 from dcpdump.render.lines import Line, LineKind
@@ -47,7 +48,7 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     pasted = _read(_paste(text, source), source, form)
     if not quiet:
         note(f"form: {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))
-    explained = annotate(pasted.parts, show_secrets=shown.show_secrets)
+    explained = annotate(pasted.parts, show_secrets=shown.show_secrets, breaks=_is_violation)
     output = OUTPUTS[shown.format]
     with Sink(shown.path, force=shown.force, inputs=[source] if source else []) as sink:
         view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)))
@@ -65,6 +66,11 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     for at in (one.frame_at for one in explained if one.frame_at is not None and not quiet):
         note(f"note: a frame begins at byte {at}; what stands before it begins none")
     return code.DONE
+
+
+def _is_violation(record: Record) -> bool:
+    """Return whether a frame breaks a rule that needs no other frame."""
+    return any(found.severity is Severity.VIOLATION for found in judge(record))
 
 
 def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:

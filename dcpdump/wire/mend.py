@@ -5,10 +5,10 @@ bytes are shown as they are; this suggests what the writer probably meant. It tr
 the bytes that are there to the body, and ranks the readings that result.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from dcpdump.quick_dataclass import dataclass
-from dcpdump.spec import ERROR
+from dcpdump.spec import ERROR, MESSAGES
 from dcpdump.spec.field import MUST, NEVER, Field, Layout
 from dcpdump.spec.header import HEADER_LENGTH, header_fields
 from dcpdump.spec.names import CONTROL_KEYS
@@ -19,6 +19,7 @@ from dcpdump.wire.frame import Frame, Header, RawFrame, pack_header
 from dcpdump.wire.json_text import json_fault
 from dcpdump.wire.key_prefix import RESERVED_IDS, SEPARATOR, read_prefix
 from dcpdump.wire.session import Session
+from dcpdump.wire.value import Meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +47,20 @@ class Mended:
     edits: tuple[Edit, ...]
 
 
-def mend(frame: Frame, data: bytes) -> Mended | None:
-    """Return the smallest edit under which ``data`` is exactly one frame of the same message.
+def mend(frame: Frame, data: bytes, breaks: Callable[[Frame], bool] | None = None) -> Mended | None:
+    """Return the smallest edit under which ``data`` is exactly one frame, of the same message if that can be.
 
-    ``frame`` is the literal reading of ``data``. Only readings without problems count, whose key is text or empty, and
-    which leave a value whole that is JSON. Of those the ones whose key needs no id of a collection and with reserved
-    fields at zero are preferred, then one that needs a single edit, then those that keep the value's length as the
-    header has it, then the fewest edits. None where there is no such reading, or where it needs no edit.
+    ``frame`` is the literal reading of ``data``; ``breaks`` says whether a reading breaks a rule of the protocol. Only
+    readings without problems count, which break none, whose key is text or empty, and which leave a value whole that
+    is JSON. Of those the ones whose key needs no id of a collection and with reserved fields at zero are preferred,
+    then layouts of today, then one that needs a single edit, then those that keep the value's length as the header has
+    it, then the fewest edits. None where there is no such reading, or where it needs no edit.
     """
     if len(data) < HEADER_LENGTH:
         return None
-    best: tuple[tuple[int, int, int, int], Mended] | None = None
+    best: tuple[tuple[int, ...], Mended] | None = None
     document = _whole_json(frame.value or b"")
-    for header, extras in _candidates(frame, data):
-        mended = _apply(frame, data, header, extras)
+    for mended in _readings(frame, data):
         reading = decode(RawFrame.of(mended.data))
         meaning = Session().understand(reading).meaning
         if reading.problems or meaning.problems:
@@ -67,10 +68,13 @@ def mend(frame: Frame, data: bytes) -> Mended | None:
         if not mended.edits:
             return None
         key = meaning.key or b""
-        if not _plausible(key) or (document and reading.value != document):
+        if not _plausible(reading, meaning) or (document and reading.value != document):
+            continue
+        if breaks is not None and breaks(reading):
             continue
         rank = (
             int(not _printable(key)) + _reserved_bits(reading),
+            int(reading.layout.old),
             int(len(mended.edits) > 1),
             int(reading.header.value_length != frame.header.value_length >= 0),
             len(mended.edits),
@@ -78,6 +82,19 @@ def mend(frame: Frame, data: bytes) -> Mended | None:
         if best is None or rank < best[0]:
             best = (rank, mended)
     return best[1] if best else None
+
+
+def _readings(frame: Frame, data: bytes) -> Iterator[Mended]:
+    """Yield what the bytes would be with other lengths and versions; then with the opcode of another document."""
+    for header, extras in _candidates(frame, data):
+        yield _apply(frame, data, header, extras)
+    message, lengths = frame.message, {layout.extras_length for layout in frame.message.request}
+    if frame.magic.response or not (message.document and message.dcp) or frame.header.extras_length in lengths:
+        return
+    for other in MESSAGES.values():  # which the extras are of, where they are of none of its own layouts
+        if other.document and other.dcp and other is not message:
+            edit = Edit(header_fields(frame.magic)[1].label, 1, 2, message.opcode, other.opcode)
+            yield Mended(data[:1] + bytes([other.opcode]) + data[2:], (edit,))
 
 
 def _candidates(frame: Frame, data: bytes) -> Iterator[tuple[Header, dict[str, int]]]:
@@ -180,8 +197,11 @@ def _whole_json(value: bytes) -> bytes:
     return value if value[:1] in (b"{", b"[") and not json_fault(value) else b""
 
 
-def _plausible(key: bytes) -> bool:
-    """Return whether a key is text, or text behind the id of a collection."""
+def _plausible(frame: Frame, meaning: Meaning) -> bool:
+    """Return whether a key is text, or text behind the id of a collection where it can have one."""
+    key = meaning.key or b""
+    if meaning.collection is not None or not frame.message.collection_key:
+        return _printable(key)
     prefix = read_prefix(key)
     behind = prefix is not None and not prefix.fault and prefix.collection not in RESERVED_IDS and key[prefix.size :]
     return _printable(key) or bool(behind and _printable(behind))

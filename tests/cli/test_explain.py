@@ -308,7 +308,8 @@ def test_a_page_says_what_flags_mean_what_is_refused_and_what_closes_the_connect
 
 def test_what_an_edit_would_read_is_left_out_where_it_might_show_a_key() -> None:
     """Damage leaves open where a frame's key is: read as numbers it would be in clear."""
-    damaged = "80570009140000000000002600000001" + 28 * "00" + b"SECRETDOCKEY-VALUE".hex()
+    seqno = 15 * "00" + "04" + 12 * "00"  # a reading with seqno 0 would not be suggested
+    damaged = "80570009140000000000002600000001" + seqno + b"SECRETDOCKEY-VALUE".hex()
     for form in ("table", "grid", "line", "ndjson", "csv"):
         clear = run(f"dcpdump explain -q -f {form} {damaged}").out
         hidden = run(f"dcpdump explain -q --redact -f {form} {damaged}").out
@@ -364,3 +365,10 @@ def test_the_default_of_an_id_is_written_as_the_id_would_be() -> None:
 def test_the_example_of_the_help_is_one_whole_frame() -> None:
     examples = [line.split() for line in run("dcpdump explain --help").out.splitlines() if "dcpdump explain 80" in line]
     assert [run(f"dcpdump explain -q -f line {words[2]}").out for words in examples] == ["RX noop{}\n"]
+
+
+def test_no_edit_is_suggested_that_leads_to_a_broken_rule() -> None:
+    for seqno, suggested in ((4, True), (0, False)):
+        data = bytearray(encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"hello", value=b"world"))
+        data[8:12] = bytes(4)
+        assert ("suggestion" in json.loads(run(f"dcpdump explain -q -f ndjson {data.hex()}").out)) is suggested

@@ -78,6 +78,48 @@ def test_where_several_are_needed_the_value_keeps_its_length() -> None:
     assert found == Mended(longer, (Edit(*KEY_LENGTH, 5, 8), Edit(*EXTRAS_LENGTH, 29, 31), Edit(*BODY_LENGTH, 39, 44)))
 
 
+DELETION = encode("DCP_DELETION", {"by_seqno": 5, "rev_seqno": 1}, layout="2", key=b"\x08k", cas=1)
+
+
+def test_extras_of_another_document_say_that_the_opcode_is_wrong() -> None:
+    expired = changed(DELETION, 1, "59")
+    assert mended(expired) == Mended(DELETION, (Edit("Opcode", 1, 2, 0x59, 0x58),))
+    assert mended(changed(MUTATION, 1, "58")) == Mended(MUTATION, (Edit("Opcode", 1, 2, 0x58, 0x57),))
+
+
+def test_an_opcode_whose_extras_fit_is_kept() -> None:
+    assert edits(changed(DELETION, 8, "00000000")) == ["Total body (8-11): 0x00000000 -> 0x00000017"]
+
+
+def test_a_key_has_no_second_id_of_a_collection_behind_its_own() -> None:
+    data = changed(encode("DCP_EXPIRATION", {"by_seqno": 5}, key=b"\0\x08k", cas=1), 2, "0002")
+    assert edits(changed(data, 8, "00000016")) == []
+
+
+def test_the_key_of_a_system_event_is_text_without_an_id() -> None:
+    event = bytes.fromhex(
+        "805f00040d000000000000210000100000000000000000000000000000000004000000"
+        "01006e616d6500000000000000020000000000000008"
+    )
+    assert mended(event) is None
+
+
+def test_a_layout_of_today_is_preferred_to_an_old_one() -> None:
+    data = changed(changed(MUTATION, 4, "1d"), 8, "00000028")  # with 30 bytes of extras the value has 6, as it says
+    assert edits(data) == [
+        "Key length (2-3): 0x0005 -> 0x0004",
+        "Extra length (4): 0x1d -> 0x1f",
+        "Total body (8-11): 0x00000028 -> 0x00000029",
+    ]
+
+
+def test_a_reading_that_breaks_a_rule_is_not_offered() -> None:
+    broken = changed(MUTATION, 8, "00000000")
+    frame = decode(RawFrame(broken, unpack_header(broken)))
+    assert mend(frame, broken, lambda reading: reading.get("by_seqno") == 4) is None
+    assert mend(frame, broken, lambda reading: reading.get("by_seqno") == 5) == mended(broken)
+
+
 @pytest.mark.parametrize(
     "data",
     [
