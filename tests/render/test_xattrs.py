@@ -18,6 +18,7 @@ from tests.support.secret_talk import saved
 DAMAGED = bytes.fromhex("00000016 000000075f730022782200 0000003262636465666768") + b'{"a":1}'
 UNREAD = "0000003262636465666768"
 FAULT = "xattr 1 claims 50 bytes, 7 are left"
+BINARY = bytes.fromhex("00000008 00000004ff000100") + b"v"
 SOUND = bytes.fromhex("0000000b 000000075f730022782200") + b'{"b":2}'
 
 
@@ -117,7 +118,12 @@ def test_rows_have_the_xattrs_of_each_cached_record() -> None:
 
 
 def capture(path: Path) -> Path:
-    frames = [document(DAMAGED, 5), document(packed(DAMAGED), 7), document(SOUND, 5), cached((SOUND, 5), (DAMAGED, 5))]
+    frames = [
+        document(DAMAGED, 5),
+        document(packed(DAMAGED), 7),
+        document(SOUND, 5),
+        cached((SOUND, 5), (DAMAGED, 5), (BINARY, 4)),
+    ]
     talk = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 5}, key=b"me")).send(1, b"".join(frames)).fin()
     saved(talk.packets, path)
     return path
@@ -137,6 +143,7 @@ def test_the_table_of_frames_has_the_same_xattrs(tmp_path: Path) -> None:
     assert [(each["xattrs"], each["xattrs_unread_hex"]) for each in rows[3]["items"]] == [
         (pairs, None),
         (pairs, UNREAD),
+        ([(b"\xff", b"\x01")], None),
     ]
 
 
@@ -151,4 +158,16 @@ def test_what_captures_hold_fits_the_schema(tmp_path: Path) -> None:
 def test_the_history_of_a_key_names_the_xattrs_of_cached_records(tmp_path: Path) -> None:
     lines = run(f"dcpdump key k {capture(tmp_path / 'a.pcap')} -q").out.splitlines()
     found = [line for line in lines if "cache-transfer" in line]
-    assert [line.split()[-2] for line in found] == ["_s", "_s"]
+    assert [line.split()[-2] for line in found] == ["_s", "_s", "\\xff"]
+
+
+def test_a_copy_to_share_has_xattrs_of_the_same_lengths(tmp_path: Path) -> None:
+    path, shared = capture(tmp_path / "a.pcap"), tmp_path / "shared.pcap"
+    assert run(f"dcpdump redact {path} -w {shared} -q").code == 0
+    one, other = (
+        json.loads(run(f"dcpdump read {each} -q -f ndjson --opcode 0x66").out)["fields"]["items"][0]
+        for each in (path, shared)
+    )
+    assert [len(name) + len(text) for name, text in other["xattrs"].items()] == [5]
+    assert (len(other["value"]), other["value_length"]) == (len(one["value"]), one["value_length"])
+    assert not {*other["xattrs"].items()} & {*one["xattrs"].items()}

@@ -318,6 +318,7 @@ MENDED: dict[str, Mended] = {
             "datatype 0x68 has no name",
             "items[0]: key needs 26725 bytes, 6 are left",
             "the frame is cut short: 74 bytes promised, 70 are there",
+            "items[0]: key_len 26725 is not 2 to 251",
         )
     ),
     "control-response": Mended(problems=("the frame is cut short: 28 bytes promised, 24 are there",)),
