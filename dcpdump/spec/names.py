@@ -173,7 +173,7 @@ SYSTEM_EVENT = EnumValue(
 )
 
 DURABILITY_LEVEL = EnumValue({1: "majority", 2: "majorityAndPersistOnMaster", 3: "persistToMajority"})
-DELETED = EnumValue({0: "alive"}, otherwise="SyncDelete")
+DELETED = EnumValue({0: "alive"}, otherwise="deleted")
 
 #: HELLO features. Only those in the response are on.
 FEATURE = EnumValue(

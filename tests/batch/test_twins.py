@@ -188,7 +188,7 @@ def test_a_prepare_has_the_same_row_whatever_number_says_that_it_deletes() -> No
     rows = columnar(packets)
     assert rows == scalar(packets)
     named = [row["fields"].get("deleted_name") for row in rows if row["name"] == "DCP_PREPARE"]
-    assert named == ["alive", "SyncDelete", "SyncDelete", "SyncDelete"]
+    assert named == ["alive", "deleted", "deleted", "deleted"]
 
 
 @pytest.mark.parametrize("flags", [5, 0x45])

@@ -186,7 +186,7 @@ def test_the_objects_say_what_the_capture_holds_first() -> None:
             "streams": 3,
             "states": {"ended": 1, "quiet": 1, "open and flowing": 1},
             "outcome": "wrong",
-            "text": "1 trouble: 3 streams (1 ended, 1 quiet, 1 open and flowing) on 1 connection, 102 rules asked",
+            "text": "1 trouble: 3 streams (1 ended, 1 quiet, 1 open and flowing) on 1 connection, 103 rules asked",
             "troubles": 1,
         },
         {

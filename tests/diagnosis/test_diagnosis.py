@@ -139,7 +139,7 @@ def test_a_note_is_a_line_and_no_trouble(path: Path) -> None:
     assert (printed.code, printed.out.splitlines()[-2:]) == (
         0,
         [
-            "nothing is wrong: 1 stream (1 quiet) on 1 connection, 102 rules asked",
+            "nothing is wrong: 1 stream (1 quiet) on 1 connection, 103 rules asked",
             f"note         1 stream was rolled back to 0: {SEE}",
         ],
     )
@@ -434,7 +434,7 @@ def test_a_refused_bucket_is_hidden_and_shown_by_conns(path: Path) -> None:
         ("--connection 9", "no verdict: no connection matches: there are 2 connections in the capture"),
         ("--vbucket 900", "no verdict: no stream matches: there are 2 streams in the capture"),
         ("--since +100s", "no verdict: no stream matches: there are 2 streams in the capture"),
-        ("--connection 1", "nothing is wrong: 1 stream (1 quiet) on 1 connection, 102 rules asked"),
+        ("--connection 1", "nothing is wrong: 1 stream (1 quiet) on 1 connection, 103 rules asked"),
     ],
 )
 def test_where_filters_leave_no_stream_nothing_is_called_healthy(options: str, text: str, path: Path) -> None:
@@ -445,7 +445,7 @@ def test_where_filters_leave_no_stream_nothing_is_called_healthy(options: str, t
 
 def test_an_open_connection_that_asked_for_no_stream_is_healthy(path: Path) -> None:
     (row,) = rows(opening(), path, "capture")
-    assert row["text"] == "nothing is wrong: 0 streams on 1 connection, 102 rules asked"
+    assert row["text"] == "nothing is wrong: 0 streams on 1 connection, 103 rules asked"
 
 
 def test_what_was_captured_twice_counts_once(path: Path) -> None:

@@ -558,7 +558,7 @@ def test_odd_frame_infos_are_named(data: str, problems: list[str]) -> None:
     assert found == problems
 
 
-@pytest.mark.parametrize(("deleted", "name"), [(0, "alive"), (1, "SyncDelete"), (2, "SyncDelete"), (255, "SyncDelete")])
+@pytest.mark.parametrize(("deleted", "name"), [(0, "alive"), (1, "deleted"), (2, "deleted"), (255, "deleted")])
 def test_a_prepare_deletes_by_any_number_but_zero(deleted: int, name: str) -> None:
     values = {"by_seqno": 4, "deleted": deleted, "durability_level": 1}
     frame = read(encode("DCP_PREPARE", values, key=b"\0k"))
