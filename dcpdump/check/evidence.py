@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dcpdump.check.rule import Delayed, Event
 from dcpdump.spec import find
+from dcpdump.streams.capture_order import GRACE
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.exchanges import Kind
 from dcpdump.streams.facts import UnansweredRequest
@@ -21,8 +22,6 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.tcp_faults import held_until
 
 SECOND = 1_000_000_000
-#: Frames of a connection in which the two directions may be captured out of order.
-GRACE = 64
 _SLOW, _SOON = 30 * SECOND, SECOND
 _STALL, _LAG = 60 * SECOND, 10 * SECOND
 #: Frames that a consumer sends without answering a NOOP: then it is not merely silent.

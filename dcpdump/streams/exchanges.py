@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.streams.capture_order import GRACE
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, place_of
 from dcpdump.streams.opcode_kinds import (
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 MOST = 4096
 #: And so many for streams, of which a client may ask for as many as there are vbuckets, for each of its stream ids.
 MOST_STREAMS = 16_384
-#: Frames of a connection in which its two directions may be captured out of order.
-SLACK = 64
 _NEAR_NS = 1_000_000_000
 #: Requests whose answers are learnt from: those are kept whole while they wait.
 _TEACH = frozenset({HELLO, SASL_AUTH, SASL_STEP, SELECT_BUCKET, OPEN, CONTROL, NOOP, STREAM_REQ, CLOSE_STREAM})
@@ -197,7 +196,7 @@ class Exchanges:
             self._drop(waiting)
 
     def _expire(self, frames: int) -> None:
-        while self.earlier and frames - self.earlier[0].frames >= SLACK:
+        while self.earlier and frames - self.earlier[0].frames >= GRACE:
             expired = self.earlier.pop(0)
             if self.closely and not expired.late:
                 self.unasked.append(place_of(expired.answer))

@@ -3,6 +3,7 @@
 from dcpdump.check.rule import RESPONSE, SUSPICIOUS, VIOLATION, Event, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import ACTIVE, OK, PENDING, VBUCKET_STATE
+from dcpdump.streams.capture_order import OUT_OF_ORDER_NS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -19,8 +20,6 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, MARKER})
-#: So much two frames of both directions may be captured out of order.
-_OUT_OF_ORDER_NS = 50_000_000
 
 
 def _spoken(state: int | None) -> str:
@@ -71,7 +70,7 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
         ts_ns, frame, what = stream.ended_ns, stream.end_frame, "STREAM_END(Ok)"
     else:
         return None
-    if ts_ns is None or reply.ts_ns is None or reply.ts_ns - ts_ns < _OUT_OF_ORDER_NS:
+    if ts_ns is None or reply.ts_ns is None or reply.ts_ns - ts_ns < OUT_OF_ORDER_NS:
         return None
     text = f"{what} before the reply to SET_VBUCKET_STATE({VBUCKET_STATE.names.get(stream.states[at].state)})"
     return Remark(text, frame=reply._replace(number=frame, ts_ns=ts_ns))
