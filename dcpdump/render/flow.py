@@ -9,13 +9,15 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Fitting, Table, number, spark
 from dcpdump.spec import find
+from dcpdump.streams.counted import FIRST, LAST
+from dcpdump.streams.facts import Excess
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.intervals import Interval, between
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.tcp_faults import TcpFaults, tcp_faults
-from dcpdump.streams.window import FIRST, LAST, Excess, Window
+from dcpdump.streams.window import Window
 from dcpdump.streams.wording import client, clock, span, times
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")

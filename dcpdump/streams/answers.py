@@ -2,6 +2,7 @@
 
 from dcpdump.spec import find
 from dcpdump.spec.statuses import SUCCESS
+from dcpdump.streams.counted import COUNTED
 from dcpdump.streams.facts import Complaint, UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import FrameEvent, kept
@@ -20,7 +21,6 @@ from dcpdump.streams.roles import server_by
 from dcpdump.streams.setup import ANSWERS, waiting_for
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.window import COUNTED
 
 #: Errors that a consumer answers are remembered up to so many of a stream.
 _COMPLAINTS = 16

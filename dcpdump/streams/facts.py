@@ -106,3 +106,29 @@ class NameTaken(NamedTuple):
 
     by: int  #: its number
     ts_ns: int | None
+
+
+class Excess(NamedTuple):
+    """A time in which the producer sent into a full window: ``end_ns`` None where it still did at the end."""
+
+    start_ns: int | None
+    end_ns: int | None
+    outstanding: int
+    messages: int
+
+
+class Mark(NamedTuple):
+    """The counters at an acknowledgement, after it."""
+
+    ts_ns: int | None
+    outstanding: int  #: may be negative: more acknowledged than sent
+    kinds: tuple[int, ...]  #: bytes sent by opcode, from FIRST on, as the wire has them
+    frames: tuple[int, ...]  #: and their frames
+    with_ids: int  #: frames with a stream id
+    noops: int  #: bytes that do not count: of NOOPs,
+    answers: int  #: and of answers to stream requests
+    closing: int  #: bytes of messages of streams behind their CLOSE_STREAM,
+    closed: int  #: and behind its answer
+    acked: int = 0  #: with it
+    waited_ns: int | None = None  #: from the last message to it; None where none came since the one before it
+    resumed_ns: int | None = None  #: from the acknowledgement before it to the next message

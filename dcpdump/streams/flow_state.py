@@ -8,10 +8,11 @@ bytes, that number is what the window holds. Nothing is inferred from silence al
 from enum import Enum
 from typing import NamedTuple
 
+from dcpdump.streams.facts import Mark
 from dcpdump.streams.intervals import between
 from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.window import Mark, Window
+from dcpdump.streams.window import Window
 from dcpdump.streams.wording import clock
 
 #: As many acknowledgements at least, of the latest so many, have to show a producer that waits for them.

@@ -10,7 +10,9 @@ from operator import sub
 from typing import NamedTuple
 
 from dcpdump.spec import find
-from dcpdump.streams.window import CACHE_TRANSFER_END, FIRST, LAST, PREPARE, Mark, Window
+from dcpdump.streams.counted import FIRST, LAST
+from dcpdump.streams.facts import Mark
+from dcpdump.streams.window import CACHE_TRANSFER_END, PREPARE, Window
 
 #: A floor is looked for in a quarter of the acknowledgements, of at least so many.
 _ENOUGH = 8

@@ -9,6 +9,7 @@ from dcpdump.spec.names import ACKNOWLEDGE, DISK, DUPLICATES
 from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.answers import acknowledge_state, await_answer, learn_answer, take_answer
 from dcpdump.streams.conclusion import compare, conclude
+from dcpdump.streams.counted import COUNTED, FIRST
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
@@ -32,7 +33,6 @@ from dcpdump.streams.roles import server_by
 from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive
 from dcpdump.streams.state import ConnectionState, replaced
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.window import COUNTED, FIRST
 
 #: What only the side with the changes sends, and what only the side that wants them sends.
 _BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from dcpdump.spec.names import ACTIVE, DISK, DUPLICATES, OSO_START
 from dcpdump.spec.system_event import BEGIN, END, MODIFY
+from dcpdump.streams.counted import FIRST
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.facts import Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept
@@ -24,7 +25,6 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.window import FIRST
 from dcpdump.wire.key_prefix import leb128
 
 Learn = Callable[[Stream, FrameEvent], None]

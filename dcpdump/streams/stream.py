@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, HISTORY, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
+from dcpdump.streams.counted import FIRST, LAST
 from dcpdump.streams.facts import Complaint, Entry, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.key_memory import NO_KEYS, SnapshotKeys
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.request import Request
-from dcpdump.streams.window import FIRST, LAST
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState

@@ -5,12 +5,11 @@ wire, a CACHE_TRANSFER_END 24 whatever it has. Responses, NOOP, CONTROL and ackn
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.spec import find
-from dcpdump.spec.field import PRODUCER
-from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_OPEN, DCP_PREPARE, DCP_SEQNO_ACKNOWLEDGED
+from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE
+from dcpdump.streams.counted import FIRST, LAST
+from dcpdump.streams.facts import Excess, Mark
 from dcpdump.streams.intervals import MOST, Interval, Intervals, between
 
 PREPARE, CACHE_TRANSFER_END = DCP_PREPARE, DCP_CACHE_TRANSFER_END
@@ -23,45 +22,8 @@ _NO_LIMIT = 1 << 63
 MANY = 32
 _LONG_NS = 1_000_000_000
 _LEAST_PREPARE = 55  #: bytes of a prepare without key and value
-
-
-def _counts(opcode: int) -> bool:
-    message = find(opcode)
-    return message.streamed and message.sender is PRODUCER and opcode != DCP_SEQNO_ACKNOWLEDGED
-
-
-#: By opcode: whether flow control counts the message.
-COUNTED: list[bool] = [_counts(opcode) for opcode in range(256)]
-#: DCP's own opcodes, up to the last that is counted.
-FIRST, LAST = DCP_OPEN, max(opcode for opcode in range(256) if COUNTED[opcode])
 #: What is sent by opcode where nothing is, shared by all windows: of most connections there is no message.
 _NOTHING = [0] * (LAST - FIRST + 1)
-
-
-class Excess(NamedTuple):
-    """A time in which the producer sent into a full window: ``end_ns`` None where it still did at the end."""
-
-    start_ns: int | None
-    end_ns: int | None
-    outstanding: int
-    messages: int
-
-
-class Mark(NamedTuple):
-    """The counters at an acknowledgement, after it."""
-
-    ts_ns: int | None
-    outstanding: int  #: may be negative: more acknowledged than sent
-    kinds: tuple[int, ...]  #: bytes sent by opcode, from FIRST on, as the wire has them
-    frames: tuple[int, ...]  #: and their frames
-    with_ids: int  #: frames with a stream id
-    noops: int  #: bytes that do not count: of NOOPs,
-    answers: int  #: and of answers to stream requests
-    closing: int  #: bytes of messages of streams behind their CLOSE_STREAM,
-    closed: int  #: and behind its answer
-    acked: int = 0  #: with it
-    waited_ns: int | None = None  #: from the last message to it; None where none came since the one before it
-    resumed_ns: int | None = None  #: from the acknowledgement before it to the next message
 
 
 @dataclass(slots=True)

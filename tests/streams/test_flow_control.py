@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from dcpdump.spec.opcodes import DCP_OPEN
 from dcpdump.streams import intervals
+from dcpdump.streams.counted import COUNTED, FIRST, LAST
 from dcpdump.streams.intervals import Interval
 from dcpdump.streams.leak import Leak, leak
-from dcpdump.streams.window import COUNTED, FIRST, LAST, Window
+from dcpdump.streams.window import Window
 from dcpdump.wire.encode import encode
 from tests.support.captures import Record, pcap
 from tests.support.console import run

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from dcpdump.render import flow
 from dcpdump.render.text_columns import fitted
+from dcpdump.streams.facts import Excess
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge
-from dcpdump.streams.window import Excess, Window
+from dcpdump.streams.window import Window
 from tests.support.console import run
 from tests.support.conversation import Said, opening, packets, said
 from tests.support.diagnoses import rows

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump.streams.counted import COUNTED
 from dcpdump.streams.history import coverage
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.window import COUNTED
 from tests.support.conversation import Said, opening, packets, said
 from tests.support.healthy import HEALTHY
 from tests.support.ledgers import ledger_of
