@@ -107,7 +107,7 @@ class RuleEngine:
         self._runner.release(connection.number, run.direction)
         for rule, those in broken:
             self._runner.add_run(rule, those, run, connection, stream)
-        if connection.window.would_fill(run.size):
+        if connection.window.needs_each(run.size):
             self.ledger.feed_run(run)
         else:
             self.ledger.learn_run(connection, run, stream)

@@ -42,7 +42,8 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     message a consumer never acknowledges, and when TCP held an end up: its peer did not read (its receive window was
     zero), or did not acknowledge what was sent again and again. Where the beginning was not captured, or bytes were
     lost, what is outstanding is the least that it can be (≥), and whether the producer is blocked is inferred from its
-    waits.
+    waits. An acknowledgement may be captured up to 50 ms before the messages that it acknowledges; what is acknowledged
+    beyond those is too much.
     """
     order = sorting(_COLUMNS, options)
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)

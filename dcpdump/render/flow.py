@@ -168,8 +168,6 @@ def _sums(window: Window) -> Iterator[str]:
     found = leak(window)
     if found is not None:
         yield found.in_words
-    elif window.overacked and window.complete:
-        yield f"acknowledged {window.overacked:,} B before they were sent"
     if window.ignored:
         yield f"acknowledged {window.ignored:,} B while flow control was off, which do not count"
 

@@ -137,7 +137,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "outcome": (TEXT, "whether anything is wrong"),
     "outstanding": (INT, "bytes that were not acknowledged"),
     "over_time": ("[@mark]", "what was outstanding when"),
-    "overacked": (INT, "bytes that were acknowledged before they were sent"),
+    "overacked": (INT, "bytes that were acknowledged and not sent, not even a little later"),
     "packet": (INT, "the number of the packet that completed the frame, in its file"),
     "packets": (INT, "how many packets"),
     "payload_bytes": (INT, "bytes of TCP payload"),

@@ -41,21 +41,32 @@ def leak(window: Window) -> Leak | None:
     Of a relative account, what was outstanding when it began is unknown: only what the residue grew by counts.
     """
     marks = window.marks
-    if not marks or window.off:
+    if window.off:
         return None
     if not window.complete:
-        return _relative([_since(marks[0], mark) for mark in marks])
+        return _relative([_since(marks[0], mark) for mark in marks]) if marks else None
     if window.size is None and window.asked is None:
         return None
+    return (_repeated(marks) if marks else None) or _excess(window.overacked, marks)
+
+
+def _repeated(marks: Sequence[Mark]) -> Leak | None:
+    """Return a leak that shows at several acknowledgements."""
     last = marks[-1]
-    exact = [each for each in _suspects(last) if each.bytes == last.outstanding]
-    for suspect in exact:
+    for suspect in _suspects(last):
         # What is merely on its way may come to the same once, but hardly twice.
-        if last.outstanding < 0 or _comes_to(marks[-2:-1], suspect):
+        if suspect.bytes == last.outstanding and _comes_to(marks[-2:-1], suspect):
             return suspect
-    if last.outstanding < 0:
-        return _nearest(list(_suspects(last)), last.outstanding) or Leak(last.outstanding)
-    return _growing(marks)
+    return _growing(marks) if last.outstanding >= 0 else None
+
+
+def _excess(overacked: int, marks: Sequence[Mark]) -> Leak | None:
+    """Return what was acknowledged too much, and what explains it where that showed."""
+    if not overacked:
+        return None
+    nearest = min(marks, key=lambda mark: abs(mark.outstanding + overacked), default=None)
+    suspects = [] if nearest is None else list(_suspects(nearest))
+    return _nearest(suspects, -overacked) or Leak(-overacked)
 
 
 def _relative(marks: Sequence[Mark]) -> Leak | None:

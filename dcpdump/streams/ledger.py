@@ -218,7 +218,7 @@ class Ledger:
             or not stream.live
             or (stream.oso and connection.closely)
             or (lost and begun is None)
-            or connection.window.would_fill(size)
+            or connection.window.needs_each(size)
             or (marker is not None and marker.flags & _SETTLED[bool(stream.prepares.open)])
             or (connection.closely and run.close is None)
             or ((lost or not stream.in_order) and stream.closing)
@@ -309,7 +309,7 @@ class Ledger:
                 connection.feeder = 1 - direction
         if opcode == BUFFER_ACK:
             if frame.fields and frame.fields[0] is not None:
-                connection.window.acknowledges(frame.fields[0], frame.ts_ns)
+                connection.window.acknowledges(frame.fields[0], frame.ts_ns, frame if connection.closely else None)
             return None
         if opcode == NOOP:
             keep_alive(connection, frame)

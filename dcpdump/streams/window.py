@@ -9,13 +9,17 @@ from collections.abc import Iterable
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE
 from dcpdump.streams.counted import FIRST, LAST
+from dcpdump.streams.early_acks import EarlyAck, OverAck, hold
 from dcpdump.streams.facts import Excess, Mark
+from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.intervals import MOST, Interval, Intervals, between
 
 PREPARE, CACHE_TRANSFER_END = DCP_PREPARE, DCP_CACHE_TRANSFER_END
 _END_SIZE = 24
 #: Acknowledgements are kept up to so many; then every second one is dropped.
 _MARKS = 2_048
+#: Acknowledgements of what was not sent are kept for the rules up to so many.
+_OVERACKS = 1_024
 _NO_LIMIT = 1 << 63
 #: A producer lets one message go over the size, and none follow it. The two directions may be captured a little out
 #: of order, so few messages more, within a second of the first, do not show that it continues.
@@ -34,6 +38,8 @@ class Window:
     control is off; and a size of 0 sets its counters to 0. So an account begins with the connection, or with that.
     Where the beginning was not captured, or acknowledgements may have been lost, the account is relative: what was
     outstanding then is unknown, so ``outstanding`` is the least that it can be (above its low-water mark since).
+    The producer's counter does not go below zero. Here it does for a while, as an acknowledgement may be captured
+    before the messages that it acknowledges; what is then still below zero was acknowledged and not sent.
     """
 
     size: int | None = None  #: as the producer accepted it; None: not captured, or off
@@ -43,8 +49,6 @@ class Window:
     acked: int = 0
     acks: int = 0
     ignored: int = 0  #: acknowledged while flow control was off
-    overacked: int = 0  #: acknowledged beyond what was sent
-    outstanding: int = 0  #: as the producer keeps it: never below zero
     slack: int | None = None  #: of a relative account: how much more it can be at most; None: any amount
     peak: int = 0
     beyond: int = 0  #: messages sent since it is full, after the one that filled it
@@ -69,8 +73,22 @@ class Window:
     _behind_ns: int = 0  #: messages up to that time come after acknowledgements that may be theirs
     _step: int = 1
     _limit: int = _NO_LIMIT  #: the size, while flow control is on
+    _balance: int = 0  #: what is outstanding; below zero while acknowledgements wait for their messages
+    _early: list[EarlyAck] = field(default_factory=list)  #: these
+    _overacks: list[OverAck] = field(default_factory=list)  #: whose frames are known, until they are taken
+    _overacked: int = 0  #: acknowledged, and not sent in time
     _pending: bool = False  #: a size was asked for, and is not answered
     _unsettled: int = 0  #: acknowledged since
+
+    @property
+    def outstanding(self) -> int:
+        """What is outstanding, as the producer keeps it: never below zero."""
+        return max(0, self._balance)
+
+    @property
+    def overacked(self) -> int:
+        """What was acknowledged beyond what was sent, so far."""
+        return self._overacked + max(0, -self._balance)
 
     @property
     def wire(self) -> int:
@@ -108,10 +126,13 @@ class Window:
         if self._behind_ns and ts_ns is not None and ts_ns <= self._behind_ns:
             self._pass(length)
             return
-        outstanding = self.outstanding = self.outstanding + length
-        if outstanding > self.peak:
-            self.peak = outstanding
-        if outstanding >= self._limit:
+        balance = self._balance
+        if balance < 0:
+            balance = self._take_up(length, ts_ns)
+        balance = self._balance = balance + length
+        if balance > self.peak:
+            self.peak = balance
+        if balance >= self._limit:
             self._fill(1, ts_ns, ts_ns)
 
     def sends_behind_close(self, length: int, *, answered: bool) -> None:
@@ -119,36 +140,36 @@ class Window:
         self.closing += length
         self.closed += length * answered
 
-    def would_fill(self, size: int) -> bool:
-        """Return whether so many more bytes would fill it."""
-        return not self.is_blocked and self.outstanding + size >= self._limit
+    def needs_each(self, size: int) -> bool:
+        """Return whether documents of so many bytes are to be counted one by one: they would fill it, or are early."""
+        return self._balance < 0 or (not self.is_blocked and self._balance + size >= self._limit)
 
     def sends_run(
         self, kinds: Iterable[tuple[int, int, int]], with_ids: int, first_ns: int | None, last_ns: int | None
     ) -> None:
-        """Count documents that do not fill it: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
+        """Count documents that do not need each: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
         if self.bytes is _NOTHING:
             self.bytes, self.frames = _NOTHING.copy(), _NOTHING.copy()
-        count, before = 0, self.outstanding
+        count, before = 0, self._balance
         for opcode, frames, size in kinds:
             self.bytes[opcode - FIRST] += size
             self.frames[opcode - FIRST] += frames
-            self.outstanding += size
+            self._balance += size
             count += frames
         if self._behind_ns and first_ns is not None and first_ns <= self._behind_ns:
-            self._pass(self.outstanding - before)
-            self.outstanding = before
+            self._pass(self._balance - before)
+            self._balance = before
         self.with_ids += with_ids
         self.last_sent_ns = last_ns
         if self.resumed_ns is None:
             self.resumed_ns = first_ns
-        if self.outstanding > self.peak:
-            self.peak = self.outstanding
+        if self._balance > self.peak:
+            self.peak = self._balance
         if self.is_blocked:
             self._fill(count, first_ns, last_ns)
 
-    def acknowledges(self, count: int, ts_ns: int | None) -> None:
-        """Count an acknowledgement."""
+    def acknowledges(self, count: int, ts_ns: int | None, frame: FrameEvent | None = None) -> None:
+        """Count an acknowledgement. ``frame``: where it is to be known if it was of what was not sent."""
         self.acks += 1
         times = between(self.last_sent_ns, ts_ns), between(self.last_ack_ns, self.resumed_ns)
         if self.resumed_ns is None:
@@ -158,7 +179,7 @@ class Window:
             self.ignored += count
             self._unsettled += count * self._pending
             return
-        self._release(count, ts_ns)
+        self._release(count, ts_ns, frame)
         if self.acks % self._step == 0:
             counters = self.with_ids, self.noops, self.answers, self.closing, self.closed
             sent = tuple(self.bytes), tuple(self.frames)
@@ -187,9 +208,9 @@ class Window:
         if size and unsettled:
             self.ignored -= unsettled
             self._release(unsettled, ts_ns)
-        if self.outstanding < self._limit:
+        if self._balance < self._limit:
             if self.is_blocked:
-                self._unblock(self.outstanding, ts_ns)
+                self._unblock(self._balance, ts_ns)
         elif not self.is_blocked:
             self._fill(0, ts_ns, ts_ns)
         if not size:
@@ -209,10 +230,11 @@ class Window:
         if None not in (ts_ns, self.last_ack_ns) and (ts_ns or 0) < (self.last_ack_ns or 0):
             self._behind_ns = self.last_ack_ns or 0
         if acks:
-            self.outstanding = self.overacked = 0
+            self._balance, self._overacked = min(0, self._balance), 0
             self.peak = 0
+        self._absorb()
         if self.is_blocked:
-            self.is_blocked = self.outstanding >= self._limit
+            self.is_blocked = self._balance >= self._limit
             self.full_since = self.blocked_since = ts_ns if self.is_blocked else None
             self.beyond, self.beyond_ns = 0, None
 
@@ -228,6 +250,18 @@ class Window:
     def _exceeds(self, beyond: int, ts_ns: int | None) -> bool:
         return beyond >= MANY or (beyond > 1 and (between(self.beyond_ns, ts_ns) or 0) >= _LONG_NS)
 
+    @property
+    def has_overacks(self) -> bool:
+        """Whether acknowledgements may be of what was not sent, or are, and were not taken yet."""
+        return self._balance < 0 or bool(self._overacks)
+
+    def take_overacks(self, *, final: bool) -> list[OverAck]:
+        """Return acknowledgements of what was not sent, each once. ``final``: nothing is sent any more."""
+        if final:
+            self._settle(None, self.sent, final=True)
+        taken, self._overacks = self._overacks, []
+        return taken
+
     def blocked_ns(self, until_ns: int | None) -> int:
         """Return how long the producer was blocked, up to a time."""
         lasts = self.is_blocked and not self.is_exceeded
@@ -237,6 +271,7 @@ class Window:
         """Take bytes that may have been acknowledged before they were captured: the most can be that much more."""
         if self.slack is not None:
             self.slack += length
+            self._absorb()
 
     def _fill(self, messages: int, first_ns: int | None, ts_ns: int | None) -> None:
         """Take note of messages while it is full, from the first to the last, or of what filled it."""
@@ -248,17 +283,52 @@ class Window:
             self.is_blocked, self.full_since = True, ts_ns
         self.blocked_since = ts_ns
 
-    def _release(self, count: int, ts_ns: int | None) -> None:
-        """Subtract what was acknowledged. The producer's counter does not go below zero."""
-        before = self.outstanding
+    def _release(self, count: int, ts_ns: int | None, frame: FrameEvent | None = None) -> None:
+        """Subtract what was acknowledged."""
         self.acked += count
-        if count > before:
-            self.overacked += count - before
-        self.outstanding = max(0, before - count)
-        if self.slack and count > before:
-            self.slack = max(0, self.slack - (count - before))
-        if self.is_blocked and self.outstanding < self._limit:
+        before = self._balance
+        self._balance -= count
+        if self._balance < 0 and count:
+            missing = min(count, -self._balance)
+            hold(self._early, EarlyAck(ts_ns, sum(self.frames), count, missing, None if frame is None else kept(frame)))
+            if not self.complete:
+                self._absorb()
+        if self.is_blocked and self._balance < self._limit:
             self._unblock(before, ts_ns)
+
+    def _absorb(self) -> None:
+        """Take what was acknowledged early for what a relative account does not know of, as far as that can be."""
+        if self._balance < 0:
+            older = -self._balance if self.slack is None else min(self.slack, -self._balance)
+            self._balance += older
+            if self.slack is not None:
+                self.slack -= older
+            if not self._balance:
+                self._early.clear()
+
+    def _take_up(self, length: int, ts_ns: int | None) -> int:
+        """Take a message that may have been acknowledged, and is to be counted; return the balance before it."""
+        self._settle(ts_ns, self.sent - length)
+        if self._balance + length >= 0:
+            self.peak = max([self.peak, *[ack.size for ack in self._early]])  # that much was outstanding before it
+            self._early.clear()
+        return self._balance
+
+    def _settle(self, ts_ns: int | None, sent: int, *, final: bool = False) -> None:
+        """Clamp at zero, as the producer did, what no message came for in time. ``sent``: before what is at hand."""
+        early, over, frame = self._early, 0, None
+        while early and (final or early[0].is_over(ts_ns, sum(self.frames))):
+            ack = early.pop(0)
+            excess = max(0, -self._balance - sum(later.missing for later in early))  # messages are the first's
+            if excess:
+                self._balance += excess
+                over += excess
+                frame = frame or ack.frame
+            else:
+                self.peak = max(self.peak, ack.size)
+        self._overacked += over
+        if frame is not None and len(self._overacks) < _OVERACKS:
+            self._overacks.append(OverAck(frame, over, sent))
 
     def _unblock(self, outstanding: int, ts_ns: int | None) -> None:
         """Close the time in which it was full: the producer was blocked, or sent nevertheless."""
@@ -272,7 +342,8 @@ class Window:
 
     def _clear(self) -> None:
         """Begin a new account."""
-        self.acked = self.overacked = self.outstanding = self.slack = self.peak = 0
+        self._settle(None, self.sent, final=True)  # what was sent before comes before the answer
+        self.acked = self._overacked = self._balance = self.slack = self.peak = 0
         self.with_ids = self.noops = self.answers = self.closing = self.closed = 0
         self.bytes = self.frames = _NOTHING
         self.marks, self._step = [], 1

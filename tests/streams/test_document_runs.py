@@ -263,6 +263,7 @@ def test_a_referee_says_the_same_of_faulty_conversations() -> None:
 
 PLAIN = opening(collections=True, controls="connection_buffer_size=4000") + "STREAM vb=5\n"
 ACK = "TX buffer-acknowledgement{buffer-bytes=1500}\n"
+MUCH = "TX buffer-acknowledgement{buffer-bytes=4000}\n"
 FAULTS = {
     "a key again": "RX mutation{seqno=%d, key=#006b31}",
     "a seqno again": "RX mutation{seqno=2, key=#006b%02x}",
@@ -279,6 +280,8 @@ FAULTS = {
     "a deletion": "RX deletion{seqno=%d, key=#0077, layout=2}",
     "a larger document": "RX mutation{seqno=%d, key=#0077, value=" + "x" * 5000 + "}",
     "an acknowledgement": ACK + "RX mutation{seqno=%d, key=#0077}",
+    "an acknowledgement of too much": f"{MUCH}RX mutation{{seqno=%d, key=#0077}}",
+    "an acknowledgement of too much, and a pause": f"{MUCH}WAIT 0.04\nRX mutation{{seqno=%d, key=#0077}}",
     "a stream of another vbucket": "RX mutation{seqno=%d, vb=6, key=#0077}",
 }
 

@@ -18,7 +18,7 @@ from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
 from tests.support.ledgers import damaged, ledger, ledger_of
-from tests.support.packets import MILLISECOND, TcpTalk
+from tests.support.packets import MILLISECOND, SECOND, TcpTalk
 
 MARKER = 44
 BEGUN = (
@@ -210,13 +210,13 @@ EVENTS = st.one_of(
 def test_the_counters_are_those_of_the_producer_at_each_step(events: list[tuple[str, int, int]]) -> None:
     found, log = Window(complete=True), BufferLog()
     beyond = 0
-    for now, (event, first, second) in enumerate(events):
-        was_full = log.full
+    for step, (event, first, second) in enumerate(events):
+        now, was_full = step * SECOND, log.full
         if event == "send":
             found.sends(first, second, 0, now)
             log.insert({0x60: second + 2, 0x67: 24}.get(first, second))
             beyond += was_full
-        elif event == "run" and not found.would_fill(first * second):
+        elif event == "run" and not found.needs_each(first * second):
             found.sends_run([(0x57, first, first * second)], 0, now, now)
             log.insert(first * second)
             beyond += first * was_full

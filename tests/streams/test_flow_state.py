@@ -1,6 +1,7 @@
 """How a window stands: what is seen of it, what is inferred from a producer's waits, and what stays unknown."""
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 from hypothesis import given
@@ -18,6 +19,7 @@ from tests.support.console import run
 from tests.support.conversation import Said, opening, packets, said
 from tests.support.diagnoses import rows
 from tests.support.ledgers import ledger_of
+from tests.support.packets import SECOND
 
 SIZE, MESSAGE = 1000, 58
 BEGUN = (
@@ -302,12 +304,12 @@ def test_a_relative_account_says_the_least_and_the_most(events: list[tuple[str, 
     known, true = Window(complete=not first), Window(complete=True)
     true.resize(1 << 20, 0)
     known.resize(1 << 20, 0)
-    for now, (event, number) in enumerate(events):
+    for now, (event, number) in zip(count(0, SECOND), events, strict=False):
         if event in ("send", "lose"):
             true.sends(0x57, number, 0, now)
         else:
             true.acknowledges(number, now)
-        if now < first:
+        if now < first * SECOND:
             continue
         if event == "send":
             known.sends(0x57, number, 0, now)

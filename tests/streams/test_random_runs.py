@@ -54,6 +54,8 @@ _OTHER = (
     "RX noop{opaque=0x77}",
     "TX noop-response{success, opaque=0x77}",
     "TX buffer-acknowledgement{buffer-bytes=900}",
+    "TX buffer-acknowledgement{buffer-bytes=2500}",
+    "WAIT 0.04",
     "TX get-failover-log{vb=5}",
 )
 _OPENINGS = (

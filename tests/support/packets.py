@@ -18,6 +18,7 @@ __all__ = [
     "NOON",
     "PSH",
     "RST",
+    "SECOND",
     "SYN",
     "TcpTalk",
     "ethernet",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 MILLISECOND = 1_000_000
+SECOND = 1_000_000_000
 NOON = 1_763_640_000 * 1_000_000_000
 
 

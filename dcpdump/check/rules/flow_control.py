@@ -65,7 +65,7 @@ def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 
 def _all_in_window(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     window = connection.window
-    return not window.complete or not (window.is_blocked or window.would_fill(run.size))
+    return not window.complete or not (window.is_blocked or window.needs_each(run.size))
 
 
 @rule(

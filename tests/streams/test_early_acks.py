@@ -1,0 +1,291 @@
+"""Acknowledgements that were captured before the messages that they acknowledge, and such of what was never sent."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dcpdump.net.packet import Packet
+from dcpdump.streams import early_acks
+from dcpdump.streams.capture_order import GRACE, OUT_OF_ORDER_NS
+from dcpdump.streams.leak import Leak, leak
+from dcpdump.streams.window import Window
+from tests.streams.test_document_runs import assert_found_alike, assert_ledgers_are_equal
+from tests.support.captures import Record, pcap
+from tests.support.console import run
+from tests.support.conversation import Said, findings_of, opening, packets, said
+from tests.support.ledgers import ledger_of
+
+SIZE, MARKER, MESSAGE = 2000, 44, 58
+MICROSECOND = 1_000
+BEGUN = opening(controls=f"connection_buffer_size={SIZE}")
+BEGUN += "STREAM vb=5\nRX snapshot-marker{start=0, end=51, flags=5}\n"
+QUIET = "WAIT 19\nRX noop{}\nTX noop-response{success}\n" * 5
+
+
+def mutations(first: int, last: int) -> str:
+    """Return mutations that count 58 bytes each."""
+    return "".join(f"RX mutation{{seqno:{seqno}, key={seqno:02x}, value=#00}}\n" for seqno in range(first, last + 1))
+
+
+def acknowledged(count: int) -> str:
+    """Return an acknowledgement."""
+    return f"TX buffer-acknowledgement{{buffer-bytes={count}}}\n"
+
+
+def early(text: str, messages: int, by_ns: int) -> list[Packet]:
+    """Return a capture in which the first acknowledgement comes so many messages early, which follow so much later."""
+    frames = said(text)
+    at = next(at for at, frame in enumerate(frames) if frame.data[:2] == b"\x80\x5d")
+    late, ack = frames[at - messages : at], frames[at]
+    begin_ns = late[0].ts_ns
+    step_ns = min(MICROSECOND, by_ns)
+    moved: list[Said] = [replace(ack, ts_ns=begin_ns)]
+    moved += [replace(frame, ts_ns=begin_ns + by_ns - step_ns * n) for n, frame in enumerate(reversed(late))][::-1]
+    return packets([*frames[: at - messages], *moved, *frames[at + 1 :]])
+
+
+def window_of(captured: list[Packet], *, runs: bool = False) -> Window:
+    """Return the window of a capture's only connection."""
+    (connection,) = ledger_of(captured, runs=runs).connections.values()
+    return connection.window
+
+
+def account(window: Window) -> Any:
+    """Return what is said of a window."""
+    counters = window.sent, window.acked, window.outstanding, window.peak, window.overacked
+    return counters, window.is_blocked, window.blocked.kept, window.excesses, leak(window)
+
+
+def written(captured: list[Packet], path: Path) -> Path:
+    """Write a capture, and return its path."""
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in captured]))
+    return path
+
+
+def judged(captured: list[Packet]) -> list[tuple[str, int, str]]:
+    """Return what rules find of flow control: rule, frame and message."""
+    found = [each for each in findings_of(captured) if each.rule.id.startswith("B")]
+    return [(each.rule.code, each.frame, each.message) for each in found]
+
+
+HEALTHY = BEGUN + mutations(1, 18) + acknowledged(MARKER + 18 * MESSAGE) + "WAIT 1\n" + mutations(19, 51) + QUIET
+#: What is acknowledged is more than was sent, and the next messages come an hour later.
+TOO_MUCH = BEGUN + mutations(1, 10) + acknowledged(MARKER + 10 * MESSAGE + 56) + "WAIT 3600\n" + mutations(11, 12)
+
+
+# -- what comes a little later ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])
+@pytest.mark.parametrize("messages", [1, 7, 18, 19])
+@pytest.mark.parametrize("by_ns", [0, 50 * MICROSECOND, OUT_OF_ORDER_NS])
+def test_an_acknowledgement_captured_before_its_messages_counts_as_behind_them(
+    by_ns: int, messages: int, runs: bool
+) -> None:
+    expected = account(window_of(packets(said(HEALTHY))))
+    assert expected == ((3002, 1088, 1914, 1914, 0), False, [], [], None)
+    assert account(window_of(early(HEALTHY, messages, by_ns), runs=runs)) == expected
+
+
+def test_it_says_how_much_was_outstanding_before_it() -> None:
+    text = BEGUN + mutations(1, 18) + acknowledged(MARKER + 18 * MESSAGE) + mutations(19, 20)
+    peaks = [window_of(early(text, messages, MICROSECOND)).peak for messages in (1, 18)]
+    assert peaks == [window_of(packets(said(text))).peak] * 2 == [1088, 1088]
+
+
+def test_no_command_takes_its_connection_for_blocked(tmp_path: Path) -> None:
+    path = written(early(HEALTHY, 18, 50 * MICROSECOND), tmp_path / "early.pcap")
+    streams = json.loads(run(f"dcpdump streams {path} -q -f ndjson").out.splitlines()[0])
+    flow = json.loads(run(f"dcpdump flow {path} -q -f ndjson").out)
+    names = ("state", "sent", "acked", "outstanding", "peak", "overacked", "blocked", "blocked_ms", "intervals")
+    assert streams["verdict"].startswith("quiet (nothing for 95 s; all of snapshot 0..51 came;")
+    assert [flow[name] for name in names] == ["open", 3002, 1088, 1914, 1914, 0, False, 0, []]
+    assert "mismatch" not in flow
+    assert "nothing is wrong: 1 stream (1 quiet) on 1 connection" in run(f"dcpdump diagnose {path} -q").out
+    assert run(f"dcpdump check {path} -q --all").out == (
+        "1 stream checked by 100 rules: 0 violations, 0 suspicious, 0 info, 0 unknown\n"
+    )
+
+
+def test_acknowledgements_that_are_early_throughout_add_up_to_nothing() -> None:
+    """Each message is acknowledged at once, and the port of acknowledgements is always 5 ms ahead."""
+    text = BEGUN + acknowledged(MARKER) + "".join(mutations(n, n) + acknowledged(MESSAGE) for n in range(1, 200))
+    frames = said(text)
+    ahead = [frame if frame.direction else replace(frame, ts_ns=frame.ts_ns - 5_000_000) for frame in frames]
+    captured = packets(sorted(ahead, key=lambda frame: frame.ts_ns))
+    assert account(window_of(captured)) == ((11586, 11586, 0, 58, 0), False, [], [], None)
+    assert judged(captured) == []
+    assert_ledgers_are_equal(captured)
+
+
+class Producer:
+    """A producer's own counter."""
+
+    def __init__(self) -> None:
+        self.outstanding = self.peak = 0
+
+    def send(self, size: int) -> None:
+        self.outstanding += size
+        self.peak = max(self.peak, self.outstanding)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(24, 300), st.integers(0, 100), st.integers(0, 30_000_000), st.integers(0, 20_000_000)),
+        max_size=150,
+    )
+)
+@example([(100, 100, 1_000_000, 0)] * 150)
+def test_what_a_healthy_consumer_acknowledges_is_never_too_much(steps: list[tuple[int, int, int, int]]) -> None:
+    """Acknowledgements are captured up to 20 ms before they were sent, in their order."""
+    true, now, latest, owed = Producer(), 0, 0, 0
+    captured: list[tuple[int, int, int]] = []
+    for size, share, pause_ns, ahead_ns in steps:
+        now += pause_ns
+        true.send(size)
+        owed += size
+        captured.append((now, 1, size))
+        count = owed * share // 100
+        owed -= count
+        true.outstanding -= count
+        latest = max(latest, now - ahead_ns)
+        captured += [(latest, 0, count)] * bool(count)
+    window = Window(complete=True, size=1 << 20)
+    for ts_ns, sends, size in sorted(captured, key=lambda each: each[:2]):
+        if sends:
+            window.sends(0x57, size, 0, ts_ns)
+        else:
+            window.acknowledges(size, ts_ns)
+        assert window.sent - window.acked + window.overacked == window.outstanding
+    assert (window.outstanding, window.overacked, window._early) == (true.outstanding, 0, [])
+    assert window.peak <= true.peak
+
+
+# -- what does not come -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])
+def test_what_no_message_comes_for_in_time_is_acknowledged_too_much(runs: bool) -> None:
+    window = window_of(packets(said(TOO_MUCH)), runs=runs)
+    text = Leak(-56)
+    assert account(window) == ((740, 680, 116, 624, 56), False, [], [], text)
+    assert text.in_words == "acknowledged 56 B more than was sent by then: no kind of message explains it"
+
+
+def test_a_message_is_in_time_up_to_the_last_moment_and_no_longer() -> None:
+    found = []
+    for late_ns in (0, 1):
+        window = Window(complete=True, size=1000)
+        window.sends(0x57, 100, 0, 7)
+        window.acknowledges(160, 10)
+        window.sends(0x57, 40, 0, 20)
+        window.sends(0x57, 50, 0, 10 + OUT_OF_ORDER_NS + late_ns)
+        found.append((window.outstanding, window.overacked, window.peak))
+    assert found == [(30, 0, 160), (50, 20, 100)]
+
+
+def test_a_clock_that_was_set_back_ends_the_time_too() -> None:
+    window = Window(complete=True, size=1000)
+    window.acknowledges(60, 3600 * 1_000_000_000)
+    window.sends(0x57, 60, 0, 10)
+    assert (window.outstanding, window.overacked) == (60, 60)
+
+
+def test_without_times_the_next_messages_are_in_time() -> None:
+    found = []
+    for messages in (GRACE, GRACE + 1):
+        window = Window(complete=True, size=100_000)
+        window.acknowledges(messages * 10, None)
+        for _ in range(messages):
+            window.sends(0x57, 10, 0, None)
+        found.append((window.outstanding, window.overacked))
+    assert found == [(0, 0), (10, 10)]
+
+
+def test_each_acknowledgement_has_a_time_of_its_own() -> None:
+    window = Window(complete=True, size=1000)
+    window.acknowledges(100, 0)
+    window.acknowledges(100, OUT_OF_ORDER_NS)
+    window.sends(0x57, 30, 0, OUT_OF_ORDER_NS)
+    window.sends(0x57, 100, 0, OUT_OF_ORDER_NS + 1)
+    assert (window.outstanding, window.overacked) == (0, 70)
+    window.sends(0x57, 5, 0, 2 * OUT_OF_ORDER_NS + 1)
+    assert (window.outstanding, window.overacked) == (5, 70)
+
+
+def test_what_was_outstanding_before_one_that_was_early_shows_though_the_next_is_too_much() -> None:
+    window = Window(complete=True, size=1000)
+    window.acknowledges(100, 0)
+    window.acknowledges(70, 1)
+    window.sends(0x57, 100, 0, 2)
+    window.sends(0x57, 10, 0, 2 * OUT_OF_ORDER_NS)
+    assert (window.outstanding, window.overacked, window.peak) == (10, 70, 100)
+
+
+def test_of_many_that_wait_the_last_wait_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_acks, "_MOST", 3)
+    window = Window(complete=True, size=1000)
+    for now in range(10):
+        window.acknowledges(10 + now, now)
+    assert [(ack.ts_ns, ack.size, ack.missing) for ack in window._early] == [(0, 10, 10), (1, 11, 11), (9, 19, 124)]
+    window.sends(0x57, 20, 0, OUT_OF_ORDER_NS + 2)
+    assert (window.outstanding, window._overacked, window.overacked) == (0, 21, 145 - 20)
+
+
+# -- relative accounts, and runs ----------------------------------------------------------------------------
+
+
+def relative(slack: int) -> Window:
+    """Return a window of which so many bytes at most may be outstanding beyond what is known."""
+    window = Window(complete=True, size=1000)
+    window.sends(0x57, slack, 0, 0)
+    window.lose(None, 0, acks=True)
+    return window
+
+
+def test_in_a_relative_account_what_came_before_is_acknowledged_first() -> None:
+    window = relative(100)
+    window.acknowledges(130, 10)
+    assert (window.outstanding, window.slack, window.has_overacks) == (0, 0, True)
+    window.sends(0x57, 40, 0, 20)
+    assert (window.outstanding, window.slack, window.has_overacks) == (10, 0, False)
+
+
+def test_where_messages_are_lost_those_may_be_what_was_acknowledged() -> None:
+    window = Window(complete=True, size=1000)
+    window.acknowledges(160, 10)
+    window.lose(100, 20, acks=False)
+    assert (window.outstanding, window.slack, window.overacked) == (0, 0, 56)
+    window.sends(0x57, 60, 0, 30)
+    assert (window.outstanding, window.has_overacks) == (4, False)
+    window.acknowledges(10, 40)
+    window.lose(None, 50, acks=False)
+    window.sends(0x57, 60, 0, 60)
+    assert (window.outstanding, window.slack, window.has_overacks) == (60, None, False)
+
+
+def test_where_acknowledgements_are_lost_early_ones_still_wait() -> None:
+    window = Window(complete=True, size=1000)
+    window.acknowledges(50, 10)
+    window.lose(100, 20, acks=True)
+    window.sends(0x57, 60, 0, 30)
+    assert (window.outstanding, window.slack) == (10, 0)
+
+
+@pytest.mark.parametrize("gap_ms", [0, 20, 49, 51, 400])
+@pytest.mark.parametrize("size", [60, 700, 5000])
+def test_documents_in_runs_behind_an_early_acknowledgement_teach_what_they_teach_one_by_one(
+    gap_ms: int, size: int
+) -> None:
+    keyed = "".join(f"RX mutation{{seqno:{n}, key=#00{n:04x}}}\n" for n in range(1, 400))
+    begun = opening(collections=True, controls="connection_buffer_size=9000") + "STREAM vb=5\n"
+    begun += "RX snapshot-marker{start=0, end=999, flags=5}\n"
+    text = begun + acknowledged(MARKER + size) + f"WAIT {gap_ms / 1000}\n" + keyed
+    captured = packets(said(text))
+    assert_ledgers_are_equal(captured)
+    assert_found_alike(captured)
