@@ -19,7 +19,6 @@ from dcpdump.streams.last_message import last_message
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.messages import snapshot_of
 from dcpdump.streams.opcode_kinds import (
-    BUFFER_ACK,
     DELETION,
     MARKER,
     MUTATION,
@@ -287,8 +286,6 @@ class RuleEngine:
             place = frame.word << 16 | frame.stream_id
             stream = connection.current.get(place) or connection.by_opaque.get(frame.opaque) or stream
             evidence.acknowledge_seqno(frame, stream)
-        elif opcode == BUFFER_ACK:
-            evidence.acknowledge_bytes(frame)
         self._ask(opcode, frame, connection, stream)
         if opcode in _REPLIES:
             self._ask(Event.ASKED, frame, connection, connection.no_stream)

@@ -5,7 +5,6 @@ little later. Whatever turns out is an event of its own, for the rules to judge,
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dcpdump.check.rule import Delayed, Event
 from dcpdump.spec import find
@@ -34,15 +33,6 @@ _SAME_ORDER = frozenset({STREAM_REQ, CONTROL, NOOP, OPEN, HELLO})
 Found = tuple[int, Delayed]  #: an event, and what it is about
 
 
-class _Overdrawn(NamedTuple):
-    """An acknowledgement of more than was captured so far."""
-
-    frame: FrameEvent
-    total: int
-    sent: int
-    due: int  #: when to look again, in frames of the connection
-
-
 class PendingEvidence:
     """What is still to become clear of one connection."""
 
@@ -50,10 +40,8 @@ class PendingEvidence:
         "_ahead",
         "_connection",
         "_done",
-        "_excess",
         "_lagging",
         "_noop_missed_ns",
-        "_overdrawn",
         "_reported",
         "_stalled_ns",
     )
@@ -61,8 +49,6 @@ class PendingEvidence:
     def __init__(self, connection: ConnectionState) -> None:
         self._connection = connection
         self._reported: dict[Kind, int] = {}  # the number of the last request that was found overdue
-        self._overdrawn: list[_Overdrawn] = []
-        self._excess = 0  # bytes acknowledged that were never sent, so far
         self._ahead: list[tuple[FrameEvent, Stream, int]] = []
         self._done: list[Stream] = []
         self._lagging: dict[Stream, int] = {}
@@ -71,18 +57,8 @@ class PendingEvidence:
 
     def lose(self) -> None:
         """Take it that bytes were lost: what was to become clear may be among them."""
-        self._overdrawn.clear()
         self._ahead.clear()
         self._done.clear()
-
-    def acknowledge_bytes(self, frame: FrameEvent) -> None:
-        """Take a BUFFER_ACKNOWLEDGEMENT, before it is learnt."""
-        connection, window = self._connection, self._connection.window
-        if window.size is None or connection.doubtful or len(self._overdrawn) >= _MOST:
-            return
-        total = window.acked + (frame.get("buffer_bytes") or 0) - self._excess
-        if total > window.sent:
-            self._overdrawn.append(_Overdrawn(kept(frame), total, window.sent, self._frames + GRACE))
 
     def acknowledge_seqno(self, frame: FrameEvent, stream: Stream) -> None:
         """Take a SEQNO_ACKNOWLEDGED, before it is learnt."""
@@ -116,7 +92,7 @@ class PendingEvidence:
     def is_quiet(self, run: DocumentRun) -> bool:
         """Return whether nothing can become clear while documents come that continue a stream. When in doubt, not."""
         connection, exchanges = self._connection, self._connection.exchanges
-        if exchanges.earlier or exchanges.unasked or self._overdrawn or self._ahead or self._done:
+        if exchanges.earlier or exchanges.unasked or connection.window.has_overacks or self._ahead or self._done:
             return False
         for kind in exchanges.kinds():
             for waiting in self._unreported(kind):
@@ -238,15 +214,9 @@ class PendingEvidence:
     def _beyond(self) -> Iterator[Found]:
         """Yield acknowledgements, of bytes and of seqnos, of what was not sent even by now."""
         connection, frames = self._connection, self._frames
-        while self._overdrawn and (connection.over or frames >= self._overdrawn[0].due):
-            ack = self._overdrawn.pop(0)
-            sent = connection.window.sent
-            if ack.total > sent:
-                yield Event.OVERDRAWN, Delayed(ack.frame, connection.no_stream, 0, ack.total, sent)
-                excess = ack.total - ack.sent
-                self._excess += excess
-                left = [each._replace(total=each.total - excess) for each in self._overdrawn]
-                self._overdrawn = [each for each in left if each.total > each.sent]
+        for over in connection.window.take_overacks(final=connection.over):
+            if not connection.doubtful:
+                yield Event.OVERDRAWN, Delayed(over.frame, connection.no_stream, 0, over.sent + over.excess, over.sent)
         while self._ahead and (connection.over or frames >= self._ahead[0][2]):
             frame, stream, _ = self._ahead.pop(0)
             yield Event.AHEAD, Delayed(frame, stream, 0, frame.fields[0] or 0, stream.reached)

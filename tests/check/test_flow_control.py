@@ -99,3 +99,39 @@ def test_a_noop_captured_before_the_control_that_allows_for_it_is_not_found() ->
         granted + granted + noop + asked + first,
     ):
         assert "DCP514" not in [each.rule.code for each in findings(without + order)]
+
+
+TOO_MUCH = "TX buffer-acknowledgement{buffer-bytes=271}\n"
+
+
+@pytest.mark.parametrize(
+    ("rest", "sent"),
+    [
+        ("", 215),
+        ("WAIT 3600\n" + items(4, 80), 215),
+        (items(4, 4) + "WAIT 3600\n" + items(5, 80), 215 + 57),
+        ("RX noop{opaque=0x99}\nTX noop-response{success}\n" * 70 + items(4, 80), 215),
+        ("WAIT 0.048\n" + items(4, 4), 215 + 57),
+        ("WAIT 0.05\n" + items(4, 4), 215),
+        ("WAIT 5\nCONTROL connection_buffer_size=0\n", 215),
+    ],
+)
+def test_acknowledging_too_much_is_found_whatever_is_sent_much_later(rest: str, sent: int) -> None:
+    found = [each for each in brief(FLOWING + items(1, 3) + TOO_MUCH + rest) if each[0] == "DCP504"]
+    over = [("DCP504", "violation", f"271 bytes acknowledged, {sent} were sent")]
+    assert found == (over if sent < 271 else [])
+
+
+def test_what_was_acknowledged_too_much_before_bytes_were_lost_is_not_judged() -> None:
+    captured = packets(said(FLOWING + items(1, 3) + TOO_MUCH + "WAIT 5\n" + items(4, 80)))
+    del captured[-70]
+    assert [each for each in findings_of(captured) if each.rule.code == "DCP504" and not each.reason] == []
+
+
+def test_each_acknowledgement_of_too_much_is_found_once() -> None:
+    text = FLOWING + items(1, 3) + TOO_MUCH + "WAIT 5\n" + items(4, 4)
+    text += "TX buffer-acknowledgement{buffer-bytes=60}\nTX buffer-acknowledgement{buffer-bytes=1}\nWAIT 5\n"
+    assert [each[2] for each in brief(text + items(5, 80)) if each[0] == "DCP504"] == [
+        "271 bytes acknowledged, 215 were sent",
+        "276 bytes acknowledged, 272 were sent",
+    ]

@@ -177,6 +177,16 @@ def test_what_no_message_comes_for_in_time_is_acknowledged_too_much(runs: bool) 
     assert text.in_words == "acknowledged 56 B more than was sent by then: no kind of message explains it"
 
 
+def test_rules_diagnose_and_flow_say_the_same_of_what_was_acknowledged_too_much(tmp_path: Path) -> None:
+    path = written(packets(said(TOO_MUCH)), tmp_path / "much.pcap")
+    flow = json.loads(run(f"dcpdump flow {path} -q -f ndjson").out)
+    names = ("sent", "acked", "outstanding", "overacked", "mismatch")
+    unexplained = {"bytes": -56, "text": "no kind of message explains it"}
+    assert [flow[name] for name in names] == [740, 680, 116, 56, unexplained]
+    assert "acknowledged 56 B more than was sent by then" in run(f"dcpdump diagnose {path} -q").out
+    assert "680 bytes acknowledged, 624 were sent\n" in run(f"dcpdump check {path} -q").out
+
+
 def test_a_message_is_in_time_up_to_the_last_moment_and_no_longer() -> None:
     found = []
     for late_ns in (0, 1):
@@ -235,6 +245,20 @@ def test_of_many_that_wait_the_last_wait_as_one(monkeypatch: pytest.MonkeyPatch)
     assert [(ack.ts_ns, ack.size, ack.missing) for ack in window._early] == [(0, 10, 10), (1, 11, 11), (9, 19, 124)]
     window.sends(0x57, 20, 0, OUT_OF_ORDER_NS + 2)
     assert (window.outstanding, window._overacked, window.overacked) == (0, 21, 145 - 20)
+
+
+def test_the_first_of_several_acknowledgements_of_too_much_is_named() -> None:
+    text = BEGUN + mutations(1, 3) + acknowledged(300) + acknowledged(20) + "WAIT 5\n" + mutations(4, 9)
+    frames = [at for at, frame in enumerate(said(text), 1) if frame.data[:2] == b"\x80\x5d"]
+    assert judged(packets(said(text))) == [("DCP504", frames[0], "320 bytes acknowledged, 218 were sent")]
+
+
+def test_what_was_acknowledged_too_much_before_flow_control_is_switched_off_is_found() -> None:
+    text = BEGUN + mutations(1, 3) + acknowledged(300) + "CONTROL connection_buffer_size=0\n" + mutations(4, 5)
+    captured = packets(said(text))
+    assert [each[::2] for each in judged(captured)] == [("DCP504", "300 bytes acknowledged, 218 were sent")]
+    window = window_of(captured)
+    assert (window.off, window.overacked, window.outstanding) == (True, 0, 2 * MESSAGE)
 
 
 # -- relative accounts, and runs ----------------------------------------------------------------------------

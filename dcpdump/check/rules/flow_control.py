@@ -105,7 +105,9 @@ def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     scope=Scope.CONNECTION,
 )
 def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
-    """Reported when acknowledgements add up to more than the bytes that count.
+    """Reported when acknowledgements add up to more than the bytes that count, those included that are captured up to
+    50 ms later (where frames have no times, the next 64 messages): an acknowledgement may be captured before the
+    messages that it acknowledges. What is sent later still does not make up for it.
 
     The producer logs it, and treats the window as empty: what is acknowledged from there on counts from there.
     Acknowledgements while flow control is off do not count.
