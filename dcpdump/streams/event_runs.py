@@ -15,9 +15,8 @@ from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_MUTATION
 from dcpdump.streams.column_events import NO_ROWS, frame_events, stream_ids
 from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
-from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.frame_event import Before, FrameEvent
 from dcpdump.streams.opcode_kinds import DOCUMENTS
-from dcpdump.streams.pending_losses import Before
 
 #: Which bit of ``Close.forms`` a layout of deletions sets.
 _FORMS = {"1": 1, "2": 2}

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import Lost
-from dcpdump.batch.succession import Succession
 from dcpdump.net.half import TcpChange
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
@@ -16,6 +15,7 @@ from dcpdump.streams.hidden_numbers import without_numbers
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pending_losses import PendingLosses
 from dcpdump.streams.run_dissection import Piece, RunPiece
+from dcpdump.streams.succession import Succession
 from dcpdump.streams.time_order import Order
 
 if TYPE_CHECKING:

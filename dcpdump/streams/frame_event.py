@@ -15,6 +15,13 @@ from dcpdump.wire.frame import unpack_header
 UNKNOWN_LOSS = -1
 
 
+class Before(NamedTuple):
+    """What is before a frame in its direction, and is not a frame."""
+
+    length: int
+    skipped: bool  #: none of it was lost
+
+
 class Shape(NamedTuple):
     """A layout as events have it: which field stands where in ``FrameEvent.fields``."""
 

@@ -4,31 +4,10 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple, Protocol
 
-from dcpdump.batch.ends import Ends, Lost
-from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
-
-
-class Torn(Protocol):
-    """A piece of output, before frames of which bytes may be missing."""
-
-    @property
-    def places(self) -> Sequence[Ends]:
-        """Return the directions that its frames are of."""
-
-    def gaps(self) -> dict[int, int]:
-        """Return the rows before which bytes are no frame, and how many."""
-
-    def offsets_of(self, place: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the rows of one of ``places``, and where each begins in its direction."""
-
-
-class Before(NamedTuple):
-    """What is before a frame in its direction, and is not a frame."""
-
-    length: int
-    skipped: bool  #: none of it was lost
+from dcpdump.batch.ends import Lost
+from dcpdump.streams.frame_event import UNKNOWN_LOSS, Before, FrameEvent
+from dcpdump.streams.run_dissection import Piece
 
 
 class PendingLosses:
@@ -44,7 +23,7 @@ class PendingLosses:
             self._of.setdefault((loss.ends.connection, loss.ends.direction), deque()).append((self._count, loss))
             self._count += 1
 
-    def before(self, piece: Torn) -> dict[int, Before]:
+    def before(self, piece: Piece) -> dict[int, Before]:
         """Return what is before rows of a piece that their own gap does not have, or that is no loss.
 
         A loss stands before the first frame of its direction that begins behind it, and is forgotten with it.
@@ -59,7 +38,7 @@ class PendingLosses:
                     del self._of[ends.connection, ends.direction]
         return found
 
-    def mark(self, part: Torn, events: list[FrameEvent]) -> None:
+    def mark(self, part: Piece, events: list[FrameEvent]) -> None:
         """Mark in the events of all frames of a piece what is before them."""
         for row, gap in self.before(part).items():
             events[row] = events[row]._replace(gap_before=gap.length, skipped=gap.skipped)

@@ -20,8 +20,7 @@ from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ
 from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
 from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.facts import Snapshot
-from dcpdump.streams.frame_event import FrameEvent, event_of
-from dcpdump.streams.pending_losses import Before
+from dcpdump.streams.frame_event import Before, FrameEvent, event_of
 from dcpdump.streams.plain_events import plain_event
 from dcpdump.wire.frames import Frames
 

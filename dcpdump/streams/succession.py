@@ -6,28 +6,12 @@ connections.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Protocol
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.ends import Ends
 from dcpdump.net.no_time import NO_TIME
-
-
-class Sourced(Protocol):
-    """A piece of output whose frames are known by their directions and files."""
-
-    @property
-    def places(self) -> Sequence[Ends]:
-        """Return the directions that its frames are of."""
-
-    @property
-    def files(self) -> Sequence[str]:
-        """Return the files that its frames are of."""
-
-    def sources(self) -> Iterable[tuple[str, Ends, bool]]:
-        """Return each file with each direction, and whether bytes are missing before its first frame, in order."""
+from dcpdump.streams.run_dissection import Piece
 
 
 class Succession:
@@ -57,7 +41,7 @@ class Succession:
         first, last = self._times.get(name, (first_ns, last_ns))
         self._times[name] = min(first_ns, first), max(last_ns, last)
 
-    def take(self, pieces: Iterable[Sourced]) -> None:
+    def take(self, pieces: Iterable[Piece]) -> None:
         """Note which connections continue from one file into another."""
         for piece in pieces:
             directions = ((ends.connection, ends.direction) for ends in piece.places)
