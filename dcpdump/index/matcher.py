@@ -1,7 +1,6 @@
 """Match: which frames a filter wants. What headers say is answered from the columns; for the rest parts are decoded."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
 from dcpdump.index.replay import Replay
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.header import STREAM_ID_LENGTH
 
 #: Rows of columns that are looked at in one step.
@@ -36,78 +34,35 @@ class Matched(NamedTuple):
         return np.flatnonzero(self.wanted) + self.first
 
 
-@dataclass(frozen=True)
 class _Header:
     """The columns of some frames, by the names that Headers have."""
 
-    columns: Columns
-    rows: slice
-
-    @property
-    def magic(self) -> Array:
-        return self.columns.magic[self.rows]
-
-    @property
-    def opcode(self) -> Array:
-        return self.columns.opcode[self.rows]
-
-    @property
-    def word(self) -> Array:
-        return self.columns.vbucket[self.rows]
-
-    @property
-    def status(self) -> Array:
-        return self.columns.status[self.rows]
-
-    @property
-    def opaque(self) -> Array:
-        return self.columns.opaque[self.rows]
+    def __init__(self, columns: Columns, rows: slice) -> None:
+        self.magic, self.opcode, self.opaque = columns.magic[rows], columns.opcode[rows], columns.opaque[rows]
+        self.word, self.status = columns.vbucket[rows], columns.status[rows]
+        self._flags = columns.flags[rows]
 
     @property
     def framing(self) -> Array:
-        tagged = self.columns.flags[self.rows] & HAS_STREAM_ID
-        return np.where(tagged, STREAM_ID_LENGTH, 0)
+        return np.where(self._flags & HAS_STREAM_ID, STREAM_ID_LENGTH, 0)
 
 
-@dataclass(frozen=True)
 class ColumnRows:
     """Some frames of the columns, as masks of headers see a part."""
 
-    columns: Columns
-    places: Sequence[Ends]
-    rows: slice
+    def __init__(self, columns: Columns, places: Sequence[Ends], rows: slice) -> None:
+        self.places = places
+        self.first = int(rows.start) + 1  #: the number of the first frame
+        self.header = _Header(columns, rows)
+        self.ts_ns, self.place, self.flags = columns.ts_ns[rows], columns.place[rows], columns.flags[rows]
+        self._stream_ids = columns.stream_id[rows]
 
     def __len__(self) -> int:
         return len(self.flags)
 
-    @property
-    def first(self) -> int:
-        """The number of the first frame."""
-        return int(self.rows.start) + 1
-
-    @cached_property
-    def header(self) -> _Header:
-        """What the headers say."""
-        return _Header(self.columns, self.rows)
-
-    @property
-    def ts_ns(self) -> Array:
-        """The times."""
-        return self.columns.ts_ns[self.rows]
-
-    @property
-    def place(self) -> Array:
-        """Which of ``places``."""
-        return self.columns.place[self.rows]
-
-    @property
-    def flags(self) -> Array:
-        """The flags."""
-        return self.columns.flags[self.rows]
-
     def stream_id(self) -> Array:
-        """The ids of streams; 0 where there is none."""
-        return self.columns.stream_id[self.rows].astype(np.int64)
+        """Return the ids of streams; 0 where there is none."""
+        return self._stream_ids.astype(np.int64)
 
 
 def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Masks, first: int) -> Iterator[Matched]:
