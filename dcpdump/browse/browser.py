@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.analysis import Analysis
-from dcpdump.browse.commands import Commands
 from dcpdump.browse.detail import Detail
 from dcpdump.browse.field_lines import clause_of
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import AllFrames
+from dcpdump.browse.opened import Commands
 from dcpdump.browse.places import Place, PlaceHistory
 from dcpdump.browse.questions import Describe
 from dcpdump.browse.row_text import RowText

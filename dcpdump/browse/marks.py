@@ -178,7 +178,7 @@ class Marks:
             case "l":
                 return "\n".join(each.text for each in line.lines(record, None, _when(record)))
             case "c":
-                return self._shown(self._browser.commands.words("read", "", str(record.number)))
+                return self._shown(self._browser.commands.words("read", "", str(record.number), ()))
             case "a":
                 return self._shown(self._words("read"))
         return ""

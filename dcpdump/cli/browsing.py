@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dcpdump.browse.analysis import Analysis
     from dcpdump.browse.app import BrowseApp
     from dcpdump.browse.frame_service import FrameService
+    from dcpdump.browse.opened import Commands
     from dcpdump.render.lines import Line
 
 #: What is still being written is waited for so many seconds before the screen opens without a frame.
@@ -50,51 +51,30 @@ class BrowseOptions(NamedTuple):
 _ORDINARY = BrowseOptions()
 
 
-class FilterCommands:
-    """What the screen asks about filters and commands.
+def commands_of(
+    named: Sequence[str],
+    paths: Sequence[str],
+    options: Sequence[str],
+    tz: str | None,
+    hidden: Hiding = _NOTHING_HIDDEN,
+) -> "Commands":
+    """Return what the screen asks about filters and commands.
 
     ``named``: the captures, as they were given; ``options``: how they are read.
     """
+    from dcpdump.browse.opened import Commands
 
-    def __init__(
-        self,
-        named: Sequence[str],
-        paths: Sequence[str],
-        options: Sequence[str],
-        tz: str | None,
-        hidden: Hiding = _NOTHING_HIDDEN,
-    ) -> None:
-        self._named, self._paths, self._tz, self._hidden = named, paths, tz, hidden
-        self._options = [*options, *(["--tz", tz] if tz else [])]
+    hides, zone = hidden.redactor is not None, ["--tz", tz] if tz else []
 
-    @property
-    def hides(self) -> bool:
-        """Return whether keys, values and names are hidden."""
-        return self._hidden.redactor is not None
-
-    def check(self, text: str) -> None:
-        """Raise FilterError where a text is no filter."""
-        filter_of(text, self._tz)
-
-    def completions(self, text: str) -> list[str]:
-        """Return what a text may be completed to."""
-        return completions(text)
-
-    def with_clause(self, text: str, name: str, value: str) -> str:
-        """Return a filter with another clause; one of the same name is replaced."""
-        return with_clause(text, name, value)
-
-    def words(self, name: str, text: str, frames: str, more: Sequence[str] = ()) -> list[str]:
-        """Return a command over the captures, with a filter; ``frames``: of these numbers alone, unless empty.
-
-        With ``more`` it is to be run, else to be shown.
-        """
-        if self.hides and name == "carve":
+    def words(name: str, text: str, frames: str, more: Sequence[str]) -> list[str]:
+        """Return a command: with ``more`` it is to be run, else to be shown."""
+        if hides and name == "carve":
             raise FilterError("packets hold what is hidden here: write .ndjson, or use dcpdump carve and redact")
-        given = self._paths if more else self._named
-        hidden = self._hidden.run if more else self._hidden.shown
+        given, how = (paths, hidden.run) if more else (named, hidden.shown)
         chosen = [*filter_words(text), *(["--frame", frames] if frames else [])]
-        return [sys.executable, "-m", "dcpdump", name, *given, *chosen, *self._options, *hidden, *more]
+        return [sys.executable, "-m", "dcpdump", name, *given, *chosen, *options, *zone, *how, *more]
+
+    return Commands(hides, lambda text: filter_of(text, tz), completions, with_clause, words)
 
 
 class Browsing:
@@ -162,7 +142,7 @@ class Browsing:
 
         options = self._options
         again = ["--salvage"] * self._given.salvage + [word for name in options.keylogs for word in ("--keylog", name)]
-        commands = FilterCommands(self._named, self._paths, again, options.tz, options.hidden)
+        commands = commands_of(self._named, self._paths, again, options.tz, options.hidden)
         return BrowseApp(
             OpenCaptures(
                 self._name(),

@@ -21,7 +21,7 @@ from dcpdump.browse.places import Place, PlaceHistory
 from dcpdump.browse.reader import Reader
 from dcpdump.browse.row_text import TimeColumn, time_text
 from dcpdump.capture import open_capture
-from dcpdump.cli.browsing import FilterCommands
+from dcpdump.cli.browsing import commands_of
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, with_clause
 from dcpdump.filter import FilterError
 from dcpdump.index.building import IndexOptions
@@ -36,7 +36,7 @@ from tests.support.console import run
 from tests.support.packets import TcpTalk
 
 SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*.pcap"))
-COMMANDS = FilterCommands(["a b.pcap"], ["a b.pcap"], [], None)
+COMMANDS = commands_of(["a b.pcap"], ["a b.pcap"], [], None)
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
@@ -187,7 +187,7 @@ def test_a_clause_replaces_the_one_of_its_name() -> None:
 
 
 def test_a_command_is_shown_with_the_captures_as_they_were_given() -> None:
-    words = COMMANDS.words("read", "opcode noop", "1-3")
+    words = COMMANDS.words("read", "opcode noop", "1-3", ())
     assert words[words.index("dcpdump") :] == ["dcpdump", "read", "a b.pcap", "--opcode", "noop", "--frame", "1-3"]
 
 
