@@ -34,25 +34,32 @@ Place = tuple[int, int, int]
 
 
 class Axis:
-    """Time in equal steps, from the first time on. What comes before it counts as at its beginning."""
+    """Time in equal steps, from the first time on. What comes before it counts as at its beginning.
 
-    def __init__(self) -> None:
+    ``grids``: those that have its steps, and fold when these double.
+    """
+
+    def __init__(self, *grids: "Grid") -> None:
+        self.grids = list(grids)
         self.origin_ns: int | None = None
         self.step_ns = _FIRST_STEP
         self.used = 0  #: steps
 
-    def meet(self, first_ns: int, last_ns: int) -> int:
-        """Take note of a time, and return how often the steps have to double for it."""
+    def meet(self, first_ns: int, last_ns: int) -> None:
+        """Take note of a time; the steps double as often as they have to for it."""
         if self.origin_ns is None:
             self.origin_ns = first_ns
-        doublings = 0
         while (last_ns - self.origin_ns) // self.step_ns >= STEPS:
             self.step_ns *= 2
-            doublings += 1
-        for _ in range(doublings):
             self.used = (self.used + 1) // 2
+            for grid in self.grids:
+                grid.fold()
         self.used = max(self.used, (last_ns - self.origin_ns) // self.step_ns + 1)
-        return doublings
+
+    def extend(self, last_ns: int) -> None:
+        """Have the last step be that of a time, where any was met: what ends in silence is pictured with it."""
+        if self.origin_ns is not None:
+            self.meet(self.origin_ns, last_ns)
 
     def steps(self, times: Array) -> Array:
         """Return the steps of times that were met."""
@@ -128,13 +135,13 @@ class Course:
     """Bytes and frames of connections, messages and seqnos of streams, over time."""
 
     def __init__(self) -> None:
-        self.axis = Axis()
         self.connections: dict[int, int] = {}  #: rows by connection number
         self.streams: dict[Place, int] = {}  #: rows by place
         self.bytes = Grid(Kind.SUM)
         self.frames = Grid(Kind.SUM)
         self.messages = Grid(Kind.SUM)
         self.seqnos = Grid(Kind.MOST, dtype="u8", coarse=COARSE)
+        self.axis = Axis(self.bytes, self.frames, self.messages, self.seqnos)
 
     @property
     def crowded(self) -> bool:
@@ -148,21 +155,11 @@ class Course:
         if not len(rows):
             return
         times = part.ts_ns[rows]
-        self._meet(int(times[0]), int(times.max()))
+        self.axis.meet(int(times[0]), int(times.max()))
         steps = self.axis.steps(times)
         numbers = np.array([ends.connection for ends in part.places], np.int64)[part.place[rows]]
         self._put_connections(numbers, steps, part.length[rows])
         self._put_streams(part, rows, numbers, steps)
-
-    def extend(self, last_ns: int) -> None:
-        """Have the last step be that of a time, where frames have any: what ends in silence is pictured with it."""
-        if self.axis.origin_ns is not None:
-            self._meet(self.axis.origin_ns, last_ns)
-
-    def _meet(self, first_ns: int, last_ns: int) -> None:
-        for _ in range(self.axis.meet(first_ns, last_ns)):
-            for grid in (self.bytes, self.frames, self.messages, self.seqnos):
-                grid.fold()
 
     def _put_connections(self, numbers: Array, steps: Array, length: Array) -> None:
         known, which = np.unique(numbers, return_inverse=True)

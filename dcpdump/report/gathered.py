@@ -32,9 +32,9 @@ class Levels:
     """
 
     def __init__(self) -> None:
-        self.axis = Axis()
         self.rows: dict[int, int] = {}  #: by connection number
         self._most, self._last = Grid(Kind.MOST), Grid(Kind.LAST)
+        self.axis = Axis(self._most, self._last)
         self._pending: list[tuple[int, int, int]] = []
 
     def note(self, connection: int, ts_ns: int, level: int) -> None:
@@ -49,22 +49,16 @@ class Levels:
             return
         rows, times, levels = np.array(self._pending, np.int64).T
         self._pending.clear()
-        self._meet(int(times[0]), int(times.max()))
+        self.axis.meet(int(times[0]), int(times.max()))
         steps = self.axis.steps(times)
-        for grid in (self._most, self._last):
+        for grid in self.axis.grids:
             grid.reserve(len(self.rows))
             grid.put(rows, steps, levels)
 
     def extend(self, last_ns: int) -> None:
         """Have the last step be that of a time, where there are levels: they last."""
         self.flush()
-        if self.axis.origin_ns is not None:
-            self._meet(self.axis.origin_ns, last_ns)
-
-    def _meet(self, first_ns: int, last_ns: int) -> None:
-        for _ in range(self.axis.meet(first_ns, last_ns)):
-            for grid in (self._most, self._last):
-                grid.fold()
+        self.axis.extend(last_ns)
 
     def line(self, connection: int) -> Array:
         """Return the largest level of each step; where none changed it, that of the step before."""
@@ -116,11 +110,12 @@ class Latencies:
 
     def _put(self, opcode: int, answers: list[AnswerTime]) -> None:
         times = np.array([answer.ts_ns for answer in answers], np.int64)
-        for _ in range(self.axis.meet(int(times[0]), int(times.max()))):
-            for grid in self.grids.values():
-                grid.fold()
-        grid = self.grids.setdefault(opcode, Grid(Kind.SUM))
-        grid.reserve(PER_DECADE * DECADES)
+        self.axis.meet(int(times[0]), int(times.max()))
+        grid = self.grids.get(opcode)
+        if grid is None:
+            grid = self.grids[opcode] = Grid(Kind.SUM)
+            grid.reserve(PER_DECADE * DECADES)
+            self.axis.grids.append(grid)
         rows = level(np.array([answer.latency_ns for answer in answers], np.int64))
         steps = self.axis.steps(times)
         grid.put(rows, steps, np.ones(len(answers), np.int64))
@@ -184,7 +179,7 @@ class Gathered:
 
     def extend(self, last_ns: int) -> None:
         """Have the pictures end at a time, if frames do before."""
-        self.course.extend(last_ns)
+        self.course.axis.extend(last_ns)
         self.levels.extend(last_ns)
 
     def learnt(self, step: Step, ledger: Ledger) -> None:

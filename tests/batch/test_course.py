@@ -74,12 +74,10 @@ def test_connections_beyond_those_with_a_row_of_their_own_share_one(monkeypatch:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10**13), st.integers(0, 1000)), min_size=1, max_size=40))
 def test_sums_and_maxima_survive_whatever_doubling(rows: list[tuple[int, int, int]]) -> None:
-    axis = Axis()
     sums, most, last = Grid(Kind.SUM), Grid(Kind.MOST), Grid(Kind.LAST)
+    axis = Axis(sums, most, last)
     for row, ts_ns, value in rows:
-        for _ in range(axis.meet(ts_ns, ts_ns)):
-            for grid in (sums, most, last):
-                grid.fold()
+        axis.meet(ts_ns, ts_ns)
         place = np.array([row]), axis.steps(np.array([ts_ns])), np.array([value])
         for grid in (sums, most, last):
             grid.put(*place)
