@@ -62,31 +62,28 @@ class Tables:
         try:
             for writer in self._writers.values():
                 writer.close()
-            with signals_held():
-                old = self._set_aside()
-                os.rename(self._part, self._final)
-                if old is not None:
-                    shutil.rmtree(old)
+            self._put(self._part)
         except OSError as error:
             raise unwritable(error, self._path) from error
 
     def withdraw(self) -> None:
         """Remove the tables of an earlier export, so that old rows are not taken for new ones: this one has none."""
         try:
-            with signals_held():
-                old = self._set_aside()
-                if old is not None:
-                    shutil.rmtree(old)
+            self._put(None)
         except OSError as error:
             raise unwritable(error, self._path) from error
 
-    def _set_aside(self) -> Path | None:
-        """Rename the folder of an earlier export, if there is one."""
-        if not self._final.exists():
-            return None
-        old = Path(tempfile.mkdtemp(prefix=f".{self._final.name}.", suffix=".old", dir=self._final.parent))
-        os.replace(self._final, old)
-        return old
+    def _put(self, folder: Path | None) -> None:
+        """Put a folder, or none, in the place of an earlier export, which is set aside until it is there."""
+        with signals_held():
+            old = None
+            if self._final.exists():
+                old = tempfile.mkdtemp(prefix=f".{self._final.name}.", suffix=".old", dir=self._final.parent)
+                os.replace(self._final, old)
+            if folder is not None:
+                os.rename(folder, self._final)
+            if old is not None:
+                shutil.rmtree(old)
 
     def __enter__(self) -> "Tables":
         return self

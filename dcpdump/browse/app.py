@@ -20,7 +20,7 @@ from dcpdump.browse.framelist import FrameList
 from dcpdump.browse.hexes import HexPane
 from dcpdump.browse.key_table import KEYS, all_keys, help_lines
 from dcpdump.browse.layout import CSS
-from dcpdump.browse.marks import Marks
+from dcpdump.browse.marks import COPIES, Marks
 from dcpdump.browse.opened import OpenCaptures
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
@@ -142,7 +142,7 @@ class BrowseApp(App[int]):
         self.status.show()
 
     @on(Pane.Chosen)
-    def _chosen(self, message: Pane.Chosen) -> None:
+    def _chosen(self) -> None:
         self.action_enter()
 
     @on(HexPane.Pointed)
@@ -312,7 +312,7 @@ class BrowseApp(App[int]):
 
     def action_copy(self) -> None:
         """Ask what to copy."""
-        self._ask_key("copy", self.marks.copies(), self.marks.copy)
+        self._ask_key("copy", COPIES, self.marks.copy)
 
     # -- leaving ------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """FilterBar: a line of text to be typed in, with history and completion; errors stand under it."""
 
+import os
 from collections.abc import Callable
 
 from textual.binding import Binding
@@ -60,7 +61,7 @@ class FilterBar(Input):
         names = self._complete(self.value) if self._complete else []
         if not names:
             return
-        start = _common(names)
+        start = os.path.commonprefix(names)  # noqa: RUF071 - its characters are meant
         if len(start) > len(self.value) or len(names) == 1:
             self.value = start
             self.cursor_position = len(start)
@@ -70,9 +71,3 @@ class FilterBar(Input):
     def action_leave(self) -> None:
         """Leave without an answer."""
         self.post_message(self.Left())
-
-
-def _common(names: list[str]) -> str:
-    """Return what all names begin with."""
-    first, last = min(names), max(names)
-    return next((first[:at] for at, char in enumerate(first) if at >= len(last) or last[at] != char), first)

@@ -23,6 +23,15 @@ _WRITERS: dict[str, tuple[str, tuple[str, ...]]] = {
     ".txt": ("read", ("-f", "table", "-o")),
     ".line": ("read", ("-f", "line", "-o")),
 }
+#: What can be copied, by keys.
+COPIES = (
+    ("f", "the selected field"),
+    ("b", "the bytes of the frame, in hexadecimal"),
+    ("t", "the frame as read prints it"),
+    ("l", "the frame as one line"),
+    ("c", "the command line that shows this frame"),
+    ("a", "the command line that shows all that is listed"),
+)
 
 
 class Marks:
@@ -144,17 +153,6 @@ class Marks:
             self._process = None
 
     # -- copying ------------------------------------------------------------------------------------------
-
-    def copies(self) -> list[tuple[str, str]]:
-        """Return what can be copied, by keys."""
-        return [
-            ("f", "the selected field"),
-            ("b", "the bytes of the frame, in hexadecimal"),
-            ("t", "the frame as read prints it"),
-            ("l", "the frame as one line"),
-            ("c", "the command line that shows this frame"),
-            ("a", "the command line that shows all that is listed"),
-        ]
 
     def copy(self, key: str | None) -> None:
         """Copy one of them."""

@@ -47,10 +47,6 @@ class Pane(Widget, can_focus=True):
     class Chosen(Message):
         """A line was clicked twice."""
 
-        def __init__(self, pane: "Pane") -> None:
-            super().__init__()
-            self.pane = pane
-
     class Dragged(Message):
         """A border was dragged to a place of the screen: the upper one, or (``aside``) one at the side."""
 
@@ -194,7 +190,7 @@ class Pane(Widget, can_focus=True):
         if self.top + y < self.count:
             self.click(self.top + y, x + self.left)
             if event.chain > 1:
-                self.post_message(self.Chosen(self))
+                self.post_message(self.Chosen())
 
     def _inset(self) -> int:
         return 1 if self.styles.border.spacing.top else 0
