@@ -106,14 +106,6 @@ def _llc(data: bytes, at: int) -> Found:
     return "not IP (LLC)"
 
 
-def _pppoe(data: bytes, at: int) -> Found:
-    return ppp(data, at + 6)
-
-
-def _provider_backbone(data: bytes, at: int) -> Found:
-    return ETHERNET, at + 4
-
-
 _SHIMS: Mapping[int, Callable[[bytes, int], Found]] = {
     0x8100: _tag,
     0x88A8: _tag,
@@ -121,8 +113,8 @@ _SHIMS: Mapping[int, Callable[[bytes, int], Found]] = {
     0x9200: _tag,
     MPLS: mpls,
     0x8848: mpls,
-    0x8864: _pppoe,
-    0x88E7: _provider_backbone,
+    0x8864: lambda data, at: ppp(data, at + 6),  # PPP over Ethernet
+    0x88E7: lambda data, at: (ETHERNET, at + 4),  # provider backbone
     PPP: ppp,
     ETHERNET: ethernet,
 }

@@ -1,6 +1,6 @@
-"""Link types: from a captured record to its IP header, one small function each. Knows no IP.
+"""Link types: from a captured record to its IP header, as a table. Knows no IP.
 
-``LINKS`` is the whole list, by LINKTYPE value. A new one is a line there, with a function unless its header is fixed.
+``LINKS`` is the whole list, by LINKTYPE value. A new one is a line there, with a function unless its header is simple.
 """
 
 import struct
@@ -82,22 +82,9 @@ def _frame_relay(data: bytes) -> Found:
     return f"not IP (NLPID 0x{data[at]:02x})"
 
 
-def _token_ring(data: bytes) -> Found:
-    routing = data[14] & 0x1F if data[8] & 0x80 else 0
-    return LLC, 14 + routing
-
-
-def _pf_log(data: bytes) -> Found:
-    return _family(data[1], (data[0] + 3) & ~3)
-
-
 def _enc(data: bytes) -> Found:
     found = _loopback(data)
     return found if isinstance(found, str) else (found[0], 12)
-
-
-def _solaris_ipnet(data: bytes) -> Found:
-    return _family(data[1], 24)
 
 
 def _nflog(data: bytes) -> Found:
@@ -146,24 +133,11 @@ def _radiotap(data: bytes) -> Found:
     return _wifi(data, length, bool(present & 2 and data[at] & 0x20))
 
 
-def _prism(data: bytes) -> Found:
-    length = min(_LE32(data, 4)[0], _BE32(data, 4)[0])
-    return _wifi(data, length)
-
-
-def _avs(data: bytes) -> Found:
-    return _wifi(data, _BE32(data, 4)[0])
-
-
 def _inner(link_type: int, data: bytes, at: int) -> Found:
     if link_type not in _INNER:
         return f"unknown link {link_type} inside another"
     found = LINKS[link_type](data[at:])
     return found if isinstance(found, str) else (found[0], found[1] + at)
-
-
-def _per_packet_information(data: bytes) -> Found:
-    return _inner(_LE32(data, 4)[0], data, _LE16(data, 2)[0])
 
 
 def _pktap(data: bytes) -> Found:
@@ -177,7 +151,7 @@ def _pktap(data: bytes) -> Found:
 LINKS: Mapping[int, Callable[[bytes], Found]] = {
     0: _loopback,  # NULL
     1: ethernet,
-    6: _token_ring,
+    6: lambda data: (LLC, 14 + (data[14] & 0x1F if data[8] & 0x80 else 0)),  # token ring, with its routing
     9: _fixed(PPP, 0),
     10: _fixed(LLC, 13),  # FDDI
     12: _raw,  # raw IP as some systems number it in files
@@ -193,17 +167,17 @@ LINKS: Mapping[int, Callable[[bytes], Found]] = {
     108: _loopback,  # LOOP
     109: _enc,
     113: _typed(14, 16),  # Linux cooked
-    117: _pf_log,
-    119: _prism,
+    117: lambda data: _family(data[1], (data[0] + 3) & ~3),  # OpenBSD's packet filter
+    119: lambda data: _wifi(data, min(_LE32(data, 4)[0], _BE32(data, 4)[0])),  # behind a Prism header
     122: _fixed(LLC, 16),  # IP over Fibre Channel
     127: _radiotap,
     138: _typed(16, 18),  # IP over FireWire
     149: _pktap,
-    163: _avs,
+    163: lambda data: _wifi(data, _BE32(data, 4)[0]),  # behind an AVS header
     166: _fixed(PPP, 1),  # PPP behind its direction
-    192: _per_packet_information,
+    192: lambda data: _inner(_LE32(data, 4)[0], data, _LE16(data, 2)[0]),  # per-packet information
     204: _fixed(PPP, 1),
-    226: _solaris_ipnet,
+    226: lambda data: _family(data[1], 24),  # Solaris' ipnet
     228: _fixed(IPV4, 0),
     229: _fixed(IPV6, 0),
     239: _nflog,

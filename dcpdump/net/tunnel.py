@@ -1,4 +1,4 @@
-"""Tunnels: IP protocols and UDP ports that carry IP or Ethernet again, one small function each."""
+"""Tunnels: IP protocols and UDP ports that carry IP or Ethernet again: two tables of what reads their headers."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -21,18 +21,6 @@ def strip(protocol: int, data: bytes, at: int) -> Found:
         return found if isinstance(found, str) else follow(found[0], data, found[1])
     except (struct.error, IndexError):
         return "tunnel header cut short"
-
-
-def _ipv4(data: bytes, at: int) -> Found:
-    return IPV4, at
-
-
-def _ipv6(data: bytes, at: int) -> Found:
-    return IPV6, at
-
-
-def _ether_ip(data: bytes, at: int) -> Found:
-    return ETHERNET, at + 2
 
 
 def _gre(data: bytes, at: int) -> Found:
@@ -66,10 +54,6 @@ def _vxlan_gpe(data: bytes, at: int) -> Found:
     return "not TCP (UDP)" if kind is None else (kind, at + 8)
 
 
-def _geneve(data: bytes, at: int) -> Found:
-    return U16(data, at + 2)[0], at + 8 + (data[at] & 0x3F) * 4
-
-
 def _gtp(data: bytes, at: int) -> Found:
     """Mobile networks' user plane."""
     flags = data[at]
@@ -90,7 +74,7 @@ _PORTS: Mapping[int, Callable[[bytes, int], Found]] = {
     2152: _gtp,
     4789: _vxlan,
     4790: _vxlan_gpe,
-    6081: _geneve,
+    6081: lambda data, at: (U16(data, at + 2)[0], at + 8 + (data[at] & 0x3F) * 4),  # Geneve
     6635: mpls,
     8472: _vxlan,
 }
@@ -103,11 +87,11 @@ def _udp(data: bytes, at: int) -> Found:
 
 #: By IP protocol.
 TUNNELS: Mapping[int, Callable[[bytes, int], Found]] = {
-    4: _ipv4,
+    4: lambda data, at: (IPV4, at),
     17: _udp,
-    41: _ipv6,
+    41: lambda data, at: (IPV6, at),
     47: _gre,
-    94: _ipv4,
-    97: _ether_ip,
+    94: lambda data, at: (IPV4, at),
+    97: lambda data, at: (ETHERNET, at + 2),  # Ethernet in IP
     137: mpls,
 }

@@ -69,14 +69,6 @@ def _hex(token: "re.Match[str]") -> bytes | None:
     return bytes.fromhex(digits)
 
 
-def _bits(token: "re.Match[str]") -> bytes | None:
-    return bytes([int(token[0], 2)])
-
-
-def _octal(token: "re.Match[str]") -> bytes | None:
-    return bytes([int(token[0], 8)])
-
-
 def _decimal(token: "re.Match[str]") -> bytes | None:
     value = int(token[1])
     return bytes([value & 0xFF]) if -128 <= value <= 255 else None
@@ -85,8 +77,8 @@ def _decimal(token: "re.Match[str]") -> bytes | None:
 Kind = tuple[str, "re.Pattern[str]", Callable[["re.Match[str]"], bytes | None]]
 KINDS: tuple[Kind, ...] = (
     ("hex", _HEX, _hex),
-    ("bits", _BITS, _bits),
-    ("octal", _OCTAL, _octal),
+    ("bits", _BITS, lambda token: bytes([int(token[0], 2)])),
+    ("octal", _OCTAL, lambda token: bytes([int(token[0], 8)])),
     ("characters", _GDB_CHARACTER, _decimal),
     ("decimal", _DECIMAL, _decimal),
 )

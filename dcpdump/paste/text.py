@@ -108,16 +108,6 @@ def without_ticks(text: str) -> str:
     return "\n".join(inline) if inline else text
 
 
-def with_plain_characters(text: str) -> str:
-    """Return ``text`` with typographic quotes, dashes and box drawings as ASCII has them."""
-    return text if text.isascii() else text.translate(_CHARACTERS)
-
-
-def without_binary_log_marks(text: str) -> str:
-    """Return memcached's ``-vv`` lines without the ``>28`` that each starts with."""
-    return _BIN_LOG.sub("", text)
-
-
 def without_commands(text: str) -> str:
     """Return ``text`` without the command lines above their output, or without the prompts if there is no output."""
     lines = text.split("\n")
@@ -150,27 +140,17 @@ def without_line_numbers(text: str) -> str:
     return "\n".join(line[m.end() :] for line, m in zip(lines, numbers, strict=True) if m)
 
 
-def without_directives(text: str) -> str:
-    """Return assembler's ``.byte`` and ``db`` lines without the directive."""
-    return _ASSEMBLER.sub("", text)
-
-
-def with_lines_joined(text: str) -> str:
-    """Return ``text`` with each backslash at the end of a line removed, as a shell does."""
-    return text.replace("\\\n", "\n")
-
-
 WRAPPINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("", with_plain_spaces),
-    ("", without_binary_log_marks),
+    ("", lambda text: _BIN_LOG.sub("", text)),  # the ``>28`` that each of memcached's ``-vv`` lines starts with
     ("prose outside the code fence ignored", without_fences),
     ("HTML removed", without_markup),
-    ("typographic characters read as ASCII", with_plain_characters),
+    ("typographic characters read as ASCII", lambda text: text if text.isascii() else text.translate(_CHARACTERS)),
     ("command lines and prompts dropped", without_commands),
     ("quotation or comment marks dropped", without_quotation),
-    ("assembler directives dropped", without_directives),
+    ("assembler directives dropped", lambda text: _ASSEMBLER.sub("", text)),
     ("line numbers dropped", without_line_numbers),
-    ("", with_lines_joined),
+    ("", lambda text: text.replace("\\\n", "\n")),  # a backslash at the end of a line, as a shell does
     ("text outside the inline code ignored", without_ticks),
 )
 
