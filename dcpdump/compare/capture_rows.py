@@ -92,7 +92,7 @@ class CaptureRows:
         self.losses: dict[int, list[Loss]] = {}  #: by place, in order
         self.last_seqno: dict[int, dict[StreamPlace, int]] = {}  #: by place and stream
         #: Returns up to which offset the receiver acknowledged a place; None where that is not known.
-        self.acknowledged: Callable[[int], int | None] = _unknown
+        self.acknowledged: Callable[[int], int | None] = lambda _: None
         self.first_ns: int | None = None
         self.last_ns: int | None = None
 
@@ -167,10 +167,6 @@ class CaptureRows:
         found = table[latest]
         places = zip(found["word"].tolist(), found["sid"].tolist(), strict=True)
         last.update(zip(places, found["seqno"].tolist(), strict=True))
-
-
-def _unknown(_place: int) -> None:
-    """Know of no acknowledgement."""
 
 
 def rows_of(part: Part, chosen: Array, *, hides: bool = False) -> Array:

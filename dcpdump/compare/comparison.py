@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
-from dcpdump.batch.ends import Ends
 from dcpdump.compare.capture_rows import HAS_SEQNO, NOT_WHOLE, CaptureRows
-from dcpdump.compare.pairing import Pair, ends_of, pairs
+from dcpdump.compare.pairing import Pair, pairs
 from dcpdump.compare.way import Differences, Unmatched, Way, compared
 from dcpdump.quick_dataclass import dataclass
 
@@ -52,11 +51,6 @@ def latency(later: Differences, found: ClockOffset, direction: int) -> Latency:
     return Latency(found.offset - later.p50, found.offset - later.p1)
 
 
-def of_all(clocks: list[ClockOffset]) -> ClockOffset | None:
-    """Return the clock that rests on most frames; None where there is none."""
-    return max(clocks, key=lambda each: each.frames, default=None)
-
-
 class Absence(Enum):
     """Why a frame is in one capture only, as far as TCP shows it."""
 
@@ -83,7 +77,7 @@ class ChangedFrame(NamedTuple):
 
     a: Any
     b: Any
-    differs: tuple[str, ...]
+    differs: tuple[str, ...]  #: by the names of the header; key and value are the body
 
     @property
     def torn(self) -> str:
@@ -144,10 +138,6 @@ class Comparison:
         """Return whether both captures have connections, and none is the same."""
         return not self.linked and all(self.alone)
 
-    def ends(self, of: int, number: int) -> Ends:
-        """Return who a connection of A (0) or B (1) is between."""
-        return ends_of(self.sides[of], number)
-
     def frames(self, of: int, number: int) -> int:
         """Return how many frames a connection of A (0) or B (1) has."""
         return self.sides[of].frames_of(number)
@@ -168,14 +158,15 @@ class Comparison:
         for at in range(0, len(rows), _ROWS):
             table = self.sides[of].chosen(judge.mine, rows[at : at + _ROWS])
             for row, number in zip(table, runs[at : at + _ROWS].tolist(), strict=True):
-                yield OnlyFrame(of, judge.mine, row, *judge.cause(row, way.run(number), number))
+                yield OnlyFrame(of, judge.mine, row, *judge.cause(row, Unmatched(*way.runs[number].tolist()), number))
 
     def changed(self, way: Way) -> Iterator[ChangedFrame]:
         """Yield the messages of a direction that both captures have, with other bytes."""
         a, b = self.sides
         for place_a, place_b in way.changed.tolist():
             mine, other = a.rows(way.a, place_a, place_a + 1)[0], b.rows(way.b, place_b, place_b + 1)[0]
-            yield ChangedFrame(mine, other, _differences(mine, other))
+            differs = (name for name in ("opaque", "cas", "datatype", "length", "body") if mine[name] != other[name])
+            yield ChangedFrame(mine, other, tuple(differs))
 
 
 class _Judge:
@@ -225,16 +216,6 @@ class _Judge:
             return Absence.AFTER, 0
         ends = self._other.ends.get(self._theirs)
         return (Absence.BEFORE if before is None and ends is not None and not ends.syn else Absence.LEFT_OUT), 0
-
-
-def _differences(a: Any, b: Any) -> tuple[str, ...]:
-    """Return what differs between two rows, by the names of the header; key and value are the body."""
-    return tuple(name for name in ("opaque", "cas", "datatype", "length", "body") if a[name] != b[name])
-
-
-def vbucket_of(row: Any, *, response: bool) -> int | None:
-    """Return the vbucket of a row that is a request."""
-    return None if response else int(row["word"])
 
 
 def seqno_of(row: Any) -> int | None:

@@ -95,21 +95,11 @@ def pairs(a: CaptureRows, b: CaptureRows) -> list[Pair]:
     most of all frames. A HELLO, an OPEN or a NOOP is the same in many, and so are the histories of vbuckets.
     """
     search = _Search(a, b)
-    search.by(_specific_frames, 0)
+    search.by(lambda rows: rows["hash"][_is_specific(rows)], 0)
     search.by(_documents, 0)
     search.take(_by_addresses(a, b))
-    search.by(_all_frames, _MOST)
+    search.by(lambda rows: rows["hash"], _MOST)
     return [search.found[number] for number in sorted(search.found)]
-
-
-def _all_frames(rows: Array) -> Array:
-    found: Array = rows["hash"]
-    return found
-
-
-def _specific_frames(rows: Array) -> Array:
-    found: Array = rows["hash"][_is_specific(rows)]
-    return found
 
 
 def _documents(rows: Array) -> Array:

@@ -67,10 +67,6 @@ class Way:
         """Return whether a frame is in one of both only, or has other bytes."""
         return bool(len(self.changed) or any(len(rows) for rows, _ in self.only))
 
-    def run(self, number: int) -> Unmatched:
-        """Return a run by its number."""
-        return Unmatched(*self.runs[number].tolist())
-
 
 def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: int, window: int = WINDOW) -> Way:
     """Compare one direction."""

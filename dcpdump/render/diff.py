@@ -15,10 +15,9 @@ from dcpdump.compare.comparison import (
     Linked,
     OnlyFrame,
     latency,
-    of_all,
     seqno_of,
-    vbucket_of,
 )
+from dcpdump.compare.pairing import ends_of
 from dcpdump.compare.way import Way
 from dcpdump.iso_time import iso_time
 from dcpdump.net.no_time import NO_TIME
@@ -59,7 +58,8 @@ class DiffRows:
 
     def __init__(self, found: Comparison, redactor: Redactor | None, most: int) -> None:
         self._found, self._redactor, self._most = found, redactor, most
-        self._clock = of_all([each.clock for each in found.linked if each.clock is not None])
+        clocks = (each.clock for each in found.linked if each.clock is not None)
+        self._clock = max(clocks, key=lambda each: each.frames, default=None)  #: that rests on most frames
 
     @property
     def differs(self) -> bool:
@@ -116,7 +116,7 @@ class DiffRows:
         return " → ".join(self._ends(of, number))
 
     def _ends(self, of: int, number: int) -> tuple[str, str]:
-        ends = self._found.ends(of, number).redacted(self._redactor)
+        ends = ends_of(self._found.sides[of], number).redacted(self._redactor)
         return ends.src, ends.dst
 
     def _clock_text(self, each: Linked) -> str:
@@ -292,7 +292,8 @@ def _name(row: Any) -> str:
 
 def _vbucket(row: Any) -> int | None:
     opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
-    return vbucket_of(row, response=magic.response) if find(opcode).streamed or int(row["word"]) else None
+    word = int(row["word"])
+    return word if not magic.response and (find(opcode).streamed or word) else None
 
 
 def _row_cells(row: Any) -> tuple[str, ...]:
