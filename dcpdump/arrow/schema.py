@@ -91,7 +91,9 @@ def frames() -> pa.Schema:
     """Return the schema of ``frames``: one row a frame, in the order in which they completed."""
     types = {**_KNOWN, "framing": _framing(), **_parts()}
     names = [name for flat in columns() for name in _INSTEAD.get(flat, (flat,))]
-    return versioned(FRAMES, [pa.field(name, types[name] if name in types else _names_type(name)) for name in names])
+    # What has no type holds the names of flags, or of an enumeration's value.
+    words = {name: WORDS if name.endswith("_names") else WORD for name in names}
+    return versioned(FRAMES, [pa.field(name, types.get(name, words[name])) for name in names])
 
 
 @cache
@@ -144,11 +146,6 @@ def text(schema: pa.Schema) -> str:
 def versioned(version: str, fields: Sequence[pa.Field | tuple[str, pa.DataType]]) -> pa.Schema:
     """Return a schema that says its version."""
     return pa.schema(fields, metadata={"schema": version, "creator": json.dumps({"tool": "dcpdump"})})
-
-
-def _names_type(name: str) -> pa.DataType:
-    """Return the type of a column with the names of flags or of an enumeration's value."""
-    return WORDS if name.endswith("_names") else WORD
 
 
 def _framing() -> pa.DataType:

@@ -144,7 +144,8 @@ def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str
     row = as_object(shown, judge.verdict(stream))
     asked = zip(stream.requests, row["requests"], strict=True)
     row["requests"] = [_request(request, shown, stream, judge.ledger) for request, shown in asked]
-    row["failover_log"] = [{**each, "vbucket_uuid": _number(each)} for each in row.get("failover_log", ())] or None
+    log = row.get("failover_log", ())
+    row["failover_log"] = [{**each, "vbucket_uuid": int(each["vbucket_uuid"], 16)} for each in log] or None
     row["opened_at"] = _moment(stream.granted_ns)
     row["ended_at"] = _moment(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
     row["last_at"] = _moment(stream.last_ns)
@@ -157,10 +158,6 @@ def _request(request: Request, shown: dict[str, Any], stream: Stream, ledger: Le
         explanation = explain(request, stream, ledger)
         row |= {"clause": explanation.clause.value, "why": explanation.text}
     return row
-
-
-def _number(row: dict[str, Any]) -> int:
-    return int(row["vbucket_uuid"], 16)
 
 
 def _moment(ts_ns: int | None) -> int | None:

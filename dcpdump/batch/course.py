@@ -143,11 +143,6 @@ class Course:
         self.seqnos = Grid(Kind.MOST, dtype="u8", coarse=COARSE)
         self.axis = Axis(self.bytes, self.frames, self.messages, self.seqnos)
 
-    @property
-    def crowded(self) -> bool:
-        """Whether some streams have no row of their own."""
-        return OTHERS in self.streams
-
     def feed(self, part: Part, rows: Array | None = None) -> None:
         """Take the frames of a part that have a time. ``rows``: only these, which have one."""
         if rows is None:

@@ -61,7 +61,7 @@ class Browser:
                 self.screen.say(f"the search has ended: {self.search.failure}", error=True)
         if grown:
             self.screen.list.grown()
-            if self.detail.is_empty:
+            if self.detail.shows(None):
                 self.show_frame()
         self.detail.poll()
         self._describe()

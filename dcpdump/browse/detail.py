@@ -25,13 +25,8 @@ class Detail:
         self._number: int | None = None  # of the frame that is shown, or that was asked for
         self._ticket: int | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether no frame was asked for yet."""
-        return self._number is None
-
     def shows(self, number: int | None) -> bool:
-        """Return whether a frame has come, and is shown."""
+        """Return whether a frame has come, and is shown; None: whether none was asked for."""
         return self._ticket is None and number == self._number
 
     def show(self, number: int | None) -> None:

@@ -65,11 +65,6 @@ class RowFacts(NamedTuple):
     length: int
     problem: bool
 
-    @property
-    def refused(self) -> bool:
-        """Return whether it is a response that refuses."""
-        return self.response and (self.status not in NOT_ERRORS or self.status == ROLLBACK)
-
 
 class RowText(NamedTuple):
     """What a decoded frame says, as ``read -f line`` has it; empty as long as it was not decoded."""
@@ -135,7 +130,7 @@ def _known(facts: RowFacts, wide: bool) -> str:
 def _sign(facts: RowFacts, *, problem: bool) -> tuple[str, str]:
     if problem:
         return PROBLEM, "bold red"
-    if facts.refused:
+    if facts.response and (facts.status not in NOT_ERRORS or facts.status == ROLLBACK):
         return REFUSED, "bold red"
     if facts.response:
         return " ", "yellow"

@@ -101,7 +101,7 @@ class Checking(LedgerConsumer):
         everything: bool,
     ) -> None:
         super().__init__(chosen, shown, given)
-        self._rules = rules
+        self.rules = rules  #: that are asked
         limit = None if everything else SHOWN
         # What is only counted has no time of its own.
         self._engine = RuleEngine(rules, self.ledger, shown=limit if chosen.since is None else None)
@@ -154,11 +154,6 @@ class Checking(LedgerConsumer):
         return wanted.stream_ids is None or finding.stream_id in wanted.stream_ids
 
     @property
-    def rules(self) -> int:
-        """How many rules were asked."""
-        return len(self._rules)
-
-    @property
     def findings(self) -> list[tuple[Finding, int]]:
         """Return what was found, and how many more there are of each."""
         return self._fold.findings()
@@ -167,9 +162,9 @@ class Checking(LedgerConsumer):
         """Write what was found."""
         found, engine = self.findings, self._engine
         if self._shown.format == "sarif":
-            sink.write(ndjson.dump(findings.sarif(found, self._rules, files, __version__)) + "\n")
+            sink.write(ndjson.dump(findings.sarif(found, self.rules, files, __version__)) + "\n")
             return
-        total = findings.total(self._fold.counts, len(self._rules), engine.streams, engine.partly)
+        total = findings.total(self._fold.counts, len(self.rules), engine.streams, engine.partly)
         totals = self._totals
 
         def lines() -> list[Line | Fitting]:

@@ -76,12 +76,9 @@ def refuse_unknown_variables(command: str, params: Iterable[click.Parameter]) ->
             raise ConfigError(variable, "there is no such option", hint)
         if is_given_only(command, param):
             raise ConfigError(variable, "can be given on the command line only")
-        _refuse_values(variable, "", _values(param, os.environ[variable]), param)
-
-
-def _values(param: click.Parameter, text: str) -> Iterable[str]:
-    """Return the values of a variable, as click takes them."""
-    return param.type.split_envvar_value(text) if param.multiple else [text]
+        text = os.environ[variable]
+        values = param.type.split_envvar_value(text) if param.multiple else [text]  # as click takes them
+        _refuse_values(variable, "", values, param)
 
 
 def _beginning(command: str | None) -> str:

@@ -83,7 +83,7 @@ def evidence_of(consumer: Checking) -> Evidence:
         [(stream, judge.verdict(stream)) for stream in consumer.streams],
         consumer.connections,
         consumer.findings,
-        consumer.rules,
+        len(consumer.rules),
         consumer.dissection.tally,
         consumer.dissection.balance,
         [capture.health for capture in consumer.captures],

@@ -298,7 +298,8 @@ def outcome(words: list[str]) -> int:
     except OSError as error:
         if debug:
             raise
-        return _complain(_of_os(error), (), code.UNWRITABLE)
+        where = f" ({error.filename})" if error.filename else ""
+        return _complain(f"cannot write: {system_words(error)}{where}", (), code.UNWRITABLE)
     except Exception as error:
         if (status := raised()) is not None:
             return status
@@ -321,11 +322,6 @@ def _code_of(error: DcpdumpError) -> int:
     if isinstance(error, LiveError):
         return code.NO_CAPTURE
     return code.UNWRITABLE if isinstance(error, OutputError) else code.USAGE
-
-
-def _of_os(error: OSError) -> str:
-    where = f" ({error.filename})" if error.filename else ""
-    return f"cannot write: {system_words(error)}{where}"
 
 
 def _near_options(error: click.NoSuchOption) -> list[str]:

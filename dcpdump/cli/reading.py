@@ -231,14 +231,10 @@ class Reading(Generic[P]):
         for pieces in some:
             enough = self._consumer.take(pieces)
             self._dissection.gaps.clear()  # the consumer has seen them
-            if enough or self._has_last:
+            if enough or (self._last is not None and self._dissection.next_frame > self._last):
                 return True
             yield
         return False
-
-    @property
-    def _has_last(self) -> bool:
-        return self._last is not None and self._dissection.next_frame > self._last
 
 
 @contextmanager

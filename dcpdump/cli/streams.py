@@ -1,6 +1,7 @@
 """dcpdump streams: the stream ledger, a row for each DCP stream, with a verdict."""
 
 from collections.abc import Sequence
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -80,7 +81,11 @@ def streams(
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        rates = _rates() if shown.format == "text" and sink.is_terminal else None
+        rates = None
+        if shown.format == "text" and sink.is_terminal:
+            from dcpdump.streams.rates import Rates  # which needs columns
+
+            rates = Rates()
         consumer = LedgerConsumer(chosen, shown, given, None if rates is None else rates.feed)
         reading = consumer.read(paths, sink)
         judge = Judge(consumer.ledger, round(min(_FOREVER_S, idle) * 1e9))
@@ -100,15 +105,9 @@ def streams(
                 rows.table(wanted, drawn) if judged else consumer.nothing(),
                 rows.total(judged, consumer.evicted, consumer.connections),
             ],
-            lambda: rows.objects(wanted),
+            lambda: starmap(rows.as_object, wanted),
         )
         return reading.conclude("none" if quiet else "text")
-
-
-def _rates() -> "Rates":
-    from dcpdump.streams.rates import Rates  # which needs columns
-
-    return Rates()
 
 
 def _causes(text: str) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Write streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from sys import intern
 from typing import Any
@@ -231,9 +231,3 @@ def _request(request: Request, names: Names | None) -> Json:
 
 def _time(ts_ns: int | None) -> str | None:
     return None if ts_ns is None else iso_time(ts_ns)
-
-
-def objects(judged: Sequence[Judged]) -> Iterator[Json]:
-    """Yield all streams as objects."""
-    for stream, verdict in judged:
-        yield as_object(stream, verdict)

@@ -43,17 +43,12 @@ def joined(children: Iterable[Child]) -> Markup:
     return Markup("".join(map(_child, children)))
 
 
-def text(value: str) -> Markup:
-    """Return text as HTML."""
-    return Markup(escape(safe(value), quote=False))
-
-
 def _child(child: Child) -> str:
     if child is None:
         return ""
     if isinstance(child, Markup):
         return child
-    return text(child) if isinstance(child, str) else joined(child)
+    return escape(safe(child), quote=False) if isinstance(child, str) else joined(child)
 
 
 def _attribute(value: str | int | float) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from dcpdump.batch.course import OTHERS
 from dcpdump.plural import counted
 from dcpdump.report.axis import TimeAxis
 from dcpdump.report.context import Context, section
@@ -39,7 +40,7 @@ def vbuckets(context: Context, most: int) -> tuple[Markup | None, list[dict[str,
         shown.append(_map(times, group, found, troubled))
         known.append({"vbuckets": found.vbuckets, "limits": [round(each, 3) for each in found.limits]})
     rest = len(groups) - len(shown)
-    crowded = "Some streams share one row, as there are very many. " if course.crowded else ""
+    crowded = "Some streams share one row, as there are very many. " if OTHERS in course.streams else ""
     made = section(
         "vbuckets",
         "vBuckets over time",
