@@ -104,19 +104,9 @@ class Part:
         return None if names is None else names.path(collection, self.first + row)
 
     @property
-    def first_ns(self) -> int:
-        """The time of its first frame; NO_TIME where that has none."""
-        return int(self.ts_ns[0])
-
-    @property
-    def last_ns(self) -> int:
-        """The latest time of its frames."""
-        return int(self.ts_ns.max())
-
-    @property
-    def in_order(self) -> bool:
-        """Whether its times never go back."""
-        return bool((np.diff(self.ts_ns) >= 0).all())
+    def times(self) -> tuple[int, int, bool]:
+        """The time of its first frame, NO_TIME where that has none; the latest time; whether times never go back."""
+        return int(self.ts_ns[0]), int(self.ts_ns.max()), bool((np.diff(self.ts_ns) >= 0).all())
 
     def sources(self) -> Iterator[tuple[str, Ends, bool]]:
         """Yield each file with each direction, and whether bytes are missing before its first frame, in order."""

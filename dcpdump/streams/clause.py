@@ -45,11 +45,9 @@ class AskedStream(NamedTuple):
     @property
     def stands(self) -> bool:
         """Return whether it is never sent back."""
-        return (self.latest and not self.uuid) or (self.start == 0 and not self.latest and not self._insists)
-
-    @property
-    def _insists(self) -> bool:
-        return self.strict and self.uuid != 0
+        if self.latest:
+            return not self.uuid
+        return self.start == 0 and not (self.strict and self.uuid)
 
     def at(self, high_seqno: int) -> "AskedStream":
         """Return it as the server takes it when its high seqno is that."""

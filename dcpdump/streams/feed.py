@@ -69,8 +69,9 @@ class Feed:
             for ends in piece.places:
                 self._ledger.meet(ends)
             if len(piece):
-                in_order &= piece.first_ns >= self._latest and piece.in_order
-                self._latest = max(self._latest, piece.last_ns)
+                first_ns, last_ns, rises = piece.times
+                in_order &= first_ns >= self._latest and rises
+                self._latest = max(self._latest, last_ns)
         self._end()
         return in_order
 
@@ -117,11 +118,6 @@ class Feed:
             self.succession.forget(each.number)
         return found
 
-    @property
-    def losses(self) -> list[Lost]:
-        """What was lost and no frame followed."""
-        return [*self._pending.rest(), *self._dissection.gaps]
-
     def pause(self, now_ns: int) -> None:
         """Have the ledger know who has left and what time it is, so that it can be judged before it is closed."""
         self._end()
@@ -141,7 +137,7 @@ class Feed:
         ``last_ns``: the time of the last packet, which may be none of a frame. ``lose``: who takes losses, if not the
         ledger.
         """
-        self._lose(self.losses, lose)
+        self._lose([*self._pending.rest(), *self._dissection.gaps], lose)
         self._end()
         self._ledger.alone = self.succession.one
         self._ledger.close(last_ns)

@@ -5,7 +5,7 @@ decoded one by one that columns take at once, pieces are parts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Union
 
 from dcpdump.batch.document_runs import DOCUMENTS, RowRun, offsets_of, rises, runs_of, singles_of
@@ -81,19 +81,10 @@ class RunPiece:
         return offsets_of(self._frames, list(self._places)[place])
 
     @property
-    def first_ns(self) -> int:
-        """Return the time of its first frame."""
-        return self._frames.times[0] or 0
-
-    @property
-    def last_ns(self) -> int:
-        """Return the latest time of its frames."""
-        return max(ts_ns or 0 for ts_ns in self._frames.times)
-
-    @cached_property
-    def in_order(self) -> bool:
-        """Return whether its times never go back."""
-        return rises(self._frames)
+    def times(self) -> tuple[int, int, bool]:
+        """Return the time of its first frame, the latest time, and whether times never go back."""
+        times = self._frames.times
+        return times[0] or 0, max(ts_ns or 0 for ts_ns in times), rises(self._frames)
 
     def steps(self, *, closely: bool, losses: Mapping[int, Before]) -> list[Step]:
         """Return the events of its frames, documents of one stream that follow one another as runs.
