@@ -2,7 +2,8 @@
 client's GETs on the same port, are many, and mostly none is read.
 """
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from dcpdump.record import Record
 from dcpdump.wire.decode import decode
@@ -29,3 +30,8 @@ class Later(NamedTuple):
         meaning = interpret(frame, collections=None)
         place = self.connection, self.direction, self.src, self.dst
         return Record(self.number, frame, meaning, self.vbucket, self.request, *place)
+
+
+def renumbered(record: Record | Later, **numbers: Any) -> Record | Later:
+    """Return a frame with another number, or that of another connection."""
+    return record._replace(**numbers) if isinstance(record, Later) else replace(record, **numbers)

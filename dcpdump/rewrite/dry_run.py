@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from dcpdump.batch.block import Block, blocks
-from dcpdump.batch.deferred import Later
+from dcpdump.batch.deferred import renumbered
 from dcpdump.batch.part import Part
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
-from dcpdump.record import Record
 from dcpdump.rewrite.packet_survey import PacketSurvey
 from dcpdump.rewrite.payload_map import NOWHERE, PayloadMap
 from dcpdump.tls.secrets import Secrets
@@ -58,11 +57,5 @@ def _stream(places: PayloadMap, file: str, number: int, stream: int) -> int:
 def _renumbered(part: Part, numbers: Mapping[int, int]) -> Part:
     places = [replace(ends, connection=numbers.get(ends.connection, NO_CONNECTION)) for ends in part.places]
     of = part.place.tolist()
-    records = {row: _moved(record, places[of[row]].connection) for row, record in part.records.items()}
+    records = {row: renumbered(record, connection=places[of[row]].connection) for row, record in part.records.items()}
     return replace(part, places=places, records=records)
-
-
-def _moved(record: Record | Later, connection: int) -> Record | Later:
-    if isinstance(record, Later):
-        return record._replace(connection=connection)
-    return replace(record, connection=connection)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.batch.deferred import Later
+from dcpdump.batch.deferred import renumbered
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
@@ -20,7 +20,6 @@ from dcpdump.check.checking import Judging
 from dcpdump.check.rules.datatypes import value as soundness
 from dcpdump.net.half import TcpChange
 from dcpdump.net.limits import Limits
-from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
@@ -120,12 +119,8 @@ class EventReplay:
     def _numbered(self, part: Part) -> Part:
         """Return a part whose frames are numbered over the whole input."""
         first, self._frames = self._frames + 1, self._frames + len(part)
-        records = {row: _with_number(record, first + row) for row, record in part.records.items()}
+        records = {row: renumbered(record, number=first + row) for row, record in part.records.items()}
         return replace(part, first=first, records=records)
-
-
-def _with_number(record: Record | Later, number: int) -> Record | Later:
-    return record._replace(number=number) if isinstance(record, Later) else replace(record, number=number)
 
 
 def slim(part: Part) -> Part:
