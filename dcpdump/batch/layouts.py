@@ -228,11 +228,8 @@ class Group:
         source = self.extras if name in (self.extras.dtype.names or ()) else self.value
         if source is None:
             raise KeyError(name)
-        return _native(source[name])
-
-
-def _native(column: Array) -> Array:
-    return column.astype(column.dtype.newbyteorder("="))
+        column: Array = source[name]
+        return column.astype(column.dtype.newbyteorder("="))
 
 
 def place(data: Array, starts: Array, whole: Array, header: Headers) -> list[Group]:

@@ -73,11 +73,6 @@ class ReopenedFile:
             os.close(self._fd)
             self._fd = -1
 
-    @property
-    def can_rest(self) -> bool:
-        """Return whether it can be opened again where it was left."""
-        return self._regular
-
     def _reopen(self) -> None:
         fd = os.open(self._path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         now = os.fstat(fd)
@@ -93,7 +88,7 @@ _open: OrderedDict[int, ReopenedFile] = OrderedDict()
 
 
 def _used(file: ReopenedFile) -> None:
-    if not file.can_rest:
+    if not file._regular:  # it could not be opened again where it was left
         return
     _open[id(file)] = file
     _open.move_to_end(id(file))

@@ -48,11 +48,6 @@ class RawRecords(Capture):
         self.rest = b""  #: what follows the last packet, once all were yielded
         super().__init__(path, salvage=salvage, follow=False)
 
-    def entries(self) -> Iterator[tuple[Packet, bytes]]:
-        """Yield each packet with the bytes from the end of the previous packet's record to the end of its own."""
-        for packet in self:
-            yield packet, self.taken()
-
     def _packets(self) -> Iterator[Packet]:
         yield from super()._packets()
         self.rest = self.taken()

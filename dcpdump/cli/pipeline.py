@@ -294,7 +294,10 @@ def _nothing(outcome: "Outcome") -> str:
 
 
 def _summary(job: Job, outcome: "Outcome") -> str:
-    rows = {name: outcome.rows(name) for name in job.tables if name != "files"}
+    rows = {name: 0 for name in job.tables if name != "files"}
+    for each in outcome.written:
+        if each.table in rows:
+            rows[each.table] += each.rows
     words = [f"{count:,} {name if count != 1 else name.removesuffix('s')}" for name, count in rows.items()]
     if "frames" in rows:
         words[0] = f"{rows['frames']:,} of {counted(outcome.frames, 'frame')}"

@@ -30,11 +30,6 @@ class HeaderOffsets(NamedTuple):
         """The layer that is a fragment, under which nothing can be read."""
         return self.layers[-1] if self.layers and self.layers[-1].datagram.fragment is not None else None
 
-    @property
-    def key(self) -> bytes:
-        """Both addresses of the innermost layer."""
-        return self.layers[-1].datagram.addresses
-
 
 def anatomy(packet: Packet, limits: Limits = DEFAULT) -> HeaderOffsets:
     """Parse a packet, as far as its headers can be understood."""

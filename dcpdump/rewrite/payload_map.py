@@ -166,7 +166,7 @@ class PayloadMap:
         if body.segment is None:
             return Carried(NOWHERE, 0)
         start, payload, end = body.segment
-        key = body.key + data[start : start + 4]
+        key = body.layers[-1].datagram.addresses + data[start : start + 4]
         found = self._locate(key, data[start:payload], end - payload, (noted.offsets, place))
         # Bytes that the snap length cut off count as carried.
         size = end - payload + body.layers[-1].datagram.missing

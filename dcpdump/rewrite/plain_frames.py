@@ -29,18 +29,14 @@ class Plain(NamedTuple):
         return open_value(value, self.datatype) if value and self.datatype and self.message.document else None
 
 
-def _has_words(message: Message) -> bool:
-    """Return whether its keys or values may be words of the protocol: such frames are decoded one by one."""
-    return bool(message.key_words or message.value_words)
-
-
 def plain_frames(part: Part) -> Iterator[Plain | None]:
     """Yield each frame of a part, or None where it has to be decoded to be understood."""
     count, header = len(part), part.header
     which = np.full(count, -1)
     for number, group in enumerate(part.groups):
         plan = group.plan
-        if plan.value is not None or plan.message.value_holds is not Holds.USER or _has_words(plan.message):
+        message = plan.message  # of words of the protocol frames are decoded one by one
+        if plan.value is not None or message.value_holds is not Holds.USER or message.key_words or message.value_words:
             continue
         bare = np.ones(len(group.rows), bool) if not plan.layout.tail else group.column(plan.layout.tail) == 0
         which[group.rows[bare]] = number

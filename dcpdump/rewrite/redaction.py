@@ -119,10 +119,10 @@ class Redaction:
         rewriter = Rewriter(words=not self._full)
         raw_records = RawRecords(path)
         with raw_records:
-            for packet, raw in raw_records.entries():
+            for packet in raw_records:
                 body = anatomy(packet, self._limits)
                 data = conceal_packet(packet, body, self._payload(packet, body), self._addresses)
-                yield rewriter.record(raw, data)
+                yield rewriter.record(raw_records.taken(), data)
         yield rewriter.rest(raw_records.rest)
         self.left_out += rewriter.left_out
 

@@ -84,7 +84,8 @@ class Spill:
             return
         self._file.write(stream.data)
         self._file.flush()
-        if stream.ends and stream.ends[-1] == stream.start and stream.places[-1] + _last_run(stream) == self._end:
+        continues = bool(stream.ends) and stream.ends[-1] == stream.start
+        if continues and stream.places[-1] + stream.ends[-1] - stream.starts[-1] == self._end:
             stream.ends[-1] += size
         else:
             stream.starts.append(stream.start)
@@ -93,8 +94,3 @@ class Spill:
         self._end += size
         self._pending -= size
         stream.data = bytearray()
-
-
-def _last_run(stream: _Stream) -> int:
-    """Return the length of a stream's last run."""
-    return stream.ends[-1] - stream.starts[-1]

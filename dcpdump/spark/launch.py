@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,9 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise DcpdumpError("the Spark engine needs pyspark, which is not installed", "", install_hints.SPARK) from error
-    _need("pyarrow", "pandas")
+    for name in ("pyarrow", "pandas"):
+        if find_spec(name) is None:
+            raise DcpdumpError(f"the Spark engine needs {name}, which is not installed", "", install_hints.SPARK)
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
@@ -157,14 +160,6 @@ def _end(spark: "SparkSession") -> None:
             gateway.proc.wait()
     SparkContext._gateway = SparkContext._jvm = None
     SparkContext._active_spark_context = None
-
-
-def _need(*names: str) -> None:
-    from importlib.util import find_spec
-
-    for name in names:
-        if find_spec(name) is None:
-            raise DcpdumpError(f"the Spark engine needs {name}, which is not installed", "", install_hints.SPARK)
 
 
 def _first_line(error: Exception) -> str:

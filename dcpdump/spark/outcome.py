@@ -30,7 +30,3 @@ class Outcome:
         """Return whether nothing is missing and nothing is damaged."""
         hurt = self.lost_bytes or self.skipped_bytes or self.conflicts
         return not hurt and all(row["status"] == OK for row in self.files)
-
-    def rows(self, table: str) -> int:
-        """Return the number of rows of a table."""
-        return sum(each.rows for each in self.written if each.table == table)

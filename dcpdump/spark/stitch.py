@@ -86,7 +86,7 @@ def _composed(
         if cut["foreign"] or end.foreign:
             if not (cut["foreign"] and end.foreign):
                 return None
-        elif not _in_step(cut) or not after.framed[way]:
+        elif cut["state"] != CUT or cut["holes"] or cut["confidence"] or cut["passing"] or not after.framed[way]:
             return None
         else:
             straddler = _straddler(cut, end)
@@ -215,10 +215,6 @@ def _searched(cut: SplitterState, size: int, tail: DirectionTail | None) -> Spli
         "need": LEFT + 1,
         "segment": False,
     }
-
-
-def _in_step(cut: SplitterState) -> bool:
-    return cut["state"] == CUT and not (cut["holes"] or cut["confidence"] or cut["passing"])
 
 
 def _straddler(cut: SplitterState, end: Beginning) -> RawFrame | bool:

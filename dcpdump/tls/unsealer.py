@@ -246,11 +246,7 @@ class Unsealer:
     @property
     def certain(self) -> bool:
         """Whether it is TLS: a hello was read, a record opened, or many follow one another."""
-        return self._parties.greeted or self.opened or self._chained >= _CHAIN
-
-    @property
-    def _chained(self) -> int:
-        return max((side.cutter.chained for side in self._present), default=0)
+        return self._parties.greeted or self.opened or any(s.cutter.chained >= _CHAIN for s in self._present)
 
     def sealing(self) -> Sealing:
         """Return what is known of the connection, and what became of it."""

@@ -130,11 +130,6 @@ class Session:
         return None
 
     @property
-    def inferred(self) -> bool:
-        """Return whether ``collections`` is inferred: the response to HELLO was not captured."""
-        return self.features is None
-
-    @property
     def complete(self) -> bool:
         """Return whether the connection was captured from its DCP_OPEN on, so that ``streams`` are all that it has."""
         return self.open_flags is not None and not self._forgot
@@ -167,7 +162,7 @@ class Session:
         meaning = interpret(
             frame,
             collections=self.collections,
-            inferred=self.inferred,
+            inferred=self.features is None,  # the response to HELLO was not captured
             underlying_datatype=self.underlying_datatype,
         )
         if frame.magic.response:
