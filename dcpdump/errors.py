@@ -23,6 +23,10 @@ class LiveError(DcpdumpError):
     """An interface cannot be captured on: no privilege, or no such interface."""
 
 
+class FilterError(DcpdumpError):
+    """A clause that cannot be understood: names the option, the text and the nearest right one."""
+
+
 class PasteError(DcpdumpError):
     """Pasted text cannot be read without guessing."""
 

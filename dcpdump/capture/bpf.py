@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from struct import pack, unpack
 from typing import NamedTuple
 
-from dcpdump.errors import LiveError
-from dcpdump.filter.error import FilterError
+from dcpdump.errors import FilterError, LiveError
 from dcpdump.filter.ranges import Ranges
 
 

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from dcpdump.capture import bpf
 from dcpdump.capture.ring import BLOCK_TIMEOUT_MS, Ring, Taken
-from dcpdump.errors import LiveError, system_words
-from dcpdump.filter.error import FilterError
+from dcpdump.errors import FilterError, LiveError, system_words
 from dcpdump.filter.ranges import Ranges
 from dcpdump.nearest import nearest
 

@@ -20,8 +20,8 @@ from dcpdump.cli.options import (
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
+from dcpdump.errors import FilterError
 from dcpdump.filter.clauses import with_problems
-from dcpdump.filter.error import FilterError
 from dcpdump.filter.header_clauses import wanted_of
 from dcpdump.filter.ranges import Ranges
 from dcpdump.plural import counted

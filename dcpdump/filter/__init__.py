@@ -4,8 +4,8 @@ Values within a clause are alternatives; a leading ``!`` excludes. Every clause 
 segments were.
 """
 
+from dcpdump.errors import FilterError
 from dcpdump.filter.clauses import Clause
-from dcpdump.filter.error import FilterError
 from dcpdump.filter.opcode_names import Opcode, find_opcodes
 from dcpdump.filter.time_window import Instant, TimeWindow, parse_instant, parse_window
 from dcpdump.quick_dataclass import dataclass

@@ -7,9 +7,9 @@ from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from operator import ge, gt, le, lt
 
+from dcpdump.errors import FilterError
 from dcpdump.escape import bytes_of
 from dcpdump.filter.collection_choice import collection_choice
-from dcpdump.filter.error import FilterError
 from dcpdump.filter.opcode_names import named_opcodes, named_statuses
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges, words
 from dcpdump.record import Record, seqno_range, seqnos

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from dcpdump.filter.error import FilterError
+from dcpdump.errors import FilterError
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges, words
 from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.quick_dataclass import dataclass

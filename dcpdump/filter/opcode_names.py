@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from dcpdump.filter.error import FilterError
+from dcpdump.errors import FilterError
 from dcpdump.filter.ranges import words
 from dcpdump.nearest import nearest
 from dcpdump.spec import MESSAGES, PUSHES

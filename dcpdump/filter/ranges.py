@@ -1,6 +1,6 @@
 """Parse lists and ranges of numbers: ``7``, ``0-63,512``, ``100-``, ``!3``."""
 
-from dcpdump.filter.error import FilterError
+from dcpdump.errors import FilterError
 from dcpdump.quick_dataclass import dataclass
 
 U64 = (1 << 64) - 1

@@ -3,7 +3,7 @@
 import re
 from datetime import datetime
 
-from dcpdump.filter.error import FilterError
+from dcpdump.errors import FilterError
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.zone import UTC, Zone, fixed_zone

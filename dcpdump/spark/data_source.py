@@ -22,9 +22,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from dcpdump.batch.filter import Masks, masks
-from dcpdump.errors import CaptureError, DcpdumpError
+from dcpdump.errors import CaptureError, DcpdumpError, FilterError
 from dcpdump.filter import Clause, FrameFilter, clauses
-from dcpdump.filter.error import FilterError
 from dcpdump.record import DEFAULT_VALUE_BYTES
 from dcpdump.spark.decoding import decode_split
 from dcpdump.spark.filesystem import open_binary
