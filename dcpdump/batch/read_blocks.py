@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from dcpdump.batch.arriving_blocks import arriving_blocks
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, PacketsPlace, PcapPlace, blocks, gathered
-from dcpdump.batch.pcap_blocks import PlainPcap
+from dcpdump.batch.pcap_blocks import PlainPcap, plain_block
 from dcpdump.capture import Capture, timeline
 from dcpdump.capture.file import packets_from
 from dcpdump.capture.merge import begin
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.net.packet import Packet
+
+#: Seconds of each wait for an input that brings nothing.
+_IDLE_S = 0.1
 
 
 def blocks_of(captures: Sequence[Capture], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
@@ -70,6 +72,34 @@ def _remaining(capture: Capture) -> Iterator[Packet]:
         yield from capture.remaining()
     finally:
         capture.close()
+
+
+def arriving_blocks(capture: Capture, size: int | BlockSize) -> Iterator[Block | None]:
+    """Yield the packets of a plain pcap as they arrive, up to the first that is not plain; None while nothing comes.
+
+    Its bytes are there once: they come through a pipe, or are decompressed. The capture's own reader goes on behind.
+    """
+    begun = capture.begin_plain()
+    if begun is None:
+        return
+    window, header = begun
+    sizes = BlockSize.of(size)
+    want, seconds = sizes.take(), None
+    while True:
+        window.gather(want)  # at first there may be records behind the header that was read
+        found = plain_block(window.data, header, seconds, capture.health.packets, capture.name)
+        window.at, seconds = found.used, found.seconds
+        if found.block is not None:
+            capture.passed(len(found.block), seconds)
+            yield found.block
+        # The next record may be larger than a block; more than it needs is not asked for, however slowly it comes.
+        want = len(window.data) + sizes.usual if found.block is None else sizes.take()
+        if not found.plain or (window.ended and found.block is None):
+            return
+        if not window.ready(0):
+            yield None
+            while not window.ready(_IDLE_S):
+                yield None
 
 
 def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:

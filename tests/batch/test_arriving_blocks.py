@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.batch.arriving_blocks import arriving_blocks
 from dcpdump.batch.block import BLOCK_BYTES, BlockSize
-from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks_of
+from dcpdump.batch.read_blocks import arrives_plain, arriving_blocks, blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture, Damage, open_capture
 from dcpdump.net.packet import Packet
 from tests.support.captures import Record, pcap, pcap_header, pcapng
