@@ -80,16 +80,6 @@ class Capture:
         return self.health.damage
 
     @property
-    def warnings(self) -> list[str]:
-        """Return oddities through which nothing is missing."""
-        return self.health.warnings
-
-    @property
-    def notes(self) -> list[str]:
-        """Return facts worth a line."""
-        return self.health.notes
-
-    @property
     def drops(self) -> int:
         """Return how many packets the capture itself reports as lost while it was taken."""
         return self.health.drops

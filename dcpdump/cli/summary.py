@@ -134,9 +134,9 @@ def damage_lines(captures: Sequence[Capture], *, salvage: bool = True) -> Iterat
         where = f"{capture.name}: " if len(captures) > 1 else ""
         for damage in capture.damage:
             yield f"dcpdump: warning: {where}{damage if salvage else damage.text}"
-        for text in capture.warnings:
+        for text in capture.health.warnings:
             yield f"dcpdump: warning: {where}{text}"
-        for text in capture.notes:
+        for text in capture.health.notes:
             yield f"dcpdump: note: {where}{text}"
         if capture.drops:
             yield f"dcpdump: note: {capture.name}: {capture.drops:,} packets were dropped while capturing"

@@ -64,7 +64,7 @@ def bare(packets: Iterable[Packet]) -> list[Packet]:
 
 def health(capture: Capture) -> tuple[list[Damage], list[str], list[str], int]:
     damage = [replace(each, file="") for each in capture.damage]
-    return damage, capture.warnings, capture.notes, capture.health.packets
+    return damage, capture.health.warnings, capture.health.notes, capture.health.packets
 
 
 @pytest.mark.parametrize("form", CAPTURES)

@@ -153,7 +153,7 @@ def test_an_unknown_pcap_version_is_read_with_a_warning(save: Callable[..., str]
     path = save(pcap_header(version=(3, 0)) + pcap_record(FIVE[0]))
     packets, capture = read(path)
     assert packets == expected(FIVE[:1], path)
-    assert capture.warnings == ["version 3.0 of pcap is unknown; read like 2.4"]
+    assert capture.health.warnings == ["version 3.0 of pcap is unknown; read like 2.4"]
 
 
 def test_too_many_microseconds_are_carried_over_with_one_warning(save: Callable[..., str]) -> None:
@@ -312,7 +312,7 @@ def test_two_pcaps_put_into_one_are_both_read(save: Callable[..., str]) -> None:
         Packet(7, T0 + 2, 101, b"more", 4, path),
     ]
     assert capture.damage == []
-    assert capture.warnings == [f"another capture begins at byte {len(first)}: several files were put into one"]
+    assert capture.health.warnings == [f"another capture begins at byte {len(first)}: several files were put into one"]
 
 
 def test_a_pcap_and_a_pcapng_put_into_one_are_both_read(save: Callable[..., str]) -> None:
@@ -487,7 +487,7 @@ def test_an_option_that_overruns_its_block_is_ignored_with_a_warning(save: Calla
     path = save(NG.section() + NG.block(1, body) + NG.packet(T0 // 1000, b"x"))
     packets, capture = read(path)
     assert packets == [Packet(1, T0, 1, b"x", 1, path)]
-    assert capture.warnings == ["an option of the block at byte 28 is longer than its block; it is ignored"]
+    assert capture.health.warnings == ["an option of the block at byte 28 is longer than its block; it is ignored"]
 
 
 def test_too_many_options_are_damage(save: Callable[..., str]) -> None:
@@ -504,7 +504,7 @@ def test_resolutions_finer_than_a_nanosecond_are_rounded_down(
     path = save(NG.section() + NG.interface(options=[(9, resolution)]) + NG.packet(T0, b"x"))
     packets, capture = read(path)
     assert [packet.ts_ns for packet in packets] == [ts]
-    assert capture.warnings == ["times finer than a nanosecond are rounded down"]
+    assert capture.health.warnings == ["times finer than a nanosecond are rounded down"]
 
 
 @pytest.mark.parametrize(("ticks", "ts"), [(T0 // SECOND, T0 // SECOND * SECOND), (T0, None)])
@@ -514,7 +514,7 @@ def test_whole_seconds_are_read_up_to_the_last_year_that_nanoseconds_hold(
     path = save(NG.section() + NG.interface(options=[(9, b"\x00")]) + NG.packet(ticks, b"x"))
     packets, capture = read(path)
     assert [packet.ts_ns for packet in packets] == [ts]
-    assert capture.warnings == ([] if ts else ["times beyond the year 2262 are left out"])
+    assert capture.health.warnings == ([] if ts else ["times beyond the year 2262 are left out"])
 
 
 def test_comments_and_flags_are_passed_over_and_drops_are_summed(save: Callable[..., str]) -> None:
@@ -553,7 +553,7 @@ def test_secrets_and_unknown_blocks_are_noted(save: Callable[..., str]) -> None:
     path = save(
         NG.section() + NG.block(10, pack("<II", 0x544C534B, 0)) + NG.block(0x1234, b"?") + NG.block(0x1234, b"?")
     )
-    assert read(path)[1].notes == [
+    assert read(path)[1].health.notes == [
         "the capture carries secrets that decrypt (a decryption secrets block)",
         "blocks of the unknown type 0x00001234 were passed over",
         "the capture holds no packets",

@@ -104,7 +104,7 @@ def test_a_file_has_them_with_their_tag(tmp_path: Path) -> None:
     ]
     assert read[5].wire_length == len(tagged) + 5
     assert [packet.interface for packet in read] == [0, 1, 2, 3, 4, 0]
-    assert (capture.drops, capture.damage, capture.warnings) == (7, [], [])
+    assert (capture.drops, capture.damage, capture.health.warnings) == (7, [], [])
 
 
 @settings(max_examples=25)

@@ -328,7 +328,7 @@ def test_what_a_pcapng_says_in_words_is_left_out(tmp_path: Path) -> None:
     assert b"eth0" in data
     with open_capture(str(tmp_path / "out")) as capture:
         assert len(list(capture)) == len(talk().packets)
-        assert (capture.drops, capture.health.damage_count, capture.warnings) == (3, 0, [])
+        assert (capture.drops, capture.health.damage_count, capture.health.warnings) == (3, 0, [])
     run(f"dcpdump redact {path} -w {tmp_path}/full --level full")
     assert b"eth0" not in (tmp_path / "full").read_bytes()
 
