@@ -14,6 +14,7 @@ from dcpdump.streams.exchanges import Kind
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.flow_state import FlowState, standing
 from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.intervals import between
 from dcpdump.streams.missing_noops import missing_noops, noop_interval_ns
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.state import ConnectionState
@@ -41,6 +42,7 @@ class PendingEvidence:
         "_connection",
         "_done",
         "_lagging",
+        "_lags",
         "_noop_missed_ns",
         "_reported",
         "_stalled_ns",
@@ -51,7 +53,8 @@ class PendingEvidence:
         self._reported: dict[Kind, int] = {}  # the number of the last request that was found overdue
         self._ahead: list[tuple[FrameEvent, Stream, int]] = []
         self._done: list[Stream] = []
-        self._lagging: dict[Stream, int] = {}
+        self._lagging: dict[Stream, int] = {}  # the last prepare that is among those that were found so
+        self._lags: list[Delayed] = []
         self._stalled_ns = 0
         self._noop_missed_ns = 0
 
@@ -63,6 +66,8 @@ class PendingEvidence:
     def acknowledge_seqno(self, frame: FrameEvent, stream: Stream) -> None:
         """Take a SEQNO_ACKNOWLEDGED, before it is learnt."""
         seqno = frame.get("prepared_seqno")
+        if seqno is not None:
+            self._lag(stream, seqno, frame.ts_ns, acknowledged=True)
         beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.reached
         if (beyond or not self._connection.sync_replication) and len(self._ahead) < _MOST:
             self._ahead.append((kept(frame), stream, self._frames + GRACE))
@@ -73,6 +78,8 @@ class PendingEvidence:
 
     def finish(self, stream: Stream) -> None:
         """Take a stream that is over."""
+        ended_ns = self._connection.now_ns if stream.ended_ns is None else stream.ended_ns
+        self._lag(stream, stream.reached, ended_ns, acknowledged=False)
         if stream.acks_due or stream.acks_early:
             self._done.append(stream)
 
@@ -84,8 +91,8 @@ class PendingEvidence:
             yield from self._overdue(connection.now_ns)
             yield from self._stalls(frame, connection.now_ns)
             yield from self._noops_missing(frame)
-            if connection.controls_known and connection.sync_replication:
-                yield from self._lags(connection.now_ns)
+        while self._lags:
+            yield Event.LAGGING, self._lags.pop(0)
         yield from self._beyond()
         yield from self._acknowledgements(frame)
 
@@ -103,9 +110,7 @@ class PendingEvidence:
         since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
         if run.first_ns - since > _STALL or close is None or close.pause_ns > _STALL:
             return False
-        if self._misses_noops(run.last_ns):
-            return False
-        return not connection.sync_replication or not any(each.prepares.unacked for each in connection.current.values())
+        return not self._misses_noops(run.last_ns)
 
     @property
     def _frames(self) -> int:
@@ -200,16 +205,19 @@ class PendingEvidence:
         enabled_ns = connection.noops_enabled_ns or 0
         return max(noops.last_ns or 0, noops.answered_ns or 0, enabled_ns, self._noop_missed_ns)
 
-    def _lags(self, now_ns: int) -> Iterator[Found]:
-        for stream in self._connection.current.values():
-            reported = self._lagging.get(stream, -1)
-            for seqno, prepare in stream.prepares.unacked.items():
-                if seqno <= reported:
-                    continue
-                if now_ns - (prepare.ts_ns or now_ns) >= _LAG:
-                    self._lagging[stream] = max(stream.prepares.unacked)
-                    yield Event.LAGGING, Delayed(prepare, stream, now_ns - (prepare.ts_ns or now_ns), seqno)
-                break
+    def _lag(self, stream: Stream, seqno: int, until_ns: int | None, *, acknowledged: bool) -> None:
+        """Note the oldest prepare up to a seqno, if it was acknowledged only at a time, or not even then, that is late.
+
+        Of those that wait at one time, one is enough.
+        """
+        unacked, noted = stream.prepares.unacked, self._lagging.get(stream, -1)
+        first = next((at for at in unacked if noted < at <= seqno), None)
+        if first is None or not (self._connection.controls_known and self._connection.sync_replication):
+            return
+        waited = between(unacked[first].ts_ns, until_ns)
+        if waited is not None and waited >= _LAG:
+            self._lagging[stream] = max(unacked)
+            self._lags.append(Delayed(unacked[first], stream, waited, first, late=acknowledged))
 
     def _beyond(self) -> Iterator[Found]:
         """Yield acknowledgements, of bytes and of seqnos, of what was not sent even by now."""

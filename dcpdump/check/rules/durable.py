@@ -216,14 +216,16 @@ def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     on=(Event.LAGGING,),
 )
 def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
-    """Reported when the replica has not acknowledged a prepare after ten seconds.
+    """Reported when the replica acknowledges a prepare only after ten seconds or more, or has not at the end of the
+    stream or of the capture. Of those that wait at one time, the oldest is.
 
     Those that ask for persistence are acknowledged only when they are on disk, so that acknowledgements lag;
     after some time the server answers the client of the write that its outcome is not known.
 
     Usual causes: a slow disk of the replica.
     """
-    return f"PREPARE seqno {delayed.amount} is not acknowledged after 10 s"
+    how = "was acknowledged after" if delayed.late else "was not acknowledged in"
+    return f"PREPARE seqno {delayed.amount} {how} {span(delayed.waited_ns)}"
 
 
 RULES = (uninvited, prepared_first, orphan, left_undecided, prepared_twice, too_far, ack_answered, lagging)
