@@ -84,7 +84,7 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
     found = standing(each, now)
     still = found.state is FlowState.BLOCKED
     since = found.since_ns if still else None
-    lasted = 0 if since is None or now is None else now - since
+    lasted = between(since, now) or 0
     total = max(window.blocked_ns(now), lasted)
     time = _watched(each, now)
     if not _slows(total, lasted, time):
@@ -93,10 +93,10 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
     streams = tuple(stream for stream, verdict in evidence.judged if stream.connection is each and verdict.trouble)
     held = tuple(stream for stream in streams if not stream.ended)
     if still:
-        text = f"{name} is blocked by flow control since {clock(since)}, {span(lasted)} up to the end"
+        text = f"the producer of {name} is blocked by flow control since {clock(since)}, {span(lasted)} up to the end"
         detail = why_blocked(window, found)
     else:
-        text = f"{name} was blocked by flow control for {span(total)}{_share(total, time)}"
+        text = f"the producer of {name} was blocked by flow control for {span(total)}{_share(total, time)}"
         detail = _often(window.blocked)
     detail = "; ".join(filter(None, (detail, _residue(each))))
     first = window.blocked.kept[0].start_ns if window.blocked else since

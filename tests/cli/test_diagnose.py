@@ -69,7 +69,12 @@ def test_a_healthy_capture_has_one_line_that_says_what_was_looked_at(name: str, 
         (
             "slow-consumer",
             1,
-            [("blocked", "kafka-7f is blocked by flow control since 12:12:16.997, 40.1 s up to the end")],
+            [
+                (
+                    "blocked",
+                    "the producer of kafka-7f is blocked by flow control since 12:12:16.997, 40.1 s up to the end",
+                )
+            ],
         ),
         (
             "silent",

@@ -285,7 +285,9 @@ def test_the_same_trouble_of_flow_control_on_many_connections_is_one(path: Path)
         for at in range(5)
     )
     (row,) = (row for row in rows(text + DAY, path, "trouble") if row["code"] == "blocked")
-    assert row["text"].startswith("5 connections, such as: app-0 (c0) is blocked by flow control since 12:00:00.")
+    assert row["text"].startswith(
+        "5 connections, such as: the producer of app-0 (c0) is blocked by flow control since 12:00:00."
+    )
     assert (row["count"], row["connections"]) == (5, [0, 1, 2, 3, 4])
     assert row["command"] == f"dcpdump flow {path} --connection 0,1,2,3,4"
 
