@@ -15,7 +15,7 @@ MOST_XATTRS = 1 << 14  #: so many xattrs of a document are taken apart; a server
 Xattrs = tuple[tuple[bytes, bytes], ...]  #: names and values
 
 
-class Split(NamedTuple):
+class SplitValue(NamedTuple):
     """A value whose xattrs were taken apart; every byte of it but lengths and zeros is in one of the parts."""
 
     xattrs: Xattrs | None  #: None where the block itself cannot be found: then all of the value is the body
@@ -75,13 +75,13 @@ def may_be_deep(value: bytes) -> bool:
     return len(value) > DEEP and value.count(b"{") + value.count(b"[") > DEEP
 
 
-def split_xattrs(value: bytes) -> Split:
+def split_xattrs(value: bytes) -> SplitValue:
     """Split the xattrs off a value. Their block is a 32-bit length, then again and again length, key, 0, value, 0."""
     if len(value) < 4:
-        return Split(None, value, fault=f"the xattrs need 4 bytes of length, the value has {len(value)}")
+        return SplitValue(None, value, fault=f"the xattrs need 4 bytes of length, the value has {len(value)}")
     length = int.from_bytes(value[:4], "big")
     if length > len(value) - 4:
-        return Split(None, value, fault=f"the xattrs claim {length} bytes, {len(value) - 4} are there")
+        return SplitValue(None, value, fault=f"the xattrs claim {length} bytes, {len(value) - 4} are there")
     pairs: list[tuple[bytes, bytes]] = []
     at, end, fault = 4, 4 + length, ""
     while at < end:
@@ -100,4 +100,4 @@ def split_xattrs(value: bytes) -> Split:
             break
         pairs.append((key, text[:-1]))
         at = stop
-    return Split(tuple(pairs), value[end:], value[at:end], fault)
+    return SplitValue(tuple(pairs), value[end:], value[at:end], fault)

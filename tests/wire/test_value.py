@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.wire.body import MOST_XATTRS, Body, Split, open_value, split_xattrs
+from dcpdump.wire.body import MOST_XATTRS, Body, SplitValue, open_value, split_xattrs
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import Item as Record
 from dcpdump.wire.encode import encode
@@ -221,8 +221,8 @@ def xattrs(*pairs: tuple[bytes, bytes]) -> bytes:
 
 def test_xattrs_stand_before_the_body() -> None:
     pairs = ((b"_sync", b'{"a":1}'), (b"user", b"[]"))
-    assert split_xattrs(xattrs(*pairs) + b"{}") == Split(pairs, b"{}")
-    assert split_xattrs(xattrs()) == Split((), b"")
+    assert split_xattrs(xattrs(*pairs) + b"{}") == SplitValue(pairs, b"{}")
+    assert split_xattrs(xattrs()) == SplitValue((), b"")
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_no_bytes_make_the_xattrs_raise(value: bytes) -> None:
     found = split_xattrs(value)
     assert found.fault or found.xattrs is not None
     if found.xattrs is None:
-        assert found == Split(None, value, fault=found.fault)
+        assert found == SplitValue(None, value, fault=found.fault)
     else:
         length = len(value) - 4 - len(found.body)
         read = xattrs(*found.xattrs)[4:]
@@ -352,9 +352,9 @@ def test_no_more_xattrs_are_taken_apart_than_any_document_has() -> None:
     pair = b"\0\0\0\4k\0v\0"
     block = pair * (MOST_XATTRS + 2)
     pairs, fault = ((b"k", b"v"),) * MOST_XATTRS, "after 16,384 xattrs 16 bytes of xattrs are not taken apart"
-    assert split_xattrs(len(block).to_bytes(4, "big") + block + b"{}") == Split(pairs, b"{}", pair * 2, fault)
+    assert split_xattrs(len(block).to_bytes(4, "big") + block + b"{}") == SplitValue(pairs, b"{}", pair * 2, fault)
     whole = pair * MOST_XATTRS
-    assert split_xattrs(len(whole).to_bytes(4, "big") + whole) == Split(pairs, b"")
+    assert split_xattrs(len(whole).to_bytes(4, "big") + whole) == SplitValue(pairs, b"")
 
 
 def test_a_number_of_any_length_is_json() -> None:
