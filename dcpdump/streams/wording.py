@@ -25,7 +25,7 @@ def clock(ts_ns: int | None) -> str:
 
 
 def span(ns: int | None) -> str:
-    """Return a duration as text: ``0.4 ms``, ``31 s``, ``52 m``, ``3.2 h``."""
+    """Return a duration as text: ``0.4 ms``, ``31 s``, ``52 m``, ``3.2 h``, ``17 d``."""
     if ns is None:
         return "an unknown time"
     if ns < _SECOND:
@@ -33,7 +33,10 @@ def span(ns: int | None) -> str:
     seconds = ns / _SECOND
     if seconds < 180:
         return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} m" if seconds < 10_800 else f"{seconds / 3600:.3g} h"
+    if seconds < 10_800:
+        return f"{seconds / 60:.3g} m"
+    days = seconds / 86_400
+    return f"{seconds / 3600:.3g} h" if days < 3 else f"{days:.3g} d" if days < 100 else f"{days:,.0f} d"
 
 
 def seqno(number: int | None) -> str:

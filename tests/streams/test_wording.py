@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.streams.wording import short_name
+from dcpdump.streams.wording import short_name, span
 from dcpdump.wire.encode import encode
 from tests.streams.test_tcp_faults import asked, granted, mutations, written
 from tests.support.console import run
@@ -37,3 +37,21 @@ def test_people_read_the_short_name_and_programs_get_all_of_it(tmp_path: Path) -
         assert ("kafka-connector 67CC1752DE27660B/1 " in printed, '"i"' in printed) == (True, False)
     for command in ("streams -f ndjson", "flow -f ndjson", "conns"):
         assert "67CC1752DE27660B/0000000000000001" in run(f"dcpdump {command} {path} -q").out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0004, "0.4 ms"),
+        (31, "31 s"),
+        (179, "179 s"),
+        (180, "3 m"),
+        (10_799, "180 m"),
+        (10_800, "3 h"),
+        (259_199, "72 h"),
+        (259_200, "3 d"),
+        (1_450_800_000, "16,792 d"),
+    ],
+)
+def test_a_time_is_written_in_the_unit_that_suits_it(seconds: float, text: str) -> None:
+    assert span(int(seconds * 1_000_000_000)) == text
