@@ -118,6 +118,9 @@ class Checking(LedgerConsumer):
         missed = self.ledger.keys.missed
         if missed:
             yield f"dcpdump: note: {counted(missed, 'key')} were not compared with later ones: so many are not kept"
+        if dissection.balance.conflicts:
+            text = "bytes were captured twice, and were others the second time: what was first is judged"
+            yield f"dcpdump: note: {text}; a violation in there may be one of a damaged copy"
 
     def _judged_early(self, streams: Sequence[Stream]) -> None:
         self._keep(self._engine.evict_streams(streams))

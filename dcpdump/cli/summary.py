@@ -117,7 +117,7 @@ def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
         reasons = ", ".join(reason for reason, count in sorted(net.hole_bytes.items()) if count)
         parts.append(f"{counted(net.gaps, 'gap')}, {sum(net.hole_bytes.values()):,} B lost ({reasons})")
     if net.conflicts:
-        parts.append(f"{counted(net.conflicts, 'overlap')} that disagree")
+        parts.append(f"{counted(net.conflicts, 'overlap')} that disagree{'s' * (net.conflicts == 1)}")
     return " · ".join(parts)
 
 

@@ -16,6 +16,7 @@ from tests.support.captures import Record, pcap
 from tests.support.check_cases import CASES, PLAIN, STREAM
 from tests.support.console import run
 from tests.support.conversation import packets, said
+from tests.support.healthy import HEALTHY
 
 SAMPLES = Path("samples").resolve()
 ORDER = "samples/order.pcap"
@@ -186,3 +187,18 @@ def test_as_many_streams_are_checked_as_streams_lists(name: str) -> None:
     checked = run(f"dcpdump check {SAMPLES}/{name} -q").out.splitlines()[-1]
     listed = run(f"dcpdump streams {SAMPLES}/{name} -q").out.splitlines()[-1]
     assert checked.split(" checked by ")[0] == listed.split(" · ")[0]
+
+
+def test_that_bytes_were_captured_twice_and_differ_is_said(tmp_path: Path) -> None:
+    captured = packets(said(HEALTHY["plain"]))
+    at = next(number for number, each in enumerate(captured) if each.data.endswith(b"k4"))
+    again = captured[at]._replace(data=captured[at].data[:-1] + b"5")
+    path = tmp_path / "twice.pcap"
+    records = [Record(each.ts_ns or 0, each.data) for each in (*captured[: at + 1], again, *captured[at + 1 :])]
+    path.write_bytes(pcap(records))
+    note, summary = run(f"dcpdump check {path}").err.splitlines()
+    assert note == (
+        "dcpdump: note: bytes were captured twice, and were others the second time: what was first is judged; "
+        "a violation in there may be one of a damaged copy"
+    )
+    assert summary.endswith(" · 1 overlap that disagrees")
