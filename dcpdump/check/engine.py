@@ -150,7 +150,6 @@ class RuleEngine:
         for stream in streams:
             self._finish(stream, at_end)
             self._runner.forget(stream)
-            self._evidence_of(stream.connection).forget(stream)
         return self._runner.taken()
 
     def _finish(self, stream: Stream, at_end: AtEnd) -> None:

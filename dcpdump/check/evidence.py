@@ -41,7 +41,6 @@ class PendingEvidence:
         "_ahead",
         "_connection",
         "_done",
-        "_lagging",
         "_lags",
         "_noop_missed_ns",
         "_reported",
@@ -53,7 +52,6 @@ class PendingEvidence:
         self._reported: dict[Kind, int] = {}  # the number of the last request that was found overdue
         self._ahead: list[tuple[FrameEvent, Stream, int]] = []
         self._done: list[Stream] = []
-        self._lagging: dict[Stream, int] = {}  # the last prepare that is among those that were found so
         self._lags: list[Delayed] = []
         self._stalled_ns = 0
         self._noop_missed_ns = 0
@@ -71,10 +69,6 @@ class PendingEvidence:
         beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.reached
         if (beyond or not self._connection.sync_replication) and len(self._ahead) < _MOST:
             self._ahead.append((kept(frame), stream, self._frames + GRACE))
-
-    def forget(self, stream: Stream) -> None:
-        """Forget a stream that is over, but for what is still to become clear of it."""
-        self._lagging.pop(stream, None)
 
     def finish(self, stream: Stream) -> None:
         """Take a stream that is over."""
@@ -210,14 +204,18 @@ class PendingEvidence:
 
         Of those that wait at one time, one is enough.
         """
-        unacked, noted = stream.prepares.unacked, self._lagging.get(stream, -1)
-        first = next((at for at in unacked if noted < at <= seqno), None)
-        if first is None or not (self._connection.controls_known and self._connection.sync_replication):
+        unacked = stream.prepares.unacked
+        first = next(iter(unacked), None)
+        if (
+            first is None
+            or first > seqno
+            or not (self._connection.controls_known and self._connection.sync_replication)
+        ):
             return
         waited = between(unacked[first].ts_ns, until_ns)
         if waited is not None and waited >= _LAG:
-            self._lagging[stream] = max(unacked)
             self._lags.append(Delayed(unacked[first], stream, waited, first, late=acknowledged))
+            unacked.clear()
 
     def _beyond(self) -> Iterator[Found]:
         """Yield acknowledgements, of bytes and of seqnos, of what was not sent even by now."""

@@ -25,7 +25,6 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.stream import Stream
-from dcpdump.wire.key_prefix import leb128
 
 Learn = Callable[[Stream, FrameEvent], None]
 
@@ -61,7 +60,7 @@ def begin_snapshot(stream: Stream, snapshot: Snapshot) -> None:
     if snapshot.high_completed:
         stream.prepares.complete(snapshot.high_completed)
     elif snapshot.flags & DISK:  # which may leave out what decided them, and says of none that it is decided
-        stream.prepares.excuse()
+        stream.prepares.excuse(snapshot.frame)
 
 
 def _end(stream: Stream, frame: FrameEvent) -> None:
@@ -141,7 +140,7 @@ def _event(stream: Stream, frame: FrameEvent) -> None:
         stream.exists(collection, now=True)
     elif event == END and collection is not None:
         stream.exists(collection, now=False)
-        stream.prepares.excuse(leb128(collection))  # a server forgets them with their collection
+        stream.prepares.drop(collection)
 
 
 def learn_keys(stream: Stream, frame: FrameEvent) -> None:

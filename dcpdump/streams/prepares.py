@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.wire.key_prefix import read_prefix
 
 #: Prepares of a stream that are kept at most.
 _MOST = 65_536
@@ -24,6 +25,8 @@ class Prepares:
     open: dict[bytes, OpenPrepare] = field(default_factory=dict)  #: those not committed nor aborted, by key
     unacked: dict[int, FrameEvent] = field(default_factory=dict)  #: not yet acknowledged, by seqno
     missed: bool = False  #: there were more than are kept
+    excused: int = 0  #: up to this frame, outcomes need not come, or may have come
+    dropped: set[int] = field(default_factory=set)  #: collections that were dropped while there were any
 
     def add(self, key: bytes, seqno: int, place: FrameEvent, *, due: bool, closely: bool) -> None:
         """Take a prepare. ``due``: its outcome has to come; ``closely``: whether it is acknowledged matters too."""
@@ -36,24 +39,41 @@ class Prepares:
 
     def acknowledge(self, seqno: int) -> None:
         """Take it that all up to a seqno are acknowledged."""
-        if self.unacked:
-            self.unacked = {at: prepare for at, prepare in self.unacked.items() if at > seqno}
+        while self.unacked and (first := next(iter(self.unacked))) <= seqno:
+            del self.unacked[first]
 
     def complete(self, seqno: int) -> None:
         """Take it that all up to a seqno are decided."""
         if self.open:
             self.open = {key: prepare for key, prepare in self.open.items() if prepare.seqno > seqno}
 
-    def excuse(self, prefix: bytes = b"") -> None:
-        """Take it that the outcomes of those whose keys begin so need not come, or may have come."""
-        for key, prepare in self.open.items():
-            if key.startswith(prefix):
-                self.open[key] = prepare._replace(due_ns=None)
+    def excuse(self, frame: int) -> None:
+        """Take it that the outcomes of those up to a frame need not come, or may have come."""
+        if self.open:
+            self.excused = frame
+
+    def drop(self, collection: int) -> None:
+        """Take it that a collection is dropped: a server forgets its prepares."""
+        if self.open and len(self.dropped) < _MOST:
+            self.dropped.add(collection)
+
+    def due(self, by_ns: int) -> list[OpenPrepare]:
+        """Return those of which the outcome had to come from a time on, or from an earlier one."""
+        return [
+            each
+            for key, each in self.open.items()
+            if each.due_ns is not None and each.due_ns <= by_ns and not self._is_excused(key, each)
+        ]
 
     def hide_keys(self) -> None:
         """Forget keys, of a stream that learns no more."""
-        self.open = {str(prepare.seqno).encode(): prepare for prepare in self.open.values()}
-        self.unacked = {}
+        kept = [each for key, each in self.open.items() if not self._is_excused(key, each)]
+        self.open = {str(prepare.seqno).encode(): prepare for prepare in kept}
+        self.unacked, self.dropped = {}, set()
+
+    def _is_excused(self, key: bytes, prepare: OpenPrepare) -> bool:
+        prefix = read_prefix(key) if self.dropped else None
+        return prepare.frame <= self.excused or (prefix is not None and prefix.collection in self.dropped)
 
 
 #: Most streams have none: these have one in common, to which nothing is added.

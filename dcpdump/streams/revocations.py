@@ -11,17 +11,16 @@ _Place = tuple[int, int]  #: a vbucket and a stream id
 
 
 class Revocations:
-    """The rollbacks of a ledger that is closed, by what they are of."""
+    """The rollbacks to another history of a ledger that is closed, by what they are of."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
         self._rollbacks: dict[_Place, list[tuple[Request, Stream]]] = {}
         for stream in ledger.streams:
             # Nothing comes between equal rollbacks of one stream.
             first = {(each.start_seqno, each.rollback_seqno): each for each in reversed(stream.rollbacks)}
-            if first:
-                found = self._rollbacks.setdefault((stream.vbucket, stream.stream_id), [])
-                found += [(each, stream) for each in first.values()]
+            for each in first.values():
+                if _is_of_history(each, stream, ledger):
+                    self._rollbacks.setdefault((stream.vbucket, stream.stream_id), []).append((each, stream))
         for found in self._rollbacks.values():
             found.sort(key=lambda each: each[0].answer_frame or 0)
 
@@ -37,16 +36,17 @@ class Revocations:
                 continue
             granted = asked.grant
             kept = granted is not None and granted.start >= seqno
-            if not kept and same_by_name(stream.connection, asked.connection) and self._is_of_history(request, asked):
+            if not kept and same_by_name(stream.connection, asked.connection):
                 return request
         return None
 
-    def _is_of_history(self, request: Request, stream: Stream) -> bool:
-        """Return whether a client was sent back as the server's history is another, and not for purges alone.
 
-        Those go to 0; to above that only another history sends a client.
-        """
-        found = explain(request, stream, self._ledger)
-        if found.clause is Clause.UNKNOWN:
-            return bool(request.rollback_seqno) and found.cause is not NoClause.REQUEST
-        return found.clause in (Clause.SNAPSHOT, Clause.UUID)
+def _is_of_history(request: Request, stream: Stream, ledger: Ledger) -> bool:
+    """Return whether a client was sent back as the server's history is another, and not for purges alone.
+
+    Those go to 0; to above that only another history sends a client.
+    """
+    found = explain(request, stream, ledger)
+    if found.clause is Clause.UNKNOWN:
+        return bool(request.rollback_seqno) and found.cause is not NoClause.REQUEST
+    return found.clause in (Clause.SNAPSHOT, Clause.UUID)

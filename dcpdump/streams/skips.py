@@ -6,10 +6,7 @@ served the vbucket meanwhile. The end of each snapshot that was announced counts
 names a seqno that the server reported.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from functools import cached_property
-from operator import itemgetter
 from typing import NamedTuple
 
 from dcpdump.spec.names import CLOSED, FILTER_EMPTY, FROM_LATEST, OK
@@ -22,6 +19,8 @@ from dcpdump.streams.stream import Stream
 
 #: A client that asks again so soon was served by nobody else meanwhile.
 _SOON_NS = 10 * 1_000_000_000
+#: Of a vbucket with more streams nothing is said: each request would have to be compared with all before it.
+_MOST = 128
 #: Ends that a client wanted: it may have handed the vbucket over to another, or reads in parts.
 _WANTED = (OK, CLOSED, FILTER_EMPTY)
 
@@ -54,8 +53,7 @@ class Skips:
         request, ledger = stream.grant, self._ledger
         if request is None or not _resumes(stream, request) or ledger.evicted_streams or not ledger.alone:
             return None
-        before = (each for each in self._before(stream, request) if _precedes(each, stream, request))
-        last = next(before, None)
+        last = self._last(stream, request)
         if last is None or self._losses.since(last.connection, last.first_ns) is not None:
             return None
         received = self._received(stream, request)
@@ -69,27 +67,21 @@ class Skips:
 
     @cached_property
     def _streams(self) -> dict[int, list[Stream]]:
-        """Return the streams of each vbucket."""
+        """Return the streams of each vbucket that has not too many."""
         found: dict[int, list[Stream]] = {}
         for stream in self._ledger.streams:
             found.setdefault(stream.vbucket, []).append(stream)
-        return found
+        return {vbucket: streams for vbucket, streams in found.items() if len(streams) <= _MOST}
 
-    @cached_property
-    def _ends(self) -> dict[int, list[tuple[int, Stream]]]:
-        """Return when the streams of each vbucket ended, in that order."""
-        found = {}
-        for vbucket, streams in self._streams.items():
-            ends = ((_gone_ns(each), each) for each in streams)
-            found[vbucket] = sorted(((ns, each) for ns, each in ends if ns is not None), key=itemgetter(0))
-        return found
-
-    def _before(self, stream: Stream, request: Request) -> Iterator[Stream]:
-        """Yield the streams of a vbucket that ended shortly before a request, latest first."""
-        asked_ns, ends = request.ts_ns or 0, self._ends[stream.vbucket]
-        first = bisect_left(ends, asked_ns - _SOON_NS, key=itemgetter(0))
-        last = bisect_right(ends, asked_ns, key=itemgetter(0))
-        yield from (ends[at][1] for at in reversed(range(first, last)))
+    def _last(self, stream: Stream, request: Request) -> Stream | None:
+        """Return the stream that a client had, of those that ended shortly before a request the latest."""
+        asked_ns, found = request.ts_ns or 0, list[tuple[int, int]]()
+        streams = self._streams.get(stream.vbucket, [])
+        for at, each in enumerate(streams):
+            ns = _gone_ns(each)
+            if ns is not None and 0 <= asked_ns - ns <= _SOON_NS and _precedes(each, stream, request):
+                found.append((ns, at))
+        return streams[max(found)[1]] if found else None
 
     def _received(self, stream: Stream, request: Request) -> int | None:
         """Return the highest seqno that a client can have received before a request; None where that is not known."""

@@ -37,7 +37,7 @@ def undecided(stream: Stream, by_ns: int | None) -> Undecided | None:
     before_ns = by_ns - _LONGEST_TIMEOUT_NS
     if _held_until(connection, by_ns) > before_ns:
         return None
-    late = [each for each in prepares.open.values() if each.due_ns is not None and each.due_ns <= before_ns]
+    late = prepares.due(before_ns)
     if not late:
         return None
     first = min(late)

@@ -7,6 +7,7 @@ from dcpdump.streams.verdict import Judge
 from tests.support.check_cases import items
 from tests.support.conversation import opening, packets, said
 from tests.support.ledgers import damaged, ledger, ledger_of
+from tests.test_bounds import steps
 
 CLIENT, OTHER_HOST, SERVER = "10.0.7.30:40000", "10.0.7.31:40000", "10.0.0.1:11210"
 OPEN = f"CONNECT {CLIENT} {SERVER}\n{opening()}"
@@ -225,3 +226,24 @@ def test_the_verdict_on_the_stream_that_was_granted_says_what_it_skips() -> None
 def test_runs_of_documents_are_received_as_single_ones_are() -> None:
     kept = ledger_of(packets(said(FIRST + MOVED + AGAIN)), runs=True)
     assert [skip.text for skip in map(Skips(kept).of, kept.streams) if skip is not None] == [TEXT]
+
+
+def skipping(count: int) -> str:
+    """Return a client whose stream ends again and again, and which resumes beyond what it has received each time."""
+    marker = "RX snapshot-marker{{start={0}, end={1}, flags=0x5}}\nRX mutation{{seqno={1}}}\n"
+    one = "STREAM vb=5, start={0}\n" + marker + MOVED.replace("{", "{{").replace("}", "}}")
+    return OPEN + "".join(one.format(10 * at, 10 * at + 1) for at in range(count))
+
+
+def test_of_a_vbucket_with_very_many_streams_nothing_is_said() -> None:
+    assert (len(skips(skipping(128))), len(skips(skipping(129)))) == (127, 0)
+
+
+def test_however_many_streams_a_vbucket_has_each_takes_a_few_steps() -> None:
+    def work(count: int) -> int:
+        kept = ledger(skipping(count))
+        found = Skips(kept)
+        return steps(lambda: [found.of(stream) for stream in kept.streams])
+
+    once, twice, four = map(work, (200, 400, 800))
+    assert four - twice <= 2.2 * (twice - once)

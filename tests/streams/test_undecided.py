@@ -16,6 +16,7 @@ from tests.support.captures import Record, pcap
 from tests.support.conversation import findings, findings_of, opening, packets, said
 from tests.support.diagnoses import objects
 from tests.support.ledgers import captured, ledger, ledger_of, only
+from tests.test_bounds import steps
 
 CONTROLS = "enable_sync_writes=true, consumer_name=b"
 OPEN = opening(0x25, collections=True, name="replication:a->b", controls=CONTROLS)
@@ -210,3 +211,22 @@ def test_a_durable_write_without_an_outcome_is_in_trouble_with_keys_and_without(
         assert troubles[0]["text"].endswith("is stuck with a durable write that is neither committed nor aborted")
         (stream,) = objects(f"dcpdump streams {path}{redact}")
         assert (stream["cause"], stream["trouble"], stream["why"]) == ("prepare-undecided", True, NOT_ACKED)
+
+
+@pytest.mark.parametrize(
+    "excusing",
+    [
+        "RX snapshot-marker{start=1, end=9, flags=0x6}\n",
+        "RX system-event{seqno=2, event=1, version=0, manifest-uid=6, scope-id=8, collection-id=%d}\n",
+    ],
+)
+def test_what_excuses_many_takes_a_few_steps(excusing: str) -> None:
+    def work(count: int) -> int:
+        sent = "".join(f"RX prepare{{seqno={seqno}, key=#00{seqno:04x}}}\n" for seqno in range(1, count + 1))
+        marker = f"RX snapshot-marker{{start=0, end={count}, flags=0x5, layout=2.0}}\n"
+        each = "".join(excusing % number if "%" in excusing else excusing for number in range(8, 8 + count))
+        text = packets(said(OPEN + STREAM + marker + sent + each))
+        return steps(lambda: ledger_of(text))
+
+    once, twice, four = map(work, (150, 300, 600))
+    assert four - twice <= 2.2 * (twice - once)

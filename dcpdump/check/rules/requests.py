@@ -197,8 +197,9 @@ def resumed_beyond(delayed: Delayed, connection: ConnectionState, stream: Stream
 
     All streams of the vbucket that may be of this client are captured from their beginning, without loss. The ends of
     snapshots count as received. Not judged: streams of some collections only, takeovers, streams that the client
-    closed or that finished, one asked for more than 10 s later, and one from a seqno that a server reported as its
-    high seqno, or that is in the failover log: the client may want what comes from now on.
+    closed or that finished, one asked for more than 10 s later, those of a vbucket with more than 128 streams, and one
+    from a seqno that a server reported as its high seqno, or that is in the failover log: the client may want what
+    comes from now on.
 
     Usual causes: a checkpoint of another client, vbucket or cluster; one that is saved before its changes are
     processed, or from the snapshot's end of another stream; a checkpoint that somebody edited.
