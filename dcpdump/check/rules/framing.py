@@ -288,7 +288,7 @@ def frame_info(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Usual causes: one encoder for all requests of a client; a producer that adds the stream id to every message.
     """
     message = find(frame.opcode)
-    if not message.dcp or (frame.record is not None and _contradicts(frame)):
+    if not message.dcp or _contradicts(frame):
         return []
     to_consumer = _to_consumer(frame, connection)
     remarks = (_info_remark(message, each, data, to_consumer=to_consumer) for each, data in _infos(frame))
