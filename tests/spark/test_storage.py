@@ -120,7 +120,7 @@ def cluster() -> Iterator[str]:
     if not os.access(logs.parent, os.W_OK):
         pytest.skip("Spark's own folder cannot be written: no cluster is tested")
     before = set(logs.iterdir()) if logs.exists() else set()
-    yield "local-cluster[2,1,768]"
+    yield "local-cluster[1,2,768]"
     for left in set(logs.iterdir()) - before if logs.exists() else set():
         shutil.rmtree(left)
 
