@@ -16,10 +16,11 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from tests.support.console import contents
@@ -153,8 +154,8 @@ def disturbed(plan: Plan, original: Path, folder: Path) -> tuple[int, float]:
     return code, seconds
 
 
-def faults(plan: Plan, code: int, seconds: float, folder: Path, expected: tuple[int, dict[str, bytes]]) -> list[str]:
-    """Return what is wrong with a run."""
+def faults(plan: Plan, code: int, seconds: float, folder: Path, calm: Callable[[], dict[str, bytes]]) -> list[str]:
+    """Return what is wrong with a run; ``calm`` is what the same command writes where nothing disturbs it."""
     found = []
     said = (folder / "errors").read_text(errors="replace")
     killed = plan.signal == signal.SIGKILL and code == -signal.SIGKILL
@@ -176,7 +177,7 @@ def faults(plan: Plan, code: int, seconds: float, folder: Path, expected: tuple[
             found.append(f"mode {stat.S_IMODE(each.stat().st_mode):o} of {each.name}")
     result = folder / "out" / "result"
     if result.exists() and not plan.change and code in DONE:
-        if named(result) != expected[1]:
+        if named(result) != calm():
             found.append("it says that it is done, and wrote something else than an undisturbed run")
     elif code == 0 and not result.exists():
         found.append("it says that it is done, and wrote nothing")
@@ -188,34 +189,38 @@ def main(seed: int, minutes: float, most: int | None) -> int:
     dice = random.Random(seed)
     until = time.monotonic() + 60 * minutes
     runs = wrong = 0
-    with tempfile.TemporaryDirectory() as place:
-        base = Path(place)
+    with TemporaryDirectory() as place:
         originals = []
         for number, (shape, count) in enumerate(SHAPES.items()):
-            path = base / f"{number}.pcap"
+            path = Path(place, f"{number}.pcap")
             path.write_bytes(in_pcap(shape(max(50, count // 20))))
             originals.append(path)
         originals += SAMPLES
-        known: dict[tuple[str, int], tuple[int, dict[str, bytes]]] = {}
+        folder, done = (
+            Path(place, "run"),
+            Path(place, "done"),
+        )  # runs have one path, as what they write may have it in it
+
+        @cache
+        def calm(command: str, shape: int) -> dict[str, bytes]:
+            folder.mkdir()
+            disturbed(Plan(command, shape, "", 0, 600, "", False), originals[shape], folder)
+            result = folder / "out" / "result"
+            written = named(result) if result.exists() else {}
+            shutil.rmtree(folder)
+            return written
+
         while time.monotonic() < until if most is None else runs < most:
             plan = plan_of(dice)
-            which = plan.command, plan.shape
-            calm = Plan(*which, "", 0, 600, "", False)
-            folder = base / "run"
-            if which not in known:
-                folder.mkdir()
-                code, _ = disturbed(calm, originals[plan.shape], folder)
-                result = folder / "out" / "result"
-                known[which] = code, named(result) if result.exists() else {}
-                shutil.rmtree(folder)
             folder.mkdir()
             code, seconds = disturbed(plan, originals[plan.shape], folder)
+            folder.rename(done)
             runs += 1
-            for fault in faults(plan, code, seconds, folder, known[which]):
+            for fault in faults(plan, code, seconds, done, partial(calm, plan.command, plan.shape)):
                 wrong += 1
-                said = (folder / "errors").read_text(errors="replace").strip().splitlines()[-1:]
+                said = (done / "errors").read_text(errors="replace").strip().splitlines()[-1:]
                 print(f"seed {seed}, run {runs}: {fault}: {plan}: {said}", flush=True)
-            shutil.rmtree(folder)
+            shutil.rmtree(done)
     print(f"seed {seed}: {runs} runs, {wrong} faults")
     return wrong
 
