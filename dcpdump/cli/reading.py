@@ -242,8 +242,12 @@ def _collecting(*, forever: bool) -> Iterator[None]:
     """Keep the garbage collector from searching the objects of a reading for cycles.
 
     Reference counts free what a reading makes; searching it for cycles would take a tenth of the time. A reading that
-    runs for days may make cycles all the same: then only the objects that exist at its start are spared.
+    runs for days may make cycles all the same: then only the objects that exist at its start are spared, or where some
+    are spared already, those.
     """
+    if forever and gc.get_freeze_count():
+        yield
+        return
     (gc.freeze if forever else gc.disable)()
     try:
         yield
