@@ -25,7 +25,7 @@ from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated, clean_up, end_at_signals, hung_up, raise_at_signals, raised
-from dcpdump.cli.sink import PipeClosed
+from dcpdump.cli.sink import PipeClosed, refuse_closed_output
 from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory, system_words
@@ -94,12 +94,12 @@ class LazyGroup(click.Group):
         """Parse the arguments; help and the version are printed here."""
         if "--version" in args:
             args = sorted(args, key="-v".__ne__)  # -v must be known before the version is printed
-        with _as_pipe_closed():
+        with _printing():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        with _as_pipe_closed():
+        with _printing():
             status = super().invoke(ctx)
         bare = ctx.meta.get(_BARE)
         if bare is not None and status in (code.DONE, code.DAMAGED) and sys.stdout.isatty() and sys.stderr.isatty():
@@ -160,12 +160,17 @@ class LazyGroup(click.Group):
 
 
 @contextmanager
-def _as_pipe_closed() -> Iterator[None]:
-    """Raise a broken pipe as PipeClosed, which click does not know: it would end with an exit code of its own."""
+def _printing() -> Iterator[None]:
+    """Raise what click would not say: a broken pipe, for which it has an exit code of its own, and a closed output."""
     try:
         yield
     except BrokenPipeError as error:
         raise PipeClosed from error
+    except (
+        click.exceptions.Exit
+    ):  # the end of what prints help, the version or a schema; without an output it prints nothing
+        refuse_closed_output()
+        raise
 
 
 class CommandError(click.UsageError):

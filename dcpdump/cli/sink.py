@@ -39,8 +39,7 @@ class Sink:
         self._final: Path | None = None
         self._part: Path | None = None
         if path in (None, "-", "/dev/stdout"):
-            if sys.stdout is None:
-                raise OutputError("cannot write: it is closed", "standard output")
+            refuse_closed_output()
             self._file: BinaryIO = sys.stdout.buffer
             self._encoding = sys.stdout.encoding or "utf-8"
             return
@@ -184,6 +183,12 @@ class Sink:
         self._part.unlink(missing_ok=True)
         self._part = None
         return str(self._final)
+
+
+def refuse_closed_output() -> None:
+    """Raise OutputError where whoever started the run has closed standard output."""
+    if sys.stdout is None:
+        raise OutputError("cannot write: it is closed", "standard output")
 
 
 def refuse_empty(path: str | None) -> None:

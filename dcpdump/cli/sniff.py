@@ -155,9 +155,10 @@ def refuse_hidden_packets(shown: Display, write: str | None) -> None:
 
 def show_interfaces() -> int:
     """List the interfaces."""
-    for each in interfaces():
-        words = [each.name, "" if each.up else "(down)", *each.addresses]
-        click.echo(safe("  ".join(word for word in words if word)))
+    with Sink(None) as sink:
+        for each in interfaces():
+            words = [each.name, "" if each.up else "(down)", *each.addresses]
+            sink.write(safe("  ".join(word for word in words if word)) + "\n")
     return code.DONE
 
 

@@ -67,7 +67,20 @@ def test_notes_that_cannot_be_written_are_an_output_that_cannot_be_written(comma
 
 
 @pytest.mark.parametrize(
-    "command", [f"read {REPLICA}", f"streams {REPLICA}", f"top {REPLICA}", f"explain -q {'00' * 24}", "spec"]
+    "command",
+    [
+        f"read {REPLICA}",
+        f"streams {REPLICA}",
+        f"top {REPLICA}",
+        f"explain -q {'00' * 24}",
+        "spec",
+        "--help",
+        "--version",
+        "read --help",
+        "read --schema",
+        "sql --schema",
+        "sniff -D",
+    ],
 )
 def test_without_a_standard_output_nothing_can_be_written(command: str) -> None:
     done = closed(f"dcpdump {command} >&-")
