@@ -18,7 +18,7 @@ from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import selection, selection_options
 from dcpdump.cli.progress import progress
-from dcpdump.cli.sink import Sink
+from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError
@@ -52,7 +52,11 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
             raise CaptureError("carving reads its input more than once", capture.name, "save it to a file first")
     carried.gather()
     secrets.take_all(carried)
-    with Sink(out, force=force, inputs=paths) as sink, progress(() if quiet else paths):
+    with (
+        Sink(out, force=force, inputs=paths) as sink,
+        saying_what_is_left(lambda: sink.left),
+        progress(() if quiet else paths),
+    ):
         carving = Carving(inputs, chosen.masks, chosen.count, chosen.begin, given.limits, secrets)
         carving.survey()
         if not carving.dissector.tally.frames:

@@ -10,7 +10,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
-from dcpdump.cli.sink import Sink, folder_of
+from dcpdump.cli.sink import Sink, folder_of, saying_what_is_left
 from dcpdump.cli.tables import TableNames, need_pyarrow
 
 if TYPE_CHECKING:
@@ -98,9 +98,11 @@ def _export(
     with Tables(shown.path or "", shown.format, names, force=shown.force) as tables:
         exporting = Exporting(dissection, chosen, shown, tables, jobs)
         reading = Reading(CaptureSource(captures, patient=True), dissection, exporting)
-        reading.read()
+        with saying_what_is_left(lambda: f"nothing was written to {shown.path}"):
+            reading.read()
+            if dissection.tally.frames:
+                exporting.conclude(captures)
         if dissection.tally.frames:
-            exporting.conclude(captures)
             tables.publish()
         else:
             tables.withdraw()

@@ -26,7 +26,7 @@ from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_ou
 from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated, clean_up, end_at_signals, hung_up, raise_at_signals, raised
 from dcpdump.cli.sink import PipeClosed, refuse_closed_output
-from dcpdump.cli.stderr import complain, note, trace
+from dcpdump.cli.stderr import complain, end_line, note, trace
 from dcpdump.compiled import is_compiled
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory, system_words
 from dcpdump.nearest import nearest
@@ -94,12 +94,12 @@ class LazyGroup(click.Group):
         """Parse the arguments; help and the version are printed here."""
         if "--version" in args:
             args = sorted(args, key="-v".__ne__)  # -v must be known before the version is printed
-        with _printing():
+        with _as_contracted():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        with _printing():
+        with _as_contracted():
             status = super().invoke(ctx)
         bare = ctx.meta.get(_BARE)
         if bare is not None and status in (code.DONE, code.DAMAGED) and sys.stdout.isatty() and sys.stderr.isatty():
@@ -160,15 +160,19 @@ class LazyGroup(click.Group):
 
 
 @contextmanager
-def _printing() -> Iterator[None]:
-    """Raise what click would not say: a broken pipe, for which it has an exit code of its own, and a closed output."""
+def _as_contracted() -> Iterator[None]:
+    """Raise what click would not say: a broken pipe, for which it has an exit code of its own, and a closed output.
+
+    Of Ctrl-C it would write an empty line, also where standard error is no terminal.
+    """
     try:
         yield
+    except KeyboardInterrupt as error:
+        end_line()
+        raise Terminated(raised() or code.INTERRUPTED) from error  # a library may know of one signal alone
     except BrokenPipeError as error:
         raise PipeClosed from error
-    except (
-        click.exceptions.Exit
-    ):  # the end of what prints help, the version or a schema; without an output it prints nothing
+    except click.exceptions.Exit:  # help, the version or a schema was printed; nothing, where there is no output
         refuse_closed_output()
         raise
 
@@ -285,7 +289,7 @@ def outcome(words: list[str]) -> int:
     except (BrokenPipeError, PipeClosed):
         return code.PIPE_CLOSED
     except (KeyboardInterrupt, click.Abort):
-        return raised() or code.INTERRUPTED  # of a library that knows of one signal alone
+        return raised() or code.INTERRUPTED
     except Terminated as ended:
         return ended.status
     except click.exceptions.NoArgsIsHelpError as error:

@@ -16,7 +16,7 @@ from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.light_libraries import let_pandas_in
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.progress import progress
-from dcpdump.cli.sink import folder_of
+from dcpdump.cli.sink import folder_of, saying_what_is_left
 from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
@@ -186,14 +186,8 @@ def run(job: Job, engine: str) -> int:
             why = "opens no TLS" if keys else "takes longer to start"
             note(f"{_size(size)} in {counted(len(found), 'file')}: done here without Spark, which {why}")
     with CaptureOutput(job.output, job.capture_id) as output:
-        if engine == "local":
-            from dcpdump.spark import local
-
-            with progress(() if job.quiet else [each.path for each in found]):
-                paths, secrets = [each.path for each in found], job.given.secrets
-                outcome = local.run(paths, job.choice, output.folder, job.tables, secrets)
-        else:
-            outcome = _on_spark(job, found, output.folder)
+        with saying_what_is_left(lambda: f"nothing was written to {job.output}"):
+            outcome = (_on_spark if engine == "spark" else _here)(job, found, output.folder)
         if not job.quiet:
             _complain(outcome)
         if not outcome.frames:
@@ -203,6 +197,14 @@ def run(job: Job, engine: str) -> int:
     if not job.quiet:
         note(_summary(job, outcome))
     return code.DONE if outcome.whole else code.DAMAGED
+
+
+def _here(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
+    from dcpdump.spark import local
+
+    paths = [each.path for each in found]
+    with progress(() if job.quiet else paths):
+        return local.run(paths, job.choice, folder, job.tables, job.given.secrets)
 
 
 def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
@@ -233,13 +235,14 @@ def follow(job: Job) -> int:
     let_pandas_in()
     from dcpdump.spark.launch import session
 
-    hurt = False
+    hurt, captures = False, 0
     with session(job.master, job.conf) as spark:
         from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch, WatchOptions
 
         def report(done: BatchOutcome) -> None:
-            nonlocal hurt
+            nonlocal hurt, captures
             hurt |= not done.outcome.whole
+            captures += done.captures
             if not job.quiet:
                 _complain(done.outcome)
                 note(f"batch {done.number}: {_summary(job, done.outcome)}")
@@ -250,7 +253,8 @@ def follow(job: Job) -> int:
             note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
         options = WatchOptions(job.inputs, job.output, job.capture_id, job.choice, tables, job.idle, job.split_bytes)
         watch = FolderWatch(spark, options, report)
-        watch.run(job.duration)
+        with saying_what_is_left(lambda: _watched(captures, job.output)):
+            watch.run(job.duration)
         if not job.quiet:
             for path in watch.arrivals.open():
                 note(f"dcpdump: note: {path}: it may still grow, and was not read")
@@ -258,6 +262,13 @@ def follow(job: Job) -> int:
             hurt = True
             note(f"dcpdump: warning: {path}: it grew after it was read: a larger --idle waits longer")
     return code.DAMAGED if hurt else code.DONE
+
+
+def _watched(captures: int, output: str) -> str:
+    """Return what is left of a watch that is broken off; a batch that was not finished is done again by the next."""
+    if not captures:
+        return f"nothing was written to {output}"
+    return f"{counted(captures, 'capture')} {'was' if captures == 1 else 'were'} written to {output}"
 
 
 def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options":

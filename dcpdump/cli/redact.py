@@ -13,7 +13,7 @@ from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import LEVELS
 from dcpdump.cli.progress import progress
 from dcpdump.cli.salt import SALT_FILE, is_given, salt_of
-from dcpdump.cli.sink import Sink
+from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError, unwritable
@@ -78,7 +78,11 @@ def redact(
         raise OutputError("there is no such folder", folder)
     with Spill(folder) as spill:
         redaction = Redaction(inputs, words, spill, full=level == "full", limits=given.limits)
-        with _target(paths, out, force) as target, progress(() if quiet else paths):
+        with (
+            _target(paths, out, force) as target,
+            saying_what_is_left(lambda: f"nothing was written to {out}"),
+            progress(() if quiet else paths),
+        ):
             redaction.survey()
             if redaction.dissector.tally.frames == 0:
                 what, hint = nothing_found(redaction.dissector)

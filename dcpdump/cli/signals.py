@@ -16,7 +16,7 @@ if hasattr(signal, "SIGHUP"):  # not on Windows
 
 
 class Terminated(BaseException):
-    """SIGTERM was received, or SIGHUP. ``status``: the exit code."""
+    """A signal was received; SIGINT is a KeyboardInterrupt inside of commands. ``status``: the exit code."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)

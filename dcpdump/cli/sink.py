@@ -3,7 +3,8 @@
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,7 +12,8 @@ import click
 
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import Pager, pager_command
-from dcpdump.cli.signals import EndedAtOnce, Terminated
+from dcpdump.cli.signals import EndedAtOnce, Terminated, raised
+from dcpdump.cli.stderr import end_line, note
 from dcpdump.errors import OutputError, unwritable
 
 _BLOCK = 64 * 1024
@@ -36,6 +38,7 @@ class Sink:
         self._pager: Pager | None = None
         self._pending: list[str] = []
         self._size = 0
+        self._begun = False  # whether bytes were written
         self._final: Path | None = None
         self._part: Path | None = None
         if path in (None, "-", "/dev/stdout"):
@@ -67,6 +70,12 @@ class Sink:
     def part(self) -> str | None:
         """Return the path of the unfinished file; None where there is none."""
         return None if self._part is None else str(self._part)
+
+    @property
+    def left(self) -> str:
+        """Return what is left of the output where it is broken off now."""
+        where = self._final or "standard output"
+        return f"{'only a part' if self._begun and self._part is None else 'nothing'} was written to {where}"
 
     def write(self, text: str) -> None:
         """Queue text, to be written when there is enough of it, or at the next flush."""
@@ -100,6 +109,7 @@ class Sink:
             self._begin_pager()
         try:
             left = memoryview(data)
+            self._begun |= bool(left)
             while left:
                 # With PYTHONUNBUFFERED a signal may end a write in the middle.
                 left = left[self._file.write(left) :]
@@ -183,6 +193,20 @@ class Sink:
         self._part.unlink(missing_ok=True)
         self._part = None
         return str(self._final)
+
+
+@contextmanager
+def saying_what_is_left(left: Callable[[], str]) -> Iterator[None]:
+    """Say what is left of the output where a first signal breaks off what is done inside."""
+    try:
+        yield
+    except (EndedAtOnce, PipeClosed, BrokenPipeError):
+        raise
+    except BaseException as error:
+        if isinstance(error, (KeyboardInterrupt, Terminated)) or raised() is not None:
+            end_line()
+            note(f"interrupted · {left()}")
+        raise
 
 
 def refuse_closed_output() -> None:

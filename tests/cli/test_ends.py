@@ -130,7 +130,7 @@ def test_a_file_that_grows_too_large_is_reported_in_every_format(form: str, tmp_
     assert os.listdir(tmp_path) == []
 
 
-INTERRUPTED, TERMINATED = (signal.SIGINT, 130), (signal.SIGTERM, 143)
+INTERRUPTED, TERMINATED, HUNG_UP = (signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)
 
 
 @pytest.mark.parametrize(
@@ -246,11 +246,43 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return packed
 
 
-def interrupted(words: list[str], packed: Path) -> tuple[int, str, str]:
+@pytest.mark.parametrize(
+    ("command", "number", "code"),
+    [
+        ("export -q -o", *INTERRUPTED),
+        ("redact -w", *TERMINATED),
+        ("carve --opcode mutation -w", *HUNG_UP),
+        ("pipeline -q -o", *INTERRUPTED),
+    ],
+)
+def test_what_writes_files_says_that_nothing_is_left_of_them(
+    command: str, number: int, code: int, large: Path, tmp_path: Path
+) -> None:
+    if not command.startswith(("redact", "carve")):
+        pytest.importorskip("pyarrow")
+    name, *options = command.split()
+    ended = interrupted([name, str(large), *options, str(tmp_path / "out")], large, number)
+    assert ended == (code, "", f"interrupted · nothing was written to {tmp_path}/out\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_carve_says_that_standard_output_has_only_a_part(large: Path) -> None:
+    reader, writer = os.pipe()
+    words = [*DCPDUMP, "carve", str(large), "-w", "-"]
+    with subprocess.Popen(words, stdout=writer, stderr=subprocess.PIPE) as process:
+        os.close(writer)
+        wait_for(lambda: waiting_in(reader) > 0)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=PATIENCE)
+    os.close(reader)
+    assert (process.returncode, err.decode()) == (143, "interrupted · only a part was written to standard output\n")
+
+
+def interrupted(words: list[str], packed: Path, number: int = signal.SIGINT) -> tuple[int, str, str]:
     """Run ``dcpdump …`` until it has read a third of a file, and interrupt it."""
     with subprocess.Popen([*DCPDUMP, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_for(lambda: _read_of(process.pid, packed) > packed.stat().st_size // 3)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out.decode(), err.decode()
 
