@@ -19,15 +19,10 @@ class Damage:
     record: int  #: number of the record (pcap) or packet (pcapng) it concerns; 0 for none
     what: str
     lost: str = ""
-    hint: str = ""  #: which option may help, where a command has it
+    hint: str = ""  #: which option may help
 
     def __str__(self) -> str:
-        return "; ".join(filter(None, (self.text, self.hint)))
-
-    @property
-    def text(self) -> str:
-        """Return it without the hint."""
-        return f"{self.what}; lost: {self.lost}" if self.lost else self.what
+        return "; ".join(filter(None, (self.what, self.lost and f"lost: {self.lost}", self.hint)))
 
 
 @dataclass(slots=True)

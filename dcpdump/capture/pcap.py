@@ -237,8 +237,9 @@ class Pcap:
         if not self._salvage:
             self._health.hurt(at, number, what, "everything from here on", "--salvage looks for the next record")
             return False
-        window.at += 1
-        found = self._find_record()
+        with window.skipping():
+            window.at += 1
+            found = self._find_record()
         self._health.hurt(at, number, what, f"{window.offset - at:,} bytes were skipped")
         return found
 

@@ -286,8 +286,9 @@ class Pcapng:
         if not self._salvage:
             health.hurt(at, health.packets + 1, what, "everything from here on", "--salvage looks for the next block")
             return False
-        window.at += 1
-        found = self._find_block()
+        with window.skipping():
+            window.at += 1
+            found = self._find_block()
         health.hurt(at, health.packets + 1, what, f"{window.offset - at:,} bytes were skipped")
         return found
 

@@ -4,47 +4,59 @@ The packets come from the usual readers; the bytes that these consume are kept u
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from dcpdump.capture.file import Capture
-from dcpdump.capture.source import SourceWindow
+from dcpdump.capture.source import ByteSource, SourceWindow
 from dcpdump.net.packet import Packet
 
 
-class Tee:
-    """A source that keeps what was read from it until it is taken."""
+class KeptWindow(SourceWindow):
+    """A window over another, which keeps what was read until it is taken, but for what is skipped as damage."""
 
-    def __init__(self, source: SourceWindow) -> None:
-        self._source = source
+    def __init__(self, source: ByteSource) -> None:
+        super().__init__(source)
         self._kept = bytearray()
-        self._base = 0
+        self._before = 0  # bytes that were taken or skipped
+        self._skipped: int | None = None  # in damage: to where it was skipped
 
-    @property
-    def failure(self) -> str:
-        """Return why the bytes ended before their end; "" if they did not."""
-        return self._source.failure
+    @contextmanager
+    def skipping(self) -> Iterator[None]:
+        """Forget what is passed over inside."""
+        self._skipped = self.offset
+        try:
+            yield
+        finally:
+            self._forget()
+            self._skipped = None
 
-    def read(self, size: int, /) -> bytes:
-        piece = self._source.read(size)
+    def taken(self) -> bytes:
+        """Return the bytes that were consumed and not taken yet."""
+        count = self.offset - self._before
+        taken = bytes(memoryview(self._kept)[:count])
+        del self._kept[:count]
+        self._before = self.offset
+        return taken
+
+    def _more(self) -> bytes:
+        self._forget()
+        piece = super()._more()
         self._kept += piece
         return piece
 
-    def take(self, until: int) -> bytes:
-        """Return the bytes before an offset that were not taken yet."""
-        count = until - self._base
-        taken = bytes(memoryview(self._kept)[:count])
-        del self._kept[:count]
-        self._base = until
-        return taken
-
-    def close(self) -> None:
-        self._source.close()
+    def _forget(self) -> None:
+        if self._skipped is not None:
+            start, end = self._skipped - self._before, self.offset - self._before
+            del self._kept[start:end]
+            self._before += end - start
+            self._skipped = self.offset
 
 
 class RawRecords(Capture):
     """One ordinary file. ``entries`` yields each packet with all bytes since the one before it."""
 
     def __init__(self, path: str, *, salvage: bool = False) -> None:
-        self._tee: Tee | None = None
+        self._kept: KeptWindow | None = None
         self.rest = b""  #: what follows the last packet, once all were yielded
         super().__init__(path, salvage=salvage, follow=False)
 
@@ -54,10 +66,9 @@ class RawRecords(Capture):
 
     def taken(self) -> bytes:
         """Return the bytes from what was taken last to the end of the packet that was yielded last."""
-        return self._tee.take(self._window.offset) if self._tee is not None and self._window is not None else b""
+        return self._kept.taken() if self._kept is not None else b""
 
     def _open(self, path: str = "") -> None:
         super()._open(path)
         if self._window is not None:
-            self._tee = Tee(self._window)
-            self._window = SourceWindow(self._tee)
+            self._window = self._kept = KeptWindow(self._window)

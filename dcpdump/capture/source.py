@@ -9,6 +9,8 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 from dcpdump.capture.open_files import ReopenedFile, readable
@@ -178,6 +180,11 @@ class SourceWindow:
             self.at += step
             passed += step
         return passed
+
+    @contextmanager
+    def skipping(self) -> Iterator[None]:
+        """Pass over damage inside: bytes that are of no record."""
+        yield
 
     def read(self, size: int, /) -> bytes:
         """Return what is in memory or comes next, up to ``size``: a window is a source too."""

@@ -47,10 +47,10 @@ class InputOptions:
         return [open_capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets) for path in paths]
 
 
-def input_options(*, salvage: bool = True, follow: bool = True, keylog: bool = True) -> Callable[[Command], Command]:
+def input_options(*, follow: bool = True, keylog: bool = True) -> Callable[[Command], Command]:
     """Add the options that say how captures are read.
 
-    ``salvage``: also where they are damaged; ``follow``: also while they grow; ``keylog``: also inside TLS.
+    ``follow``: also while they grow; ``keylog``: also inside TLS.
     """
 
     def add(command: Command) -> Command:
@@ -60,7 +60,7 @@ def input_options(*, salvage: bool = True, follow: bool = True, keylog: bool = T
             command = keylog_option(command)
         if follow:
             command = click.option("-F", "--follow", is_flag=True, help=_FOLLOW)(command)
-        return click.option("--salvage", is_flag=True, help=_SALVAGE)(command) if salvage else command
+        return click.option("--salvage", is_flag=True, help=_SALVAGE)(command)
 
     return add
 

@@ -40,7 +40,7 @@ _NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --
 @click.option("--salt", metavar="TEXT", help="Makes the result repeatable; the default is a fresh one, then forgotten.")
 @click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
-@input_options(salvage=False, follow=False, keylog=False)
+@input_options(follow=False, keylog=False)
 @click.option("--keylog", metavar="FILE", multiple=True, hidden=True)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
 def redact(
@@ -68,7 +68,9 @@ def redact(
     if salt is not None and is_given("salt_file"):
         raise click.UsageError("either --salt or --salt-file, not both")
     paths, given = expand(captures), input_of(options, captures)
-    inputs = [open_capture(path) for path in paths]  # without secrets: what is in TLS stays closed
+    inputs = [
+        open_capture(path, salvage=given.salvage) for path in paths
+    ]  # without secrets: what is in TLS stays closed
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("redaction reads its input twice", capture.name, "save it to a file first")
@@ -84,13 +86,13 @@ def redact(
             progress(() if quiet else paths),
         ):
             redaction.survey()
+            for line in damage_lines(inputs):
+                note(line)
             if redaction.dissector.tally.frames == 0:
                 what, hint = nothing_found(redaction.dissector)
                 raise CaptureError(what, "", _NOT_INSIDE_TLS if redaction.dissector.sealings else hint)
-            parts = [target.write(path, redaction.write(path)) for path in paths]
+            parts = [target.write(path, redaction.write(path, salvage=given.salvage)) for path in paths]
             _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
-    for line in damage_lines(inputs, salvage=False):
-        note(line)
     if not quiet:
         _report(redaction, out)
     return status_of(redaction.dissector, inputs)

@@ -128,12 +128,12 @@ def _frames(count: int, frames: int, verb: str) -> str:
     return f"{count:,} of {counted(frames, 'frame')} {verb}"
 
 
-def damage_lines(captures: Sequence[Capture], *, salvage: bool = True) -> Iterator[str]:
-    """Yield lines, file by file, on what of the input could not be read. ``salvage``: the command has that option."""
+def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
+    """Yield lines, file by file, on what of the input could not be read."""
     for capture in captures:
         where = f"{capture.name}: " if len(captures) > 1 else ""
         for damage in capture.damage:
-            yield f"dcpdump: warning: {where}{damage if salvage else damage.text}"
+            yield f"dcpdump: warning: {where}{damage}"
         for text in capture.health.warnings:
             yield f"dcpdump: warning: {where}{text}"
         for text in capture.health.notes:

@@ -114,10 +114,10 @@ class Redaction:
 
     # -- writing ------------------------------------------------------------------------------------------
 
-    def write(self, path: str) -> Iterator[bytes]:
-        """Yield the bytes of one concealed capture."""
+    def write(self, path: str, *, salvage: bool = False) -> Iterator[bytes]:
+        """Yield the bytes of one concealed capture; with ``salvage``, without its damage."""
         rewriter = Rewriter(words=not self._full)
-        raw_records = RawRecords(path)
+        raw_records = RawRecords(path, salvage=salvage)
         with raw_records:
             for packet in raw_records:
                 body = anatomy(packet, self._limits)

@@ -281,7 +281,6 @@ def test_garbage_between_records_ends_the_file_or_is_skipped(save: Callable[...,
     (damage,) = capture.damage
     assert (damage.where, damage.record, damage.lost) == (len(before), 3, "everything from here on")
     assert str(damage).endswith("; lost: everything from here on; --salvage looks for the next record")
-    assert damage.text.endswith("; lost: everything from here on")
     packets, capture = read(path, salvage=True)
     assert packets == expected(FIVE, path)
     assert [(damage.where, damage.lost) for damage in capture.damage] == [

@@ -47,6 +47,20 @@ def test_salvage_carves_what_stands_behind_garbage(tmp_path: Path) -> None:
     assert run(f"dcpdump read {out} --opcode mutation -f ndjson -q").out.count("\n") == wanted > 0
 
 
+def test_salvage_redacts_what_stands_behind_garbage(tmp_path: Path) -> None:
+    path, out, whole = damaged(tmp_path), tmp_path / "out.pcap", tmp_path / "whole.pcap"
+    what = "says it is 4,294,967,295 bytes long, and none over 16,777,216 is believed"
+    fault = f"dcpdump: warning: record 4 (byte 234) {what}"
+    refused = run(f"dcpdump redact {path} -w {out}")
+    hint = "; lost: everything from here on; --salvage looks for the next record"
+    assert (refused.code, refused.err.splitlines()[0]) == (3, fault + hint)
+    salvaged = run(f"dcpdump redact {path} -w {out} --salvage --salt x")
+    lost, *proved = salvaged.err.splitlines()
+    assert (salvaged.code, lost) == (4, f"{fault}; lost: 333 bytes were skipped")
+    assert proved == run(f"dcpdump redact {REPLICA} -w {whole} --salt x").err.replace("whole", "out").splitlines()
+    assert out.read_bytes() == whole.read_bytes()
+
+
 @pytest.mark.parametrize("command", READERS)
 def test_memory_bounds_what_waits(command: str) -> None:
     assert run(f"dcpdump {command} {REPLICA} --memory 1M").code == run(f"dcpdump {command} {REPLICA}").code

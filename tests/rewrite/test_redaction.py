@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.capture import open_capture
+from dcpdump.capture.raw_records import RawRecords
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
@@ -499,6 +500,21 @@ def test_every_container_comes_out_as_it_was(form: str, level: str, tmp_path: Pa
         right = {zlib.crc32(each).to_bytes(4, "little") in data for each in there}
         assert right == {form == "with check sequences"}
         assert b"\1\2\3\4" not in data
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 333, b"\0" * 700_000], ids=["little", "much"])
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_salvaged_is_redacted_as_if_there_were_no_damage(form: str, garbage: bytes, tmp_path: Path) -> None:
+    whole, damaged = tmp_path / "whole", tmp_path / "damaged"
+    whole.write_bytes(FORMS[form])
+    records = RawRecords(str(whole))
+    at = sum(len(records.taken()) for _, _ in zip(range(3), records, strict=False))
+    damaged.write_bytes(FORMS[form][:at] + garbage + FORMS[form][at:])
+    printed = run(f"dcpdump redact {damaged} -w {tmp_path}/out --salvage --salt pepper -q")
+    lost = printed.err.splitlines()[0]
+    assert (printed.code, f"byte {at:,}" in lost) == (4, True), printed
+    assert lost.endswith(f"; lost: {len(garbage):,} bytes were skipped")
+    assert (tmp_path / "out").read_bytes() == redacted(whole).read_bytes()
 
 
 def test_packets_without_times_stay_without(tmp_path: Path) -> None:
