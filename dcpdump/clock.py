@@ -16,16 +16,22 @@ _DAY = 86_400 * _SECOND
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How times are written. ``dated``: with the date, since the capture lasts longer than a day."""
+    """How times are written. ``dated``: with the date, since the capture lasts longer than a day.
+
+    ``counted``: writes times that are counted from the start of the capture, or from the row above.
+    """
 
     zone: Zone = UTC
     dated: bool = False
+    counted: "FrameTimes | None" = None
 
     def short(self, ts_ns: int) -> str:
         """Return a time to the millisecond: ``12:02:16.996``; ``2025-11-20T12:02:16.996`` where days differ.
 
         Where it is not UTC it says so: ``13:02:16.996+01:00``.
         """
+        if self.counted is not None:
+            return self.counted.from_start(ts_ns)
         text = iso_time(self.zone.shown(ts_ns))
         if "T" not in text:
             return text
@@ -34,8 +40,16 @@ class Clock:
 
     def full(self, ts_ns: int) -> str:
         """Return a time with its date, all its digits, and the zone."""
+        if self.counted is not None:
+            return self.counted.from_start(ts_ns)
         text = iso_time(self.zone.shown(ts_ns))
         return text[:-1] + self.zone.suffix(ts_ns) if text.endswith("Z") else text
+
+    def row(self, ts_ns: int, *, short: bool = False) -> str:
+        """Return the time of the next row of a list: since the row above, where that is asked for."""
+        if self.counted is not None:
+            return self.counted.text(ts_ns)
+        return self.short(ts_ns) if short else self.full(ts_ns)
 
 
 _CLOCK: ContextVar[Clock] = ContextVar("clock", default=Clock())  # noqa: B039
@@ -47,10 +61,11 @@ def clock_in_use() -> Clock:
 
 
 @contextmanager
-def writing_times(zone: Zone, first_ns: int | None, last_ns: int | None) -> Iterator[None]:
-    """Write times in a zone meanwhile, with dates where the first and the last of them are on different days."""
-    days = {zone.shown(ts_ns) // _DAY for ts_ns in (first_ns, last_ns) if ts_ns is not None}
-    token = _CLOCK.set(Clock(zone, len(days) > 1))
+def writing_times(times: "FrameTimes", first_ns: int | None, last_ns: int | None) -> Iterator[None]:
+    """Write times like those of frames meanwhile, with dates where the first and the last are on different days."""
+    days = {times.zone.shown(ts_ns) // _DAY for ts_ns in (first_ns, last_ns) if ts_ns is not None}
+    counted = None if times.kind is TimeKind.ABSOLUTE else times
+    token = _CLOCK.set(Clock(times.zone, len(days) > 1, counted))
     try:
         yield
     finally:
@@ -69,31 +84,39 @@ class FrameTimes:
     """A writer of the times of frames. With ``DELTA`` it has to be asked once for each frame, in their order."""
 
     def __init__(self, kind: TimeKind = TimeKind.ABSOLUTE, zone: Zone = UTC) -> None:
-        self.kind = kind
+        self.kind, self.zone = kind, zone
         self._clock = Clock(zone)
-        self._before: int | None = None  # what is counted from
+        self._start: int | None = None
+        self._before: int | None = None  # the time of the frame before
 
     @property
     def plain(self) -> bool:
         """Return whether times are those of ndjson: absolute, in UTC."""
-        return self.kind is TimeKind.ABSOLUTE and self._clock.zone is UTC
+        return self.kind is TimeKind.ABSOLUTE and self.zone is UTC
 
     def begin(self, start_ns: int | None) -> None:
         """Take the time of the first packet, which relative times count from."""
-        if self._before is None and self.kind is TimeKind.RELATIVE:
-            self._before = start_ns
+        if self._start is None and self.kind is not TimeKind.ABSOLUTE:
+            self._start = start_ns
 
     def text(self, ts_ns: int) -> str:
         """Return the time of the next frame: ``+1.250000`` from the start, ``0.000500`` since the frame before."""
         if self.kind is TimeKind.ABSOLUTE:
             return self._clock.full(ts_ns)
-        passed = 0 if self._before is None else ts_ns - self._before
-        if self.kind is TimeKind.DELTA:
-            self._before = ts_ns
-        seconds, ns = divmod(abs(passed), _SECOND)
-        fraction = f"{ns:09d}" if ns % 1000 else f"{ns // 1000:06d}"
-        sign = "-" if passed < 0 else "+" if self.kind is TimeKind.RELATIVE else ""
-        return f"{sign}{seconds}.{fraction}"
+        if self.kind is TimeKind.RELATIVE:
+            return self.from_start(ts_ns)
+        before, self._before = self._before, ts_ns
+        return _seconds(0 if before is None else ts_ns - before)
+
+    def from_start(self, ts_ns: int) -> str:
+        """Return a time from the start of the capture: ``+1.250000``."""
+        return _seconds(0 if self._start is None else ts_ns - self._start, "+")
+
+
+def _seconds(passed: int, ahead: str = "") -> str:
+    seconds, ns = divmod(abs(passed), _SECOND)
+    fraction = f"{ns:09d}" if ns % 1000 else f"{ns // 1000:06d}"
+    return f"{'-' if passed < 0 else ahead}{seconds}.{fraction}"
 
 
 PLAIN_TIMES: Final = FrameTimes()

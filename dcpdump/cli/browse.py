@@ -17,7 +17,7 @@ from dcpdump.cli.options import (
     redaction_options,
     selection,
     selection_options,
-    zone_in,
+    times_of,
 )
 from dcpdump.cli.salt import hiding
 from dcpdump.cli.standard_input import standard_input
@@ -52,7 +52,7 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, m
     """
     if find_spec("textual") is None:
         raise DcpdumpError("browsing needs Textual", "", BROWSE, (f"without it: {_INSTEAD}",))
-    words, tz, zone = words_of(options), options.get("tz"), zone_in(options)
+    words, tz, times = words_of(options), options.get("tz"), times_of("text", options)
     selection(options)
     keylogs = options.get("keylog") or ()
     given = input_of(options, captures)
@@ -64,7 +64,7 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, m
         if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
             raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
         with (
-            writing_times(zone, None, None),
+            writing_times(times, None, None),
             Browsing(captures, copies, given, BrowseOptions(tz, keylogs, hidden, max_spool)) as browsing,
         ):
             return browsing.run(words, shown, mouse=not no_mouse)

@@ -4,12 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from dcpdump.batch.block import Block
-from dcpdump.cli.options import Selection
+from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
-from dcpdump.clock import PLAIN_TIMES, FrameTimes
 from dcpdump.dissect import Dissector
 from dcpdump.filter.collection_choice import OPTION, collection_choice
-from dcpdump.redact import Redactor
 
 _LISTED = 8
 
@@ -33,10 +31,10 @@ P = TypeVar("P")
 
 
 class ChoosingConsumer(Consumer[P]):
-    """A consumer of the frames that a selection wants. ``times``: with which it shows them."""
+    """A consumer of the frames that a selection wants, to be shown in some way."""
 
-    def __init__(self, chosen: Selection, redactor: Redactor | None, times: FrameTimes = PLAIN_TIMES) -> None:
-        self._chosen, self._times, self.redactor = chosen, times, redactor
+    def __init__(self, chosen: Selection, shown: Display) -> None:
+        self._chosen, self._times, self.redactor = chosen, shown.times, shown.redactor
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return which names of collections are not known."""

@@ -35,7 +35,7 @@ class ContextOutput(ChoosingConsumer[Part]):
     """A consumer that writes chosen frames, and ``around`` frames of the same connection before and after each."""
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, around: int, *, several: bool = False) -> None:
-        super().__init__(chosen, shown.redactor, shown.times)
+        super().__init__(chosen, shown)
         self._shown, self._sink, self._around = shown, sink, around
         self._masks = chosen.masks
         self._write = OUTPUTS[shown.format].write

@@ -24,7 +24,7 @@ from dcpdump.render import diagnosis as rows
 from dcpdump.streams.verdict import Judge
 
 #: Options that choose, and are chosen by again in the commands that show more.
-_CARRIED = ("connection", "host", "port", "vbucket", "stream_id", "since", "until", "tz", "redact_level")
+_CARRIED = ("connection", "host", "port", "vbucket", "stream_id", "since", "until", "tz", "time", "redact_level")
 #: Longer lines are hard to read.
 _WIDEST = 120
 _SEVERITIES = [severity.value for severity in TroubleSeverity]

@@ -14,7 +14,15 @@ from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options, zone_in
+from dcpdump.cli.options import (
+    Display,
+    Selection,
+    display,
+    display_options,
+    selection,
+    selection_options,
+    time_option,
+)
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
@@ -25,7 +33,6 @@ from dcpdump.compare.capture_rows import CaptureRows
 from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.documents import Documents
 from dcpdump.escape import safe
-from dcpdump.redact import Redactor
 from dcpdump.render.diff import DiffRows
 from dcpdump.render.diff_documents import DocumentRows
 
@@ -36,6 +43,7 @@ _ALL = 1 << 48
 @click.command(cls=GroupedCommand)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
+@time_option()
 @selection_options(captures=True)
 @click.option(
     "--by",
@@ -67,7 +75,6 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
     """
     if a == b == "-":
         raise click.UsageError("standard input can be only one of the two")
-    zone = zone_in(options)
     choices = selection(dict(options)), selection(options)  # of each its own: relative times count from its start
     shown, given = display(options), input_of(options, (a, b))
     paths = [expand((each,)) for each in (a, b)]
@@ -85,7 +92,7 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
                 note(f"of {safe(name)}:")
                 return reading.conclude("none" if quiet else "text")
         rows = _compared(sides, shown, min(frames, _ALL))
-        with writing_times(zone, sides[0].first_ns, sides[0].last_ns):
+        with writing_times(shown.times, sides[0].first_ns, sides[0].last_ns):
             report(sink, shown, rows.lines, rows.objects)
         if rows.remark is not None and not quiet:
             note(f"dcpdump: note: {rows.remark[0]}")
@@ -122,7 +129,7 @@ def _read(
 ) -> Reading[Part]:
     """Read one of the captures."""
     dissection = AckDissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-    keeping = _Keeping(chosen, side, dissection, shown.redactor)
+    keeping = _Keeping(chosen, side, dissection, shown)
     reading = Reading(CaptureSource(given.open(paths)), dissection, keeping, sink)
     reading.analyse()
     side.settle()
@@ -133,9 +140,9 @@ class _Keeping(Selected):
     """A consumer that keeps chosen frames, or documents, and what was lost."""
 
     def __init__(
-        self, chosen: Selection, side: CaptureRows | Documents, dissection: AckDissection, redactor: Redactor | None
+        self, chosen: Selection, side: CaptureRows | Documents, dissection: AckDissection, shown: Display
     ) -> None:
-        super().__init__(chosen, side.feed, READ, redactor)
+        super().__init__(chosen, side.feed, READ, shown)
         self._dissection = dissection
         self._side = side
         if isinstance(side, CaptureRows):

@@ -26,7 +26,7 @@ class Exporting(ChoosingConsumer[Part]):
     """A consumer that writes tables. ``jobs``: how many processes may be used."""
 
     def __init__(self, dissection: Watching, chosen: Selection, shown: Display, tables: Tables, jobs: int) -> None:
-        super().__init__(chosen, shown.redactor)
+        super().__init__(chosen, shown)
         self._tables = tables
         self._table = FrameTable(
             chosen.masks,

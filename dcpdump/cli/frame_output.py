@@ -12,7 +12,6 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import SHOWN
 from dcpdump.cli.workers import Workers
 from dcpdump.clock import TimeKind
-from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_text import Bulk
 from dcpdump.render.style import Palette
@@ -27,9 +26,9 @@ class Selected(ChoosingConsumer[Part]):
     """A consumer that passes on the rows that a selection wants, up to its count."""
 
     def __init__(
-        self, chosen: Selection, put: Callable[[Part, Sequence[int]], object], verb: str, redactor: Redactor | None
+        self, chosen: Selection, put: Callable[[Part, Sequence[int]], object], verb: str, shown: Display
     ) -> None:
-        super().__init__(chosen, redactor)
+        super().__init__(chosen, shown)
         self._masks = chosen.masks
         self._put = put
         self.verb = verb
@@ -55,10 +54,9 @@ class FrameOutput(Selected):
     """
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
-        super().__init__(chosen, self._show, SHOWN, shown.redactor)
+        super().__init__(chosen, self._show, SHOWN, shown)
         self._sink = sink
         self._output = OUTPUTS[shown.format]
-        self._times = shown.times
         view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)
         self._bulk = Bulk(shown.format, view, shown.redactor)
         self._jobs = jobs if shown.times.kind is not TimeKind.DELTA else 1  # frame after frame

@@ -17,7 +17,7 @@ from dcpdump.capture import Capture
 from dcpdump.cli import tls_notes
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import Command, Display, clause_option, tz_option, zone_in
+from dcpdump.cli.options import Command, Display, clause_option, time_option, tz_option, zone_in
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
@@ -44,7 +44,6 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import span
 from dcpdump.wire.value import Meaning
-from dcpdump.zone import UTC, Zone
 
 _PLACES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("connection", clauses.by_connection, "NUMBERS", "Connections by their number."),
@@ -62,7 +61,6 @@ class StreamChoice:
     stream_ids: Ranges | None
     since: Instant | None
     until: Instant | None
-    zone: Zone = UTC  #: of times that are printed for people
 
     def connection(self, connection: ConnectionState, start_ns: int | None) -> bool:
         """Return whether a connection is to be shown."""
@@ -103,9 +101,10 @@ class StreamChoice:
 
 
 def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
-    """Add the options that choose connections; ``streams``: those of streams too."""
+    """Add the options that choose connections, and their times; ``streams``: those of streams too."""
 
     def add(command: Command) -> Command:
+        command = time_option("since the row above in key and check --all, otherwise as r")(command)
         command = tz_option(command)
         command = click.option("--until", metavar="TIME", help="As if the capture ended then.")(command)
         text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
@@ -124,13 +123,12 @@ def choosing(options: dict[str, Any]) -> StreamChoice:
     """Take the options that choose out of ``options``, and return the choice. Raises FilterError."""
     given = [(parse, options.pop(name)) for name, parse, _, _ in _PLACES]
     vbucket, stream_id = options.pop("vbucket", None), options.pop("stream_id", None)
-    since, until, zone = options.pop("since"), options.pop("until"), zone_in(options)
+    since, until = options.pop("since"), options.pop("until")
     return StreamChoice(
         tuple(parse(text) for parse, text in given if text is not None),
         None if vbucket is None else parse_ranges("--vbucket", vbucket, 0xFFFF),
         None if stream_id is None else parse_ranges("--stream-id", stream_id, 0xFFFF),
-        *parse_window(since, until, zone),
-        zone,
+        *parse_window(since, until, zone_in(options)),
     )
 
 
@@ -183,8 +181,8 @@ class LedgerConsumer(Consumer[Any]):
         source.block_bytes = self.dissection.block_bytes
         reading = Reading(source, self.dissection, self, sink)
         reading.analyse()
-        zone = self._wanted.zone if self._shown.format in ("text", "html") else UTC  # which is what programs read
-        click.get_current_context().with_resource(writing_times(zone, self.times.first_ns, self.times.last_ns))
+        times = self.times
+        click.get_current_context().with_resource(writing_times(self._shown.times, times.first_ns, times.last_ns))
         return reading
 
     def report(
@@ -273,6 +271,7 @@ class LedgerConsumer(Consumer[Any]):
         """Note when the capture begins, and when its last packet came."""
         if self.begins_ns is None:
             self.begins_ns = block.begins_ns
+            self._shown.times.begin(block.begins_ns)
         self._last_ns = block.where(-1).ts_ns
         self.times.meet(block)
         self._feed.meet(block)

@@ -155,14 +155,13 @@ def zone_in(options: Mapping[str, Any]) -> Zone:
     return UTC if options.get("tz") is None else zone_of(options["tz"])
 
 
-def time_option(command: Command) -> Command:
-    """Add the option for what the times of frames are counted from."""
-    return click.option(
-        "-t",
-        "--time",
-        type=click.Choice([kind.value for kind in TimeKind]),
-        help="Times of frames: a absolute (the default), r from the start of the capture, d since the frame above.",
-    )(command)
+_TIMES = "Times for people: a absolute (the default), r from the start of the capture, d {delta}."
+
+
+def time_option(delta: str = "since the frame above") -> Callable[[Command], Command]:
+    """Add the option for what times are counted from. ``delta``: what with ``d``."""
+    kinds = click.Choice([kind.value for kind in TimeKind])
+    return click.option("-t", "--time", type=kinds, help=_TIMES.format(delta=delta))
 
 
 def latency_option(command: Command) -> Command:
@@ -306,16 +305,18 @@ def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_V
         options.pop("force"),
         options.pop("show_secrets", False),
         redactor_of(options),
-        _times(form, options),
+        times_of(form, options),
     )
 
 
-def _times(form: str, options: dict[str, Any]) -> FrameTimes:
-    """Return what writes the times of frames. Raises click.UsageError where a format has only one way."""
+def times_of(form: str, options: dict[str, Any]) -> FrameTimes:
+    """Take the option for times out of ``options``; return what writes them. Raises click.UsageError for programs."""
     kind = options.pop("time", None)
-    if kind is not None and form in ("ndjson", "csv"):
-        raise click.UsageError(f"-t is for people: {form} always has the time in UTC (-f line, table or grid)")
-    return FrameTimes(TimeKind(kind or "a"), zone_in(options))
+    if form not in ("ndjson", "csv", "sarif"):
+        return FrameTimes(TimeKind(kind or "a"), zone_in(options))
+    if kind is not None:
+        raise click.UsageError(f"-t is for people: {form} always has the time in UTC")
+    return PLAIN_TIMES
 
 
 def redactor_of(options: dict[str, Any]) -> "Redactor | None":

@@ -23,7 +23,7 @@ class PickedFrameOutput(ChoosingConsumer[Union[Picked, "Part"]]):
     """
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
-        super().__init__(chosen, shown.redactor, shown.times)
+        super().__init__(chosen, shown)
         self._shown, self._sink, self._several, self._jobs = shown, sink, several, jobs
         self._output = OUTPUTS[shown.format]
         self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)

@@ -32,7 +32,7 @@ from dcpdump.plural import counted
 @selection_options(captures=True, frames=True)
 @latency_option
 @display_options()
-@time_option
+@time_option()
 @click.option(
     "--context",
     type=click.IntRange(min=1, max=10_000),

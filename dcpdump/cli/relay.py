@@ -132,7 +132,7 @@ class SavedPackets:
 @keylog_option
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well, with made-up headers.")
 @display_options()
-@time_option
+@time_option()
 @click.option(
     "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="What was passed on, and decoded."
 )

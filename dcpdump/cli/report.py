@@ -16,7 +16,7 @@ from dcpdump.cli.diagnose import carried_options, evidence_of, names_of
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import StreamChoice, choosing, choosing_options
-from dcpdump.cli.options import Display, redaction_options, redactor_of
+from dcpdump.cli.options import Display, redaction_options, redactor_of, times_of
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
 from dcpdump.report.axis import TimeAxis
@@ -62,7 +62,8 @@ def report(
     if output is None and (sys.stdout is None or sys.stdout.isatty()):
         raise click.UsageError("a page is not for a terminal: name a file with -o page.html")
     carried = carried_options(options)
-    shown = Display("html", "never", 64, output, options.pop("force"), False, redactor_of(options))
+    force, redactor, times = options.pop("force"), redactor_of(options), times_of("html", options)
+    shown = Display("html", "never", 64, output, force, False, redactor, times)
     chosen, given = choosing(options), input_of(options, captures)
     paths = expand(captures)
     wish = Wish(in_short(captures), carried, title or names_of(paths), frames, shown.redactor is not None)
@@ -74,6 +75,10 @@ def report(
         else:
             sink.write(page(context_of(consumer, wish)))
         return reading.conclude("none" if quiet else "text")
+
+
+# Its pictures are drawn along the time of day, and so are its times.
+report.params = [option for option in report.params if option.name != "time"]
 
 
 class Reporting(Checking):

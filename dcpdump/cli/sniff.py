@@ -102,7 +102,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
 )
 @click.option("-W", "files", type=click.IntRange(min=1), metavar="FILES", help="Keep only so many, the newest.")
 @display_options()
-@time_option
+@time_option()
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work; the default: the cores."
 )

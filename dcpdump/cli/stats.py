@@ -11,7 +11,7 @@ from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import display, display_options, selection, selection_options, zone_in
+from dcpdump.cli.options import display, display_options, selection, selection_options, time_option
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sorting import sort_options, sorting
@@ -22,6 +22,7 @@ from dcpdump.render import statistics
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@time_option("as r")
 @selection_options(captures=True)
 @sort_options(statistics.COLUMNS)
 @input_options()
@@ -30,18 +31,17 @@ from dcpdump.render import statistics
 def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
     order = sorting(statistics.COLUMNS, options)
-    zone = zone_in(options)
     chosen, shown, given = selection(options), display(options), input_of(options, captures)
     paths = expand(captures)
     inputs = given.open(paths)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         found = Statistics()
-        counting = Selected(chosen, found.feed, COUNTED, shown.redactor)
+        counting = Selected(chosen, found.feed, COUNTED, shown)
         dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         reading = Reading(CaptureSource(inputs), dissection, counting, sink)
         reading.analyse()
         found.ends = {ends.redacted(shown.redactor): amount for ends, amount in found.ends.items()}
         if dissection.tally.frames:
-            with writing_times(zone, found.first_ns, found.last_ns):
+            with writing_times(shown.times, found.first_ns, found.last_ns):
                 report(sink, shown, lambda: statistics.lines(found, order), lambda: statistics.objects(found, order))
         return reading.conclude("none" if quiet else "text")

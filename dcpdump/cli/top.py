@@ -85,8 +85,7 @@ def top(
     inputs = given.open(paths)
     ends = bool(inputs) and all(capture.rereadable for capture in inputs)
     with ExitStack() as open_now:
-        if shown.format == "text":
-            open_now.enter_context(writing_times(chosen.zone, None, None))
+        open_now.enter_context(writing_times(shown.times, None, None))
         live = None if inputs else wanted.open()
         seconds = wanted.duration or (_ONCE_S if once else None)
         screens = shown.format == "text" and not (once or ends or shown.path) and Sink(None).is_terminal

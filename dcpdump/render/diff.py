@@ -6,6 +6,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
+from dcpdump.clock import clock_in_use
 from dcpdump.compare.comparison import (
     Absence,
     ChangedFrame,
@@ -29,7 +30,6 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Fitting, Table
 from dcpdump.spec import find
-from dcpdump.streams.wording import clock as time_of_day
 from dcpdump.streams.wording import span
 from dcpdump.wire.frame import magic_of
 
@@ -298,7 +298,7 @@ def _vbucket(row: Any) -> int | None:
 
 def _row_cells(row: Any) -> tuple[str, ...]:
     ts, vbucket, seqno = int(row["ts"]), _vbucket(row), seqno_of(row)
-    when = "" if ts == NO_TIME else time_of_day(ts)
+    when = "" if ts == NO_TIME else clock_in_use().row(ts, short=True)
     numbers = ("" if each is None else str(each) for each in (vbucket, seqno))
     return (f"{int(row['frame'])}", when, _name(row), *numbers)
 

@@ -72,7 +72,7 @@ def lines(findings: Folded) -> Iterator[Line]:
     """Yield a line for each finding."""
     for finding, more in findings:
         rule = finding.rule
-        when = "" if finding.ts_ns is None else f" {clock_in_use().full(finding.ts_ns)}"
+        when = "" if finding.ts_ns is None else f" {clock_in_use().row(finding.ts_ns)}"
         head = f"{finding.severity.value:<10} {rule.code} {rule.id:<3} {_place(finding)} #{finding.frame}{when}"
         yield Line(SEVERITY_KINDS[finding.severity], f"{head}  {sentence(finding)}")
         if more:

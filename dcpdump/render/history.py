@@ -62,7 +62,7 @@ def lines(
                 dialogue_name(record.frame.message.name),
                 _revoked(each.revoked),
                 f"0x{each.cas:016x}",
-                "" if raw.where.ts_ns is None else clock_in_use().full(raw.where.ts_ns),
+                "" if raw.where.ts_ns is None else clock_in_use().row(raw.where.ts_ns),
                 str(record.connection),
                 str(record.frame.stream_id or ""),
                 str(record.number),

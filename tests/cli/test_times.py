@@ -84,6 +84,76 @@ def test_times_for_programs_are_utc(form: str) -> None:
     assert refused.err.startswith(f"dcpdump: error: -t is for people: {form} always has the time in UTC")
 
 
+#: A command, and a capture in which it prints times.
+TIMED = [
+    ("streams", STOPPED),
+    ("conns", "samples/silent.pcap"),
+    ("rollbacks", "samples/client-rollback.pcap"),
+    ("flow", "samples/slow-consumer.pcap"),
+    ("check", STOPPED),
+    ("diagnose", STOPPED),
+    ("key '*'", STOPPED),
+    ("stats", STOPPED),
+    ("top --once", STOPPED),
+]
+
+
+@pytest.mark.parametrize(("command", "capture"), TIMED)
+def test_every_command_counts_times_from_the_start(command: str, capture: str) -> None:
+    printed = run(f"dcpdump {command} {capture} -q -t r")
+    extent = "2025-11-20 12:07:11.000 to 12:10:11.017 UTC" if command == "diagnose" else ""
+    assert printed.err == run(f"dcpdump {command} {capture} -q").err
+    assert not re.search(r"\d\d:\d\d:\d\d", printed.out.replace(extent, ""))
+    assert re.search(r"\+\d+\.\d{6}", printed.out)
+
+
+def test_a_time_from_the_start_is_that_which_read_prints() -> None:
+    def cells(options: str) -> list[str]:
+        return re.split("  +", run(f"dcpdump streams {STOPPED} -q --vbucket 417 {options}").out.splitlines()[1])
+
+    asked, ended = (run(f"dcpdump read {STOPPED} -f line -q -t r --frame {frame}").out.split()[1] for frame in (13, 28))
+    plain = "  ".join(cells(""))
+    assert "  ".join(cells("-t r")) == plain.replace("12:07:11.006", asked).replace("12:08:11.011", ended)
+    assert plain.count("12:0") == 2
+
+
+@pytest.mark.parametrize(("command", "capture"), [each for each in TIMED if not each[0].startswith("key")])
+def test_times_that_are_in_no_order_are_never_counted_from_another(command: str, capture: str) -> None:
+    from_start, since_above = (run(f"dcpdump {command} {capture} -q -t {kind}") for kind in "rd")
+    assert since_above.out.replace("--time d", "--time r") == from_start.out
+
+
+def test_times_of_rows_in_order_are_counted_from_the_row_above(tmp_path: Path) -> None:
+    def times(command: str, row: str) -> list[str]:
+        return re.findall(rf"(?m)^{row}", run(f"dcpdump {command} -q -t d").out)
+
+    of_frames = times(f"read {STOPPED} -f line --opcode mutation", r"#\d+ (\S+)")
+    assert of_frames[:4] == ["0.000000", "0.000000", "0.001500", "0.000000"]
+    assert times(f"key '*' {STOPPED}", r".* 0x\w{16}  (\S+)") == of_frames
+    assert times("check --all samples/damage.pcap", r".* #\d+ (\S+)") == ["0.000000", "0.001500"]
+    run(f"dcpdump carve {STOPPED} --seqno 100-104 -w {tmp_path}/part.pcapng")
+    of_frames = times(f"read {STOPPED} -f line --frame 38,41-44", r"#\d+ (\S+)")
+    assert times(f"diff {STOPPED} {tmp_path}/part.pcapng", r"A +\d+  (\S+)") == of_frames
+
+
+def test_diagnose_carries_the_kind_of_times_into_the_commands_that_show_more() -> None:
+    printed = run(f"dcpdump diagnose {STOPPED} -q -t r").out
+    (command,) = (line.strip() for line in printed.splitlines() if "dcpdump streams" in line)
+    assert command == f"dcpdump streams {STOPPED} --connection 0 --stuck --cause abandoned --time r"
+    assert "StateChanged (2) at +60.011250" in run(command).out
+
+
+@pytest.mark.parametrize("command", ["check -f sarif", "streams -f ndjson", "top -f ndjson", "stats -f ndjson"])
+def test_times_for_programs_are_not_counted_from_the_start(command: str) -> None:
+    refused = run(f"dcpdump {command} {STOPPED} -t r")
+    form = command.split()[-1]
+    assert (refused.code, refused.out, refused.err.splitlines()[0]) == (
+        2,
+        "",
+        f"dcpdump: error: -t is for people: {form} always has the time in UTC",
+    )
+
+
 @pytest.mark.parametrize(
     "command", ["streams", "conns", "rollbacks", "flow", "check", "diagnose", "key a", "stats", "top"]
 )
