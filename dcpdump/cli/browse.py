@@ -70,5 +70,9 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, m
             return browsing.run(words, shown, mouse=not no_mouse)
 
 
+# While it is used, it takes the few processes that it needs.
+browse.params = [option for option in browse.params if option.name != "jobs"]
+
+
 def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()

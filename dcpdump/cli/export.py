@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Which to write; findings too: what check says takes longer than all the others together.",
 )
-@input_options(follow=False)
-@click.option(
-    "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Threads and processes; default: the cores."
-)
+@input_options(follow=False, jobs="Threads and processes; default: the cores.")
 @click.option(
     "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="The balance of all bytes."
 )

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _SALVAGE = "After garbage in a capture, continue at the next plausible record."
 _FOLLOW = "Wait for more at the end of a capture that is still being written."
+#: The help of --jobs.
+PROCESSES = "Most processes at work; the default: the cores."
 _MEMORY = "Most memory for segments that wait, and for connections and streams."
 
 
@@ -47,13 +49,14 @@ class InputOptions:
         return [open_capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets) for path in paths]
 
 
-def input_options(*, follow: bool = True, keylog: bool = True) -> Callable[[Command], Command]:
+def input_options(*, follow: bool = True, keylog: bool = True, jobs: str = "") -> Callable[[Command], Command]:
     """Add the options that say how captures are read.
 
-    ``follow``: also while they grow; ``keylog``: also inside TLS.
+    ``follow``: also while they grow; ``keylog``: also inside TLS; ``jobs``: by several processes, as help says it.
     """
 
     def add(command: Command) -> Command:
+        command = jobs_option(jobs)(command)
         size = Size(least="64k")  # a segment takes so much
         command = click.option("--memory", type=size, default="256M", show_default=True, help=_MEMORY)(command)
         if keylog:
@@ -63,6 +66,13 @@ def input_options(*, follow: bool = True, keylog: bool = True) -> Callable[[Comm
         return click.option("--salvage", is_flag=True, help=_SALVAGE)(command)
 
     return add
+
+
+def jobs_option(text: str = PROCESSES) -> Callable[[Command], Command]:
+    """Add the option for how many processes may be used; where no ``text`` says of what, the command uses one."""
+    one = "Most processes at work; this command takes one."
+    number = click.IntRange(min=1)
+    return click.option("-j", "--jobs", type=number, metavar="N", help=text or one, expose_value=bool(text))
 
 
 def input_of(options: dict[str, Any], captures: Sequence[str]) -> InputOptions:

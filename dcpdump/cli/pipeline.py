@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 #: Input of less than this is done here before Spark has started.
 SMALL_BYTES = 1_000_000_000
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"  #: in the environment of what spark-submit runs
 _LOCAL = "TLS is opened on this machine only, not on Spark: --engine local, without --watch and --master"
 #: Options for frames as text that say nothing about tables.
 _FIXED = {"color": "never", "format": "parquet", "force": True}
@@ -110,7 +111,7 @@ _BY_ID = "--collection takes ids here (0x8): a task may not see where names were
     help="With --watch: a capture that did not grow for so long is closed.",
 )
 @click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
-@input_options(follow=False)
+@input_options(follow=False, jobs="Most processes of Spark on this machine; the default: the cores.")
 @selection_options(captures=True)
 @display_options(("parquet",))
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and no summary.")
@@ -126,6 +127,7 @@ def pipeline(
     watch: bool,
     idle: float,
     duration: float | None,
+    jobs: int | None,
     **options: Any,
 ) -> int:
     """Write archives of captures as tables: frames, gaps, streams, findings, files.
@@ -149,7 +151,7 @@ def pipeline(
         tables,
         _choice(chosen, shown, given),
         master,
-        dict(conf),
+        _cores(jobs, master) | dict(conf),
         split,
         quiet,
         watch,
@@ -177,8 +179,7 @@ def run(job: Job, engine: str) -> int:
     found = inputs(job.inputs)
     size = sum(each.size for each in found)
     if engine == "auto":
-        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        asked, keys = job.master is not None or submitted, job.given.keys.files
+        asked, keys = job.master is not None or _SUBMITTED in os.environ, job.given.keys.files
         if keys and asked:
             raise click.UsageError(_LOCAL)
         engine = "spark" if asked or (size >= SMALL_BYTES and not keys) else "local"
@@ -282,6 +283,12 @@ def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options"
         given.salvage,
         given.memory,
     )
+
+
+def _cores(jobs: int | None, master: str | None) -> dict[str, str]:
+    """Return the setting for how many cores of this machine Spark uses, where nothing else says what it runs on."""
+    elsewhere = master is not None or _SUBMITTED in os.environ
+    return {} if jobs is None or elsewhere else {"spark.master": f"local[{jobs}]"}
 
 
 def _named(captures: Sequence[str]) -> str:

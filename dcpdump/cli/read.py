@@ -6,7 +6,7 @@ import click
 
 from dcpdump.capture import expand
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.input_options import PROCESSES, InputOptions, input_of, input_options
 from dcpdump.cli.options import (
     Display,
     Selection,
@@ -39,10 +39,7 @@ from dcpdump.plural import counted
     metavar="N",
     help="N frames of the connection before and after each chosen one, which is marked; as grep -C.",
 )
-@input_options()
-@click.option(
-    "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work; the default: the cores."
-)
+@input_options(jobs=PROCESSES)
 @click.option(
     "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="The balance of all bytes."
 )

@@ -13,6 +13,7 @@ from dcpdump.capture.save import Rotation, Save
 from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import jobs_option
 from dcpdump.cli.key_logs import key_logs, keylog_option, load_ciphers
 from dcpdump.cli.live_reading import InterfaceSource, reporting
 from dcpdump.cli.options import (
@@ -103,9 +104,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
 @click.option("-W", "files", type=click.IntRange(min=1), metavar="FILES", help="Keep only so many, the newest.")
 @display_options()
 @time_option()
-@click.option(
-    "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work; the default: the cores."
-)
+@jobs_option()
 @click.option(
     "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="What came of all packets."
 )

@@ -1,13 +1,14 @@
 """Options that say how captures are read mean the same in every command that reads some."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.console import run
+from tests.support.console import contents, run
 
 REPLICA = Path("samples/replica.pcap")
 READERS = ("read", "stats", "streams", "conns", "rollbacks", "flow", "key '*'", "check", "top --once")
@@ -71,6 +72,31 @@ def test_memory_bounds_what_waits(command: str) -> None:
         refused = run(f"dcpdump {command} {REPLICA} --memory {little}")
         assert (refused.code, refused.out) == (2, "")
         assert f"'--memory': '{little}' is too little: 64k is the least" in refused.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*READERS, "diagnose", "diff samples/replica.pcap", "carve -w OUT", "redact --salt x -w OUT", "report -o OUT"],
+)
+def test_how_many_processes_may_be_used_is_taken_by_every_command(command: str, tmp_path: Path) -> None:
+    def done(options: str) -> tuple[object, dict[str, bytes]]:
+        out = tmp_path / f"out{options}"
+        printed = run(f"dcpdump {command.replace('OUT', shlex.quote(str(out)))} {REPLICA}{options}")
+        names = printed._replace(err=printed.err.replace(str(out), "OUT"))
+        return names, contents(out) if out.exists() else {}
+
+    assert done(" --jobs 3") == done("")
+    refused = run(f"dcpdump {command} {REPLICA} -j 0")
+    assert (refused.code, refused.out) == (2, "")
+    assert "Invalid value for '-j' / '--jobs': 0 is not in the range x>=1" in refused.err
+
+
+@pytest.mark.parametrize("command", ["pipeline --engine local -o OUT", "sql 'select count(*) from frames'"])
+def test_how_many_processes_may_be_used_is_taken_where_tables_are_made(command: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
+    plain, one = (run(f"dcpdump {command.replace('OUT', str(tmp_path))} {REPLICA} {more}") for more in ("", "-j 1"))
+    assert (one, one.code) == (plain, 0)
 
 
 def test_a_capture_that_grows_is_followed(tmp_path: Path) -> None:
