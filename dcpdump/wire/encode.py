@@ -4,7 +4,10 @@ It fills in every length and checks nothing else, so that tests, samples and fuz
 can carry.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 
 from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
 from dcpdump.spec.field import Blob, Field, FlatTable, Layout, Message, Part, Repeat
@@ -19,6 +22,7 @@ from dcpdump.spec.header import (
 )
 from dcpdump.spec.statuses import NOT_ERRORS
 from dcpdump.wire.frame import Header, magic_of, pack_header
+from dcpdump.wire.tiles import packed
 
 Scalar = int | bytes
 #: One item of a repeated group: its fields by name, or the value itself where there is only one field.
@@ -128,6 +132,7 @@ def _agrees(layout: Layout, values: Values, status: int | None) -> bool:
     return all(values.get(name, fact) == fact for name, fact in layout.when.items() if name in _names(layout))
 
 
+@cache
 def _names(layout: Layout) -> set[str]:
     """Return the names that values may have: of extras, fixed fields, groups and slots."""
     names = {field.name for field in layout.extras}
@@ -151,11 +156,11 @@ def _header(header: Header) -> bytes:
     flexible = magic_of(header.magic).flexible
     if header.framing_length and not flexible:
         raise EncodeError(f"magic 0x{header.magic:02x} has no framing extras")
+    if not flexible or header.key_length >> 8 == 0:
+        with suppress(struct.error):
+            return pack_header(header)
     widths = _WIDTHS._replace(key_length=1) if flexible else _WIDTHS
-    for name, number, width in zip(Header._fields, header, widths, strict=True):
-        if not isinstance(number, int) or number < 0 or number >> 8 * width:
-            _number(name, number, width)  # which says what is wrong
-    return pack_header(header)
+    return b"".join(map(_number, Header._fields, header, widths))  # which says what is wrong
 
 
 # -- the body -----------------------------------------------------------------------------------------------
@@ -167,8 +172,13 @@ def _number(name: str, number: object, width: int) -> bytes:
     return number.to_bytes(width, "big")
 
 
-def _fixed(fields: Iterable[Field], values: Values) -> bytes:
-    return b"".join(_number(field.name, values.get(field.name, 0), field.width) for field in fields)
+def _fixed(fields: tuple[Field, ...], values: Values) -> bytes:
+    numbers = [values.get(field.name, 0) for field in fields]
+    try:
+        return packed(fields).pack(*numbers)
+    except struct.error:
+        each = zip(fields, numbers, strict=True)
+        return b"".join(_number(field.name, number, field.width) for field, number in each)  # which says what is wrong
 
 
 def _part(part: Part, values: Values) -> bytes:
