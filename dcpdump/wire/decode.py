@@ -15,7 +15,7 @@ from dcpdump.wire.framing import frame_infos
 from dcpdump.wire.secret import looks_secret, masked_body
 from dcpdump.wire.sections import section_ends, tile_header
 from dcpdump.wire.structure import tile_value
-from dcpdump.wire.tiles import REST, VALUE, Tiles, packed
+from dcpdump.wire.tiles import REST, VALUE, Tiles, new_field, packed
 
 KEY = Blob("key", "Key")
 TAIL = Blob("metadata", "Metadata")
@@ -106,14 +106,15 @@ class _Decoding(Tiles):
             return
         # Nearly all frames are whole, and their extras are read at once.
         if end - start == layout.extras_length and len(self.data) >= self.raw.length and not self.raw.holes:
-            at = start
+            at, section = start, Section.EXTRAS
             numbers = packed(layout.extras).unpack_from(self.data, start)
             for field, number in zip(layout.extras, numbers, strict=True):
-                self.fields.append(FieldValue(field, at, at + field.width, number, Section.EXTRAS))
+                stop = at + field.width
+                self.fields.append(new_field(FieldValue, (field, at, stop, number, section, "", 0)))
                 self.lookup[field.name] = number
                 if field.names is not None:
                     self.check_name(field, number, at)
-                at += field.width
+                at = stop
         else:
             self.fixed(layout.extras, start, end, Section.EXTRAS)
 

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from ipaddress import ip_address
 
 from dcpdump.net.endpoints import Endpoint, Flow
@@ -99,6 +100,7 @@ def ipv6(flow: Flow, payload: bytes, *, protocol: int = 6, length: int | None = 
     return struct.pack(">IHBB", 6 << 28, size, protocol, 64) + _addresses(flow) + payload
 
 
+@lru_cache(maxsize=1024)
 def _addresses(flow: Flow) -> bytes:
     return ip_address(flow.src.host).packed + ip_address(flow.dst.host).packed
 
@@ -117,11 +119,14 @@ def ipv6_tcp(
     return ipv6(flow, tcp(flow, seq, payload, flags=flags, ack=ack, window=window))
 
 
+_MACS = bytes.fromhex("020000000002 020000000001")
+
+
 def ethernet(payload: bytes, ethertype: int | None = None) -> bytes:
     """Return an Ethernet frame; the ethertype is that of the IP version in it, unless given."""
     if ethertype is None:
         ethertype = 0x86DD if payload[0] >> 4 == 6 else 0x0800
-    return bytes.fromhex("020000000002 020000000001") + struct.pack(">H", ethertype) + payload
+    return _MACS + struct.pack(">H", ethertype) + payload
 
 
 def vlan(payload: bytes, *tags: int) -> bytes:
