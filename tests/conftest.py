@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -135,11 +135,23 @@ _SMALL = {
 }
 
 
+#: Spark puts a zip of pyspark first, of which each process of Python would compile all that it imports.
+_UNZIPPED = """
+import sys
+sys.path[:] = [each for each in sys.path if not each.endswith("pyspark.zip")]
+"""
+
+
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """Yield one session of Spark, with two cores, for all tests that want one."""
     pytest.importorskip("pyspark", reason="Spark is not installed: nothing on it is tested")
     from dcpdump.spark.launch import session
 
-    with session("local[2,3]", _SMALL) as started:
+    folder = tmp_path_factory.mktemp("unzipped")
+    (folder / "sitecustomize.py").write_text(_UNZIPPED)
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+            started = stack.enter_context(session("local[2,3]", _SMALL))
         yield started
