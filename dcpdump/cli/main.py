@@ -163,7 +163,8 @@ class LazyGroup(click.Group):
 def _as_contracted() -> Iterator[None]:
     """Raise what click would not say: a broken pipe, for which it has an exit code of its own, and a closed output.
 
-    Of Ctrl-C it would write an empty line, also where standard error is no terminal.
+    Of Ctrl-C it would write an empty line, also where standard error is no terminal; and it takes any EOFError for the
+    end of what is typed.
     """
     try:
         yield
@@ -172,6 +173,8 @@ def _as_contracted() -> Iterator[None]:
         raise Terminated(raised() or code.INTERRUPTED) from error  # a library may know of one signal alone
     except BrokenPipeError as error:
         raise PipeClosed from error
+    except EOFError as error:
+        raise RuntimeError(f"EOFError: {error}") from error
     except click.exceptions.Exit:  # help, the version or a schema was printed; nothing, where there is no output
         refuse_closed_output()
         raise

@@ -1,5 +1,6 @@
 """What a start does not load. Milliseconds differ between machines; the list of loaded modules does not."""
 
+import os
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -85,3 +86,18 @@ def test_the_version_says_whether_it_is_compiled(words: tuple[str, ...]) -> None
     beside = (Path(batch.__file__).with_name(f"batch{suffix}") for suffix in EXTENSION_SUFFIXES)
     built = "compiled" if any(each.exists() for each in beside) else "interpreted"
     assert done.stdout == f"dcpdump {__version__} ({built})\n"
+
+
+def test_bytecode_that_cannot_be_loaded_is_no_interruption(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dcpdump", "explain", "80"]
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    subprocess.run(command, env=env, capture_output=True, check=True)
+    (cut,) = tmp_path.rglob("cli/explain.*.pyc")
+    cut.write_bytes(cut.read_bytes()[:500])
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (70, "")
+    assert done.stderr == (
+        "dcpdump: error: a bug in dcpdump: RuntimeError: EOFError: marshal data too short\n"
+        "hint: run again with 'dcpdump --debug …' and report what it prints\n"
+    )
