@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.capture import open_capture
+from tests.support.captures import Record, pcapng
 from tests.support.console import contents, run
 
 REPLICA = Path("samples/replica.pcap")
@@ -72,6 +74,16 @@ def test_memory_bounds_what_waits(command: str) -> None:
         refused = run(f"dcpdump {command} {REPLICA} --memory {little}")
         assert (refused.code, refused.out) == (2, "")
         assert f"'--memory': '{little}' is too little: 64k is the least" in refused.err
+
+
+def test_salvage_redacts_what_stands_behind_garbage_before_the_first_packet(tmp_path: Path) -> None:
+    packets = [Record(packet.ts_ns or 0, packet.data) for packet in open_capture(str(REPLICA))]
+    head, all_of_it = pcapng([]), pcapng(packets)
+    assert all_of_it.startswith(head)
+    for name, data in (("whole", all_of_it), ("hurt", head + b"garbage." * 9 + all_of_it[len(head) :])):
+        (tmp_path / name).write_bytes(data)
+        run(f"dcpdump redact {tmp_path / name} -w {tmp_path}/{name}.pcapng --salvage --salt x")
+    assert (tmp_path / "hurt.pcapng").read_bytes() == (tmp_path / "whole.pcapng").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Every way into ``read`` prints the same bytes as one frame at a time: files, pipes, terminals, redacted or not."""
 
+import gc
 import gzip
 import io
 import os
@@ -214,3 +215,9 @@ def test_what_was_lost_is_not_kept_for_as_long_as_it_is_read(captures: dict[str,
         Reading(CaptureSource([open_capture(str(captures["lossy"]))]), dissection, taking, sink).read()
     assert dissection.balance.gaps > 0
     assert dissection.gaps == []
+
+
+def test_a_reading_without_end_leaves_frozen_what_is_frozen() -> None:
+    gc.freeze()
+    assert run("dcpdump read - -q", stdin=Path("samples/replica.pcap").read_bytes()).code == 0
+    assert gc.get_freeze_count() > 0

@@ -239,3 +239,10 @@ def test_frames_that_go_back_in_time_have_negative_differences() -> None:
     from_start = FrameTimes(TimeKind.RELATIVE)
     from_start.begin(5_000_000)
     assert [from_start.text(ns) for ns in (5_000_000, 3_500_000)] == ["+0.000000", "-0.001500"]
+
+
+def test_times_count_from_the_first_start_that_is_known() -> None:
+    times = FrameTimes(TimeKind.RELATIVE)
+    for start in (None, 1_000, 5_000):
+        times.begin(start)
+    assert times.text(3_000) == "+0.000002"

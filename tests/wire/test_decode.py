@@ -652,6 +652,7 @@ def test_a_credential_in_a_damaged_frame_is_masked_too() -> None:
         ("DCP_OPEN", {"layout": "2"}, "DCP_OPEN request has no layout '2' (1)"),
         ("DCP_OPEN", {"values": {"flags": 1 << 32}}, "flags is not a number of 4 bytes: 4294967296"),
         ("DCP_OPEN", {"vbucket": -1}, "word is not a number of 2 bytes: -1"),
+        ("DCP_MUTATION", {"key": bytes(300), "stream_id": 1}, "key_length is not a number of 1 bytes: 300"),
         ("DCP_NOOP", {"framing": b"\0", "magic": 0x80}, "magic 0x80 has no framing extras"),
         ("DCP_NOOP", {"values": {"metadata": b"x"}}, "DCP_NOOP request has no field metadata (none)"),
         ("HELLO", {"response": True, "status": 0x21}, "no layout of the HELLO response has these values"),
