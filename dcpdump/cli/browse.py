@@ -43,7 +43,7 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
     show_default=True,
     help="Most that is kept of what cannot be read twice: compressed, on standard input, still growing.",
 )
-@input_options()
+@input_options(jobs=None)
 def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, max_spool: int, **options: Any) -> int:
     """Browse captures in the terminal: frames, their fields and bytes, streams, findings, connections.
 
@@ -68,10 +68,6 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, m
             Browsing(captures, copies, given, BrowseOptions(tz, keylogs, hidden, max_spool)) as browsing,
         ):
             return browsing.run(words, shown, mouse=not no_mouse)
-
-
-# While it is used, it takes the few processes that it needs.
-browse.params = [option for option in browse.params if option.name != "jobs"]
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

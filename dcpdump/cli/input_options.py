@@ -49,14 +49,16 @@ class InputOptions:
         return [open_capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets) for path in paths]
 
 
-def input_options(*, follow: bool = True, keylog: bool = True, jobs: str = "") -> Callable[[Command], Command]:
+def input_options(*, follow: bool = True, keylog: bool = True, jobs: str | None = "") -> Callable[[Command], Command]:
     """Add the options that say how captures are read.
 
-    ``follow``: also while they grow; ``keylog``: also inside TLS; ``jobs``: by several processes, as help says it.
+    ``follow``: also while they grow; ``keylog``: also inside TLS; ``jobs``: by how many processes, as its
+    help says; None: they are not counted.
     """
 
     def add(command: Command) -> Command:
-        command = jobs_option(jobs)(command)
+        if jobs is not None:
+            command = jobs_option(jobs)(command)
         size = Size(least="64k")  # a segment takes so much
         command = click.option("--memory", type=size, default="256M", show_default=True, help=_MEMORY)(command)
         if keylog:

@@ -100,11 +100,12 @@ class StreamChoice:
         return last_ns is not None and last_ns >= self.since.at(start_ns)
 
 
-def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
-    """Add the options that choose connections, and their times; ``streams``: those of streams too."""
+def choosing_options(*, streams: bool, times: bool = True) -> Callable[[Command], Command]:
+    """Add the options that choose connections; ``streams``: those of streams too; ``times``: and of times."""
 
     def add(command: Command) -> Command:
-        command = time_option("since the row above in key and check --all, otherwise as r")(command)
+        if times:
+            command = time_option("since the row above in key and check --all, otherwise as r")(command)
         command = tz_option(command)
         command = click.option("--until", metavar="TIME", help="As if the capture ended then.")(command)
         text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."

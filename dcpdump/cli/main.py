@@ -94,12 +94,12 @@ class LazyGroup(click.Group):
         """Parse the arguments; help and the version are printed here."""
         if "--version" in args:
             args = sorted(args, key="-v".__ne__)  # -v must be known before the version is printed
-        with _as_contracted():
+        with _translating_exceptions():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        with _as_contracted():
+        with _translating_exceptions():
             status = super().invoke(ctx)
         bare = ctx.meta.get(_BARE)
         if bare is not None and status in (code.DONE, code.DAMAGED) and sys.stdout.isatty() and sys.stderr.isatty():
@@ -160,7 +160,7 @@ class LazyGroup(click.Group):
 
 
 @contextmanager
-def _as_contracted() -> Iterator[None]:
+def _translating_exceptions() -> Iterator[None]:
     """Raise what click would not say: a broken pipe, for which it has an exit code of its own, and a closed output.
 
     Of Ctrl-C it would write an empty line, also where standard error is no terminal; and it takes any EOFError for the

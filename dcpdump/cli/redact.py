@@ -68,9 +68,8 @@ def redact(
     if salt is not None and is_given("salt_file"):
         raise click.UsageError("either --salt or --salt-file, not both")
     paths, given = expand(captures), input_of(options, captures)
-    inputs = [
-        open_capture(path, salvage=given.salvage) for path in paths
-    ]  # without secrets: what is in TLS stays closed
+    # Without secrets: what is in TLS stays closed.
+    inputs = [open_capture(path, salvage=given.salvage) for path in paths]
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("redaction reads its input twice", capture.name, "save it to a file first")

@@ -46,7 +46,7 @@ _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
     help="Annotated frames, at most.",
 )
 @click.option("--no-check", is_flag=True, help="Do not ask the rules of check.")
-@choosing_options(streams=True)
+@choosing_options(streams=True, times=False)  # its axis has times of day
 @input_options()
 @redaction_options
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -75,10 +75,6 @@ def report(
         else:
             sink.write(page(context_of(consumer, wish)))
         return reading.conclude("none" if quiet else "text")
-
-
-# Its pictures are drawn along the time of day, and so are its times.
-report.params = [option for option in report.params if option.name != "time"]
 
 
 class Reporting(Checking):
