@@ -181,17 +181,19 @@ def _read_container(data: bytes, way: int) -> None:
     path = os.path.join(tempfile.gettempdir(), f"dcpdump-fuzz-{os.getpid()}.pcap")
     with open(path, "wb") as file:
         file.write(data)
+    machine = Dissector(SMALL)
+    records = []
     try:
         with open_capture(path, salvage=bool(way & 1)) as capture:
-            machine = Dissector(SMALL)
             for each in capture:
-                _show(machine.feed(each), way, every=64)
-            _show(machine.close(), way, every=64)
+                records += machine.feed(each)
+        records += machine.close()
         _balanced(machine)
     except CaptureError as error:
         str(error)
     finally:
         os.unlink(path)
+    _show(records, way, every=8)
 
 
 #: Limits low enough for small mutants to reach them.
@@ -221,13 +223,14 @@ def _feed_packets(data: bytes, way: int) -> None:
     """Take packets as 2 bytes of length and 1 of milliseconds, then the packet; their order is the mutant's."""
     machine = Dissector(SMALL if way & 1 else Limits())
     at, number, now = 0, 0, 1_763_640_000_000_000_000
+    records = []
     while at + 3 <= len(data):
         size, now, number = int.from_bytes(data[at : at + 2], "big"), now + data[at + 2] * 1_000_000, number + 1
         body = data[at + 3 : at + 3 + size]
         wire = len(body) + (40 if number % 5 == 0 and way & 2 else 0)
-        _show(machine.feed(Packet(number, None if way & 12 == 12 else now, 1, body, wire)), way, every=8)
+        records += machine.feed(Packet(number, None if way & 12 == 12 else now, 1, body, wire))
         at += 3 + size
-    _show(machine.close(), way, every=8)
+    _show(records + machine.close(), way, every=8)
     _balanced(machine)
 
 
@@ -282,7 +285,7 @@ _REDACTORS = (None, None, Redactor(b"salt"), Redactor(b"salt", full=True))
 
 
 def _show(records: list[Record], way: int, *, every: int = 1) -> None:
-    """Show records in one of the formats, chosen by ``way``, and each as JSON; of many only some."""
+    """Show records, or one in ``every`` so many, in one of the formats, chosen by ``way``, and as JSON."""
     output = _FORMATS[way % len(_FORMATS)]
     view = View((None, 64, 0)[way % 3], PLAIN)
     redactor = _REDACTORS[way // 8 % 4]
