@@ -125,6 +125,11 @@ def said(text: str) -> list[Said]:
     return out
 
 
+def frames_in(line: str) -> int:
+    """Return how many frames a line of a conversation is."""
+    return sum(each.partition(" ")[0] not in ("CONNECT", "ON", "WAIT") for each in _lines(line))
+
+
 def _lines(text: str) -> Iterator[str]:
     for line in map(str.strip, text.splitlines()):
         if line.startswith("CONTROL "):

@@ -1,6 +1,7 @@
 """Make the ledger of a conversation, as tests need it."""
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from dcpdump.batch.block import blocks
@@ -13,7 +14,7 @@ from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from dcpdump.streams.watching import Watching
-from tests.support.conversation import packets, said
+from tests.support.conversation import frames_in, packets, said
 
 
 def ledger_of(
@@ -60,7 +61,7 @@ def captured(text: str) -> list[Packet]:
     begins = next((at for at, line in enumerate(lines) if line == "----"), 0)
     lines = [line.removeprefix("----") for line in lines]
     plain = [line.removeprefix("-") for line in lines]
-    counts = [len(said("\n".join(plain[:at]))) for at in range(len(plain) + 1)]
+    counts = list(accumulate(map(frames_in, plain), initial=0))
     lost = {frame for at, line in enumerate(lines) if line.startswith("-") for frame in range(*counts[at : at + 2])}
     frames, out, met = said("\n".join(plain)), [], set()
     rest = iter(packets(frames))
