@@ -106,7 +106,7 @@ def assert_takes_no_more_than(mb: int, command: str, capture: bytes, tmp_path: P
     path = tmp_path / "large.pcap"
     path.write_bytes(capture)
     words = shlex.split(command.replace("CAPTURE", str(path)).replace("OUT", str(tmp_path / "out")))
-    measuring = [sys.executable, "-c", _MEASURING, sys.executable, "-m", "dcpdump", *words]
+    measuring = [sys.executable, "-I", "-S", "-c", _MEASURING, sys.executable, "-m", "dcpdump", *words]
     code, most = map(int, subprocess.run(measuring, capture_output=True, check=True, text=True).stdout.split())
     assert code in (0, 4)
     assert most // (1024 if sys.platform == "linux" else MIB) <= mb
