@@ -1,7 +1,6 @@
 """Plain frames are written as the writers for one record write them, whatever is in them."""
 
 from collections.abc import Iterable
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -110,10 +109,12 @@ def test_frames_are_written_as_one_by_one(
         talk.send(1, b"".join(frames))
     parts = parts_of(talk.fin().packets)
     seen = view(value_bytes, file=file)
-    for part, form in product(parts, FORMATS):
-        alone = [OUTPUTS[form].write(record_of(part, row), seen).encode() for row in range(len(part))]
-        assert Bulk(form, seen).text(part, range(len(part))) == b"".join(alone)
-        assert Bulk(form, seen).text(part, range(0, len(part), 2)) == b"".join(alone[::2])
+    for part in parts:
+        records = [record_of(part, row) for row in range(len(part))]
+        for form in FORMATS:
+            alone = [OUTPUTS[form].write(record, seen).encode() for record in records]
+            assert Bulk(form, seen).text(part, range(len(part))) == b"".join(alone)
+            assert Bulk(form, seen).text(part, range(0, len(part), 2)) == b"".join(alone[::2])
 
 
 def test_nearly_all_frames_of_a_replica_are_plain(tmp_path: Path) -> None:
