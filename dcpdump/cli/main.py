@@ -24,7 +24,16 @@ from dcpdump.cli.config import config_path, defaults, refuse_unknown_variables, 
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.cli.pager import NO_PAGER
-from dcpdump.cli.signals import EndedAtOnce, Terminated, clean_up, end_at_signals, hung_up, raise_at_signals, raised
+from dcpdump.cli.signals import (
+    EndedAtOnce,
+    Terminated,
+    clean_up,
+    end_at_signals,
+    hung_up,
+    raise_at_signals,
+    raised,
+    still_to_raise,
+)
 from dcpdump.cli.sink import PipeClosed, refuse_closed_output
 from dcpdump.cli.stderr import complain, end_line, note, trace
 from dcpdump.compiled import is_compiled
@@ -244,6 +253,9 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     gc.set_threshold(100_000, 50, 100)
     try:
         status = outcome(words)
+        status = still_to_raise() or status
+    except (KeyboardInterrupt, Terminated):  # of a signal that came when all was done
+        status = raised() or code.INTERRUPTED
     except BrokenPipeError:  # of standard error, while an error was reported
         status = code.PIPE_CLOSED
     except OSError:

@@ -44,8 +44,9 @@ def progress(paths: Iterable[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        if signal.getsignal(signal.SIGALRM) is show:  # and not what waits for the end of an import, to end the run
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
         clear_status()
 
 

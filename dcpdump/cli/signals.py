@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -10,6 +12,9 @@ from dcpdump.cli import exit as code
 
 _raised: int | None = None
 _hung_up = False
+_waits = False  # whether something is to be done soon, by a timer
+_IMPORTING = "<frozen importlib._bootstrap>"  #: the file of the code that imports modules
+_AGAIN_S = 0.005
 _STATUS = {signal.SIGINT: code.INTERRUPTED, signal.SIGTERM: code.TERMINATED}
 if hasattr(signal, "SIGHUP"):  # not on Windows
     _STATUS[signal.SIGHUP] = code.HUNG_UP
@@ -29,6 +34,43 @@ class EndedAtOnce(BaseException):
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
+
+
+class Interruptible:
+    """A context in which Ctrl-C ends what ``run`` does, or is about to do, and nothing else, however often it comes."""
+
+    def __init__(self) -> None:
+        self._running = self._received = False
+
+    def __enter__(self) -> "Interruptible":
+        self._before = signal.signal(signal.SIGINT, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def run(self, do: Callable[[], object]) -> bool:
+        """Do something, and return whether it was done: False if Ctrl-C ended it."""
+        try:
+            self._running = True
+            try:
+                if self._received:
+                    raise KeyboardInterrupt
+                do()
+            finally:
+                self._running = False
+        except KeyboardInterrupt:
+            self._running = self._received = False
+            return False
+        return True
+
+    def _receive(self, _: int, frame: FrameType | None) -> None:
+        _do_outside_of_imports(self._interrupt, frame)
+
+    def _interrupt(self) -> None:
+        self._received = not self._running
+        if self._running:
+            raise KeyboardInterrupt
 
 
 class Stop:
@@ -72,13 +114,21 @@ def raise_at_signals() -> None:
     """Let the first signal raise KeyboardInterrupt or Terminated."""
     global _raised
     _raised = None
+    sys.unraisablehook = _raise_elsewhere
     _set_handlers(_raise)
 
 
 def raise_again() -> None:
     """Raise what a signal raised before: a library that it came in the middle of may have dropped it."""
     if _raised is not None:
+        _stop_waiting()
         raise KeyboardInterrupt if _raised == code.INTERRUPTED else Terminated(_raised)
+
+
+def still_to_raise() -> int | None:
+    """Return the exit code of a signal that has not raised anything yet, and let it raise nothing any more; or None."""
+    waits = _stop_waiting()
+    return _raised if waits else None
 
 
 def end_at_signals() -> None:
@@ -122,10 +172,56 @@ def raised() -> int | None:
     return _raised
 
 
-def _raise(number: int, _: FrameType | None) -> NoReturn:
+def _raise(number: int, frame: FrameType | None) -> None:
     global _raised
     _raised = _next_ends_all(number)
-    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(_raised)
+    _do_outside_of_imports(raise_again, frame)
+
+
+def _do_outside_of_imports(do: Callable[[], object], frame: FrameType | None) -> None:
+    """Do something that raises, at once or as soon as no module is imported any more.
+
+    An exception in the middle of an import makes a native module abort the process, and the lock of a module stay held.
+    """
+    if _is_importing(frame) and hasattr(signal, "setitimer"):
+        _do_soon(do)
+    else:
+        do()
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != _IMPORTING:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _do_soon(do: Callable[[], object]) -> None:
+    global _waits
+
+    def again(_: int, frame: FrameType | None) -> None:
+        if _stop_waiting():
+            _do_outside_of_imports(do, frame)
+
+    _waits = True
+    signal.signal(signal.SIGALRM, again)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+
+
+def _stop_waiting() -> bool:
+    """Have nothing done soon, and return whether anything was to be."""
+    global _waits
+    waited, _waits = _waits, False
+    if waited:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return waited
+
+
+def _raise_elsewhere(dropped: "sys.UnraisableHookArgs") -> None:
+    """Raise a little later what a signal raised where Python drops exceptions: while an object was freed."""
+    if issubclass(dropped.exc_type, (KeyboardInterrupt, Terminated)) and hasattr(signal, "setitimer"):
+        _do_soon(raise_again if _raised is not None else partial(signal.raise_signal, signal.SIGINT))
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def _next_ends_all(number: int) -> int:
@@ -139,5 +235,9 @@ def _next_ends_all(number: int) -> int:
     return status
 
 
-def _end(number: int, _: FrameType | None) -> NoReturn:
-    raise EndedAtOnce(_STATUS[signal.Signals(number)])
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    status = _STATUS[signal.Signals(number)]
+    if _is_importing(frame):
+        clean_up()
+        os._exit(status)
+    raise EndedAtOnce(status)

@@ -1,10 +1,10 @@
 """Ask for queries one after the other, with completion and history where the terminal has readline."""
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import click
 from dcpdump.arrow import schema
 from dcpdump.arrow.folder import SCHEMAS
 from dcpdump.cli import exit as code
+from dcpdump.cli.signals import Interruptible
 from dcpdump.cli.stderr import complain, end_line
 from dcpdump.errors import CaptureError, DcpdumpError
 
@@ -35,18 +36,26 @@ def prompt(answer: Callable[[str], int]) -> int:
     terminal = sys.stdin is not None and sys.stdin.isatty()
     if terminal:
         click.echo(_HELP, nl=False)
-    with _interruptible(), _readline() if terminal else _nothing():
-        for text in _texts(terminal):
-            try:
-                _obey(text) if text.startswith(".") else answer(text)
-            except KeyboardInterrupt:
+    queries = _Queries(terminal)
+    with Interruptible() as interruptible, _readline() if terminal else _nothing():
+        while not queries.ended:
+            if not interruptible.run(queries.read):
+                queries.drop()
+            elif not interruptible.run(partial(_answer, answer, queries.text)):
                 end_line()
                 complain("the query was aborted", ())
-            except CaptureError:
-                raise
-            except DcpdumpError as error:
-                complain(str(error), (error.hint, *error.more))
     return code.DONE
+
+
+def _answer(answer: Callable[[str], int], text: str) -> None:
+    """Answer a query, or do what a command with a dot says; what is wrong in it is reported."""
+    try:
+        if text:
+            _obey(text) if text.startswith(".") else answer(text)
+    except CaptureError:
+        raise
+    except DcpdumpError as error:
+        complain(str(error), (error.hint, *error.more))
 
 
 def words() -> list[str]:
@@ -55,30 +64,45 @@ def words() -> list[str]:
     return sorted({*SCHEMAS, *columns, *_KEYWORDS})
 
 
-def _texts(terminal: bool) -> Iterator[str]:
-    """Yield queries, without the ';' at their ends, and commands."""
-    lines: list[str] = []
-    while True:
+class _Queries:
+    """What is typed: queries, and commands. ``text``: the one that was read, without the ';' at its end."""
+
+    def __init__(self, terminal: bool) -> None:
+        self._terminal = terminal
+        self._lines: list[str] = []
+        self.text = ""
+        self.ended = False
+
+    def read(self) -> None:
+        """Read one, or to the end of the input: what is then left is a query too."""
+        self.text = ""
+        while not self.ended and not self.text:
+            self._read_line()
+
+    def drop(self) -> None:
+        """Forget the lines of what is not wanted."""
+        self._lines = []
+        click.echo()
+
+    def _read_line(self) -> None:
         try:
-            line = input((_MORE if lines else _PROMPT) if terminal else "")
+            line = input((_MORE if self._lines else _PROMPT) if self._terminal else "")
         except EOFError:
-            if terminal:
+            self.ended = True
+            if self._terminal:
                 click.echo()
-            if lines:
-                yield "\n".join(lines)
+            self._take()
             return
-        except KeyboardInterrupt:  # what was typed so far is not wanted
-            lines = []
-            click.echo()
-            continue
-        if not lines and line.strip() in (".quit", ".exit", "quit", "exit"):
-            return
-        if line.strip():
-            lines.append(line)
-        whole = "\n".join(lines).strip()
-        if whole.endswith(";") or whole.startswith("."):
-            lines = []
-            yield whole.rstrip("; \n")
+        if not self._lines and line.strip() in (".quit", ".exit", "quit", "exit"):
+            self.ended = True
+        elif line.strip():
+            self._lines.append(line)
+            if line.rstrip().endswith(";") or self._lines[0].startswith("."):
+                self._take()
+
+    def _take(self) -> None:
+        self.text = "\n".join(self._lines).strip().rstrip("; \n")
+        self._lines = []
 
 
 def _obey(command: str) -> None:
@@ -94,16 +118,6 @@ def _obey(command: str) -> None:
         click.echo(f"{each} {schema.text(SCHEMAS[each]())}", nl=False)
     if name == ".tables":
         click.echo("\n".join(SCHEMAS))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Have every Ctrl-C raise KeyboardInterrupt: each aborts one query."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -109,7 +109,8 @@ class Engine:
 
     def offer(self, name: str, rows: Any) -> None:
         """Offer the rows of a table, or a reader of them, which can be read once."""
-        self._connection.register(name, rows)
+        with self._errors():
+            self._connection.register(name, rows)
 
     def stream(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Offer batches as a table that is read once, as they come."""
@@ -161,11 +162,18 @@ class Engine:
 
     def _execute(self, sql: str, *values: str) -> list[tuple[Any, ...]]:
         """Run what is no query of a user's. Raises MemoryError."""
-        try:
-            rows: list[tuple[Any, ...]] = self._connection.execute(sql, list(values)).fetchall()
-        except duckdb.OutOfMemoryException as error:
-            raise MemoryError(str(error)) from None
+        with self._calls:
+            try:
+                rows: list[tuple[Any, ...]] = self._connection.execute(sql, list(values)).fetchall()
+            except duckdb.OutOfMemoryException as error:
+                raise MemoryError(str(error)) from None
+            except (duckdb.Error, RuntimeError) as error:
+                raise (KeyboardInterrupt if self._is_of_signal(error) else error) from None
         return rows
+
+    def _is_of_signal(self, error: Exception) -> bool:
+        """Return whether a signal ended a call: DuckDB may pass on the text of its exception alone."""
+        return self._calls.interrupted or any(word in str(error) for word in ("interrupted", "KeyboardInterrupt"))
 
     def _moment(self, text: str, kind: str) -> int | None:
         """Return the time (µs) that DuckDB takes a text for."""
@@ -186,7 +194,7 @@ class Engine:
                 raise self._failure from None
             if error.__context__ is not None and not isinstance(error.__context__, Exception):
                 raise error.__context__ from None  # of a signal
-            if isinstance(error, duckdb.InterruptException) or "interrupted" in str(error):
+            if isinstance(error, duckdb.InterruptException) or self._is_of_signal(error):
                 raise KeyboardInterrupt from None
             if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory Error" in str(error):
                 raise QueryError("the query needs more memory", "", "a larger --memory gives it more") from error

@@ -14,14 +14,21 @@ _AGAIN_S = 0.05
 
 
 class Calls:
-    """Whether a call is under way that has to be interrupted. To be entered around each."""
+    """Whether a call is under way that has to be interrupted. To be entered around each.
+
+    Raises KeyboardInterrupt where a call would begin after the signal: what came before may have dropped its exception.
+    """
 
     def __init__(self) -> None:
         self.over = threading.Event()
         self.over.set()
+        self.interrupted = False
 
     def __enter__(self) -> None:
-        self.over.clear()
+        self.over.clear()  # first: whoever sets the other then sees it
+        if self.interrupted:
+            self.over.set()
+            raise KeyboardInterrupt
 
     def __exit__(self, *_: object) -> None:
         self.over.set()
@@ -43,6 +50,7 @@ def interrupting(interrupt: Callable[[], None], calls: Calls) -> Iterator[None]:
     def watch() -> None:
         while numbers := os.read(reading, 16):
             if not _ENDING.isdisjoint(numbers):
+                calls.interrupted = True
                 interrupt()
                 while not calls.over.wait(_AGAIN_S):
                     interrupt()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.cli.signals import Interruptible
 from dcpdump.held_signals import signals_held
 from tests.support.console import run
 from tests.support.live import PATIENCE, ROOT, children_of, fed, wait_for, wait_until_idle
@@ -50,47 +51,118 @@ def test_a_signal_ends_a_run_that_is_still_starting(module: str, number: int, co
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
 
 
-#: Is interrupted in code that was made from text, as that of dataclasses is.
-_INTERRUPTED_IN_TEXT = """
-import os, signal, sys
+#: Runs the program, which is sent a signal when a native module makes an enumeration while it is imported.
+_SIGNALLED_AT_ENUMERATION = """
+import enum, os, sys
+
+made = type(enum.Enum).__call__.__code__
+
+def signal_at(frame, event, _):
+    if event == "call" and frame.f_code is made and frame.f_back.f_code.co_name == "_call_with_frames_removed":
+        sys.setprofile(None)
+        os.kill(os.getpid(), int(number))
+
+number = sys.argv.pop(1)
+sys.setprofile(signal_at)
+from dcpdump.__main__ import start
+start()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), NUMBERS)
+def test_a_signal_ends_a_run_in_the_middle_of_what_a_native_module_does_to_be_imported(number: int, code: int) -> None:
+    pytest.importorskip("duckdb")
+    words = ["sql", "select count(*) from frames", "samples/replica.pcap"]
+    command = [sys.executable, "-c", _SIGNALLED_AT_ENUMERATION, str(int(number)), *words]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+
+
+#: Runs as the program something else that is sent a signal.
+_INTERRUPTED = """
+import os, signal, sys, time
 from dcpdump.cli import main
 
-def interrupted(words):
+class Importing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "interrupted":
+            os.kill(os.getpid(), signal.SIGINT)
+
+class Freed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        [number for number in range(1000)]
+
+def outcome(words):
     try:
-        exec("os.kill(os.getpid(), signal.SIGINT)")
+        {does}
     except KeyboardInterrupt:
         return 130
+    return 0
 
-main.outcome = interrupted
+sys.meta_path.insert(0, Importing())
+main.outcome = outcome
 main.run()
 """
 
 
-def test_the_exit_code_is_that_of_the_contract_wherever_the_signal_came(tmp_path: Path) -> None:
-    (tmp_path / "interrupted.py").write_text(_INTERRUPTED_IN_TEXT)
+@pytest.mark.parametrize(
+    "does",
+    [
+        pytest.param('exec("os.kill(os.getpid(), signal.SIGINT)")', id="in code made from text, as of dataclasses"),
+        pytest.param("Freed(); time.sleep(60)", id="while an object is freed, where exceptions are dropped"),
+        pytest.param("import interrupted", id="at the last import of a run"),
+    ],
+)
+def test_the_exit_code_is_that_of_the_contract_wherever_the_signal_came(does: str, tmp_path: Path) -> None:
+    (tmp_path / "run_interrupted.py").write_text(_INTERRUPTED.format(does=does))
+    (tmp_path / "interrupted.py").write_text("")
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
-    done = subprocess.run([sys.executable, "-m", "interrupted"], env=environment, timeout=60, check=False)
-    assert done.returncode == 130
+    command = [sys.executable, "-m", "run_interrupted"]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
+def test_ctrl_c_ends_what_is_done_or_about_to_be_done_and_nothing_else() -> None:
+    done = []
+
+    def do() -> None:
+        signal.raise_signal(signal.SIGINT)
+        done.append("went on")
+
+    def fail() -> None:
+        raise ValueError("in vain")
+
+    before = signal.getsignal(signal.SIGINT)
+    with Interruptible() as interruptible:
+        assert not interruptible.run(do)
+        assert interruptible.run(lambda: done.append("first"))
+        signal.raise_signal(signal.SIGINT)
+        assert not interruptible.run(lambda: done.append("not done"))
+        assert interruptible.run(lambda: done.append("second"))
+        with pytest.raises(ValueError, match="in vain"):
+            interruptible.run(fail)
+        signal.raise_signal(signal.SIGINT)
+    assert (done, signal.getsignal(signal.SIGINT)) == (["first", "second"], before)
 
 
 @pytest.mark.parametrize(("number", "code"), NUMBERS)
 @pytest.mark.parametrize(
-    ("module", "command", "said"),
+    ("module", "command"),
     [
-        ("pyarrow.parquet", "export", ""),
-        ("dcpdump.spark.local", "pipeline --engine local", "interrupted · nothing was written to OUT\n"),
-        ("pyarrow.csv", "export -f csv", ""),
+        ("pyarrow.parquet", "export"),
+        ("dcpdump.spark.local", "pipeline --engine local"),
+        ("pyarrow.csv", "export -f csv"),
     ],
 )
 def test_nothing_is_left_of_a_folder_that_was_just_made(
-    module: str, command: str, said: str, number: int, code: int, tmp_path: Path
+    module: str, command: str, number: int, code: int, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyarrow")
     words = (*command.split(), "samples/replica.pcap", "-q", "-o", str(tmp_path / "out"))
     done = signalled_at_import(module, number, *words)
-    reported = said.replace("OUT", str(tmp_path / "out"))
-    assert (done.returncode, done.stdout, done.stderr.decode()) == (code, b"", reported)
-    assert os.listdir(tmp_path) == []
+    assert (done.returncode, done.stdout, os.listdir(tmp_path)) == (code, b"", [])
+    assert done.stderr.decode() in ("", f"interrupted · nothing was written to {tmp_path / 'out'}\n")
 
 
 def test_a_signal_comes_when_what_must_be_done_whole_is_done() -> None:

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from select import select
@@ -416,6 +417,20 @@ def test_a_signal_that_comes_between_two_calls_ends_what_waits_for_their_end() -
         broken_off()
 
 
+def test_no_call_begins_after_a_signal_whose_exception_was_dropped() -> None:
+    calls = Calls()
+    interrupted = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        with interrupting(interrupted.set, calls):
+            signal.raise_signal(signal.SIGINT)
+            assert interrupted.wait(PATIENCE)
+            with pytest.raises(KeyboardInterrupt), calls:
+                pytest.fail("a call began")
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 # -- TLS --------------------------------------------------------------------------------------------------------
 
 
@@ -490,44 +505,46 @@ class Prompt:
         found, _, self._seen = self._seen.partition(text.encode())
         return found.decode()
 
-    def ends(self) -> int:
-        """Wait for its end, and return the exit code."""
-        code = self.process.wait(PATIENCE)
+    def __enter__(self) -> "Prompt":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
         os.close(self._terminal)
-        return code
 
 
 def test_the_prompt_answers_until_it_is_left(tmp_path: Path) -> None:
-    prompt = Prompt(tmp_path)
-    prompt.says("sql> ")
-    prompt.types("select count(*) as all_of_them\n")
-    prompt.says("...> ")
-    prompt.types("from frames;\n")
-    assert prompt.says("27 frames read").rstrip().endswith("27")
-    prompt.says("sql> ")
-    prompt.types("select vbuket from frames;\n")
-    prompt.says("hint: did you mean vbucket")
-    prompt.types("select by_se\t;\n")
-    prompt.says('Referenced column "by_seqno"')
-    prompt.says("sql> ")
-    prompt.types("\x04")
-    assert prompt.ends() == 0
+    with Prompt(tmp_path) as prompt:
+        prompt.says("sql> ")
+        prompt.types("select count(*) as all_of_them\n")
+        prompt.says("...> ")
+        prompt.types("from frames;\n")
+        assert prompt.says("27 frames read").rstrip().endswith("27")
+        prompt.says("sql> ")
+        prompt.types("select vbuket from frames;\n")
+        prompt.says("hint: did you mean vbucket")
+        prompt.types("select by_se\t;\n")
+        prompt.says('Referenced column "by_seqno"')
+        prompt.says("sql> ")
+        prompt.types("\x04")
+        assert prompt.process.wait(PATIENCE) == 0
     history = tmp_path / "dcpdump" / "sql-history"
     assert "select vbuket from frames;" in history.read_text()
     assert history.stat().st_mode & 0o777 == 0o600
 
 
 def test_ctrl_c_aborts_the_query_and_not_the_prompt(tmp_path: Path) -> None:
-    prompt = Prompt(tmp_path)
-    prompt.says("sql> ")
-    prompt.types("select count(*) from range(1000000) a, range(1000000) b where a.range + b.range < 0;\n")
-    prompt.says("< 0;")
-    os.killpg(prompt.process.pid, signal.SIGINT)  # in the query, or just before it begins
-    prompt.says("sql> ")
-    prompt.types("select 6 * 7;\n")
-    prompt.says("42")
-    prompt.types(".quit\n")
-    assert prompt.ends() == 0
+    with Prompt(tmp_path) as prompt:
+        prompt.says("sql> ")
+        prompt.types("select count(*) from range(1000000) a, range(1000000) b where a.range + b.range < 0;\n")
+        prompt.says("< 0;")
+        os.killpg(prompt.process.pid, signal.SIGINT)  # in the query, or just before it begins
+        prompt.says("sql> ")
+        prompt.types("select 6 * 7;\n")
+        prompt.says("42")
+        prompt.types(".quit\n")
+        assert prompt.process.wait(PATIENCE) == 0
 
 
 def test_queries_may_come_from_a_file() -> None:
