@@ -17,26 +17,17 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from dcpdump import __version__
 from dcpdump.cli import exit as code
+from dcpdump.cli import signals
 from dcpdump.cli.completion import words_of
 from dcpdump.cli.config import config_path, defaults, refuse_unknown_variables, sections
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.cli.pager import NO_PAGER
-from dcpdump.cli.signals import (
-    EndedAtOnce,
-    Terminated,
-    clean_up,
-    end_at_signals,
-    hung_up,
-    raise_at_signals,
-    raised,
-    still_to_raise,
-)
+from dcpdump.cli.signals import EndedAtOnce, Terminated
 from dcpdump.cli.sink import PipeClosed, refuse_closed_output
 from dcpdump.cli.stderr import complain, end_line, note, trace
-from dcpdump.compiled import is_compiled
+from dcpdump.cli.version import note_built, print_version
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory, system_words
 from dcpdump.nearest import nearest
 
@@ -179,7 +170,7 @@ def _translating_exceptions() -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         end_line()
-        raise Terminated(raised() or code.INTERRUPTED) from error  # a library may know of one signal alone
+        raise Terminated(signals.raised() or code.INTERRUPTED) from error  # a library may know of one signal alone
     except BrokenPipeError as error:
         raise PipeClosed from error
     except EOFError as error:
@@ -197,20 +188,6 @@ class CommandError(click.UsageError):
         self.hint = hint
 
 
-_BUILT = "dcpdump.built"  #: in a context: whether the version is to say how it was built
-
-
-def _note_built(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    ctx.meta[_BUILT] = asked
-
-
-def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
-        built = f" ({'compiled' if is_compiled() else 'interpreted'})" if ctx.meta.get(_BUILT) else ""
-        click.echo(f"dcpdump {__version__}{built}")
-        ctx.exit()
-
-
 #: Options are taken from DCPDUMP_COMMAND_OPTION too.
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DCPDUMP"}
 
@@ -221,11 +198,11 @@ _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "auto_envvar
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_note_built,
+    callback=note_built,
     help="With --version: say whether it is compiled.",
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Print the version."
 )
 @click.option("--no-pager", is_flag=True, help="Print long output of a terminal without a pager.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
@@ -246,30 +223,30 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     for stream in streams:
         stream.reconfigure(errors=PLAIN)
     sys.excepthook = trace
-    raise_at_signals()
+    signals.raise_at_signals()
     keep_numpy_to_one_thread()
     keep_pandas_out()
     # What is imported stays: looking for cycles in it, again and again and once more at the end, would find none.
     gc.set_threshold(100_000, 50, 100)
     try:
         status = outcome(words)
-        status = still_to_raise() or status
+        status = signals.still_to_raise() or status
     except (KeyboardInterrupt, Terminated):  # of a signal that came when all was done
-        status = raised() or code.INTERRUPTED
+        status = signals.raised() or code.INTERRUPTED
     except BrokenPipeError:  # of standard error, while an error was reported
         status = code.PIPE_CLOSED
     except OSError:
-        if not hung_up():
+        if not signals.hung_up():
             raise
         status = code.HUNG_UP
     except EndedAtOnce as ended:
-        clean_up()
+        signals.clean_up()
         os._exit(ended.status)  # freeing the objects of a large input takes seconds
-    if hung_up() and status == code.UNWRITABLE:
+    if signals.hung_up() and status == code.UNWRITABLE:
         status = code.HUNG_UP  # the terminal is gone that was to be written to
     if status in _BROKEN_OFF:
-        clean_up()
-    end_at_signals()
+        signals.clean_up()
+    signals.end_at_signals()
     for stream in streams:
         status = _finished(stream, status)
     gc.freeze()
@@ -304,7 +281,7 @@ def outcome(words: list[str]) -> int:
     except (BrokenPipeError, PipeClosed):
         return code.PIPE_CLOSED
     except (KeyboardInterrupt, click.Abort):
-        return raised() or code.INTERRUPTED
+        return signals.raised() or code.INTERRUPTED
     except Terminated as ended:
         return ended.status
     except click.exceptions.NoArgsIsHelpError as error:
@@ -325,7 +302,7 @@ def outcome(words: list[str]) -> int:
         where = f" ({error.filename})" if error.filename else ""
         return _complain(f"cannot write: {system_words(error)}{where}", (), code.UNWRITABLE)
     except Exception as error:
-        if (status := raised()) is not None:
+        if (status := signals.raised()) is not None:
             return status
         if debug:
             raise
