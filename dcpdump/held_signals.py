@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 #: The signals that end a run.
 ENDING = tuple(number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP"))
+#: With that of the timer by which a signal ends a run later.
+_HELD = (*ENDING, *(number for number in signal.Signals if number.name == "SIGALRM"))
 
 
 @contextmanager
@@ -16,7 +18,7 @@ def signals_held() -> Iterator[None]:
         yield
         return
     received: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in ENDING}
+    handlers = {number: signal.getsignal(number) for number in _HELD}
     for number, handler in handlers.items():
         if callable(handler):
             signal.signal(number, lambda number, _: received.append(number))

@@ -165,21 +165,22 @@ def test_nothing_is_left_of_a_folder_that_was_just_made(
     assert done.stderr.decode() in ("", f"interrupted · nothing was written to {tmp_path / 'out'}\n")
 
 
-def test_a_signal_comes_when_what_must_be_done_whole_is_done() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM])
+def test_a_signal_comes_when_what_must_be_done_whole_is_done(number: int) -> None:
     done = []
 
     def do() -> None:
         with signals_held():
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
             done.append("all of it")
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(number, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             do()
-        assert (done, signal.getsignal(signal.SIGINT)) == (["all of it"], signal.default_int_handler)
+        assert (done, signal.getsignal(number)) == (["all of it"], signal.default_int_handler)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
