@@ -59,6 +59,8 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
     ):
         carving = Carving(inputs, chosen.masks, chosen.count, chosen.begin, given.limits, secrets)
         carving.survey()
+        for line in damage_lines(inputs):
+            note(line)
         if not carving.dissector.tally.frames:
             what, hint = nothing_found(carving.dissector)
             raise CaptureError(what, "", hint)
@@ -69,7 +71,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
         secrets.feed(lines)  # as whoever reads OUT has them: a resumed session under its own random
         carving.settle()
         packets = sink.write_pieces(_pieces(carving, paths, lines, salvage=given.salvage))
-    for line in (*damage_lines(inputs), *mixed_lines(carving.dissector)):
+    for line in mixed_lines(carving.dissector):
         note(line)
     for line in () if quiet else collection_notes(chosen.texts, carving.dissector):
         note(line)

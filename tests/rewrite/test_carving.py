@@ -244,6 +244,14 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"a.pcap", "http.pcap"}
 
 
+def test_damage_is_named_also_where_no_frame_matches(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(saved(talk(count=2).packets, tmp_path / "a.pcap").read_bytes()[:-10])
+    printed = run(f"dcpdump carve {path} -w {tmp_path}/out --opcode stream_end")
+    warning, error = printed.err.splitlines()
+    assert (printed.code, " is cut short: " in warning, "no frame of the input matches" in error) == (3, True, True)
+
+
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), max_size=12), st.integers(0, 70), st.integers(0, 9))
 def test_spans_meet_where_a_byte_is_in_both(added: list[tuple[int, int]], start: int, length: int) -> None:
     spans = ByteRanges()
