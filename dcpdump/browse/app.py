@@ -56,7 +56,16 @@ class BrowseApp(App[int]):
         self.status = Status(self.browser, opened)
         self._parts = {"browser": self.browser, "screen": self.main, "pages": self.pages, "marks": self.marks}
         self.error: Exception | None = None  #: what ended the screen
+        self.stopped: Callable[[], int | None] = lambda: None  #: the exit code of a signal that came before it is open
         self._stale = False
+
+    async def run_async(self, **how: Any) -> int | None:
+        """Run until it is left. Signals are handled before the terminal is changed, so that it is always put back."""
+        loop = asyncio.get_running_loop()
+        for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, HUNG_UP), (signal.SIGINT, INTERRUPTED)):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+                loop.add_signal_handler(number, partial(self.exit, status))
+        return self.stopped() or await super().run_async(**how)
 
     def get_default_screen(self) -> Screen[Any]:
         """Return the only screen."""
@@ -65,12 +74,8 @@ class BrowseApp(App[int]):
     def on_mount(self) -> None:
         """Begin to take turns."""
         self.set_interval(1 / _TURNS, self._turn)
-        loop = asyncio.get_running_loop()
-        for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, HUNG_UP), (signal.SIGINT, INTERRUPTED)):
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
-                loop.add_signal_handler(number, partial(self.exit, status))
         if self.opened.frames.index.descriptor is not None:
-            loop.add_reader(self.opened.frames.index.descriptor, self._arrived)
+            asyncio.get_running_loop().add_reader(self.opened.frames.index.descriptor, self._arrived)
         self.main.list.follows = self.opened.follows
         if self.opened.filter:
             self._apply(self.opened.filter)

@@ -14,7 +14,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, text_of, with_clause
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.salt import Hiding
-from dcpdump.cli.signals import raise_at_signals
+from dcpdump.cli.signals import Stop, raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.filter import FilterError
@@ -121,7 +121,9 @@ class Browsing:
         if not self._find_frames():
             return self._say_nothing_found()
         app = self.app(text_of(words), value_bytes)
-        ended = app.run(mouse=mouse)
+        with Stop() as stop:  # an exception in the middle of what asyncio makes leaves it half made
+            app.stopped = lambda: stop.status
+            ended = app.run(mouse=mouse)
         app.marks.close()
         raise_at_signals()
         if app.error is not None:

@@ -198,6 +198,42 @@ def test_a_signal_restores_the_terminal(
     assert terminal.shown.rindex(ALTERNATE) < terminal.shown.rindex(ORDINARY)
 
 
+#: Runs the program, which is sent a signal when it first calls a function.
+SIGNALLED_AT_CALL = """
+import os, sys
+
+def signal_at(frame, event, _):
+    if event == "call" and frame.f_code.co_name == function:
+        sys.setprofile(None)
+        os.kill(os.getpid(), int(number))
+
+function, number = sys.argv[1:3]
+del sys.argv[1:3]
+sys.setprofile(signal_at)
+from dcpdump.__main__ import start
+start()
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param("_make_self_pipe", id="while the loop of events is made"),
+        pytest.param("_disable_line_wrap", id="while the terminal is changed"),
+    ],
+)
+def test_a_signal_restores_the_terminal_also_while_the_screen_opens(
+    function: str, number: int, status: int, tmp_path: Path, terminals: list[Terminal]
+) -> None:
+    (tmp_path / "signalled.py").write_text(SIGNALLED_AT_CALL)
+    command = f"{sys.executable} signalled.py {function} {int(number)} browse {SAMPLES}/refused.pcap"
+    terminals.append(terminal := Terminal(command, tmp_path))
+    assert terminal.finish() == (status, True)
+    assert b"Exception" not in terminal.shown
+    assert terminal.shown.rfind(ALTERNATE) <= terminal.shown.rfind(ORDINARY)
+
+
 def test_damage_is_said_and_ends_with_4(tmp_path: Path, terminals: list[Terminal]) -> None:
     whole = (SAMPLES / "refused.pcap").read_bytes()
     (tmp_path / "cut.pcap").write_bytes(whole[:-7])
