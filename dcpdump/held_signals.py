@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 #: The signals that end a run.
 ENDING = tuple(number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP"))
-#: With that of the timer by which a signal ends a run later.
-_HELD = (*ENDING, *(number for number in signal.Signals if number.name == "SIGALRM"))
 
 
 @contextmanager
@@ -18,7 +16,7 @@ def signals_held() -> Iterator[None]:
         yield
         return
     received: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in _HELD}
+    handlers = {number: signal.getsignal(number) for number in ENDING}
     for number, handler in handlers.items():
         if callable(handler):
             signal.signal(number, lambda number, _: received.append(number))

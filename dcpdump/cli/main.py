@@ -242,7 +242,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     except EndedAtOnce as ended:
         signals.clean_up()
         os._exit(ended.status)  # freeing the objects of a large input takes seconds
-    if signals.hung_up() and status == code.UNWRITABLE:
+    if signals.hung_up() and status in (code.UNWRITABLE, code.TERMINATED):
         status = code.HUNG_UP  # the terminal is gone that was to be written to
     if status in _BROKEN_OFF:
         signals.clean_up()

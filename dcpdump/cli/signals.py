@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -12,7 +11,7 @@ from dcpdump.cli import exit as code
 
 _raised: int | None = None
 _hung_up = False
-_waits = False  # whether something is to be done soon, by a timer
+_waits = False  # whether a signal is sent again by a timer, or was, and has not raised anything yet
 _IMPORTING = "<frozen importlib._bootstrap>"  #: the file of the code that imports modules
 _AGAIN_S = 0.005
 _STATUS = {signal.SIGINT: code.INTERRUPTED, signal.SIGTERM: code.TERMINATED}
@@ -64,13 +63,12 @@ class Interruptible:
             return False
         return True
 
-    def _receive(self, _: int, frame: FrameType | None) -> None:
-        _do_outside_of_imports(self._interrupt, frame)
-
-    def _interrupt(self) -> None:
-        self._received = not self._running
-        if self._running:
-            raise KeyboardInterrupt
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if _may_raise(number, frame):
+            _stop_waiting()
+            self._received = not self._running
+            if self._running:
+                raise KeyboardInterrupt
 
 
 class Stop:
@@ -175,18 +173,19 @@ def raised() -> int | None:
 def _raise(number: int, frame: FrameType | None) -> None:
     global _raised
     _raised = _next_ends_all(number)
-    _do_outside_of_imports(raise_again, frame)
+    if _may_raise(number, frame):
+        raise_again()
 
 
-def _do_outside_of_imports(do: Callable[[], object], frame: FrameType | None) -> None:
-    """Do something that raises, at once or as soon as no module is imported any more.
+def _may_raise(number: int, frame: FrameType | None) -> bool:
+    """Return whether a signal may raise an exception now; otherwise it is sent again once no module is imported.
 
     An exception in the middle of an import makes a native module abort the process, and the lock of a module stay held.
     """
-    if _is_importing(frame) and hasattr(signal, "setitimer"):
-        _do_soon(do)
-    else:
-        do()
+    waits = _is_importing(frame) and hasattr(signal, "setitimer")
+    if waits:
+        _send_soon(number)
+    return not waits
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -195,20 +194,22 @@ def _is_importing(frame: FrameType | None) -> bool:
     return frame is not None
 
 
-def _do_soon(do: Callable[[], object]) -> None:
+def _send_soon(number: int) -> None:
+    """Send a signal again a little later, to whoever handles it then."""
     global _waits
 
-    def again(_: int, frame: FrameType | None) -> None:
-        if _stop_waiting():
-            _do_outside_of_imports(do, frame)
+    def send(_: int, frame: FrameType | None) -> None:
+        if _waits and _may_raise(number, frame):
+            # Of a terminal that was closed no more is heard.
+            signal.raise_signal(signal.SIGTERM if signal.getsignal(number) == signal.SIG_IGN else number)
 
     _waits = True
-    signal.signal(signal.SIGALRM, again)
+    signal.signal(signal.SIGALRM, send)
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
 
 def _stop_waiting() -> bool:
-    """Have nothing done soon, and return whether anything was to be."""
+    """Have no signal sent again, and return whether one was to be."""
     global _waits
     waited, _waits = _waits, False
     if waited:
@@ -219,7 +220,7 @@ def _stop_waiting() -> bool:
 def _raise_elsewhere(dropped: "sys.UnraisableHookArgs") -> None:
     """Raise a little later what a signal raised where Python drops exceptions: while an object was freed."""
     if issubclass(dropped.exc_type, (KeyboardInterrupt, Terminated)) and hasattr(signal, "setitimer"):
-        _do_soon(raise_again if _raised is not None else partial(signal.raise_signal, signal.SIGINT))
+        _send_soon(signal.SIGINT if dropped.exc_type is KeyboardInterrupt else signal.SIGTERM)
     else:
         sys.__unraisablehook__(dropped)
 
@@ -232,7 +233,7 @@ def _next_ends_all(number: int) -> int:
     if status == code.HUNG_UP:
         _hung_up = True
         signal.signal(number, signal.SIG_IGN)  # the system sends it, and so does the shell: nobody insists
-    return status
+    return code.HUNG_UP if _hung_up else status
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
@@ -240,4 +241,6 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     if _is_importing(frame):
         clean_up()
         os._exit(status)
+    if _waits:  # it is the first
+        raise_again()
     raise EndedAtOnce(status)

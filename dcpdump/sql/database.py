@@ -173,7 +173,8 @@ class Engine:
 
     def _is_of_signal(self, error: Exception) -> bool:
         """Return whether a signal ended a call: DuckDB may pass on the text of its exception alone."""
-        return self._calls.interrupted or any(word in str(error) for word in ("interrupted", "KeyboardInterrupt"))
+        words = "interrupted", "KeyboardInterrupt", "Terminated"
+        return self._calls.interrupted or any(word in str(error) for word in words)
 
     def _moment(self, text: str, kind: str) -> int | None:
         """Return the time (µs) that DuckDB takes a text for."""

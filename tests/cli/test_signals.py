@@ -38,6 +38,9 @@ start()
 """
 
 
+_NOTHING_READ = "interrupted · 0 frames read · 0 packets · 0 connections · payload 0 B = 0 in frames\n"
+
+
 def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.CompletedProcess[bytes]":
     """Run ``dcpdump …``, which is sent a signal when it begins to import a module."""
     command = [sys.executable, "-c", _SIGNALLED_AT_IMPORT, module, str(int(number)), *words]
@@ -48,7 +51,8 @@ def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.Co
 @pytest.mark.parametrize("module", ["dcpdump.cli.main", "click", "dcpdump.cli.stats", "dcpdump.batch.block", "numpy"])
 def test_a_signal_ends_a_run_that_is_still_starting(module: str, number: int, code: int) -> None:
     done = signalled_at_import(module, number, "stats", "samples/replica.pcap", "-f", "ndjson")
-    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert done.stderr.decode() in ("", _NOTHING_READ)  # reading may just have begun, when all is imported
 
 
 #: Runs the program, which is sent a signal when a native module makes an enumeration while it is imported.
@@ -165,7 +169,7 @@ def test_nothing_is_left_of_a_folder_that_was_just_made(
     assert done.stderr.decode() in ("", f"interrupted · nothing was written to {tmp_path / 'out'}\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_comes_when_what_must_be_done_whole_is_done(number: int) -> None:
     done = []
 
