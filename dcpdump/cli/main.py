@@ -223,12 +223,12 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     for stream in streams:
         stream.reconfigure(errors=PLAIN)
     sys.excepthook = trace
-    signals.raise_at_signals()
     keep_numpy_to_one_thread()
     keep_pandas_out()
     # What is imported stays: looking for cycles in it, again and again and once more at the end, would find none.
     gc.set_threshold(100_000, 50, 100)
     try:
+        signals.raise_at_signals()
         status = outcome(words)
         status = signals.still_to_raise() or status
     except (KeyboardInterrupt, Terminated):  # of a signal that came when all was done
