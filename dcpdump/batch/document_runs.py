@@ -229,6 +229,7 @@ class _Runs:
             if self._snapshot is not None:
                 self.found.pop()
                 self._begin, self._first_ns, self._marker_size = row - 1, marker.ts_ns, start - lead
+                self._pause = ts - marker.ts_ns
 
     def add(self, start: "i64", length: "i64", kind: "i64", ts: "i64") -> None:
         """Add a document."""

@@ -201,7 +201,7 @@ class RuleEngine:
     ) -> list[tuple[Rule, Broken]] | None:
         """Return which rules a run breaks that just continues its stream; None where it may be more than that."""
         before, found = connection.latest_ns[run.direction], []
-        if before is None or run.first_ns - before > SILENT or close.pause_ns > SILENT:
+        if before is None or run.first_ns - before > SILENT or run.pause_ns > SILENT:
             return None
         if run.direction != connection.feeder or not stream.continues_with(run.opaque):
             return None

@@ -102,7 +102,7 @@ class PendingEvidence:
                 break
         window, close = connection.window, run.close
         since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
-        if run.first_ns - since > _STALL or close is None or close.pause_ns > _STALL:
+        if run.first_ns - since > _STALL or close is None or run.pause_ns > _STALL:
             return False
         return not self._misses_noops(run.last_ns)
 

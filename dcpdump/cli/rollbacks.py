@@ -12,6 +12,9 @@ from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sorting import Columns, sort_options, sorting
 from dcpdump.render import rollbacks as rows
+from dcpdump.render.lines import Line
+from dcpdump.render.text_columns import Table
+from dcpdump.streams.resume import resume as resume_of
 from dcpdump.streams.rollback import Rollback
 from dcpdump.streams.rollback import rollbacks as found_in
 from dcpdump.streams.wording import client
@@ -30,14 +33,16 @@ _COLUMNS: Columns[Rollback] = {
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
+@click.option("--resume", is_flag=True, help="A row for each vbucket: what its client should have sent to go on.")
 @sort_options(_COLUMNS)
 @input_options()
 @display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
+def rollbacks(captures: tuple[str, ...], resume: bool, quiet: bool, **options: Any) -> int:
     """Explain rollbacks: what was asked for, against the failover log and the purge seqno, as far as they were seen.
 
-    Equal rollbacks of a client are one; more than three are a loop.
+    Equal rollbacks of a client are one; more than three are a loop. Each with what the client should have sent:
+    --resume has a row of that for each vbucket.
     """
     order = sorting(_COLUMNS, options)
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
@@ -48,9 +53,16 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         streams = consumer.streams
         wanted = set(streams)
         found = order(each for each in found_in(consumer.ledger) if each.stream in wanted)
-        consumer.report(
-            sink,
-            lambda: rows.lines(found, streams, consumer.ledger.last_ns) if streams else [consumer.nothing()],
-            lambda: rows.objects(found),
-        )
+        advised = [(each, resume_of(each, consumer.ledger)) for each in found]
+        if resume:
+            advised = rows.latest(advised)
+
+        def text() -> list[Line | Table]:
+            if not streams:
+                return [consumer.nothing()]
+            if resume and advised:
+                return [rows.resume_table(advised)]
+            return list(rows.lines(advised, streams, consumer.ledger.last_ns))
+
+        consumer.report(sink, text, lambda: rows.objects(advised))
         return reading.conclude("none" if quiet else "text")

@@ -7,9 +7,11 @@ from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
+from dcpdump.render.text_columns import Table
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.explanation import Explanation, written
 from dcpdump.streams.request import Request
+from dcpdump.streams.resume import Resume, branch_of
 from dcpdump.streams.rollback import Rollback
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
@@ -18,12 +20,18 @@ from dcpdump.streams.wording import client, clock, place, seqno, span, status, t
 _SOON_NS = 1_000_000_000
 
 
-def lines(found: Sequence[Rollback], streams: Sequence[Stream], until_ns: int | None) -> list[Line]:
+Advised = tuple[Rollback, Resume | None]  #: a rollback, and what its client should have sent
+
+_HEADS = ("conn", "client", "vb", "sid", "rolled back", "start", "snapshot", "uuid", "purge seqno", "flags", "why")
+_RIGHT = ("vb", "sid", "start", "purge seqno")
+
+
+def lines(found: Sequence[Advised], streams: Sequence[Stream], until_ns: int | None) -> list[Line]:
     """Return each rollback as a few lines. ``streams``: those that were searched; ``until_ns``: the capture's end."""
     if not found:
         return [Line(LineKind.PLAIN, _none(streams))]
     out: list[Line] = []
-    for each in found:
+    for each, advice in found:
         request, stream = each.first, each.stream
         asked = f"start {seqno(request.start_seqno)} snapshot {seqno(request.snap_start_seqno)}.."
         asked += f"{seqno(request.snap_end_seqno)} uuid {_hex(request.vbucket_uuid)}"
@@ -31,8 +39,40 @@ def lines(found: Sequence[Rollback], streams: Sequence[Stream], until_ns: int | 
         head += f"{clock(request.ts_ns)}  {asked} -> rollback to {seqno(request.rollback_seqno)}"
         out.append(Line(LineKind.TITLE, head))
         out += _evidence(each.explanation, request)
+        branch = branch_of(advice, each.attempts[-1].request)
+        if branch:
+            out.append(Line(LineKind.PLAIN, f"  branch: {branch}"))
         out += _after(each, until_ns)
+        if advice is not None:
+            out.append(Line(LineKind.PLAIN, f"  resume: {advice.text} ({advice.why})"))
     return out
+
+
+def resume_table(found: Sequence[Advised]) -> Table:
+    """Return a table of what clients should have sent, a row a rollback."""
+    rows = []
+    for each, advice in found:
+        stream = each.stream
+        where = (str(stream.connection.number), client(stream.connection), str(stream.vbucket))
+        back = f"{clock(each.first.answered_ns)} to {seqno(each.first.rollback_seqno)}"
+        if advice is None:
+            rows.append(
+                (*where, str(stream.stream_id or ""), back, "?", "", "?", "", "", "its numbers were not captured")
+            )
+            continue
+        numbers = (str(advice.start), f"{advice.snap_start}..{advice.snap_end}", _hex(advice.uuid))
+        more = ("" if advice.purge_seqno is None else str(advice.purge_seqno), f"0x{advice.flags:x}", advice.why)
+        rows.append((*where, str(stream.stream_id or ""), back, *numbers, *more))
+    return Table(_HEADS, rows, _RIGHT, ("rolled back", "sid", "client"))
+
+
+def latest(found: Sequence[Advised]) -> list[Advised]:
+    """Return the latest rollback of each consumer, vbucket and stream id."""
+    last: dict[object, Advised] = {}
+    for each in sorted(found, key=lambda one: one[0].attempts[-1].request.frame):
+        last[each[0].stream.connection.number, each[0].stream.vbucket, each[0].stream.stream_id] = each
+    kept = {id(each) for each in last.values()}
+    return [each for each in found if id(each) in kept]
 
 
 def _none(streams: Sequence[Stream]) -> str:
@@ -80,9 +120,10 @@ def _then(each: Rollback, until_ns: int | None) -> str:
         return f"not known: {each.lost.text}"
     answered = each.answered_ns
     left = None if answered is None or until_ns is None else until_ns - answered
+    after = "after the last one " * (len(each.requests) > 1)
     if left is None or left >= _SOON_NS:
-        return "the client did not ask again"
-    return "the client did not ask again before the capture ends" + (f", {span(left)} later" if left else "")
+        return f"{after}the client did not ask again"
+    return f"{after}the client did not ask again before the capture ends" + (f", {span(left)} later" if left else "")
 
 
 def _where(each: Rollback, stream: Stream) -> str:
@@ -100,9 +141,9 @@ def _outcome(request: Request) -> str:
     return f"refused with {status(request.status)}"
 
 
-def objects(found: Sequence[Rollback]) -> Iterator[Json]:
+def objects(found: Sequence[Advised]) -> Iterator[Json]:
     """Yield rollbacks as objects."""
-    for each in found:
+    for each, advice in found:
         request, stream, explanation, granted = each.first, each.stream, each.explanation, each.granted
         out: Json = {"connection": stream.connection.number, "name": stream.connection.name, "vbucket": stream.vbucket}
         out["stream_id"] = stream.stream_id or None
@@ -133,6 +174,18 @@ def objects(found: Sequence[Rollback]) -> Iterator[Json]:
         if granted is not None:
             out |= {"granted_start_seqno": granted.request.start_seqno, "granted_frame": granted.request.answer_frame}
             out["granted_connection"] = granted.stream.connection.number
+        if advice is not None:
+            out["resume"] = without_none(
+                {
+                    "start_seqno": advice.start,
+                    "snap_start_seqno": advice.snap_start,
+                    "snap_end_seqno": advice.snap_end,
+                    "vbucket_uuid": None if advice.uuid is None else _hex(advice.uuid),
+                    "purge_seqno": advice.purge_seqno,
+                    "flags": advice.flags,
+                    "why": advice.why,
+                }
+            )
         yield without_none(out)
 
 

@@ -75,6 +75,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "first_seqno": (INT, "the first seqno that came"),
     "flags": (INT, "the flags of the message"),
     "flags_names": ("[text]", "what the flags say"),
+    "follows": ("[text]", "what led to it, and what follows from it, in sentences"),
     "frame": (INT, "the number of the frame, in the order in which frames completed"),
     "frames": (INT, "how many frames"),
     "frames_per_second": (NUMBER, "frames a second, lately"),
@@ -119,7 +120,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "name_a": (TEXT, "the name of the message in A"),
     "name_b": (TEXT, "the name of the message in B"),
     "noops": ("@noops", "keep-alives"),
-    "note": (TEXT, "what is worth a look, and no trouble"),
+    "notes": (INT, "how many things are worth a look, and may be as they should be"),
     "offset": (INT, "where a frame begins in its direction, or a problem in its frame"),
     "only_a": (INT, "frames that only A has"),
     "only_b": (INT, "frames that only B has"),
@@ -158,6 +159,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "role": (TEXT, "what the server is: producer or consumer"),
     "roles": (TEXT, "whether who is the server was seen, inferred, or is not known"),
     "rollback_seqno": (INT, "where the server sends the client"),
+    "resume": ("@resume", "what the client should have sent, to go on"),
     "rollbacks": (INT, "how many rollbacks"),
     "rule": (TEXT, "the letter and number of a rule"),
     "rules": ("[@broken]", "the rules that the frame alone breaks"),
@@ -169,7 +171,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "seqno": (INT, "a seqno"),
     "seqno_advanced": (INT, "messages of that name"),
     "server": (TEXT, "the address of the server"),
-    "severity": (TEXT, "violation, suspicious or info"),
+    "severity": (TEXT, "violation, suspicious or info; of a trouble, wrong or note"),
     "snap_end_seqno": (INT, "the end of the snapshot that the client is in"),
     "snap_start_seqno": (INT, "its start"),
     "snapshot": ("@snapshot", "the last snapshot that was announced"),
@@ -189,8 +191,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "time": (TIME, "when, in UTC"),
     "title": (TEXT, "the title of a rule"),
     "to": (TIME, "the end of an interval; none: it lasts"),
-    "trouble": (BOOL, "somebody has to look at it"),
-    "troubles": (INT, "how many troubles"),
+    "trouble": (BOOL, "it is certain to be wrong"),
+    "troubles": (INT, "how many things are certain to be wrong"),
     "type": (TEXT, "which of the rows it is"),
     "unacknowledged_bytes": (INT, "bytes that were not acknowledged"),
     "unknown": (INT, "how many are not known"),
@@ -207,6 +209,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "xattrs": ("{text}", "extended attributes"),
     "xattrs_unread_hex": (TEXT, "what of damaged xattrs cannot be read, in hexadecimal"),
     "mutations": (INT, "how many mutations"),
+    "degree": (TEXT, "wrong, a note, or unknown; none: it is as it should be"),
     "deletions": (INT, "how many deletions"),
     "expirations": (INT, "how many expirations"),
     "prepares": (INT, "how many prepared durable writes"),
@@ -275,7 +278,7 @@ ROWS: dict[str, str] = {
     "key.coverage": "kind connection vbucket why | name stream_id first_seqno last_seqno complete",
     "streams": f"""connection src dst vbucket roles verdict state cause why trouble requests bytes lost_bytes |
         stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno snapshot
-        rollback_seqno rollbacks failover_log end_status end_status_name ended_at last_at""",
+        degree rollback_seqno rollbacks failover_log end_status end_status_name ended_at last_at""",
     "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
         response_frame status status_name latency_us""",
     "conns": """connection src dst client server roles controls streams frames bytes lost_bytes | role name agent bucket
@@ -283,7 +286,8 @@ ROWS: dict[str, str] = {
         unanswered losses manifest_uid collections first last end ended_at bucket_refused bucket_status""",
     "rollbacks": f"""connection vbucket frame count loop frames clause why | name stream_id response_frame time {_ASKED}
         cause expected_seqno failover_log failover_log_frame purge_seqno purge_seqno_frame granted_start_seqno
-        granted_frame granted_connection""",
+        granted_frame granted_connection resume""",
+    "resume": "start_seqno snap_start_seqno snap_end_seqno flags why | vbucket_uuid purge_seqno",
     "flow": """connection client roles complete account state evidence sent acked acks kinds | name outstanding peak
         overacked blocked blocked_ms intervals intervals_left over_time buffer buffer_asked mismatch exceeded
         ignored tcp_faults""",
@@ -294,10 +298,11 @@ ROWS: dict[str, str] = {
         stream_id last_seqno lag""",
     "check": "code rule severity title connection frame message spec | vbucket stream_id time status reason more",
     "diagnose.capture": """type captures packets frames bytes payload_bytes lost_bytes connections streams states
-        outcome text troubles | first last note""",
+        outcome text troubles notes | first last""",
     "diagnose.connection": """type connection src dst client server roles dcp streams states frames bytes lost_bytes |
         name agent bucket""",
-    "diagnose.trouble": "type rank code severity text count connections command | cause detail frames time streams",
+    "diagnose.trouble": """type rank code severity text count connections command | cause detail follows frames time
+        streams""",
     "diagnose.unjudged": "type code text count connections command |",
     "diff.connection": """type connection other_connection src dst other_src other_dst ways | clock_offset_us
         clock_spread_us""",
@@ -325,7 +330,7 @@ ROWS: dict[str, str] = {
     "mark": "time outstanding |",
     "mismatch": "bytes text | kind frames",
     "noops": "sent answered |",
-    "place": "connection vbucket |",
+    "place": "connection vbucket | stream_id",
     "problem": "code text offset length |",
     "broken": "code title severity | message status",
     "revocation": "rollback_seqno start_seqno request_frame response_frame | time",

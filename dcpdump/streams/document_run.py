@@ -10,7 +10,6 @@ from dcpdump.streams.frame_event import FrameEvent
 class Close(NamedTuple):
     """What inspecting a run found: mutations and deletions, without anything in a reserved field, none of seqno 0."""
 
-    pause_ns: int  #: the longest time between two of them
     rising: bool  #: each seqno is above the one before
     longest: int  #: bytes of the longest key, prefix included
     sound: bool  #: each key starts with a collection id as it should be
@@ -50,6 +49,7 @@ class DocumentRun(NamedTuple):
     last_seqno: int
     high_seqno: int  #: the largest
     kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of each message that there is
+    pause_ns: int  #: the longest time between two of them
     each: Callable[[], list[FrameEvent]]  #: makes the events of all frames
     close: Close | None = None  #: where it was asked for
     snapshot: Snapshot | None = None  #: what its marker announces, if one is among its frames

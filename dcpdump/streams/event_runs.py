@@ -46,6 +46,8 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
     if not run.any():
         return list(single)
     alone = iter(single)
+    pauses = np.diff(part.ts_ns, prepend=part.ts_ns[:1])
+    pauses[begins] = 0
     kinds: list[Array] = []
     for opcode in DOCUMENTS:
         mine = header.opcode == opcode
@@ -65,6 +67,7 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
         seqno[begins],
         seqno[ends - 1],
         np.maximum.reduceat(seqno, begins),
+        np.maximum.reduceat(pauses, begins),
         *kinds,
     )
     look = _closely(part, document, seqno, begins, ends) if closely else None
@@ -74,7 +77,10 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
             kinds_of = tuple(each for each in zip(DOCUMENTS, facts[-6::2], facts[-5::2], strict=True) if each[1])
             close = next(look) if look is not None else None
             each = partial(_each, part, begin, end)
-            out.append(DocumentRun._make((part.first + begin, end - begin, *facts[:-6], kinds_of, each, close, None)))
+            *numbers, pause_ns = facts[:-6]
+            out.append(
+                DocumentRun._make((part.first + begin, end - begin, *numbers, kinds_of, pause_ns, each, close, None))
+            )
         else:
             out.append(next(alone))
     return out
@@ -117,8 +123,7 @@ def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Arr
     value_at = key_at + header.key
     sound = prefixes(part.view, key_at, np.where(document, header.key, 0)).sound
     falls = np.concatenate(([False], seqno[1:] <= seqno[:-1]))
-    pauses = np.diff(part.ts_ns, prepend=part.ts_ns[:1])
-    falls[begins], pauses[begins] = False, 0
+    falls[begins] = False
     forms = np.zeros(len(part), np.int64)
     for group in part.groups:
         if group.plan.message.opcode == DCP_DELETION:
@@ -128,7 +133,6 @@ def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Arr
     columns = (
         begins,
         ends,
-        np.maximum.reduceat(pauses, begins),
         ~np.logical_or.reduceat(falls, begins),
         np.maximum.reduceat(header.key, begins),
         np.logical_and.reduceat(sound, begins),

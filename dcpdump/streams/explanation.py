@@ -241,7 +241,8 @@ def _reason(case: _Case, fit: _Fit) -> str:
     """Say how a failover log sends a request back."""
     wanted, entries, failover = case.asked, fit.log.entries, fit.held.next
     if fit.held.clause is Clause.UUID:
-        return f"uuid 0x{wanted.uuid:x} is not in the failover log {written(entries)}"
+        strict = ", which counts at 0 by flag 0x20 (strict-vbuuid)" if wanted.strict and not wanted.start else ""
+        return f"uuid 0x{wanted.uuid:x} is not in the failover log {written(entries)}{strict}"
     if failover is None:
         if case.target == wanted.low:
             text = f"the client has {_has(wanted)}, of which the server does not have all, so it must go back to"

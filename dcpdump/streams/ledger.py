@@ -33,6 +33,7 @@ from dcpdump.streams.roles import server_by
 from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive
 from dcpdump.streams.state import ConnectionState, replaced
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.turns import Turns
 
 #: What only the side with the changes sends, and what only the side that wants them sends.
 _BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}
@@ -157,11 +158,15 @@ class Ledger:
     def learn_message(self, connection: ConnectionState, frame: FrameEvent, stream: Stream | None) -> Stream | None:
         """Learn a message of a stream; None: it is of none, and only counts for flow control."""
         ts_ns, opcode, length = frame.ts_ns, frame.opcode, frame.length
-        connection.window.sends(opcode, length, frame.stream_id, ts_ns)
+        window, turns = connection.window, connection.turns
+        sent_ns = window.last_sent_ns
+        if sent_ns is not None and ts_ns is not None and ts_ns - sent_ns > turns.pause_ns and frame.seqno is not None:
+            turns.pause_ns = ts_ns - sent_ns
+        window.sends(opcode, length, frame.stream_id, ts_ns)
         if stream is None:
             return None
         if stream.closed or stream.close_asked:
-            connection.window.sends_behind_close(length, answered=stream.closed)
+            window.sends_behind_close(length, answered=stream.closed)
         self.notice(connection, frame, stream)
         stream.counts[opcode - FIRST] += 1
         stream.size += length
@@ -195,6 +200,8 @@ class Ledger:
             connection.exchanges.give_up(stream.requests[-1])  # its answer comes before all messages
         if seqno is not None:
             stream.item(frame, seqno)
+        if turns.served is not stream:
+            turns.serve(stream)
         if not frame.whole:
             stream.forget()
             stream.cut += is_key_cut(frame)
@@ -232,13 +239,20 @@ class Ledger:
 
     def learn_run(self, connection: ConnectionState, run: DocumentRun, stream: Stream) -> None:
         """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
-        _, frames, _, direction, _, _, stream_id, size, first_ns, last_ns, _, _, _, kinds, *_ = run
+        _, frames, _, direction, _, _, stream_id, size, first_ns, last_ns, _, _, _, kinds, pause_ns, *_ = run
         self.frames += frames
         connection.frames[direction] += frames
         connection.bytes[direction] += size
         connection.last_ns = self.last_ns = connection.latest_ns[direction] = last_ns
         learn_documents(stream, run)
-        connection.window.sends_run(kinds, frames if stream_id else 0, first_ns, last_ns)
+        window, turns = connection.window, connection.turns
+        if run.snapshot is None and window.last_sent_ns is not None and first_ns - window.last_sent_ns > pause_ns:
+            pause_ns = first_ns - window.last_sent_ns
+        if pause_ns > turns.pause_ns:
+            turns.pause_ns = pause_ns
+        if turns.served is not stream:
+            turns.serve(stream)
+        window.sends_run(kinds, frames if stream_id else 0, first_ns, last_ns)
 
     def lose(self, number: int, direction: int, length: int | None, ts_ns: int | None) -> None:
         """Take it that bytes were lost, and that no frame followed."""
@@ -275,6 +289,7 @@ class Ledger:
         if connection.place is not None and self.names.get(connection.place) is connection:
             del self.names[connection.place]
         self.logs.forget(connection)
+        connection.turns = Turns()  # its streams refer to it
         connection.unlink()
 
     def close(self, last_ns: int | None = None) -> list[Stream]:

@@ -57,6 +57,7 @@ def begin_snapshot(stream: Stream, snapshot: Snapshot) -> None:
     stream.snapshots += 1
     stream.caching = False
     stream.begin(snapshot)
+    stream.connection.turns.serve(stream, begins=True)
     if snapshot.high_completed:
         stream.prepares.complete(snapshot.high_completed)
     elif snapshot.flags & DISK:  # which may leave out what decided them, and says of none that it is decided
@@ -159,7 +160,7 @@ def learn_keys(stream: Stream, frame: FrameEvent) -> None:
 
 def learn_documents(stream: Stream, run: DocumentRun) -> None:
     """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
-    first, frames, _, _, _, _, _, size, _, last_ns, first_seqno, last_seqno, high_seqno, kinds, _, close, begun = run
+    first, frames, _, _, _, _, _, size, _, last_ns, first_seqno, last_seqno, high_seqno, kinds, _, _, close, begun = run
     if begun is not None:
         begin_snapshot(stream, begun)
     counts = stream.counts

@@ -10,7 +10,7 @@ from dcpdump.streams.facts import Entry, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import STREAM_REQ
 from dcpdump.streams.request import Request, filter_fault
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import ConnectionState, RolledBack
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import printable, whole_number
 
@@ -139,13 +139,13 @@ def _log(frame: FrameEvent) -> tuple[Entry, ...] | None:
 def _roll_back(connection: ConnectionState, stream: Stream, request: Request) -> None:
     """Count how often the same request got the same answer in a row."""
     place = stream.vbucket << 16 | stream.stream_id
-    before, times = connection.rolled_back.get(place, (None, 0))
+    before = connection.rolled_back.get(place)
     same = (
         before is not None
-        and before.rollback_seqno == request.rollback_seqno
-        and before.start_seqno == request.start_seqno
+        and before.request.rollback_seqno == request.rollback_seqno
+        and before.request.start_seqno == request.start_seqno
     )
-    connection.rolled_back[place] = request, times + 1 if same else 1
+    connection.rolled_back[place] = RolledBack(request, before.times + 1 if before is not None and same else 1)
 
 
 def _grant(connection: ConnectionState, stream: Stream, request: Request, frame: FrameEvent) -> None:
@@ -169,7 +169,9 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     stream.marker_holes = connection.holes
     stream.ordered = True
     connection.current[place] = stream
-    connection.rolled_back.pop(place, None)
+    back = connection.rolled_back.get(place)
+    if back is not None:
+        connection.rolled_back[place] = back._replace(obeyed=True)
     other = connection.by_opaque.get(frame.opaque)
     if other is not None and other.live and not other.closed and other.vbucket != stream.vbucket:
         connection.shared.add(frame.opaque)

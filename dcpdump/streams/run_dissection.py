@@ -115,13 +115,13 @@ class RunPiece:
         if closely:
             found = inspect(data, start, end - begin)
             texts = Texts(found.data, found.places, found.starts, found.ends)
-            close = Close._make((pause_ns, *found[:6], texts, found.packed))
+            close = Close._make((*found[:6], texts, found.packed))
         first, snapshot = self.first + begin, None
         if announced is not None:
             lowest, highest, flags, completed = announced
             snapshot = Snapshot(lowest, highest, flags, first, facts[4], completed)
         numbers = (first, end - begin, place >> 1, place & 1)
-        return _row(DocumentRun, (*numbers, *facts, kinds, partial(self._each, begin, end), close, snapshot))
+        return _row(DocumentRun, (*numbers, *facts, kinds, pause_ns, partial(self._each, begin, end), close, snapshot))
 
     def _each(self, begin: int, end: int) -> list[FrameEvent]:
         """Return the events of rows ``begin`` … ``end``-1."""

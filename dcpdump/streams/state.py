@@ -5,7 +5,7 @@ ask for (the keys of a snapshot) is kept where the connection is watched ``close
 """
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
@@ -20,10 +20,21 @@ from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.request import Request
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.turns import Turns
 from dcpdump.streams.window import Window
 from dcpdump.wire.collection_names import Names
 
 T = TypeVar("T")
+
+
+class RolledBack(NamedTuple):
+    """The latest request for a stream that was rolled back."""
+
+    request: Request
+    times: int  #: how often the same one was in a row, whatever was granted in between
+    obeyed: bool = False  #: its client was granted a stream since
+
+
 #: Later than all that was captured: of a loss at a time that is not known.
 ANY_TIME = 1 << 64
 
@@ -83,10 +94,11 @@ class ConnectionState:
     evicted: int = 0  #: streams of it that were forgotten to bound memory
     current: dict[int, Stream] = field(default_factory=dict)  #: by vbucket << 16 | stream id
     by_opaque: dict[int, Stream] = field(default_factory=dict)
+    turns: Turns = field(default_factory=Turns)
     shared: set[int] = field(default_factory=set)  #: opaques that several streams had at one time
     exchanges: Exchanges = field(init=False)
-    rolled_back: dict[int, tuple[Request, int]] = field(default_factory=dict)
-    #: by place: the latest request that was rolled back, and how often the same one was in a row
+    rolled_back: dict[int, RolledBack] = field(default_factory=dict)
+    #: by place: the latest request that was rolled back
     early_acks: list[FrameEvent] = field(default_factory=list)  #: answers to markers of streams not granted yet
     incoming: Snapshot | None = None  #: what the marker at hand announces
     collection_names: Names | None = None

@@ -4,7 +4,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, HISTORY, TAKEOVER
+from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, HISTORY, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.counted import FIRST, LAST
 from dcpdump.streams.facts import Complaint, Entry, Snapshot, TakeoverState
@@ -49,6 +49,7 @@ class Stream:
     high_seqno: int | None = None  #: the largest that came
     last_item_ns: int | None = None
     last_frame: int = 0  #: the number of its latest message
+    turns: tuple[int, int] = (0, 0)  #: its latest among those of its connection: from memory, and from disk
     # where it is
     snapshot: Snapshot | None = None  #: None before the first marker, and after lost bytes until the next
     marker: Snapshot | None = None  #: the latest that came, whatever was lost since
@@ -208,6 +209,23 @@ class Stream:
     def may_be_of_replica(self) -> bool:
         """Return whether its source may be a replica: its request does not insist on an active vbucket."""
         return not self.flags & ACTIVE_ONLY
+
+    @property
+    def from_disk(self) -> bool:
+        """Return whether its producer reads it from disk, as far as its latest marker says: so each begins."""
+        return self.oso or self.marker is None or bool(self.marker.flags & DISK)
+
+    @property
+    def end_may_be_filtered(self) -> bool:
+        """Return whether what ends its snapshot may be left out, and no SEQNO_ADVANCED comes in its place.
+
+        A snapshot from memory ends with an item of the stream, one from disk with whatever the disk has last. A
+        connection without collections gets the default collection only.
+        """
+        connection, marker = self.connection, self.marker
+        if marker is None or not marker.flags & DISK or connection.advances:
+            return False
+        return self.filtered is not False or connection.has_collections is not True
 
     @property
     def asked_again(self) -> bool:

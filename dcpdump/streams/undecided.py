@@ -5,9 +5,8 @@ from typing import NamedTuple
 from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Due
 from dcpdump.streams.prepares import OpenPrepare
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.silence import could_not_send_until
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.tcp_faults import held_until
 from dcpdump.streams.wording import clock
 
 #: The longest timeout that a client can ask for: then the active copy aborts. Only a write that it took over from
@@ -35,7 +34,7 @@ def undecided(stream: Stream, by_ns: int | None) -> Undecided | None:
     if stream.closing or stream.next is not None:
         return None
     before_ns = by_ns - _LONGEST_TIMEOUT_NS
-    if _held_until(connection, by_ns) > before_ns:
+    if could_not_send_until(connection, by_ns) > before_ns:
         return None
     late = prepares.due(before_ns)
     if not late:
@@ -51,16 +50,6 @@ def outcome_due(stream: Stream, by_ns: int | None) -> Due | None:
     """Return that the outcome of a durable write is due, if it should have come by a time."""
     found = undecided(stream, by_ns)
     return None if found is None else Due(Cause.PREPARE_UNDECIDED, found.text, since_ns=found.since_ns)
-
-
-def _held_until(connection: ConnectionState, by_ns: int) -> int:
-    """Return up to when flow control, which does no more, or TCP let a producer send nothing; 0 where neither did."""
-    window = connection.window
-    if window.blocked.further:
-        return by_ns  # the last of so many times is not kept
-    blocked_ns = window.blocked.kept[-1].end_ns if window.blocked.kept else 0
-    held_ns = 0 if connection.feeder is None else held_until(connection, 1 - connection.feeder, by_ns)
-    return max(by_ns if blocked_ns is None else blocked_ns, held_ns)
 
 
 def _acknowledged(stream: Stream, prepare: OpenPrepare) -> str:

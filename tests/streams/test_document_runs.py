@@ -236,6 +236,7 @@ def test_documents_that_follow_one_another_are_one_run() -> None:
         30,
         30,
         ((0x57, 30, sum(frame.length for frame in documents)),),
+        1_000_000,
     )
 
 

@@ -3,7 +3,7 @@
 The oracle knows everything of the server; the explanation only what the conversation shows of it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -13,6 +13,7 @@ from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.explanation import Explanation, NoClause, Wrong
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.request import Request
+from dcpdump.streams.resume import Resume, resume
 from dcpdump.streams.rollback import rollbacks
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger
@@ -217,6 +218,15 @@ def check(case: Case, truth: Sent, why: Explanation) -> None:
         assert tuple(map(tuple, why.log.entries)) in (case.before, case.after)
 
 
+def check_advice(case: Case, advice: Resume | None) -> None:
+    """Hold what a client is told to send against the server: but for what was purged, it is granted."""
+    assert advice is not None
+    known = case.then in (case.before, case.after) and case.after in (None, case.then)
+    if known and case.wanted.high <= case.high:  # else it may have what its server never had, and cannot know
+        wanted = Wanted(advice.start, advice.uuid or 0, advice.snap_start, advice.snap_end, advice.flags)
+        assert needs_rollback(replace(case, wanted=wanted), case.then, 0) is None
+
+
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(cases())
 def test_the_explanation_names_the_clause_that_the_server_went_by(case: Case) -> None:
@@ -228,9 +238,11 @@ def test_the_explanation_names_the_clause_that_the_server_went_by(case: Case) ->
         assert due is None
         return
     assert due is None or due.value == truth[0] or (truth[0] == "purge" and due.value in by_the_logs_alone(case))
-    (found,) = rollbacks(ledger(spoken(case, truth)))
+    kept = ledger(spoken(case, truth))
+    (found,) = rollbacks(kept)
     event(f"{truth[0]}: {found.explanation.clause.value}")
     check(case, truth, found.explanation)
+    check_advice(case, resume(found, kept))
     assert (found.granted is not None) == (case.after is not None)
 
 

@@ -1,5 +1,7 @@
 """Rollbacks: which clause sends a request back, by the failover log, the purge seqno and the request itself."""
 
+from pathlib import Path
+
 import pytest
 
 from dcpdump.render.lines import Line
@@ -9,8 +11,12 @@ from dcpdump.streams.explanation import NoClause
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
-from dcpdump.streams.rollback import rollbacks
-from tests.support.conversation import opening, packets, said
+from dcpdump.streams.resume import Resume, resume
+from dcpdump.streams.rollback import Rollback, rollbacks
+from tests.support.console import run
+from tests.support.conversation import codes, opening, packets, said
+from tests.support.diagnoses import objects as objects_of
+from tests.support.diagnoses import written
 from tests.support.ledgers import ledger, ledger_of
 
 OPEN = opening()
@@ -25,6 +31,7 @@ FAILOVER = "a failover to 0xfeed happened at seqno 90; the client has"
 MUST = "must be below the purge seqno, which was not captured"
 PART = "of which the server does not have all, so it must go back to the snapshot's start,"
 NONE = "nothing explains it: "
+STRICT = ", which counts at 0 by flag 0x20 (strict-vbuuid)"
 
 
 def explained(conversation: str | Ledger) -> list[tuple[int, str, int | None, str]]:
@@ -84,7 +91,7 @@ def on(kept: Ledger, *servers: str) -> Ledger:
     ("request_text", "clause", "expected", "text"),
     [
         (asked(0, 0, 0, 0, 0), "start", None, "a request from 0 is never rolled back: the server breaks the protocol"),
-        (asked(0, 0, 0, 1, 0, ", flags=0x20"), "uuid", 0, f"uuid 0x1 is not in the failover log {WRITTEN}"),
+        (asked(0, 0, 0, 1, 0, ", flags=0x20"), "uuid", 0, f"uuid 0x1 is not in the failover log {WRITTEN}{STRICT}"),
         (asked(0, 0, 0, 0xBEEF, 0, ", flags=0x20"), "unknown", None, f"{NONE}the client has 0, and the next failover"),
         (
             asked(4, 4, "max", 1, 0),
@@ -289,7 +296,7 @@ BEFORE = PURGING + "STREAM vb=5\n" + purged(150) + "RX stream-end{status=2}\n"
             "purge",
             f"{NEWEST}, so start 180 must be below the purge seqno, which was 150 before",
         ),
-        (asked(0, 0, 0, 1, 0, ", flags=0x20"), "uuid", "uuid 0x1 is not in the failover log [0xfeed@0]"),
+        (asked(0, 0, 0, 1, 0, ", flags=0x20"), "uuid", f"uuid 0x1 is not in the failover log [0xfeed@0]{STRICT}"),
     ],
 )
 def test_a_purge_seqno_of_a_marker_sends_back_who_starts_below_it(request_text: str, clause: str, text: str) -> None:
@@ -502,7 +509,7 @@ def test_a_stream_with_another_filter_is_not_a_retry() -> None:
 
 def test_a_rollback_as_an_object() -> None:
     text = PURGING + "STREAM vb=5\n" + purged(150) + "RX stream-end{status=2}\n" + asked(100, 100, 100, 1, 0)
-    (found,) = objects(rollbacks(ledger(text + retried(0, "0xfeed:0", TWO))))
+    (found,) = objects(advised(ledger(text + retried(0, "0xfeed:0", TWO))))
     assert {name: found[name] for name in list(found) if name not in ("time", "name", "end_seqno", "vbucket_uuid")} == {
         "connection": 0,
         "vbucket": 5,
@@ -525,8 +532,16 @@ def test_a_rollback_as_an_object() -> None:
         "granted_start_seqno": 0,
         "granted_frame": 20,
         "granted_connection": 0,
+        "resume": {
+            "start_seqno": 0,
+            "snap_start_seqno": 0,
+            "snap_end_seqno": 0,
+            "vbucket_uuid": "0x0000000000000000",
+            "flags": 0,
+            "why": "the server shares nothing of its history: all is sent again",
+        },
     }
-    (found,) = objects(rollbacks(ledger(OPEN + asked(4, 4, 4, 1, 2))))
+    (found,) = objects(advised(ledger(OPEN + asked(4, 4, 4, 1, 2))))
     assert (found["clause"], found["cause"]) == ("unknown", "log_not_captured")
 
 
@@ -578,7 +593,7 @@ def test_of_two_requests_with_one_opaque_and_one_lost_answer_it_is_not_certain_w
 def test_a_request_may_be_lost_with_the_answer_to_the_one_before_it() -> None:
     text = OPEN + LOG + asked(550, 550, 550, 0xFEED, 0) + SENT_BACK + "RX noop\nTX noop-response\n"
     assert explained(without(text, -5, -4)) == [(1, "unknown", None, LOST)]
-    (found,) = objects(rollbacks(without(text, -5, -4)))
+    (found,) = objects(advised(without(text, -5, -4)))
     assert (found["clause"], found["cause"]) == ("unknown", "request_not_certain")
 
 
@@ -594,7 +609,11 @@ def test_equal_rollbacks_are_explained_by_one_whose_request_is_certain() -> None
 
 
 def _lines(kept: Ledger) -> list[Line]:
-    return lines(rollbacks(kept), kept.streams, kept.last_ns)
+    return lines(advised(kept), kept.streams, kept.last_ns)
+
+
+def advised(kept: Ledger) -> list[tuple[Rollback, Resume | None]]:
+    return [(each, resume(each, kept)) for each in rollbacks(kept)]
 
 
 # -- granted although a rollback was due ----------------------------------------------------------------------
@@ -632,3 +651,68 @@ def test_a_grant_although_a_rollback_was_due(
 def test_a_grant_to_a_client_that_knows_of_the_purge_was_right() -> None:
     request = Request(1, None, 0, 0, 50, 999, 0xB, 50, 50, purge_seqno=60)
     assert overdue(request, (Entry(0xB, 80), Entry(0xA, 0)), 60) is None
+
+
+# -- how to go on -------------------------------------------------------------------------------------------
+
+
+OLDEST = (
+    "TX stream-request{vb=9, start=900, vbucket-uuid=0xa}\nRX stream-request-response{rollback, rollback-seqno=700}\n"
+    "TX stream-request{vb=9, start=700, vbucket-uuid=0xa}\n"
+    "RX stream-request-response{success, failover-log=0xb:700|0xa:0}\n"
+    "RX snapshot-marker{vb=9, start=700, end=900, flags=0x6}\nRX mutation{vb=9, seqno=900}\n"
+    "TX close-stream{vb=9}\nRX close-stream-response{success}\n"
+)
+
+
+def test_a_client_that_resumes_with_the_oldest_uuid_is_told_that_of_what_it_has() -> None:
+    said = printed(OPEN + OLDEST * 5)
+    assert "  repeated: 5 times in 33 ms (loop)" in said
+    assert (
+        "  branch: 701..900 came from branch 0xb, the newest of the failover log, and it resumes with 0xa: it should "
+        "ask with 0xb"
+    ) in said
+    assert said[-1] == (
+        "  resume: start 900, snapshot 900..900, uuid 0xb, flags 0x0 (what it has up to 900 came from branch 0xb)"
+    )
+
+
+def test_a_client_that_has_not_received_from_another_branch_goes_back() -> None:
+    assert printed(OPEN + OLDEST)[-1] == (
+        "  resume: start 700, snapshot 700..700, uuid 0xb, flags 0x0 (the server's history is the client's up to 700: "
+        "it takes back what it has above that)"
+    )
+
+
+def test_a_client_that_a_purge_overtook_may_do_without_the_deletions() -> None:
+    text = PURGING + "STREAM vb=5\n" + purged(150) + "RX stream-end{status=2}\n" + asked(100, 100, 100, 0xFEED, 0)
+    kept = ledger(text + retried(0, "0xfeed:0", TWO))
+    ((_, advice),) = advised(kept)
+    assert advice is not None
+    assert (advice.start, advice.uuid, advice.flags) == (100, 0xFEED, 0x80)
+    assert "purge_seqno 150" in advice.why
+
+
+def test_resume_has_a_row_for_each_vbucket(tmp_path: Path) -> None:
+    path = written(OPEN + OLDEST * 2 + OLDEST.replace("vb=9", "vb=7"), tmp_path / "c.pcap")
+    said = run(f"dcpdump rollbacks {path} -q --resume").out.splitlines()
+    assert [line.split()[:8] for line in said] == [
+        ["conn", "client", "vb", "rolled", "back", "start", "snapshot", "uuid"],
+        ["0", "app", "9", "12:00:00.012", "to", "700", "900", "900..900"],
+        ["0", "app", "7", "12:00:00.028", "to", "700", "700", "700..700"],
+    ]
+    found = [row["resume"]["start_seqno"] for row in objects_of(f"dcpdump rollbacks {path} --resume")]
+    assert found == [900, 700]
+
+
+def test_of_a_uuid_that_counts_at_0_the_flag_is_named() -> None:
+    asks = "TX stream-request{vb=5, start=0, flags=0x20, vbucket-uuid=0xa}\n"
+    text = OPEN + asks + "RX stream-request-response{rollback, rollback-seqno=0}\nSTREAM vb=5\n"
+    assert printed(text)[1].startswith(
+        "  why: uuid 0xa is not in the failover log [0xfeed@0], which counts at 0 by flag 0x20 (strict-vbuuid)"
+    )
+
+
+def test_a_grant_in_between_hides_no_loop() -> None:
+    assert codes(OPEN + OLDEST * 3) == []
+    assert codes(OPEN + OLDEST * 4) == ["L7"]

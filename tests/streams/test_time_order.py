@@ -23,7 +23,9 @@ def run(seconds: list[float], direction: int) -> DocumentRun:
     frames = [at(second, direction) for second in seconds]
     first, last = frames[0].ts_ns or 0, frames[-1].ts_ns or 0
     size = len(frames)
-    return DocumentRun(0, size, BLANK.connection, direction, 0, 0, 0, 0, first, last, 1, size, size, (), lambda: frames)
+    return DocumentRun(
+        0, size, BLANK.connection, direction, 0, 0, 0, 0, first, last, 1, size, size, (), 0, lambda: frames
+    )
 
 
 def times(steps: Sequence[Step]) -> list[tuple[float, int] | tuple[float, float, int]]:

@@ -57,16 +57,17 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Usual causes: a client that rolls back in memory but requests from its stored checkpoint.
     """
-    before, _ = connection.rolled_back.get(frame.word << 16 | request_of(frame).stream_id, (None, 0))
-    if before is None:
+    back = connection.rolled_back.get(frame.word << 16 | request_of(frame).stream_id)
+    if back is None or back.obeyed:
         return None
+    before = back.request
     seqno = -1 if before.rollback_seqno is None else before.rollback_seqno
     start, uuid = frame.get("start_seqno"), frame.get("vbucket_uuid")
     if start is None or start <= seqno or uuid != before.vbucket_uuid:
         return None
     if any(each.frame.word == frame.word for each in connection.asked_for(STREAM_REQ)):
         return None  # it may have obeyed by that, and this one comes after its answer
-    return f"requests from {start} again after Rollback to {seqno}"
+    return f"asks from {start} again, though it was told {seqno}"
 
 
 @rule(
@@ -78,7 +79,8 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     on=(STREAM_REQ | RESPONSE,),
 )
 def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the same Rollback is answered to the same request more than three times in a row.
+    """Reported when the same Rollback is answered to the same request more than three times, whatever was granted in
+    between.
 
     Client and server repeat this without an end.
 
@@ -87,11 +89,10 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
     waiting, request = connection.exchanges.asked(frame), awaited(frame, connection)
     if frame.word != ROLLBACK or waiting is None or request is None:
         return None
-    before, times = connection.rolled_back.get(waiting.frame.word << 16 | request.stream_id, (None, 0))
-    seqno = frame.get("rollback_seqno")
-    if before is None or before.rollback_seqno != seqno or before.start_seqno != request.start_seqno:
+    back, seqno = connection.rolled_back.get(waiting.frame.word << 16 | request.stream_id), frame.get("rollback_seqno")
+    if back is None or back.request.rollback_seqno != seqno or back.request.start_seqno != request.start_seqno:
         return None
-    return f"rolled back to {seqno} for the {times + 1}th time in a row" if times == _LOOP else None
+    return f"rolled back to {seqno} for the {back.times + 1}th time" if back.times == _LOOP else None
 
 
 @rule(
