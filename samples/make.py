@@ -155,7 +155,7 @@ def stopped(talk: Talk) -> list[bytes | int]:
     for stream in (gone, quiet, busy):
         talk.client(stream.request(100)).server(stream.granted(90), stream.marker(100, 102, 0x05))
         talk.server(stream.mutation(101, b"a", b"{}"), stream.mutation(102, b"b", b"{}"))
-    talk.wait(60).server(gone.says("DCP_STREAM_END", {"status": 2}))
+    talk.wait(60).server(gone.says("DCP_STREAM_END", {"status": 4}))
     for number in range(4):
         talk.wait(30)
         noop(talk, 0x81969800 + number)

@@ -19,15 +19,16 @@ from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.evidence import Evidence
-from dcpdump.diagnosis.trouble import Command, TroubleSeverity, command_line
+from dcpdump.diagnosis.trouble import Command, command_line
 from dcpdump.render import diagnosis as rows
+from dcpdump.streams.situations import Degree
 from dcpdump.streams.verdict import Judge
 
 #: Options that choose, and are chosen by again in the commands that show more.
 _CARRIED = ("connection", "host", "port", "vbucket", "stream_id", "since", "until", "tz", "time", "redact_level")
 #: Longer lines are hard to read.
 _WIDEST = 120
-_SEVERITIES = [severity.value for severity in TroubleSeverity]
+_DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
 
 
 @click.command(cls=GroupedCommand)
@@ -35,12 +36,12 @@ _SEVERITIES = [severity.value for severity in TroubleSeverity]
 @choosing_options(streams=True)
 @click.option(
     "--fail-on",
-    type=click.Choice([*_SEVERITIES, "never"]),
+    type=click.Choice([*_DEGREES, "never"]),
     default="wrong",
     show_default=True,
-    help="Exit with 1 for troubles as bad as this.",
+    help="Exit with 1 where something is wrong, or where there is a note too.",
 )
-@click.option("--all", "everything", is_flag=True, help="All troubles and connections, not the worst alone.")
+@click.option("--all", "everything", is_flag=True, help="All of it, not the worst alone.")
 @input_options()
 @display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -107,8 +108,7 @@ def names_of(paths: list[str]) -> str:
 
 
 def _fails(found: Diagnosis, fail_on: str) -> bool:
-    """Return whether there is a trouble as bad as that."""
+    """Return whether there is anything as bad as that."""
     if fail_on == "never":
         return False
-    bad = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
-    return any(trouble.code.severity.value in bad for trouble in found.troubles)
+    return any(trouble.wrong or fail_on == Degree.NOTE.value for trouble in found.troubles)

@@ -26,22 +26,14 @@ if TYPE_CHECKING:
 _BARS = 16
 #: More seconds than any capture lasts: what is asked for as inf.
 _FOREVER_S = 1e10
-_STUCK = frozenset(
-    {
-        VerdictKind.STUCK,
-        VerdictKind.BLOCKED,
-        VerdictKind.HELD_UP,
-        VerdictKind.ENDED,
-        VerdictKind.REFUSED,
-        VerdictKind.ROLLED_BACK,
-    }
-)
 
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
-@click.option("--stuck", is_flag=True, help="Only streams that got no further: stuck, blocked, refused, abandoned.")
+@click.option(
+    "--stuck", is_flag=True, help="Only streams that are wrong for certain: stuck, blocked, refused, abandoned."
+)
 @click.option("--rolled-back", is_flag=True, help="Only streams that were rolled back.")
 @click.option(
     "--cause",
@@ -126,8 +118,7 @@ def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, en
     if not (stuck or rolled_back or ended):
         return True
     over = verdict.kind in (VerdictKind.ENDED, VerdictKind.TAKEN_OVER)
-    caught = stuck and verdict.trouble and verdict.kind in _STUCK
-    return caught or (rolled_back and bool(stream.rollbacks)) or (ended and over)
+    return (stuck and verdict.trouble) or (rolled_back and bool(stream.rollbacks)) or (ended and over)
 
 
 def _drawn(consumer: LedgerConsumer, rates: "Rates", shown: Sequence[Stream]) -> dict[Stream, str]:

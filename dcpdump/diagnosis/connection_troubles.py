@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
-from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode
+from dcpdump.diagnosis.trouble import Command, Trouble
 from dcpdump.plural import counted
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked
 from dcpdump.streams.intervals import Intervals, between
 from dcpdump.streams.leak import leak
+from dcpdump.streams.situations import Situation
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.tcp_faults import TcpFault, tcp_faults
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
@@ -29,9 +30,9 @@ _REASONS = {
 
 def together(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
     """Yield troubles of connections; where many have the same one, as one trouble."""
-    alike: dict[tuple[TroubleCode, str], list[Trouble]] = {}
+    alike: dict[tuple[Situation, str, bool], list[Trouble]] = {}
     for trouble in troubles:
-        alike.setdefault((trouble.code, trouble.cause), []).append(trouble)
+        alike.setdefault((trouble.situation, trouble.cause, trouble.certain), []).append(trouble)
     for group in alike.values():
         if len(group) <= words.NAMED:
             yield from group
@@ -63,20 +64,23 @@ def flow_troubles(evidence: Evidence) -> Iterator[Trouble]:
     for each in evidence.connections:
         if not all(each.frames):
             continue
-        found = _blocked(evidence, each, several)
-        if found is None:
-            found = _exceeded(each, several)
-        residue = _residue(each)
-        if found is not None:
-            yield found
-        elif residue:
-            yield Trouble(
-                TroubleCode.MISCOUNTED,
-                f"{words.who(each, several)} {residue}",
-                _flow(each),
-                cause="leak",
-                connections=(each.number,),
-            )
+        found = _blocked(evidence, each, several) or _exceeded(each, several)
+        wrongly = _miscounted(each, several)
+        if found is not None and wrongly is not None:
+            cause, sign = (found, wrongly) if found.wrong or not wrongly.wrong else (wrongly, found)
+            yield replace(cause, follows=(sign.text,))
+        else:
+            yield from filter(None, (found, wrongly))
+
+
+def _miscounted(each: ConnectionState, several: bool) -> Trouble | None:
+    """Return what is acknowledged too much or too little; None where that adds up."""
+    found = leak(each.window)
+    if found is None:
+        return None
+    text = f"{words.who(each, several)} {found.in_words}"
+    number = (each.number,)
+    return Trouble(Situation.MISCOUNTED, text, _flow(each), cause="leak", connections=number, certain=bool(found.kind))
 
 
 def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:
@@ -90,18 +94,18 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
     if not _slows(total, lasted, time):
         return None
     name = words.who(each, several)
-    streams = tuple(stream for stream, verdict in evidence.judged if stream.connection is each and verdict.trouble)
+    streams = tuple(stream for stream, verdict in evidence.judged if stream.connection is each and verdict.degree)
     held = tuple(stream for stream in streams if not stream.ended)
-    if still:
+    certain = still and window.blocked.exceeded_by(lasted, IDLE_NS)
+    if certain:
         text = f"the producer of {name} is blocked by flow control since {clock(since)}, {span(lasted)} up to the end"
-        detail = why_blocked(window, found)
+        detail = f"nothing is acknowledged: {why_blocked(window, found)}"
     else:
-        text = f"the producer of {name} was blocked by flow control for {span(total)}{_share(total, time)}"
-        detail = _often(window.blocked)
-    detail = "; ".join(filter(None, (detail, _residue(each))))
+        text = f"the consumer is the limit of {name}: its window was full for {span(total)}{_share(total, time)}"
+        detail = _often(window.blocked) if window.blocked else why_blocked(window, found)
     first = window.blocked.kept[0].start_ns if window.blocked else since
     return Trouble(
-        TroubleCode.BLOCKED,
+        Situation.BLOCKED,
         text,
         _flow(each),
         detail,
@@ -110,6 +114,7 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
         (each.number,),
         held,
         ts_ns=first,
+        certain=certain,
     )
 
 
@@ -133,6 +138,7 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
                 for stream, verdict in evidence.judged
                 if stream.connection is each and verdict.cause.value == found.fault.value
             )
+            before = replace(found.intervals, kept=found.intervals.kept[:-1])  # but the one that lasts
             yield Trouble(
                 _HELD_UP[found.fault],
                 f"the {found.end} of {words.who(each, several)} {said.does} {when}",
@@ -143,10 +149,11 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
                 (each.number,),
                 held,
                 ts_ns=first_ns,
+                certain=found.since_ns is not None and before.exceeded_by(lasted, IDLE_NS),
             )
 
 
-_HELD_UP = {TcpFault.ZERO_WINDOW: TroubleCode.ZERO_WINDOW, TcpFault.NO_ANSWER: TroubleCode.NO_ANSWER}
+_HELD_UP = {TcpFault.ZERO_WINDOW: Situation.ZERO_WINDOW, TcpFault.NO_ANSWER: Situation.NO_ANSWER}
 
 
 def _end_of(each: ConnectionState, now: int | None) -> int | None:
@@ -185,7 +192,7 @@ def _exceeded(each: ConnectionState, several: bool) -> Trouble | None:
         return None
     first = window.excesses[0].start_ns if window.excesses else window.full_since
     return Trouble(
-        TroubleCode.EXCEEDED,
+        Situation.EXCEEDED,
         f"the producer of {words.who(each, several)} sent {counted(messages, 'message')} into a full window",
         _flow(each),
         f"since {clock(first)}; the buffer is {window.size:,} B: the producer ignores flow control, or "
@@ -201,12 +208,6 @@ def _flow(each: ConnectionState) -> Command:
     return Command("flow", ("--connection", str(each.number)))
 
 
-def _residue(each: ConnectionState) -> str:
-    """Say what is acknowledged too much or too little; nothing where that adds up."""
-    found = leak(each.window)
-    return "" if found is None else found.in_words
-
-
 def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble]:
     """Yield NOOPs without an answer. ``known``: connections of which a worse trouble says so."""
     several = len(evidence.dcp) > 1
@@ -219,7 +220,7 @@ def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble
         if waited < IDLE_NS or each.lost_after(noops.open_ns):
             continue
         yield Trouble(
-            TroubleCode.NOOP,
+            Situation.NOOP,
             f"a NOOP to {words.who(each, several)} is not answered since {clock(noops.open_ns)}, for {span(waited)}",
             Command("read", ("--connection", str(each.number), "--opcode", "noop", "-f", "line")),
             f"{noops.answered:,} of {noops.sent:,} were answered",
@@ -242,7 +243,7 @@ def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
         said = [counted(evidence.damage, "fault")] if evidence.damage else []
         said += [f"{counted(evidence.drops, 'packet')} dropped while capturing"] if evidence.drops else []
         yield Trouble(
-            TroubleCode.DAMAGED,
+            Situation.DAMAGED,
             f"the capture itself is damaged: {', '.join(said)}",
             Command("stats"),
             faults[0] if faults else "",
@@ -251,7 +252,7 @@ def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
         )
     if evidence.counters.conflicts:
         yield Trouble(
-            TroubleCode.DAMAGED,
+            Situation.CONFLICT,
             f"{counted(evidence.counters.conflicts, 'overlap')} of TCP that disagree",
             Command("stats"),
             "one of two versions was taken; files of different networks look like this when they are read together",
@@ -269,10 +270,11 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
     skipped = evidence.tally.skipped_bytes
     also = f"{counted(skipped, 'byte')} of them were captured, and are no frames" if skipped else ""
     detail = "; ".join(filter(None, (why, also, "verdicts reach only as far as what was captured")))
+    sender = _sender(torn[0]) if len(torn) == 1 else ""
     return Trouble(
-        TroubleCode.LOST,
+        Situation.LOST,
         f"{counted(total, 'byte')} of {words.named(worst, several)} {'is' if total == 1 else 'are'} not in the capture "
-        f"({counted(places, 'gap')})",
+        f"({counted(places, 'gap')}{sender})",
         Command("conns", ("--connection", ",".join(str(each.number) for each in worst[:_LISTED]))),
         detail,
         "bytes-lost",
@@ -281,3 +283,13 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
         frames=tuple(each.lost_frame for each in worst if each.lost_frame)[: words.NAMED],
         ts_ns=min((ns for each in torn for ns in each.lost_ns if ns is not None), default=None),
     )
+
+
+def _sender(connection: ConnectionState) -> str:
+    """Say who sent what was lost; nothing where both ends did."""
+    if all(connection.losses):
+        return ""
+    direction = int(bool(connection.losses[1]))
+    server = connection.roles.server
+    who = (connection.dst if direction else connection.src) if server is None else ""
+    return f", of what {who or ('the server' if direction == server else 'the client')} sent"

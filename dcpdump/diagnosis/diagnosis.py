@@ -1,5 +1,7 @@
 """Diagnosis: the troubles of an input, ranked; what was not judged; and what was looked at in a sentence."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from enum import Enum
 
 from dcpdump.diagnosis import words
@@ -10,27 +12,30 @@ from dcpdump.diagnosis.connection_troubles import (
     noop_troubles,
     together,
 )
+from dcpdump.diagnosis.ends import end_troubles
 from dcpdump.diagnosis.evidence import Evidence
-from dcpdump.diagnosis.finding_troubles import finding_troubles
+from dcpdump.diagnosis.finding_troubles import with_findings
 from dcpdump.diagnosis.not_judged import unjudged
-from dcpdump.diagnosis.reconnects import reconnect_troubles
+from dcpdump.diagnosis.rollback_troubles import Rollbacks
 from dcpdump.diagnosis.setup_troubles import setup_troubles
 from dcpdump.diagnosis.stream_troubles import stream_troubles
-from dcpdump.diagnosis.trouble import Trouble, TroubleSeverity, Unjudged
+from dcpdump.diagnosis.trouble import Trouble, Unjudged
 from dcpdump.plural import counted
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.causes import VerdictKind
-from dcpdump.streams.wording import seqno
+from dcpdump.streams.situations import Situation
 
 #: The rule that says of a NOOP that it was not answered.
 _NOOP_RULE = "DCP511"
+_NAME_TAKEN = Situation.NAME_TAKEN
+_ROLLED_BACK = (Situation.LOOP, Situation.ROLLED_BACK, Situation.ROLLBACKS)
 
 
 class DiagnosisOutcome(Enum):
     """What a diagnosis comes to. The values are codes."""
 
     WRONG = "wrong"
-    SUSPICIOUS = "suspicious"
+    NOTE = "note"  #: nothing is wrong, and something is worth a look
     HEALTHY = "healthy"
     UNKNOWN = "unknown"  #: no verdict is possible
 
@@ -46,12 +51,11 @@ class Diagnosis:
     @property
     def outcome(self) -> DiagnosisOutcome:
         """Return what it comes to."""
-        severities = {trouble.code.severity for trouble in self.troubles}
-        if TroubleSeverity.WRONG in severities:
+        if any(trouble.wrong for trouble in self.troubles):
             return DiagnosisOutcome.WRONG
-        if severities:
-            return DiagnosisOutcome.SUSPICIOUS
-        return DiagnosisOutcome.HEALTHY if self._tells else DiagnosisOutcome.UNKNOWN
+        if not self._tells:
+            return DiagnosisOutcome.UNKNOWN
+        return DiagnosisOutcome.NOTE if self.troubles else DiagnosisOutcome.HEALTHY
 
     @property
     def _tells(self) -> bool:
@@ -70,7 +74,7 @@ class Diagnosis:
     @property
     def conclusion(self) -> str:
         """Return what was looked at, and what came of it, as a sentence."""
-        evidence, count = self.evidence, len(self.troubles)
+        evidence = self.evidence
         match self.outcome:
             case DiagnosisOutcome.UNKNOWN if self._is_choice_empty:
                 return f"no verdict: {words.nothing_to_show(evidence.ledger, evidence.connections)}"
@@ -78,24 +82,21 @@ class Diagnosis:
                 return f"no verdict: no DCP was spoken in {counted(evidence.ledger.frames, 'frame')}"
             case DiagnosisOutcome.UNKNOWN:
                 return "no verdict: the capture holds too little to judge"
-            case DiagnosisOutcome.HEALTHY:
-                far = ", as far as was captured" if self.unjudged else ""
-                return f"nothing is wrong{far}: {self.looked_at}"
+            case DiagnosisOutcome.WRONG:
+                count = sum(trouble.wrong for trouble in self.troubles)
+                return f"{counted(count, 'problem')}: {self.looked_at}"
             case _:
-                return f"{counted(count, 'trouble')}: {self.looked_at}"
+                far = ", as far as was captured" if self.unjudged else ""
+                back = self.rolled_back
+                said = (
+                    f"{counted(back, 'stream')} rolled back, and nothing is wrong since" if back else "nothing is wrong"
+                )
+                return f"{said}{far}: {self.looked_at}"
 
     @property
-    def note(self) -> str:
-        """Return that streams were rolled back which are in no trouble since; empty where none was."""
-        judged = self.evidence.judged
-        back = [stream.rollbacks[-1] for stream, verdict in judged if stream.rollbacks and not verdict.trouble]
-        if not back:
-            return ""
-        to_0 = sum(request.rollback_seqno == 0 for request in back)
-        if len(back) == 1:
-            return f"1 stream was rolled back to {seqno(back[0].rollback_seqno)}: see dcpdump rollbacks"
-        which = f", {to_0:,} of them to 0" if to_0 else ""
-        return f"{counted(len(back), 'stream')} were rolled back{which}: see dcpdump rollbacks"
+    def rolled_back(self) -> int:
+        """Return how many streams were rolled back, or how many times those that were evicted."""
+        return sum(bool(stream.rollbacks) for stream, _ in self.evidence.judged) + self.evidence.evicted.rollbacks
 
     @property
     def looked_at(self) -> str:
@@ -103,16 +104,46 @@ class Diagnosis:
         evidence = self.evidence
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence.kinds().most_common())
         streams = counted(evidence.streams, "stream") + (f" ({kinds})" if kinds else "")
-        return f"{streams} on {counted(len(evidence.dcp), 'connection')}, {counted(evidence.rules, 'rule')} asked"
+        return f"{streams} on {counted(len(evidence.dcp), 'connection')}, {counted(evidence.rules, 'rule')} checked"
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
-    """Return what is wrong in an input that was read to its end."""
-    troubles = [*stream_troubles(evidence), *together(flow_troubles(evidence)), *together(held_up_troubles(evidence))]
+    """Return what is wrong in an input that was read to its end, and what is worth a look."""
+    rollbacks = Rollbacks(evidence)
+    troubles = [*stream_troubles(evidence), *rollbacks.troubles()]
+    troubles += [*together(flow_troubles(evidence)), *together(held_up_troubles(evidence))]
     troubles += together(setup_troubles(evidence))
-    named = frozenset((trouble.code, number) for trouble in troubles for number in trouble.connections)
-    findings = list(finding_troubles(evidence, named))
-    silent = frozenset(number for trouble in findings if trouble.cause == _NOOP_RULE for number in trouble.connections)
-    troubles += [*findings, *together(noop_troubles(evidence, silent)), *loss_troubles(evidence)]
-    troubles += reconnect_troubles(evidence)
-    return Diagnosis(evidence, tuple(sorted(troubles, key=lambda trouble: trouble.rank)), tuple(unjudged(evidence)))
+    troubles = _with_causes(rollbacks, troubles, list(end_troubles(evidence)))
+    troubles = with_findings(evidence, troubles)
+    silent = {number for each in troubles if each.cause == _NOOP_RULE for number in each.connections}
+    troubles += [*together(noop_troubles(evidence, frozenset(silent))), *loss_troubles(evidence)]
+    found = (trouble for trouble in troubles if trouble.degree is not None)
+    return Diagnosis(evidence, tuple(sorted(found, key=lambda trouble: trouble.rank)), tuple(unjudged(evidence)))
+
+
+def _with_causes(rollbacks: Rollbacks, troubles: Iterable[Trouble], ends: list[Trouble]) -> list[Trouble]:
+    """Return troubles with what led to them, and those of ends of connections that no other trouble has."""
+    out: list[Trouble] = []
+    told: set[int] = set()  # connections whose ends are told with what they led to
+    names = {number: at for at, each in enumerate(ends) for number in each.connections if each.situation is _NAME_TAKEN}
+    for trouble in troubles:
+        if trouble.situation is Situation.CLOSED and names.keys() >= set(trouble.connections):
+            at = names[trouble.connections[0]]
+            ends[at] = replace(ends[at], follows=(*ends[at].follows, trouble.text))
+        elif trouble.situation in _ROLLED_BACK:
+            led = rollbacks.ends_before(trouble)
+            loop = next((at for at, each in enumerate(out) if _explains(each, trouble)), None)
+            if loop is None:
+                out.append(rollbacks.with_causes(trouble, led.values()))
+            else:
+                out[loop] = replace(out[loop], follows=(*out[loop].follows, trouble.text))
+            told.update(led)
+        else:
+            out.append(trouble)
+    return [*out, *(each for each in ends if each.situation is _NAME_TAKEN or not told.issuperset(each.connections))]
+
+
+def _explains(loop: Trouble, trouble: Trouble) -> bool:
+    """Return whether rollbacks of a connection have the cause of a loop on it."""
+    both = set(loop.connections) & set(trouble.connections)
+    return loop.situation is Situation.LOOP and trouble.situation is Situation.ROLLBACKS and bool(both)

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.diagnosis import words
-from dcpdump.diagnosis.evidence import Evidence, Judged
+from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.setup_troubles import setup_unjudged
+from dcpdump.diagnosis.stream_troubles import streams_unjudged
 from dcpdump.diagnosis.trouble import Command, Unjudged, UnjudgedCode
 from dcpdump.dissect import TLS
 from dcpdump.plural import counted
-from dcpdump.streams.causes import Cause, Reason, VerdictKind
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, standing, why_unknown
 from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import place, times
+from dcpdump.streams.wording import times
 
 _LISTED = 40  #: ranges of connections in a command, at most
 
@@ -23,7 +23,7 @@ def unjudged(evidence: Evidence) -> Iterator[Unjudged]:
     """Yield what was not judged, and why."""
     yield from _connections(evidence)
     yield from setup_unjudged(evidence)
-    yield from _streams(evidence)
+    yield from streams_unjudged(evidence)
     yield from _rules(evidence)
     yield from _encrypted(evidence)
     for server, attempts in words.by_server(evidence.unanswered).items():
@@ -70,26 +70,6 @@ def _of(
     few = len(numbers) < len(evidence.connections) and len(ranges) <= _LISTED
     where = ("--connection", ",".join(ranges)) if few else ()
     return Unjudged(code, f"{named}: {text}", len(found), numbers, Command(command, where))
-
-
-def _streams(evidence: Evidence) -> Iterator[Unjudged]:
-    found: dict[Cause | Reason, list[Judged]] = {}
-    for stream, verdict in evidence.judged:
-        if verdict.kind is VerdictKind.UNKNOWN:
-            found.setdefault(verdict.cause, []).append((stream, verdict))
-    for cause, judged in found.items():
-        streams = [stream for stream, _ in judged]
-        first, verdict = judged[0]
-        named = words.subject(streams, len(evidence.dcp) > 1)
-        example = "" if len(streams) == 1 else f"{place(first)}: "
-        numbers = tuple(sorted({stream.connection.number for stream in streams}))
-        yield Unjudged(
-            UnjudgedCode.STREAMS,
-            f"{named}: what became of {'it' if len(streams) == 1 else 'them'} is not known ({example}{verdict.why})",
-            len(streams),
-            numbers,
-            Command("streams", ("--cause", cause.value)),
-        )
 
 
 def _rules(evidence: Evidence) -> Iterator[Unjudged]:

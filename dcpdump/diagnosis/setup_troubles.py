@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
-from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode, Unjudged, UnjudgedCode
+from dcpdump.diagnosis.trouble import Command, Trouble, Unjudged, UnjudgedCode
 from dcpdump.plural import counted
 from dcpdump.streams.facts import SetupRefusal
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
+from dcpdump.streams.situations import Situation
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client, clock, short_name, times
 
@@ -125,7 +126,7 @@ def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
     by = f" by {case.server}" if case.server else ""
     bucket = f"; its bucket is {first.bucket}" if first.bucket and case.opcode != SELECT_BUCKET else ""
     return Trouble(
-        TroubleCode.NOT_SET_UP,
+        Situation.NOT_SET_UP,
         f"{who}: {_what(refusals)} was refused with {words.status_name(case.status)}{often}",
         _command(case.opcode, numbers),
         f"frame {earliest.frame}, at {clock(earliest.ts_ns)}{by}, and not accepted since{bucket}",

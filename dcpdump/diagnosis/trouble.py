@@ -1,4 +1,4 @@
-"""Trouble: something that is wrong, or not judged, as data. What decides reads its codes, sentences are for people."""
+"""Trouble: what is wrong, worth a look, or not judged, as data. What decides reads codes, sentences are for people."""
 
 import shlex
 from collections.abc import Sequence
@@ -7,75 +7,8 @@ from typing import NamedTuple
 
 from dcpdump.escape import bytes_of
 from dcpdump.quick_dataclass import dataclass
+from dcpdump.streams.situations import Degree, Situation, degree_of
 from dcpdump.streams.stream import Stream
-
-
-class TroubleSeverity(Enum):
-    """How bad a trouble is; the order is that of ``--fail-on``. The values are codes."""
-
-    WRONG = "wrong"
-    SUSPICIOUS = "suspicious"
-
-
-class TroubleCode(Enum):
-    """What is wrong, worst first: the order of the members is their rank. The values are codes."""
-
-    LOOP = "rollback-loop"
-    ENDED = "ended"
-    STUCK = "stuck"
-    NOT_SET_UP = "setup-refused"  #: a login, a bucket, DCP_OPEN or ADD_STREAM
-    REFUSED = "refused"
-    ROLLED_BACK = "rolled-back"
-    VIOLATION = "violation"
-    BLOCKED = "blocked"
-    ZERO_WINDOW = "zero-window"  #: an end does not read, and TCP lets the other send nothing
-    NO_ANSWER = "no-answer"  #: an end acknowledges nothing, not even what is sent again
-    EXCEEDED = "window-exceeded"
-    CLOSED = "connection-closed"
-    NOOP = "noop-not-answered"
-    RECONNECTS = "reconnects"  #: connections of a consumer end again and again, with streams open
-    LOST = "bytes-lost"
-    DAMAGED = "capture-damaged"
-    UNCLEAR = "end-unclear"  #: a stream is over, and it is not known whether its consumer asked for it again
-    MISCOUNTED = "acknowledged-wrongly"
-    RULE = "suspicious"
-
-    @property
-    def label(self) -> str:
-        """Return it in a word or two, for people."""
-        return _LABELS.get(self, self.value)
-
-    @property
-    def severity(self) -> TroubleSeverity:
-        """Return how bad it is."""
-        return TroubleSeverity.SUSPICIOUS if self in _SUSPICIOUS else TroubleSeverity.WRONG
-
-
-_LABELS = {
-    TroubleCode.LOOP: "rolled back",
-    TroubleCode.NOT_SET_UP: "refused",
-    TroubleCode.ROLLED_BACK: "rolled back",
-    TroubleCode.ZERO_WINDOW: "not reading",
-    TroubleCode.NO_ANSWER: "no acks",
-    TroubleCode.EXCEEDED: "overrun",
-    TroubleCode.CLOSED: "closed",
-    TroubleCode.NOOP: "no answer",
-    TroubleCode.LOST: "lost",
-    TroubleCode.DAMAGED: "damaged",
-    TroubleCode.UNCLEAR: "stopped",
-    TroubleCode.MISCOUNTED: "miscounted",
-}
-_SUSPICIOUS = frozenset(
-    {
-        TroubleCode.RECONNECTS,
-        TroubleCode.LOST,
-        TroubleCode.DAMAGED,
-        TroubleCode.UNCLEAR,
-        TroubleCode.MISCOUNTED,
-        TroubleCode.RULE,
-    }
-)
-_RANKS = {code: rank for rank, code in enumerate(TroubleCode)}
 
 
 class Command(NamedTuple):
@@ -87,9 +20,9 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One thing that is wrong: all of one cause, as one sentence."""
+    """One thing that is wrong, or worth a look: all of one cause, as one sentence, and what follows from it."""
 
-    code: TroubleCode
+    situation: Situation
     text: str  #: the sentence
     command: Command
     detail: str = ""  #: what else there is to say, in a second one
@@ -99,11 +32,23 @@ class Trouble:
     streams: tuple[Stream, ...] = ()
     frames: tuple[int, ...] = ()  #: that prove it, the first few
     ts_ns: int | None = None  #: when it was seen first
+    certain: bool = True  #: what its situation needs to be certain holds
+    follows: tuple[str, ...] = ()  #: what follows from it, or led to it, each as a sentence
 
     @property
-    def rank(self) -> tuple[int, int, int]:
-        """Return what troubles are ordered by: what they are, how many there are, when they began."""
-        return _RANKS[self.code], -self.count, self.ts_ns or 0
+    def degree(self) -> Degree | None:
+        """Return how bad it is; None: nothing is to be said of it."""
+        return degree_of(self.situation, certain=self.certain)
+
+    @property
+    def wrong(self) -> bool:
+        """Return whether it is certain to be wrong."""
+        return self.degree is Degree.WRONG
+
+    @property
+    def rank(self) -> tuple[bool, int, int, int]:
+        """Return what troubles are ordered by: how bad, what they are, how many there are, when they began."""
+        return not self.wrong, self.situation.rank, -self.count, self.ts_ns or 0
 
 
 class UnjudgedCode(Enum):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.diagnosis import Diagnosis, DiagnosisOutcome
 from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
-from dcpdump.diagnosis.trouble import Command, Trouble, TroubleSeverity, Unjudged
+from dcpdump.diagnosis.trouble import Command, Trouble, Unjudged
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
@@ -24,8 +24,11 @@ CommandLine = Callable[[Command], str]
 #: What people are shown, where they did not ask for everything.
 TROUBLES, _CONNECTIONS, _UNJUDGED = 8, 5, 4
 _LABEL = 13  #: columns of a trouble's label
-_KINDS = {TroubleSeverity.WRONG: LineKind.PROBLEM, TroubleSeverity.SUSPICIOUS: LineKind.HINT}
-_OUTCOMES = {DiagnosisOutcome.HEALTHY: LineKind.GOOD, DiagnosisOutcome.UNKNOWN: LineKind.HINT}
+_OUTCOMES = {
+    DiagnosisOutcome.HEALTHY: LineKind.GOOD,
+    DiagnosisOutcome.NOTE: LineKind.GOOD,
+    DiagnosisOutcome.UNKNOWN: LineKind.HINT,
+}
 
 
 def lines(
@@ -40,10 +43,8 @@ def lines(
         out += _trouble(trouble, line, width)
     if len(shown) < len(found.troubles):
         rest = found.troubles[len(shown) :]
-        labels = ", ".join(dict.fromkeys(trouble.code.label for trouble in rest))
-        out.append(Line(LineKind.PLAIN, f"… {counted(len(rest), 'more trouble')} ({labels}): --all"))
-    if found.note:
-        out += _wrapped(LineKind.FIELD, found.note, width, f"{'note':<{_LABEL}}", " " * _LABEL)
+        labels = ", ".join(dict.fromkeys(_label(trouble) for trouble in rest))
+        out.append(Line(LineKind.PLAIN, f"… {len(rest):,} more ({labels}): --all"))
     return [*out, *_not_judged(found.unjudged, line, width, everything)]
 
 
@@ -111,11 +112,15 @@ def _identity(evidence: Evidence, each: ConnectionState) -> str:
 
 def _trouble(trouble: Trouble, line: CommandLine, width: int | None) -> Iterator[Line]:
     indent = " " * _LABEL
-    kind = _KINDS[trouble.code.severity]
-    yield from _wrapped(kind, trouble.text, width, f"{trouble.code.label:<{_LABEL}}", indent)
-    if trouble.detail:
-        yield from _wrapped(LineKind.PLAIN, trouble.detail, width, indent, indent)
+    kind = LineKind.PROBLEM if trouble.wrong else LineKind.HINT
+    yield from _wrapped(kind, trouble.text, width, f"{_label(trouble):<{_LABEL}}", indent)
+    for text in filter(None, (trouble.detail, *trouble.follows)):
+        yield from _wrapped(LineKind.PLAIN, text, width, indent, indent)
     yield Line(LineKind.PLACE, f"{indent}{line(trouble.command)}")
+
+
+def _label(trouble: Trouble) -> str:
+    return trouble.situation.label if trouble.wrong else "note"
 
 
 def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, width: int | None, everything: bool) -> Iterator[Line]:
@@ -148,8 +153,8 @@ def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Ite
             "states": dict(evidence.kinds().most_common()),
             "outcome": found.outcome.value,
             "text": found.conclusion,
-            "troubles": len(found.troubles),
-            "note": found.note or None,
+            "troubles": sum(trouble.wrong for trouble in found.troubles),
+            "notes": sum(not trouble.wrong for trouble in found.troubles),
         }
     )
     for each in evidence.connections:
@@ -202,11 +207,12 @@ def _trouble_object(rank: int, trouble: Trouble, line: CommandLine) -> Json:
         {
             "type": "trouble",
             "rank": rank,
-            "code": trouble.code.value,
+            "code": trouble.situation.value,
             "cause": trouble.cause or None,
-            "severity": trouble.code.severity.value,
+            "severity": None if trouble.degree is None else trouble.degree.value,
             "text": trouble.text,
             "detail": trouble.detail or None,
+            "follows": list(trouble.follows) or None,
             "count": trouble.count,
             "connections": list(trouble.connections),
             "streams": streams or None,

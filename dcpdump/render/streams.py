@@ -28,6 +28,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import Request
+from dcpdump.streams.situations import Degree
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, reason_name, seqno
@@ -66,6 +67,14 @@ _HEADS = (
 _LEAST = ("rate", "bytes", "filter", "snapshots", "from..to", "asked", *_COUNTED)
 _RIGHT = ("vb", "sid", "last seqno", "snapshots", *_COUNTED, "bytes", "lost")
 
+
+#: How rows of each degree are shown.
+KINDS: Mapping[Degree | None, LineKind] = {
+    Degree.WRONG: LineKind.PROBLEM,
+    Degree.NOTE: LineKind.HINT,
+    Degree.UNKNOWN: LineKind.PLAIN,
+    None: LineKind.PLAIN,
+}
 
 #: What streams can be sorted by; None where there is nothing.
 COLUMNS: Mapping[str, Callable[[Judged], Any]] = {
@@ -108,7 +117,7 @@ def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -
             verdict.text,
         )
         rows.append(tuple(map(intern, cells)))  # of 100,000 streams most cells are equal
-    kinds = [LineKind.PROBLEM if verdict.trouble else LineKind.PLAIN for _, verdict in judged]
+    kinds = [KINDS[verdict.degree] for _, verdict in judged]
     return Table(_HEADS, rows, _RIGHT, _LEAST, kinds)
 
 
@@ -145,6 +154,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         "cause": verdict.cause.value,
         "why": verdict.why,
         "trouble": verdict.trouble,
+        "degree": None if verdict.degree is None else verdict.degree.value,
         "requests": [_request(each, connection.collection_names) for each in stream.requests],
         "opened_at": _time(stream.granted_ns),
     }

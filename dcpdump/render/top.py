@@ -9,6 +9,7 @@ from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
+from dcpdump.render.streams import KINDS
 from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
@@ -83,7 +84,7 @@ def lines(view: TopView, most: int | None = None) -> "list[Line | Fitting]":
     if streams:
         out.append(Line(LineKind.PLAIN, ""))
     listed = streams if most is None else streams[: max(1, most - len(shown))]
-    kinds = [LineKind.PROBLEM if row.verdict.trouble else LineKind.PLAIN for row in listed]
+    kinds = [KINDS[row.verdict.degree] for row in listed]
     out.append(Table(_STREAM_HEADS, [_stream(row) for row in listed], _RIGHT, ("kB/s", "client"), kinds))
     if len(streams) > len(listed):
         out.append(Line(LineKind.PLAIN, f"… {len(streams) - len(listed):,} more streams, slower and without trouble"))

@@ -1,22 +1,26 @@
 """The verdict: the troubles, worst first, each with the command and the place on the page that show more."""
 
-from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode, TroubleSeverity
+from dcpdump.diagnosis.diagnosis import DiagnosisOutcome
+from dcpdump.diagnosis.trouble import Command, Trouble
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
+from dcpdump.streams.situations import Situation
 
 _MOST = 20
 _PLACES = {
-    TroubleCode.BLOCKED: ("flow", "window"),
-    TroubleCode.ZERO_WINDOW: ("timeline", "timeline"),
-    TroubleCode.NO_ANSWER: ("timeline", "timeline"),
-    TroubleCode.EXCEEDED: ("flow", "window"),
-    TroubleCode.MISCOUNTED: ("flow", "window"),
-    TroubleCode.LOST: ("losses", "losses"),
-    TroubleCode.DAMAGED: ("losses", "losses"),
-    TroubleCode.NOT_SET_UP: ("timeline", "timeline"),
-    TroubleCode.CLOSED: ("timeline", "timeline"),
-    TroubleCode.RECONNECTS: ("timeline", "timeline"),
-    TroubleCode.NOOP: ("timeline", "timeline"),
+    Situation.BLOCKED: ("flow", "window"),
+    Situation.ZERO_WINDOW: ("timeline", "timeline"),
+    Situation.NO_ANSWER: ("timeline", "timeline"),
+    Situation.EXCEEDED: ("flow", "window"),
+    Situation.MISCOUNTED: ("flow", "window"),
+    Situation.LOST: ("losses", "losses"),
+    Situation.DAMAGED: ("losses", "losses"),
+    Situation.NOT_SET_UP: ("timeline", "timeline"),
+    Situation.CLOSED: ("timeline", "timeline"),
+    Situation.NAME_TAKEN: ("timeline", "timeline"),
+    Situation.CONFLICT: ("losses", "losses"),
+    Situation.RECONNECTS: ("timeline", "timeline"),
+    Situation.NOOP: ("timeline", "timeline"),
 }
 
 
@@ -28,44 +32,45 @@ def verdict(context: Context) -> Markup:
     return section(
         "verdict",
         "What to look at",
-        None if found.troubles else element("p", found.conclusion, class_=f"conclusion {found.outcome.value}"),
+        None
+        if found.outcome is DiagnosisOutcome.WRONG
+        else element("p", found.conclusion, class_=f"conclusion {found.outcome.value}"),
         element("ol", [_trouble(context, each) for each in shown], class_="troubles") if shown else None,
         element("p", f"{rest:,} more: ", element("code", context.line(Command("diagnose", ("--all",)))))
         if rest
         else None,
         _unjudged(context),
-        lead=f"{found.looked_at}." if found.troubles else "",
+        lead=f"{found.looked_at}." if found.outcome is DiagnosisOutcome.WRONG else "",
     )
 
 
 def _trouble(context: Context, trouble: Trouble) -> Markup:
-    wrong = trouble.code.severity is TroubleSeverity.WRONG
     return element(
         "li",
-        element("span", trouble.code.label, class_="label"),
+        element("span", trouble.situation.label if trouble.wrong else "note", class_="label"),
         element(
             "div",
             element("b", trouble.text),
             " ",
-            element("span", trouble.detail, class_="detail"),
+            element("span", "; ".join(filter(None, (trouble.detail, *trouble.follows))), class_="detail"),
             element("code", context.line(trouble.command), class_="command"),
             class_="said",
         ),
         _link(context, trouble),
-        class_="wrong" if wrong else "suspicious",
-        data_code=trouble.code.value,
+        class_="wrong" if trouble.wrong else "note",
+        data_code=trouble.situation.value,
     )
 
 
 def _link(context: Context, trouble: Trouble) -> Markup | None:
     """Return where on the page the proof is."""
     stream = next((stream for stream in trouble.streams if stream in context.dialogues), None)
-    if trouble.code in (TroubleCode.VIOLATION, TroubleCode.RULE):
+    if trouble.situation in (Situation.VIOLATION, Situation.RULE):
         if trouble.count == 1 and trouble.frames[0] in context.records:
             return element("a", f"frame {trouble.frames[0]:,} →", href=f"#frame-{trouble.frames[0]}", class_="proof")
         return element("a", "finding →", href=f"#rule-{trouble.cause}", class_="proof")
-    if trouble.code in _PLACES:
-        place, label = _PLACES[trouble.code]
+    if trouble.situation in _PLACES:
+        place, label = _PLACES[trouble.situation]
         lane = next((number for number in trouble.connections if _pictured(context, place, number)), None)
         target = place if place == "losses" else None if lane is None else f"{place}-{lane}"
         return None if target is None else element("a", f"{label} →", href=f"#{target}", class_="proof")

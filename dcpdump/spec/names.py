@@ -153,6 +153,8 @@ STREAM_END_STATUS = EnumValue(
 #: Reasons why a stream ended, to test for.
 OK: Final = 0
 CLOSED: Final = 1
+SLOW: Final = 4
+BACKFILL_FAILED: Final = 5
 FILTER_EMPTY: Final = 7
 
 VBUCKET_STATE = EnumValue({1: "active", 2: "replica", 3: "pending", 4: "dead"})

@@ -3,6 +3,8 @@
 from enum import Enum
 from typing import NamedTuple
 
+from dcpdump.streams.situations import Degree, Situation, degree_of
+
 
 class VerdictKind(Enum):
     """What became of a stream, in a word or two."""
@@ -27,7 +29,9 @@ class Cause(Enum):
     FLOWING = "flowing"
     NOTHING_SENT = "nothing-sent"
     IDLE = "idle"
+    WAITS_FOR_TURN = "waits-for-turn"  #: in the middle of a snapshot, while its producer serves other streams
     SNAPSHOT_INCOMPLETE = "snapshot-incomplete"
+    ADVANCED_NOT_SENT = "seqno-advanced-not-sent"  #: the rest of a snapshot is filtered out, and no SEQNO_ADVANCED came
     END_NOT_SENT = "end-not-sent"
     STATE_NOT_ANSWERED = "state-not-answered"
     PENDING_NOT_SENT = "pending-not-sent"  #: a takeover sent all, and does not set the vbucket's state
@@ -83,6 +87,7 @@ class Reason(Enum):
     BYTES_LOST = "bytes-lost"
     ONE_DIRECTION = "one-direction"
     CLOCK_GOES_BACK = "clock-goes-back"  #: so that how long nothing came is not known
+    OTHER_NODES = "other-nodes"  #: of which the capture has nothing, and which its consumer may have asked
     FLOW_CONTROL = "flow-control-unknown"  #: it may hold the producer back
     SYSTEM_COLLECTIONS = "system-collections"  #: what did not come may be of these, which not every user gets
 
@@ -104,12 +109,25 @@ class Due(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a stream, and why that is known. ``trouble``: it needs attention."""
+    """What became of a stream, and why that is known."""
 
     kind: VerdictKind
     cause: Cause | Reason
     why: str = ""
-    trouble: bool = False
+    situation: Situation | None = None  #: that it is, if it is one that is to be looked at
+    certain: bool = False  #: what that needs to be certain holds
+
+    @property
+    def degree(self) -> Degree | None:
+        """Return how bad it is; None where it is as it should be."""
+        if self.situation is not None:
+            return degree_of(self.situation, certain=self.certain)
+        return Degree.UNKNOWN if self.kind is VerdictKind.UNKNOWN else None
+
+    @property
+    def trouble(self) -> bool:
+        """Return whether it is certain to be wrong."""
+        return self.degree is Degree.WRONG
 
     @property
     def text(self) -> str:
@@ -117,20 +135,10 @@ class Verdict(NamedTuple):
         return f"{self.kind.value} ({self.why})" if self.why else self.kind.value
 
     @property
-    def rank(self) -> int:
-        """Return what verdicts are ordered by, the worst first; those without trouble are alike."""
-        if not self.trouble:
-            return len(_WORST_FIRST) + 1
-        if self.cause is Cause.LOOP:
-            return -1
-        return _WORST_FIRST.index(self.kind) if self.kind in _WORST_FIRST else len(_WORST_FIRST)
+    def rank(self) -> tuple[int, int]:
+        """Return what verdicts are ordered by, the worst first; those that are as they should be are alike."""
+        degree = self.degree
+        return _RANKS[degree], 0 if self.situation is None or degree is None else self.situation.rank
 
 
-_WORST_FIRST = (
-    VerdictKind.ENDED,
-    VerdictKind.STUCK,
-    VerdictKind.REFUSED,
-    VerdictKind.ROLLED_BACK,
-    VerdictKind.BLOCKED,
-    VerdictKind.HELD_UP,
-)
+_RANKS = {degree: rank for rank, degree in enumerate((*Degree, None))}

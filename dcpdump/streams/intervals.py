@@ -50,6 +50,12 @@ class Intervals:
         """The longest of those that are kept. There has to be one."""
         return max(self.kept, key=lambda each: each.lasting_ns)
 
+    def exceeded_by(self, lasted_ns: int | None, least_ns: int) -> bool:
+        """Return whether something lasts for as long as ``least_ns``, and far longer than each of these did."""
+        if lasted_ns is None or lasted_ns < least_ns:
+            return False
+        return not self.kept or lasted_ns > 2 * self.longest.lasting_ns
+
 
 @dataclass(slots=True)
 class Recurring:

@@ -98,6 +98,7 @@ class HeldUp(NamedTuple):
     fault: TcpFault
     since_ns: int
     text: str
+    before: Intervals  #: when it did before
 
 
 def held_up(connection: ConnectionState, until_ns: int | None, *, by_producer: bool = False) -> HeldUp | None:
@@ -109,7 +110,8 @@ def held_up(connection: ConnectionState, until_ns: int | None, *, by_producer: b
         since = fault_since(connection, fault, direction)
         if since is not None and (between(since, until_ns) or 0) >= _LONG_NS:
             said = fault.words(past=connection.ended_ns is not None)
-            return HeldUp(fault, since, f"its {end} {said.does}: {said.seen} since {clock(since)}")
+            text = f"its {end} {said.does}: {said.seen} since {clock(since)}"
+            return HeldUp(fault, since, text, connection.tcp_faults[fault.value, direction].over)
     return None
 
 

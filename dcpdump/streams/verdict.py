@@ -2,27 +2,31 @@
 
 from functools import cache, cached_property, partial
 
-from dcpdump.spec.names import ACTIVE, CLOSED, FILTER_EMPTY, OK, TAKEOVER
+from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, OK, SLOW, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.causes import Cause, Due, Reason, Unknown, Verdict, VerdictKind
 from dcpdump.streams.connection_end import closing, ended_by, why_closed
 from dcpdump.streams.consumer import Again, Consumers
-from dcpdump.streams.due import BY_PRODUCER, due
+from dcpdump.streams.due import BY_PRODUCER, IN_TURN, due
+from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked, why_unknown
 from dcpdump.streams.intervals import between
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.missing_noops import CaptureEnds, is_recent
+from dcpdump.streams.other_nodes import OtherNodes
 from dcpdump.streams.refusal import earlier, explained, reached, refusal
 from dcpdump.streams.refused_messages import why_disconnected
 from dcpdump.streams.request import Request
 from dcpdump.streams.resumptions import Resumptions
+from dcpdump.streams.silence import Silences
+from dcpdump.streams.situations import Situation
 from dcpdump.streams.skips import Skips
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.takeover import is_handed_over, unfinished
-from dcpdump.streams.tcp_faults import held_up
+from dcpdump.streams.tcp_faults import TcpFault, held_up
 from dcpdump.streams.undecided import outcome_due
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
@@ -34,10 +38,15 @@ BLOCKED_NS = 1_000_000_000
 LOOP = 3
 #: By the status of STREAM_END.
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
+_HELD_UP = {TcpFault.ZERO_WINDOW: Situation.ZERO_WINDOW, TcpFault.NO_ANSWER: Situation.NO_ANSWER}
 #: A message may be so much later than the last packet where no clock went back: its direction's is ahead.
 _BACK_NS = 1_000_000_000
-#: Ends that are no trouble: nothing has to come after them.
+#: Ends that are as they should be: nothing has to come after them.
 _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_PRODUCER, Cause.CLOSED_BY_CLIENT)
+_BY_SERVER = (Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER)
+_WITH_CONNECTION = (*_BY_SERVER, Cause.RESET_BY_CLIENT, Cause.CLOSED_BY_CLIENT, Cause.CONNECTION_ENDED)
+#: Reasons of STREAM_END after which the vbucket is where it was.
+_STAYS = (SLOW, BACKFILL_FAILED)
 
 
 class Judge:
@@ -52,6 +61,7 @@ class Judge:
         self._why_disconnected = cache(why_disconnected)
         self._standing = cache(partial(standing, now_ns=self._now))
         self._skips = Skips(ledger)
+        self._silences = Silences(self._now, idle_ns)
 
     @cached_property
     def _consumers(self) -> Consumers:
@@ -64,6 +74,11 @@ class Judge:
         return Resumptions(self.ledger.streams)
 
     @cached_property
+    def _other_nodes(self) -> OtherNodes:
+        """Return which consumers are seen on several nodes: of no interest where nothing ended."""
+        return OtherNodes(self.ledger)
+
+    @cached_property
     def _losses(self) -> Losses:
         """Return what may hide that somebody asked: of no interest where nothing ended."""
         return Losses(self.ledger.connections.values(), self.ledger.evicted_lost_ns)
@@ -73,7 +88,7 @@ class Judge:
         found = self._verdict(stream)
         before, skip = (earlier(stream), self._skips.of(stream)) if stream.granted else ("", None)
         skipped = "" if skip is None else skip.text
-        early = f"judged at {clock(self._now)}, as it was not kept in memory" if self._early and found.trouble else ""
+        early = f"judged at {clock(self._now)}, as it was not kept in memory" if self._early and found.degree else ""
         return found._replace(why=_joined(found.why, before, skipped, early))
 
     def _verdict(self, stream: Stream) -> Verdict:
@@ -135,18 +150,31 @@ class Judge:
             why += f"; its consumer has it open on connection {mate.connection.number} {since}"
             return Verdict(VerdictKind.ENDED, Cause.OPEN_ELSEWHERE, why)
         if later is not None:
-            return Verdict(VerdictKind.ENDED, Cause.MAY_BE_REOPENED, why, trouble=True)
+            return Verdict(VerdictKind.ENDED, Cause.MAY_BE_REOPENED, why, Situation.ENDED)
         lost = lost or self._losses.since(stream.connection, ended_ns)
-        if lost is not None:
-            return Verdict(
-                VerdictKind.ENDED, lost.reason, f"{why}; whether it was reopened is unknown: {lost.text}", trouble=True
-            )
         left = self._since(ended_ns)
+        if lost is None and cause not in _WITH_CONNECTION and left is not None and left >= BLOCKED_NS:
+            lost = self._unseen(stream, ended_ns)
+        if lost is not None:
+            elsewhere = lost.reason is Reason.OTHER_NODES
+            so = f"not asked for again here in {span(left)}" if elsewhere else "whether it was reopened is unknown"
+            why += f"; {so}: {lost.text}"
+            return Verdict(VerdictKind.ENDED, lost.reason, why, Situation.ENDED)
         if left is None or left < BLOCKED_NS:
-            why += f"; not reopened {self._by_the_end}, {span(left)} later"
-            return Verdict(VerdictKind.ENDED, cause or Cause.NOT_REOPENED_YET, why, trouble=True)
-        why += f"; abandoned: not asked for again in {span(left)}"
-        return Verdict(VerdictKind.ENDED, cause or Cause.ABANDONED, why, trouble=True)
+            cause, why = cause or Cause.NOT_REOPENED_YET, f"{why}; not reopened {self._by_the_end}, {span(left)} later"
+        else:
+            cause, why = cause or Cause.ABANDONED, f"{why}; abandoned: not asked for again in {span(left)}"
+        if cause in _WITH_CONNECTION:
+            return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, gave_up or cause in _BY_SERVER)
+        certain = cause is not Cause.NOT_REOPENED_YET and (left or 0) >= self._idle_ns
+        return Verdict(VerdictKind.ENDED, cause, why, Situation.ENDED, certain)
+
+    def _unseen(self, stream: Stream, after_ns: int | None) -> Unknown | None:
+        """Return why another node may know what became of a stream after a time; None where none has to be asked."""
+        connection = stream.connection
+        if stream.end_frame is not None and stream.end_status in _STAYS and connection.ended_ns is None:
+            return None
+        return self._other_nodes.unseen(connection, after_ns)
 
     def _again(self, stream: Stream, after_ns: int | None) -> Again | None:
         """Return where its consumer, or one that may be it, asked for a stream after a time."""
@@ -156,7 +184,7 @@ class Judge:
 
     def _not_granted(self, stream: Stream, request: Request) -> Verdict:
         if request.status is None:
-            return self._unanswered(stream.connection, request)
+            return self._unanswered(stream, request)
         if request.ambiguous:
             return _ambiguous(stream.connection)
         later = self._again(stream, request.answered_ns)
@@ -168,25 +196,53 @@ class Judge:
         else:
             again = f"; {later.in_words(stream)}"
         if request.status == ROLLBACK:
-            equal = [each for each in stream.rollbacks if each.rollback_seqno == request.rollback_seqno]
-            to = f"to {seqno(request.rollback_seqno)}"
-            if len(equal) > LOOP:
-                lasted = between(equal[0].ts_ns, equal[-1].answered_ns)
-                why = f"{to}, {times(len(equal))} in {span(lasted)}: a loop{again}"
-                return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, trouble=True)
-            retried = f", retried {times(len(stream.requests) - 1)}" if len(stream.requests) > 1 else ""
-            then, so = self._not_again(request)
-            then = Cause.ASKED_AGAIN if surely else then if lost is None else lost.reason
-            why = f"{to}{retried}{again or _unknown_again(lost) or so}"
-            return Verdict(VerdictKind.ROLLED_BACK, then, why, trouble=not surely)
+            return self._rolled_back(stream, request, again, lost, surely=surely)
         cause = refusal(request.status)
-        # what became of a stream that exists is its own verdict
-        exists = cause is Cause.STILL_OPEN and request.still_open is not None
+        exists = cause is Cause.STILL_OPEN and request.still_open is not None  # it has a verdict of its own
+        if lost is None and later is None and cause is Cause.NOT_MY_VBUCKET:
+            lost = self._unseen(stream, request.answered_ns)
         after = again or ("" if exists else _unknown_again(lost) or self._silence(request))
         why = f"{status(request.status)}: {explained(request, stream)}{after}"
-        return Verdict(VerdictKind.REFUSED, cause, why, trouble=not surely and not exists)
+        if surely or exists:
+            return Verdict(VerdictKind.REFUSED, cause, why)
+        return Verdict(VerdictKind.REFUSED, cause, why, Situation.REFUSED, self._is_final(stream, cause, lost, again))
 
-    def _unanswered(self, connection: ConnectionState, request: Request) -> Verdict:
+    def _is_final(self, stream: Stream, cause: Cause, lost: Unknown | None, again: str) -> bool:
+        """Return whether it is certain that a stream which was refused is not granted, and should have been."""
+        if lost is not None or again or cause is Cause.TEMPORARY_FAILURE:
+            return False
+        if cause is Cause.STILL_OPEN and stream.connection.doubtful:
+            return False  # the stream that is open may have begun before the capture
+        if cause is Cause.NOT_MY_VBUCKET:
+            left = self._since(stream.requests[-1].answered_ns)
+            return left is not None and left >= self._idle_ns
+        return True
+
+    def _rolled_back(
+        self, stream: Stream, request: Request, again: str, lost: Unknown | None, *, surely: bool
+    ) -> Verdict:
+        """Return the verdict on a stream whose latest request was rolled back."""
+        equal = [each for each in stream.rollbacks if each.rollback_seqno == request.rollback_seqno]
+        to = f"to {seqno(request.rollback_seqno)}"
+        if len(equal) > LOOP:
+            lasted = between(equal[0].ts_ns, equal[-1].answered_ns)
+            why = f"{to}, {times(len(equal))} in {span(lasted)}: a loop{again}"
+            return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, Situation.LOOP, certain=True)
+        retried = f", retried {times(len(stream.requests) - 1)}" if len(stream.requests) > 1 else ""
+        then, so = self._not_again(request)
+        if lost is None and not again and then is Cause.NOT_ASKED_AGAIN:
+            lost = self._unseen(stream, request.answered_ns)
+        why = f"{to}{retried}{again or _unknown_again(lost) or so}"
+        if surely:
+            return Verdict(VerdictKind.ROLLED_BACK, Cause.ASKED_AGAIN, why)
+        if lost is not None:
+            return Verdict(VerdictKind.ROLLED_BACK, lost.reason, why, Situation.ROLLED_BACK)
+        left = self._since(request.answered_ns)
+        certain = not again and left is not None and left >= self._idle_ns
+        return Verdict(VerdictKind.ROLLED_BACK, then, why, Situation.ROLLED_BACK, certain)
+
+    def _unanswered(self, stream: Stream, request: Request) -> Verdict:
+        connection = stream.connection
         lost = lost_since(connection, request.ts_ns)
         if lost is not None:
             return Verdict(VerdictKind.UNKNOWN, lost.reason, f"no answer to its request was captured: {lost.text}")
@@ -194,14 +250,16 @@ class Judge:
             return _ambiguous(connection)
         left = self._since(request.ts_ns)
         if connection.ended_ns is not None:
-            why = f"{closing(connection)} before it was answered"
-            return Verdict(VerdictKind.ENDED, ended_by(connection), why, trouble=True)
+            cause, why = ended_by(connection), f"{closing(connection)} before it was answered"
+            if cause is Cause.CLOSED_BY_CLIENT or self._again(stream, connection.ended_ns) is not None:
+                return Verdict(VerdictKind.ENDED, cause, why)
+            return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, cause in _BY_SERVER)
         stopped = self._held_up(connection)
         if stopped is not None:
             return stopped
         if left is not None and left >= self._idle_ns:
             why = f"asked for at {clock(request.ts_ns)}, no answer in {span(left)}"
-            return Verdict(VerdictKind.STUCK, Cause.NOT_ANSWERED, why, trouble=True)
+            return Verdict(VerdictKind.STUCK, Cause.NOT_ANSWERED, why, Situation.STUCK, certain=True)
         return Verdict(VerdictKind.ASKED, Cause.NOT_ANSWERED, f"at {clock(request.ts_ns)}, not answered yet")
 
     def _not_again(self, request: Request) -> tuple[Cause | Reason, str]:
@@ -238,7 +296,8 @@ class Judge:
             unable = held_up(connection, self._now, by_producer=True)
             lost = lost_since(connection, stream.last_ns)
             why = _joined(why_blocked(connection.window, held), unable and unable.text, _until(lost))
-            return Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, why, trouble=True)
+            waits = connection.window.blocked.exceeded_by(self._since(held.since_ns), self._idle_ns)
+            return Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, why, Situation.BLOCKED, waits)
         stopped = self._held_up(connection)
         if stopped is not None:
             return stopped
@@ -252,7 +311,8 @@ class Judge:
         if found is None:
             return None
         why = _joined(found.text, _until(lost_since(connection, found.since_ns)))
-        return Verdict(VerdictKind.HELD_UP, Cause(found.fault.value), why, trouble=True)
+        certain = found.before.exceeded_by(self._since(found.since_ns), self._idle_ns)
+        return Verdict(VerdictKind.HELD_UP, Cause(found.fault.value), why, _HELD_UP[found.fault], certain)
 
     def _recent(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream that is open as far as was captured, and was not silent for long."""
@@ -276,9 +336,16 @@ class Judge:
         silent = f"; {missing.text}" if missing is not None and missing.silent else ""
         if waits is not None and not (waits.unless and silent):
             waited = idle if waits.since_ns is None else self._since(waits.since_ns)
-            return self._stuck(stream, waits, f"{waits.text}, for {span(waited)}{silent}")
+            why = f"{waits.text}, for {span(waited)}{silent}"
+            if waits.cause in IN_TURN and not silent:
+                turn = self._silences.of(stream)
+                why = _joined(why, turn.text)
+                if turn.waits:
+                    return Verdict(VerdictKind.QUIET, Cause.WAITS_FOR_TURN, why)
+            return self._stuck(stream, waits, why)
         if silent:
-            return Verdict(VerdictKind.STUCK, Cause.NOOPS_MISSING, f"nothing for {span(idle)}{silent}", trouble=True)
+            why = f"nothing for {span(idle)}{silent}"
+            return Verdict(VerdictKind.STUCK, Cause.NOOPS_MISSING, why, Situation.STUCK, certain=True)
         if stream.snapshot is None and stream.epoch and stream.counts_any:
             why = f"nothing for {span(idle)}; bytes were lost since its snapshot marker"
             return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST, why)
@@ -294,7 +361,7 @@ class Judge:
         if waits.cause in BY_PRODUCER and self._standing(stream.connection).state is FlowState.UNKNOWN:
             why += f"; it may be blocked by flow control: {why_unknown(stream.connection)}"
             return Verdict(VerdictKind.UNKNOWN, Reason.FLOW_CONTROL, why)
-        return Verdict(VerdictKind.STUCK, waits.cause, why, trouble=True)
+        return Verdict(VerdictKind.STUCK, waits.cause, why, Situation.STUCK, certain=True)
 
     def _quietness(self, stream: Stream) -> str:
         """Return what speaks for a stream being quiet, and not stuck."""
@@ -304,7 +371,7 @@ class Judge:
             ours = "= ours" if known.seqno == stream.high_seqno else f"ours {stream.high_seqno}"
             words.append(f"server's high seqno {known.seqno} {ours}")
         elif stream.snapshot is not None:
-            words.append(f"all of snapshot {stream.snapshot.start}..{stream.snapshot.end} came")
+            words.append(_came(stream, stream.snapshot))
         noops, missing = connection.noops, self._missing_noops(connection)
         if noops.open_ns is not None and (self._since(noops.open_ns) or 0) >= self._idle_ns:
             words.append(f"a NOOP waits for its answer since {clock(noops.open_ns)}")
@@ -326,6 +393,14 @@ class Judge:
         return between(ts_ns, self._now)
 
 
+def _came(stream: Stream, snapshot: Snapshot) -> str:
+    """Return how much of the latest snapshot came."""
+    whole = f"snapshot {snapshot.start}..{snapshot.end}"
+    if (stream.high_seqno or 0) >= snapshot.end:
+        return f"all of {whole} came"
+    return f"{whole} came up to seqno {stream.high_seqno or 0}: the rest is filtered out, as far as that is known"
+
+
 def _joined(*words: str | None) -> str:
     return "; ".join(filter(None, words))
 
@@ -345,4 +420,7 @@ def _ambiguous(connection: ConnectionState) -> Verdict:
 
 def _unknown_again(lost: Unknown | None) -> str:
     """Return why it is not known whether a stream was asked for again, in words; empty where it is."""
-    return "" if lost is None else f"; whether it was asked for again is unknown: {lost.text}"
+    if lost is None:
+        return ""
+    here = lost.reason is Reason.OTHER_NODES
+    return f"; {'not asked for again here' if here else 'whether it was asked for again is unknown'}: {lost.text}"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
+from dcpdump.streams.situations import Situation
 from tests.support.console import run
 
 STOPPED = "samples/stopped.pcap"
@@ -62,14 +63,14 @@ def test_streams_in_trouble_come_first_in_text_and_as_ever_for_programs() -> Non
 
 
 def test_the_worst_verdict_comes_first() -> None:
-    loop = Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, trouble=True)
-    ended = Verdict(VerdictKind.ENDED, Cause.ABANDONED, trouble=True)
-    refused = Verdict(VerdictKind.REFUSED, Cause.NO_ACCESS, trouble=True)
-    blocked = Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, trouble=True)
-    odd = Verdict(VerdictKind.ASKED, Cause.NOT_ANSWERED, trouble=True)
+    loop = Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, "", Situation.LOOP, certain=True)
+    ended = Verdict(VerdictKind.ENDED, Cause.ABANDONED, "", Situation.ENDED, certain=True)
+    refused = Verdict(VerdictKind.REFUSED, Cause.NO_ACCESS, "", Situation.REFUSED, certain=True)
+    blocked = Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, "", Situation.BLOCKED, certain=True)
+    reset = Verdict(VerdictKind.ENDED, Cause.RESET_BY_CLIENT, "", Situation.CLOSED)
     fine = Verdict(VerdictKind.ENDED, Cause.FINISHED)
     unknown = Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE)
-    troubled = [loop, ended, refused, blocked, odd]
+    troubled = [loop, ended, refused, blocked, reset]
     found = sorted([unknown, *troubled[::-1], fine], key=lambda each: each.rank)
     assert found == [*troubled, unknown, fine]
 

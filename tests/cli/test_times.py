@@ -140,7 +140,7 @@ def test_diagnose_carries_the_kind_of_times_into_the_commands_that_show_more() -
     printed = run(f"dcpdump diagnose {STOPPED} -q -t r").out
     (command,) = (line.strip() for line in printed.splitlines() if "dcpdump streams" in line)
     assert command == f"dcpdump streams {STOPPED} --connection 0 --stuck --cause abandoned --time r"
-    assert "StateChanged (2) at +60.011250" in run(command).out
+    assert "Slow (4) at +60.011250" in run(command).out
 
 
 @pytest.mark.parametrize("command", ["check -f sarif", "streams -f ndjson", "top -f ndjson", "stats -f ndjson"])
@@ -175,7 +175,7 @@ def test_every_command_writes_times_in_the_zone(command: str) -> None:
 def test_verdicts_are_written_in_the_zone_that_is_asked_for() -> None:
     printed = run(f"dcpdump streams {STOPPED} -q --vbucket 417 --tz Europe/Berlin").out.splitlines()[1]
     assert "  13:07:11.006+01:00  " in printed
-    assert "StateChanged (2) at 13:08:11.011+01:00" in printed
+    assert "Slow (4) at 13:08:11.011+01:00" in printed
 
 
 @pytest.mark.parametrize(("hours", "dates"), [(11, set()), (13, {"2025-11-20", "2025-11-21"})])

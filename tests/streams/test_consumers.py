@@ -17,7 +17,7 @@ ENDED = "RX stream-end{vb=7, status=2}\n"
 AGAIN = "STREAM vb=7, start-seqno=2\nRX snapshot-marker{start=2, end=3, flags=1}\nRX mutation{seqno:3}\n"
 LATER = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
 UUID = "550e8400-e29b-41d4-a716-446655440000"
-ON, OFF = "reopened on connection 1", "abandoned: not asked for again"
+ON, OFF = "reopened on connection 1", "not asked for again here"
 MAY_BE = "may have been reopened on connection 1 at 12:00:00.027 from seqno 2: its name and the seqno agree, but "
 
 
@@ -96,7 +96,10 @@ def ended(text: str) -> str:
             two(begun(agent=agent("1A", "01")), begun(bucket="hotels", agent=agent("1A", "02"))),
             OFF,
         ),
-        "another vbucket": (two(begun(), begun()).replace(AGAIN, AGAIN.replace("vb=7", "vb=8")), OFF),
+        "another vbucket": (
+            two(begun(), begun()).replace(AGAIN, AGAIN.replace("vb=7", "vb=8")),
+            "abandoned: not asked for again in 60 s",
+        ),
     }.values(),
 )
 def test_a_stream_is_reopened_by_its_own_consumer_only(conversation: str, verdict: str) -> None:
@@ -193,7 +196,10 @@ def test_of_two_applications_that_had_a_stream_open_all_along_each_asks_for_itse
         f"ON 0\nRX noop{{}}\nTX noop-response{{success}}\n"
     )
     one, two, three = late(text)
-    assert one == "ended (StateChanged (2) at 12:00:00.003; abandoned: not asked for again in 61 s)"
+    assert one == (
+        "ended (StateChanged (2) at 12:00:00.003; not asked for again here in 61 s: another node may know, and this "
+        "capture has no connection of its client to one)"
+    )
     assert two == "ended (StateChanged (2) at 12:00:00.006; reopened at 12:00:01.007)"
     assert three.startswith("quiet (nothing for 60 s")
 
@@ -231,7 +237,7 @@ def test_the_two_legs_of_a_replication_do_not_reopen_each_other() -> None:
         kept = ledger(order)
         judge = Judge(kept)
         assert [connection.role for connection in kept.connections.values()] == ["producer", "consumer"]
-        assert [judge.verdict(stream).cause for stream in kept.streams] == [Cause.ABANDONED] * 2
+        assert [judge.verdict(stream).cause for stream in kept.streams] == [Reason.OTHER_NODES] * 2
 
 
 def test_a_leg_that_is_opened_anew_reopens_its_own_stream() -> None:

@@ -5,6 +5,7 @@ from dcpdump.streams.explanation import NoClause as Why
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rollback import rollbacks
+from dcpdump.streams.situations import Situation
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
 from tests.support.ledgers import damaged
@@ -101,13 +102,13 @@ def test_a_request_that_opens_a_stream_again_may_be_lost_on_another_connection_o
         Reason.BYTES_LOST,
         "StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of connection 1 were lost or "
         "skipped",
-        trouble=True,
+        Situation.ENDED,
     )
 
 
 def test_what_another_consumer_lost_hides_no_request_of_this_one() -> None:
-    assert kinds(moved("-", name="indexer"))[0] == (VerdictKind.ENDED, Cause.ABANDONED)
-    assert kinds(moved("-", where=f"10.0.0.8:40001 {OTHER_NODE}"))[0] == (VerdictKind.ENDED, Cause.ABANDONED)
+    assert kinds(moved("-", name="indexer"))[0] == (VerdictKind.ENDED, Reason.OTHER_NODES)
+    assert kinds(moved("-", where=f"10.0.0.8:40001 {OTHER_NODE}"))[0] == (VerdictKind.ENDED, Reason.OTHER_NODES)
     same_hosts = moved("-", name="indexer", where=f"10.0.0.9:40001 {NODE}")
     assert kinds(same_hosts)[0] == (VerdictKind.ENDED, Reason.BYTES_LOST)
 
@@ -124,11 +125,11 @@ def test_whether_a_refused_request_was_repeated_is_not_known_after_a_loss_of_its
     back = text.replace("ANSWER", "stream-request-response{rollback, rollback-seqno=2}")
     (verdict, *_), (found,) = judged(damaged(back)), rollbacks(damaged(back))
     unknown = "whether it was asked for again is unknown: 112 bytes of connection 1 were lost or skipped"
-    assert verdict == Verdict(VerdictKind.ROLLED_BACK, Reason.BYTES_LOST, f"to 2; {unknown}", trouble=True)
+    assert verdict == Verdict(VerdictKind.ROLLED_BACK, Reason.BYTES_LOST, f"to 2; {unknown}", Situation.ROLLED_BACK)
     assert found.lost is not None
     assert found.lost.reason is Reason.BYTES_LOST
     refused = judged(damaged(text.replace("ANSWER", "stream-request-response{notmyvbucket}")))[0]
-    assert (refused.kind, refused.cause, refused.trouble) == (VerdictKind.REFUSED, Cause.NOT_MY_VBUCKET, True)
+    assert (refused.kind, refused.cause, refused.trouble) == (VerdictKind.REFUSED, Cause.NOT_MY_VBUCKET, False)
     assert refused.why.endswith(unknown)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.streams.causes import Cause
+from dcpdump.streams.situations import Degree
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
 from tests.support.diagnoses import objects, written
@@ -144,7 +145,7 @@ def test_a_stream_that_another_member_of_a_group_continues_is_not_abandoned() ->
     lost = f"connection reset by its client at 12:00:00.031, no STREAM_END; {taken % '12:00:05.032'}{both}"
     given = f"closed by its consumer at 12:00:00.032; {taken % '12:00:00.033'}{both}"
     closed = "TX close-stream{vb=7}\nRX close-stream-response{success}\n"
-    for ends, verdict in ((GONE, (Cause.MAY_BE_REOPENED, True, lost)), (closed, (Cause.CLOSED, False, given))):
+    for ends, verdict in ((GONE, (Cause.MAY_BE_REOPENED, False, lost)), (closed, (Cause.CLOSED, False, given))):
         kept = ledger(of_group(ends=ends, asked=stream(2, 4)))
         found = Judge(kept).verdict(kept.streams[0])
         assert (found.cause, found.trouble, found.why) == verdict
@@ -194,18 +195,20 @@ WHY = "refused (Etmpfail 0x86: the vbucket is still receiving its first disk sna
 
 
 @pytest.mark.parametrize(
-    ("host", "trouble", "became"),
+    ("host", "degree", "became"),
     [
-        (HOST, False, "asked for again on connection 1 from seqno 2 (inferred from host, name and seqno))"),
-        (OTHER_HOST, True, f"{MAY_BE.replace('27', '24')}{AGREE}its host is another)"),
+        (HOST, None, "asked for again on connection 1 from seqno 2 (inferred from host, name and seqno))"),
+        (OTHER_HOST, Degree.UNKNOWN, f"{MAY_BE.replace('27', '24')}{AGREE}its host is another)"),
     ],
     ids=["one host", "another host"],
 )
-def test_a_client_that_is_restarted_asks_again_for_what_was_refused(host: str, trouble: bool, became: str) -> None:
+def test_a_client_that_is_restarted_asks_again_for_what_was_refused(
+    host: str, degree: Degree | None, became: str
+) -> None:
     old = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}{REFUSED}{GONE}"
     kept = ledger(f"{old}CONNECT {host}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}{BACK}")
     found = Judge(kept).verdict(kept.streams[0])
-    assert (found.trouble, found.text) == (trouble, WHY + became)
+    assert (found.degree, found.text) == (degree, WHY + became)
 
 
 def test_a_stream_that_finished_is_not_continued_with() -> None:

@@ -170,7 +170,7 @@ def judged(stream: Brought, lines: Iterable[Talked], now_ns: int) -> tuple[str, 
         later = _again(stream, lines, stream.last_ns)
         status = stream.asked[-1].status
         kind = "rolled back" if status == 0x23 else "refused"
-        never = "not-asked-again" if now_ns - stream.last_ns >= SECOND_NS else "not-reopened-yet"
+        never = _never("not-asked-again", stream, lines, stream.last_ns, now_ns)
         cause = "not-my-vbucket" if kind == "refused" else never if later is None else "asked-again"
         return kind, cause, None
     if stream.granted_ns is None and line.ended_ns is None:
@@ -204,8 +204,20 @@ def _over(stream: Brought, lines: Iterable[Talked], over: int, now_ns: int) -> t
     if later is not None:
         verb = "reopened" if later.granted_ns is not None else "asked-again"
         return "ended", verb, (later.line.wire.number, _asked(later, over))
-    left = now_ns - over
-    return "ended", cause or ("not-reopened-yet" if left < SECOND_NS else "abandoned"), None
+    return "ended", cause or _never("abandoned", stream, lines, over, now_ns), None
+
+
+def _never(cause: str, stream: Brought, lines: Iterable[Talked], after_ns: int, now_ns: int) -> str:
+    """Return why a stream was not asked for again after a time, as far as the nodes show that its client talks to."""
+    mine = stream.line.wire
+    if now_ns - after_ns < SECOND_NS:
+        return "not-reopened-yet"
+    ends = [
+        now_ns if line.ended_ns is None else line.ended_ns
+        for line in lines
+        if line.wire.owner == mine.owner and line.wire.server != mine.server and line.name is not None
+    ]
+    return cause if max(ends, default=0) >= after_ns else "other-nodes"
 
 
 def _again(stream: Brought, lines: Iterable[Talked], after_ns: int) -> Brought | None:

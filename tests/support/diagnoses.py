@@ -18,7 +18,7 @@ RX stream-request-response{rollback, rollback-seqno=0}
 STREAM vb=6
 RX snapshot-marker{start=0, end=1, flags=0x1}
 RX mutation{seqno:1}
-RX stream-end{status=2}
+RX stream-end{status=4}
 """
 )
 
