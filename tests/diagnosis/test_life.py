@@ -1,0 +1,101 @@
+"""Ordinary life is never called wrong, however much of it is captured; of its sick twin the cause comes first."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from dcpdump.net.packet import Packet
+from dcpdump.streams.situations import SITUATIONS, Degree, Situation
+from tests.support.captures import Record, pcap
+from tests.support.conversation import packets, said
+from tests.support.diagnoses import objects
+from tests.support.habits import HABITS
+from tests.support.healthy import HEALTHY
+from tests.support.life import LIVES, healthy, load
+
+#: Not that of a connector that moves: its first connection is not kept alive while the others talk.
+ALL = {
+    **dict(healthy()),
+    **{f"habit: {name}": text for name, text in HABITS.items() if name != "a connector that moves"},
+    **HEALTHY,
+}
+
+
+def diagnosed(captured: Sequence[Packet], folder: Path) -> list[Any]:
+    """Return the rows of ``diagnose`` on packets."""
+    path = folder / "c.pcap"
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in captured]))
+    return objects(f"dcpdump diagnose {path}")
+
+
+def wrong(rows: Sequence[Any]) -> list[str]:
+    return [row["text"] for row in rows if row["type"] == "trouble" and row["severity"] == "wrong"]
+
+
+def shuffled(captured: Sequence[Packet], rng: Random) -> list[Packet]:
+    """Return packets of which those of one direction come up to a dozen packets earlier, each in its own order."""
+    shift = rng.randint(1, 12)
+    towards = captured[-1].data[26:30]
+    order = sorted(range(len(captured)), key=lambda at: at - shift * (captured[at].data[26:30] == towards))
+    return [captured[at] for at in order]
+
+
+def damages(captured: list[Packet], rng: Random) -> Iterator[tuple[str, list[Packet]]]:
+    """Yield what a capture may have instead of all."""
+    for _ in range(3):
+        yield "cut", captured[: rng.randint(len(captured) // 3, len(captured))]
+        yield "late", captured[rng.randint(0, len(captured) // 2) :]
+        yield "lossy", [each for each in captured if rng.random() > 0.01]
+        yield "shuffled", shuffled(captured, rng)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nothing_is_wrong_with_ordinary_life(name: str, tmp_path: Path) -> None:
+    assert wrong(diagnosed(packets(said(ALL[name])), tmp_path)) == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nothing_is_wrong_with_what_a_capture_has_of_ordinary_life(name: str, tmp_path: Path) -> None:
+    captured = packets(said(ALL[name]))
+    found = {
+        damage: texts
+        for damage, some in damages(captured, Random(name))
+        if some and (texts := wrong(diagnosed(some, tmp_path)))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_of_a_sick_twin_the_first_trouble_is_the_cause(name: str, tmp_path: Path) -> None:
+    _, sick, code = LIVES[name]
+    (first, *_) = (row for row in diagnosed(packets(said(sick)), tmp_path) if row["type"] == "trouble")
+    assert (first["code"], first["severity"]) == (code, "wrong")
+
+
+def test_an_initial_load_of_1024_vbuckets_may_be_cut_anywhere(tmp_path: Path) -> None:
+    captured, rng = packets(said(load(1024, 2, each=0.1))), Random(1024)
+    for at in sorted(rng.sample(range(1, len(captured)), 6)):
+        assert wrong(diagnosed(captured[:at], tmp_path)) == [], at
+
+
+def test_of_a_rotated_capture_a_file_may_be_missing(tmp_path: Path) -> None:
+    for name, text in healthy():
+        captured = packets(said(text))
+        third = len(captured) // 3
+        for at, part in enumerate((captured[:third], captured[2 * third :])):
+            (tmp_path / f"{at}.pcap").write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in part]))
+        assert wrong(objects(f"dcpdump diagnose {tmp_path}")) == [], name
+
+
+def test_the_page_of_verdicts_has_the_table_of_situations() -> None:
+    page = Path("dcpdump/help/verdicts.md").read_text("utf-8")
+    found = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \| ?([^|]*?) ?\|$", page, re.MULTILINE)
+    words = {None: "", Degree.NOTE: "a note", Degree.UNKNOWN: "not judged"}
+    expected = [(f"`{key.value}`", row.certain, words[row.otherwise]) for key, row in SITUATIONS.items() if row.certain]
+    never = ", ".join(f"`{key.value}`" for key, row in SITUATIONS.items() if not row.certain)
+    assert found[: len(expected) + 1] == [*expected, (never, "never", "a note")]
+    assert list(SITUATIONS) == list(Situation)
