@@ -43,7 +43,9 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     elif other is not None and other.vbucket == frame.word and known is None and _may_have(other, frame):
         known = other
     if known is not None and known.is_sending and known.opaque in (None, opaque):
-        if known.ended and (known.losses != losses or known.asked_again) and not _answers_close(known, frame):
+        request = known.request
+        unsure = known.losses != losses or (request is not None and request.ambiguous)
+        if known.ended and unsure and not _answers_close(known, frame):
             return StreamAddress(None, True)  # its request, or the answer, may be among what was lost
         if known.closing and _granted_early(connection, frame):
             return StreamAddress(None, True)  # it was requested again, which is captured a little later

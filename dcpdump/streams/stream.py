@@ -216,21 +216,21 @@ class Stream:
         return self.oso or self.marker is None or bool(self.marker.flags & DISK)
 
     @property
-    def end_may_be_filtered(self) -> bool:
-        """Return whether what ends its snapshot may be left out, and no SEQNO_ADVANCED comes in its place.
+    def filtered_silently(self) -> bool:
+        """Return whether changes may be left out of it, and no SEQNO_ADVANCED comes in their place.
 
-        A snapshot from memory ends with an item of the stream, one from disk with whatever the disk has last. A
-        connection without collections gets the default collection only.
+        A connection without collections gets the default collection only.
         """
-        connection, marker = self.connection, self.marker
-        if marker is None or not marker.flags & DISK or connection.advances:
-            return False
-        return self.filtered is not False or connection.has_collections is not True
+        gets_all = self.filtered is False and self.connection.has_collections is True
+        return not (gets_all or self.connection.advances)
 
     @property
-    def asked_again(self) -> bool:
-        """Return whether the answer to its latest request cannot be distinguished from others."""
-        return bool(self.requests) and self.requests[-1].ambiguous
+    def end_may_be_filtered(self) -> bool:
+        """Return whether what ends its snapshot may be left out silently.
+
+        A snapshot from memory ends with an item of the stream, one from disk with whatever the disk has last.
+        """
+        return self.marker is not None and bool(self.marker.flags & DISK) and self.filtered_silently
 
     @property
     def asked_takeover(self) -> bool:

@@ -102,7 +102,7 @@ def test_one_opaque_for_all_streams_is_said_once() -> None:
 def test_a_client_need_not_get_the_last_seqno_a_node_has_to() -> None:
     ends = "STREAM vb=5, end=9\n%sRX stream-end{status=0}\n"
     text = "ended Ok at seqno 3, requested up to 9"
-    assert reported(PLAIN + ends % THREE) == [f"L11 info: {text}"]
+    assert reported(PLAIN + ends % THREE) == []  # what comes last is in a collection that it does not get
     three = "RX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno=3, key=#0061}\n"
     assert reported(BOTH + ends % three) == [f"L11 info: {text}"]
     node = opening(collections=True, name="replication:a->b:travel")

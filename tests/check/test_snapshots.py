@@ -1,7 +1,7 @@
 """Snapshots and seqnos: how bad each fault is, what a conforming peer answers, and what is not a fault."""
 
 from dcpdump.check.finding import Finding
-from tests.support.check_cases import BOTH, DURABLE, MEMORY, PLAIN, STREAM, TAKEOVER, THREE, items
+from tests.support.check_cases import BOTH, DURABLE, EIGHT, FILTERED, MEMORY, PLAIN, STREAM, TAKEOVER, THREE, items
 from tests.support.conversation import findings, findings_of, opening, packets, said
 
 OSO = "RX oso-snapshot{flags=1}\nRX mutation{seqno=9}\nRX mutation{seqno=4}\nRX oso-snapshot{flags=2}\n"
@@ -75,6 +75,26 @@ def test_a_marker_that_runs_backwards_is_reported_as_that_alone() -> None:
     text = PLAIN + STREAM + THREE + "RX snapshot-marker{start=9, end=2, flags=0x1}\n"
     follows = "RX snapshot-marker{start=4, end=5, flags=0x1}\n" + items(4, 5)
     assert seen(text + follows) == [("DCP301", "violation", "Einval")]
+
+
+NEXT = "RX snapshot-marker{start=4, end=6, flags=0x5}\n"
+
+
+def test_where_seqno_advanced_is_agreed_on_it_is_what_a_filtered_snapshot_misses() -> None:
+    text = BOTH + FILTERED + MEMORY + EIGHT
+    missing = "snapshot 1..3 came to 2: neither an item with seqno 3 nor SEQNO_ADVANCED came before the next"
+    assert [(each.rule.code, each.message) for each in findings(text + NEXT)] == [("DCP313", missing)]
+    assert seen(text + "RX seqno-advanced{seqno=3}\n" + NEXT) == []
+
+
+def test_where_the_end_may_be_filtered_without_a_word_a_snapshot_is_not_unfinished() -> None:
+    everything = "enable_sync_writes=true, consumer_name=n2, flatbuffers_system_events=true"
+    quiet = opening(collections=True, name="replication:n1", controls=everything)
+    disk = MEMORY.replace("0x5", "0x6")
+    assert seen(PLAIN + STREAM + disk + items(1, 2) + NEXT) == []
+    assert seen(PLAIN + STREAM + MEMORY + items(1, 2) + NEXT) == [("DCP313", "suspicious", "")]
+    assert seen(quiet + FILTERED + disk + EIGHT + NEXT) == [("DCP237", "info", "NotSupported")]
+    assert seen(quiet + STREAM + MEMORY + EIGHT + NEXT) == [("DCP313", "suspicious", "")]
 
 
 def test_a_snapshot_below_what_the_consumer_has_is_refused_one_that_ends_too_early_is_not() -> None:

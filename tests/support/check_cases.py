@@ -24,6 +24,8 @@ TAKEOVER = PLAIN + "STREAM vb=5, flags=0x1\n"
 FILTERED = 'STREAM vb=5, value={"collections":["8"]}\n'
 WINDOW = opening(controls="connection_buffer_size=1000")
 SIDS = opening(collections=True, controls="enable_stream_id=true")
+DEFAULT = "RX mutation{seqno=3, key=#0061}\n"
+EIGHT = "RX mutation{seqno=1, key=#0861}\nRX mutation{seqno=2, key=#0862}\n"
 SID = 'STREAM vb=5, value={"sid":7}\n'
 CARTS = "RX system-event{seqno=1, event=0, version=0, key=carts, manifest-uid=5, scope-id=8, collection-id=8}\n"
 #: A client in the middle of a snapshot asks for more, and the history that its server has then.
@@ -246,8 +248,8 @@ L = {
         PLAIN + STREAM + "TX stream-request{vb=6, opaque=0x1006}\n",
     ),
     "L11": Case(
-        PLAIN + "STREAM vb=5, end=9\n" + THREE + "RX stream-end{status=0}\n",
-        PLAIN + "STREAM vb=5, end=3\n" + THREE + "RX stream-end{status=0}\n",
+        BOTH + "STREAM vb=5, end=9\n" + MEMORY + DEFAULT + "RX stream-end{status=0}\n",
+        BOTH + "STREAM vb=5, end=3\n" + MEMORY + DEFAULT + "RX stream-end{status=0}\n",
     ),
     "L12": Case(
         PLAIN + STREAM + THREE + "RX stream-end{status=1}\n",
@@ -343,8 +345,8 @@ S = {
         PLAIN + STREAM + MEMORY + "RX mutation{seqno=2}\nRX mutation{seqno=3, key=other}\n",
     ),
     "S13": Case(
-        PLAIN + STREAM + MEMORY + items(1, 2) + "RX snapshot-marker{start=4, end=6, flags=0x5}\n",
-        PLAIN + STREAM + THREE + "RX snapshot-marker{start=4, end=6, flags=0x5}\n",
+        BOTH + FILTERED + MEMORY + EIGHT + "RX snapshot-marker{start=4, end=6, flags=0x5}\n",
+        PLAIN + STREAM + MEMORY.replace("0x5", "0x6") + items(1, 2) + "RX snapshot-marker{start=4, end=6, flags=0x5}\n",
     ),
     "S14": Case(
         DURABLE + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x6, max-visible-seqno=4, layout=2.0}\n",

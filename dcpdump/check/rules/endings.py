@@ -22,23 +22,23 @@ _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVI
 )
 def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a stream ends with Ok although the requested end seqno was not reached, and nothing else explains
-    it: the flags disk-only, to-latest, takeover, cache-transfer, or a start at or above the end. As information only
-    where the connection has no collections, as what comes last may be in another collection, or a durable write; and
-    but between nodes, as it may be in a system collection, which not every user gets (from 7.6 on).
+    it: the flags disk-only, to-latest, takeover, cache-transfer, a start at or above the end, or a client without
+    collections, to which what comes last may not be sent. As information only but between nodes, as it may be in a
+    system collection, which not every user gets (from 7.6 on).
 
     The client treats it as complete, and misses what it did not get.
 
-    Usual causes: filtered-out collections reported as Ok where collections are off; a bug of the producer.
+    Usual causes: a bug of the producer.
     """
     request = stream.request
     if request is None or frame.get("status") != _OK:
         return None
     if request.fixed_end is None or request.bits & CACHE_TRANSFER or request.start >= request.end:
         return None
-    if stream.reached >= request.end:
+    if stream.reached >= request.end or stream.filtered_silently:
         return None
     text = f"ended Ok at seqno {stream.last or request.start}, requested up to {request.end}"
-    return Remark(text, None if connection.advances and connection.between_nodes else INFO)
+    return Remark(text, None if connection.between_nodes else INFO)
 
 
 @rule(

@@ -235,8 +235,10 @@ def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream
     scope=Scope.SNAPSHOT,
 )
 def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a new marker comes before a message with the seqno of the snapshot's end. (Streams with a filter
-    and without SEQNO_ADVANCED may end so, and the first of a pair of markers with history.)
+    """Reported when a new marker comes before a message with the seqno of the snapshot's end. Where what ends it is not
+    for the client, that is SEQNO_ADVANCED. (Snapshots from disk may end so in streams with a filter and
+    without SEQNO_ADVANCED, and of clients without collections, which get the default collection only; and the first of
+    a pair of markers with history.)
 
     Until the end arrives, the client must not take what it has for consistent: it resumes from before.
 
@@ -245,11 +247,14 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     marker, before = connection.incoming, stream.marker
     if marker is None or before is None or stream.oso_ended or (stream.last or 0) >= before.end:
         return None
-    if stream.filtered is not False and not connection.advances:
+    if stream.end_may_be_filtered:
         return None
     if marker.flags & HISTORY and not before.flags & HISTORY and marker.end == before.end:
         return None
-    return f"snapshot {before.start}..{before.end} came to {stream.last or 'nothing'}, and the next begins"
+    text = f"snapshot {before.start}..{before.end} came to {stream.last or 'nothing'}"
+    if not connection.advances:
+        return f"{text}, and the next begins"
+    return f"{text}: neither an item with seqno {before.end} nor SEQNO_ADVANCED came before the next"
 
 
 @rule(
