@@ -36,8 +36,6 @@ TICKS = 64
 SILENT = 360 * SECOND
 _REPLIES = frozenset(opcode for opcode, message in MESSAGES.items() if message.known and message.replies)
 _DCP = frozenset(opcode for opcode, message in MESSAGES.items() if message.dcp)
-#: Opcodes whose answers are about one stream.
-_OF_STREAMS = STREAMED | {SEQNO_ACK}
 
 
 class RuleEngine:
@@ -293,7 +291,7 @@ class RuleEngine:
 
     def _answer(self, frame: FrameEvent, connection: ConnectionState) -> None:
         opcode = frame.opcode
-        stream = connection.by_opaque.get(frame.opaque) if opcode in _OF_STREAMS else None
+        stream = connection.by_opaque.get(frame.opaque) if opcode in STREAMED else None
         if stream is None or frame.opaque in connection.shared:
             stream = connection.no_stream
         self._ask(opcode | RESPONSE, frame, connection, stream)

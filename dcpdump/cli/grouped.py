@@ -88,7 +88,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "check": (
         "dcpdump check node1.pcap",
-        "dcpdump check captures/ --ignore DCP233 --fail-on suspicious",
+        "dcpdump check captures/ --ignore DCP418 --fail-on suspicious",
         "dcpdump check --explain DCP402",
     ),
     "diff": (

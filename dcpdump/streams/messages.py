@@ -79,7 +79,7 @@ def _oso(stream: Stream, frame: FrameEvent) -> None:
         stream.snapshot = None
         stream.ordered = True
         stream.unclear = ""
-        stream.oso_high = stream.items_since_marker = 0
+        stream.items_since_marker = 0
     else:
         stream.oso_ended = True
         stream.last = None
@@ -175,8 +175,6 @@ def learn_documents(stream: Stream, run: DocumentRun) -> None:
     stream.items_since_marker += documents
     if stream.reached < high_seqno:
         stream.reached = high_seqno
-    if stream.oso:
-        stream.oso_high = max(stream.oso_high, high_seqno)
     if stream.high_seqno is None:
         stream.first_seqno, stream.high_seqno = first_seqno, high_seqno
     elif stream.high_seqno < high_seqno:

@@ -60,7 +60,6 @@ class Stream:
     reached: int = 0  #: the highest seqno or end of a snapshot that was announced
     oso: bool = False  #: inside an out-of-order snapshot
     oso_ended: bool = False  #: one ended, and no marker came since
-    oso_high: int = 0  #: the highest seqno of the latest
     oso_snapshots: int = 0
     ordered: bool = False  #: ``last_seqno`` is the last that was sent: nothing was lost since
     in_order: bool = False  #: it is open, inside a snapshot, and nothing forbids data
@@ -296,8 +295,6 @@ class Stream:
         self.items += 1
         self.items_since_marker += 1
         marker, self.reached = self.marker, max(self.reached, seqno)
-        if self.oso and seqno > self.oso_high:
-            self.oso_high = seqno
         if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
             if self.acks_early:
                 self.acks_early.pop()

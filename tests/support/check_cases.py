@@ -258,10 +258,6 @@ L = {
         + THREE
         + "TX close-stream\nRX close-stream-response{success}\nRX stream-end{status=1}\n",
     ),
-    "L13": Case(
-        PLAIN + STREAM + "RX stream-end{status=2}\nWAIT 90\nRX noop\nTX noop-response{success}\n",
-        PLAIN + STREAM + "RX stream-end{status=2}\n" + STREAM + "WAIT 90\nRX noop\nTX noop-response{success}\n",
-    ),
     "L14": Case(PLAIN + STREAM + "RX mutation{seqno=1}\n", PLAIN + STREAM + "RX stream-end{status=2}\n"),
     "L15": Case(
         PLAIN + STREAM + "RX mutation{seqno=1}\nRX mutation{seqno=2}\n",
@@ -313,23 +309,9 @@ S = {
         PLAIN + "STREAM vb=5, start=5\nRX snapshot-marker{start=7, end=9, flags=0x6}\n",
         PLAIN + "STREAM vb=5, start=5\nRX snapshot-marker{start=9, end=12, flags=0x1}\nRX mutation{seqno=9}\n",
     ),
-    "S5": Case(
-        PLAIN + "STREAM vb=5, start=100, snap-start-seqno=90, snap-end-seqno=120\n"
-        "RX snapshot-marker{start=100, end=120, flags=0x6}\n",
-        PLAIN + "STREAM vb=5, start=100, snap-start-seqno=90, snap-end-seqno=120\n"
-        "RX snapshot-marker{start=90, end=120, flags=0x6}\n",
-    ),
     "S6": Case(
         PLAIN + STREAM + THREE + "RX snapshot-marker{start=4, end=6, flags=0x1}\nRX mutation{seqno=5}\n",
         PLAIN + STREAM + THREE + "RX snapshot-marker{start=4, end=6, flags=0x5}\nRX mutation{seqno=5}\n",
-    ),
-    "S7": Case(
-        BOTH + FILTERED + "RX snapshot-marker{start=0, end=9, flags=0x6}\nRX seqno-advanced{seqno=8}\n",
-        BOTH + FILTERED + "RX snapshot-marker{start=0, end=9, flags=0x6}\nRX seqno-advanced{seqno=9}\n",
-    ),
-    "S8": Case(
-        PLAIN + STREAM + THREE + "RX snapshot-marker{start=9, end=12, flags=0x6}\n",
-        PLAIN + STREAM + THREE + "RX snapshot-marker{start=4, end=12, flags=0x6}\n",
     ),
     "S9": Case(
         PLAIN + STREAM + THREE + "RX snapshot-marker{start=3, end=6, flags=0x5}\n",
@@ -371,25 +353,11 @@ S = {
         + "RX oso-snapshot{flags=1}\nRX mutation{seqno=9, key=#0861}\nRX mutation{seqno=4, key=#0862}\n"
         "RX oso-snapshot{flags=2}\nRX snapshot-marker{start=10, end=12, flags=0x5}\n",
     ),
-    "S19": Case(
-        opening(collections=True, controls="enable_out_of_order_snapshots=true")
-        + FILTERED
-        + "RX oso-snapshot{flags=1}\nRX mutation{seqno=9, key=#0861}\n"
-        "RX oso-snapshot{flags=2}\nRX snapshot-marker{start=5, end=8, flags=0x5}\n",
-        opening(collections=True, controls="enable_out_of_order_snapshots=true")
-        + FILTERED
-        + "RX oso-snapshot{flags=1}\nRX mutation{seqno=9, key=#0861}\n"
-        "RX oso-snapshot{flags=2}\nRX snapshot-marker{start=10, end=12, flags=0x5}\n",
-    ),
     "S20": Case(
         TAKEOVER + "RX snapshot-marker{start=0, end=1, flags=0xd}\nRX mutation{seqno=1}\nWAIT 31\n"
         "RX stream-end{status=2}\n",
         TAKEOVER + "RX snapshot-marker{start=0, end=1, flags=0xd}\nRX mutation{seqno=1}\n"
         "TX snapshot-marker-response{success, opaque=0x1005}\nWAIT 31\nRX stream-end{status=2}\n",
-    ),
-    "S21": Case(
-        PLAIN + STREAM + MEMORY + items(1, 2) + "RX snapshot-marker{start=4, end=6, flags=0x6}\n",
-        PLAIN + STREAM + THREE + "RX snapshot-marker{start=4, end=6, flags=0x6}\n",
     ),
     "S22": Case(
         DURABLE + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x6, layout=2.0}\nRX prepare{seqno=1, key=a}\n"
@@ -422,10 +390,6 @@ D = {
         DURABLE + STREAM + MEMORY + "RX prepare{seqno=1}\nTX seqno-acknowledged{prepared-seqno=7}\n",
         DURABLE + STREAM + MEMORY + "RX prepare{seqno=1}\nTX seqno-acknowledged{prepared-seqno=3}\n",
     ),
-    "D7": Case(
-        DURABLE + STREAM + "TX seqno-acknowledged{prepared-seqno=0}\nRX seqno-acknowledged-response{success}\n",
-        DURABLE + STREAM + "TX seqno-acknowledged{prepared-seqno=0}\nRX seqno-acknowledged-response{einval}\n",
-    ),
     "D8": Case(
         DURABLE + STREAM + MEMORY + "RX prepare{seqno=1}\nWAIT 11\nRX noop\nTX noop-response{success}\n",
         DURABLE + STREAM + MEMORY + "RX prepare{seqno=1}\nTX seqno-acknowledged{prepared-seqno=1}\nWAIT 11\nRX noop\n"
@@ -435,7 +399,6 @@ D = {
 
 _LARGE = "".join(f"RX mutation{{seqno={seqno}, value={400 * 'x'}}}\n" for seqno in (1, 2, 3))
 B = {
-    "B1": Case(opening(controls="connection_buffer_size=20MB"), opening(controls="connection_buffer_size=20000000")),
     "B2": Case(
         opening(name="replication:n1", controls="enable_sync_writes=true, connection_buffer_size=1000")
         + STREAM

@@ -95,27 +95,6 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
 
 
 @rule(
-    "DCP319",
-    "S19",
-    "Snapshot after an out-of-order one goes back",
-    severity=INFO,
-    source="dcp/active_stream.cc",
-    on=(MARKER,),
-)
-def after_oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the marker after an out-of-order snapshot ends below the highest seqno of that.
-
-    Until its end an out-of-order snapshot has no resume point; after it the stream continues above all of it.
-
-    Usual causes: the highest seqno taken from the last item.
-    """
-    marker = connection.incoming
-    if marker is None or not stream.oso_ended or marker.end > stream.oso_high:
-        return None
-    return f"snapshot {marker.start}..{marker.end} after an out-of-order one that went up to {stream.oso_high}"
-
-
-@rule(
     "DCP320",
     "S20",
     "Snapshot not acknowledged, or acknowledged unasked",
@@ -165,4 +144,4 @@ def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return f"{name(frame.opcode)} in disk snapshot {marker.start}..{marker.end}"
 
 
-RULES = (twice, oso, after_oso, acknowledged, disk_commit)
+RULES = (twice, oso, acknowledged, disk_commit)

@@ -1,6 +1,6 @@
 """DCP41x: durable writes."""
 
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import DISK
 from dcpdump.streams.flow_state import FlowState, standing
@@ -190,24 +190,6 @@ def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: St
 
 
 @rule(
-    "DCP417",
-    "D7",
-    "Acknowledgement that was answered",
-    severity=INFO,
-    source="dcp/passive_stream.cc",
-    on=(SEQNO_ACK | RESPONSE,),
-)
-def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a success answers SEQNO_ACKNOWLEDGED, which is answered only where it is refused.
-
-    (A SEQNO_ACKNOWLEDGED right after a stream was granted is normal: it says what the replica has already.)
-
-    Usual causes: a producer of another make.
-    """
-    return None if frame.word else "success in answer to SEQNO_ACKNOWLEDGED"
-
-
-@rule(
     "DCP418",
     "D8",
     "Durable write not acknowledged for long",
@@ -228,4 +210,4 @@ def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     return f"PREPARE seqno {delayed.amount} {how} {span(delayed.waited_ns)}"
 
 
-RULES = (uninvited, prepared_first, orphan, left_undecided, prepared_twice, too_far, ack_answered, lagging)
+RULES = (uninvited, prepared_first, orphan, left_undecided, prepared_twice, too_far, lagging)

@@ -1,9 +1,8 @@
-"""DCP231-239: how streams end, and whether they are requested again."""
+"""DCP231-239: how streams end."""
 
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.spec.names import CACHE_TRANSFER, STREAM_END_STATUS
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.last_message import last_message
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM, STREAM_END
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -71,34 +70,6 @@ def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 
 
 @rule(
-    "DCP233",
-    "L13",
-    "Ended stream that was not requested again",
-    severity=INFO,
-    source="dcp/active_stream.cc",
-    on=(Event.CLOSING,),
-)
-def abandoned(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[Remark]:
-    """Reported when a stream ended because the vbucket changed its state, the consumer was slow or a backfill failed,
-    and was not requested again although the connection continued for a minute.
-
-    There is more to stream, here or on another node.
-
-    Usual causes: a client that does not know all reasons, and treats unknown ones as the end.
-    """
-    latest_ns = max((ns for ns in connection.latest_ns if ns is not None), default=0)
-    found: list[Remark] = []
-    for each in connection.current.values():
-        if each.end_status not in (_STATE, _SLOW, _BACKFILL) or each.ended_ns is None:
-            continue
-        if latest_ns - each.ended_ns >= 60 * 10**9:
-            reason = STREAM_END_STATUS.names[each.end_status]
-            at = last_message(each)._replace(number=each.end_frame or 0, ts_ns=each.ended_ns)
-            found.append(Remark(f"ended with {reason} and was not requested again here", frame=at))
-    return found
-
-
-@rule(
     "DCP239",
     "L19",
     "CLOSE_STREAM of no stream that succeeds",
@@ -130,4 +101,4 @@ def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     return f"CLOSE_STREAM answered with Success, and the stream ended in frame {known.end_frame}"
 
 
-RULES = (early_end, odd_end, abandoned, closed_twice)
+RULES = (early_end, odd_end, closed_twice)

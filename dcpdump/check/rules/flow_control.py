@@ -1,8 +1,7 @@
-"""DCP501-507: flow control."""
+"""DCP502-507: flow control."""
 
 from dcpdump.check.evidence import SECOND
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
-from dcpdump.check.rules.controls import control_asked
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.flow_state import standing, why_blocked
 from dcpdump.streams.frame_event import FrameEvent
@@ -11,30 +10,6 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _SIZE = "connection_buffer_size"
-
-
-@rule(
-    "DCP501",
-    "B1",
-    "Buffer size is not a number",
-    severity=INFO,
-    source="dcp/producer.cc",
-    off=(Suspend.START,),
-    on=(CONTROL | RESPONSE,),
-    scope=Scope.CONNECTION,
-    status="Einval",
-)
-def window(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when connection_buffer_size is accepted with a value that is not a decimal number of 32 bits.
-
-    Flow control is on from the success of that control with a number above 0; 0 turns it off.
-
-    Usual causes: a unit in the value ("20MB").
-    """
-    key, value = control_asked(frame, connection)
-    if frame.word or key != _SIZE or (value.isdigit() and len(value) < 20 and int(value) < 1 << 32):
-        return None
-    return f"connection_buffer_size accepted with {len(value)} bytes that are not a number below 2^32"
 
 
 @rule(
@@ -185,4 +160,4 @@ def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return "acknowledges bytes, and flow control is off"
 
 
-RULES = (window, measure, overrun, overdrawn, stall, ack_answered, pointless)
+RULES = (measure, overrun, overdrawn, stall, ack_answered, pointless)

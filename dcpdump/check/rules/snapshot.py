@@ -3,7 +3,7 @@
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Event, Remark, Scope, Suspend, rule
 from dcpdump.spec.names import CHECKPOINT, DISK, FROM_LATEST, HISTORY, MEMORY
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.opcode_kinds import ADVANCED, MARKER
+from dcpdump.streams.opcode_kinds import MARKER
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -61,29 +61,6 @@ def _first_is_far(stream: Stream, seqno: int) -> bool:
 
 
 @rule(
-    "DCP305",
-    "S5",
-    "First snapshot begins at the start seqno",
-    severity=INFO,
-    source="snapshot-marker.md",
-    on=(MARKER,),
-)
-def seed_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the first marker starts at the requested start seqno, and the requested snapshot starts lower.
-
-    That is what the specification says, and not what servers do: they take the lower one. Both are accepted.
-
-    Usual causes: a producer that was written after the specification.
-    """
-    request, marker = stream.grant, connection.incoming
-    if request is None or marker is None or not _first(stream):
-        return None
-    if marker.start != request.start or request.start == request.snap_start:
-        return None
-    return f"the first snapshot starts at {request.start}, though the requested one starts at {request.snap_start}"
-
-
-@rule(
     "DCP306",
     "S6",
     "Memory snapshot does not begin with its first item",
@@ -112,53 +89,6 @@ def _begins_elsewhere(stream: Stream, seqno: int) -> bool:
     if marker is None or stream.items_since_marker or stream.snapshots < 2 or not marker.flags & MEMORY:
         return False
     return marker.start > seqno or (marker.start != seqno and not marker.flags & CHECKPOINT)
-
-
-@rule(
-    "DCP307",
-    "S7",
-    "Empty snapshot that is not closed at its end",
-    severity=INFO,
-    source="dcp/active_stream.cc (sendSnapshotAndSeqnoAdvanced)",
-    on=(ADVANCED,),
-)
-def filtered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when everything of a snapshot was filtered out, so that SEQNO_ADVANCED follows the marker at once,
-    but with a seqno below the snapshot's end.
-
-    Such a marker may start anywhere; its SEQNO_ADVANCED is to bring the client to the end.
-
-    Usual causes: a long backfill of a small collection (after 8.0 every 10,000 items); a lost update of the end.
-    """
-    marker = stream.marker
-    if marker is None or stream.items_since_marker or stream.oso or frame.seqno is None or frame.seqno >= marker.end:
-        return None
-    return f"snapshot {marker.start}..{marker.end} has only filtered items, and advances to {frame.seqno}"
-
-
-@rule(
-    "DCP308",
-    "S8",
-    "Backfill does not go on where the stream was",
-    severity=INFO,
-    source="snapshot-marker.md, dcp/active_stream.cc",
-    off=(Suspend.REPLICA, Suspend.HISTORY, Suspend.FILTER, Suspend.START, Suspend.LOST),
-    on=(MARKER,),
-    scope=Scope.SNAPSHOT,
-)
-def disk_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a later disk snapshot starts more than one above the end of the snapshot before.
-
-    A backfill starts behind the last seqno that the producer read.
-
-    Usual causes: items between the two that were purged, or that the stream's filter leaves out.
-    """
-    marker, before = connection.incoming, stream.marker
-    if marker is None or before is None or stream.stale or not marker.flags & DISK or stream.oso_ended:
-        return None
-    if marker.start <= before.end + 1:
-        return None
-    return f"disk snapshot starts at {marker.start}, the one before ended at {before.end}"
 
 
 @rule(
@@ -257,37 +187,4 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     return f"{text}: neither an item with seqno {before.end} nor SEQNO_ADVANCED came before the next"
 
 
-@rule(
-    "DCP321",
-    "S21",
-    "Source switched inside a snapshot",
-    severity=INFO,
-    source="snapshot-marker.md",
-    on=(MARKER,),
-)
-def switched(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a stream changes between memory and disk before the snapshot at hand was finished.
-
-    At the border of two snapshots such a change is normal: a client that is slow is moved to disk.
-
-    Usual causes: as for an unfinished snapshot.
-    """
-    marker, before = connection.incoming, stream.marker
-    if marker is None or before is None or stream.doubtful or stream.filtered is not False or stream.oso_ended:
-        return None
-    if (marker.flags ^ before.flags) & DISK and (stream.last or 0) < before.end:
-        return f"{'disk' if marker.flags & DISK else 'memory'} snapshot at seqno {stream.last} of ..{before.end}"
-    return None
-
-
-RULES = (
-    first_start,
-    seed_start,
-    memory_start,
-    filtered,
-    disk_start,
-    overlap,
-    snapshot_back,
-    unfinished,
-    switched,
-)
+RULES = (first_start, memory_start, overlap, snapshot_back, unfinished)
