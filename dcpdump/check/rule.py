@@ -127,9 +127,8 @@ class Suspend(Enum):
     LOST = "g"
     OUT_OF_ORDER = "o"
     HISTORY = "h"
-    TAKEOVER = "t"
     FILTER = "f"
-    REPLICA = "r"  #: nothing on the wire says so: it is for who reads the page
+    REPLICA = "r"  #: it may be one: then there is no verdict
     CACHE_TRANSFER = "x"
 
 
@@ -139,9 +138,8 @@ SUSPENSIONS = {
     Suspend.LOST: "bytes were lost before, so that the state is not certain",
     Suspend.OUT_OF_ORDER: "inside an out-of-order snapshot",
     Suspend.HISTORY: "a change-stream snapshot",
-    Suspend.TAKEOVER: "a takeover stream",
     Suspend.FILTER: "a collection or scope filter",
-    Suspend.REPLICA: "the source is a replica",
+    Suspend.REPLICA: "the source may be a replica: its request does not insist on an active vbucket",
     Suspend.CACHE_TRANSFER: "during a cache transfer",
 }
 

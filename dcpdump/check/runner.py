@@ -1,8 +1,8 @@
 """Runner: the rules, asked one after the other, and whether what they say may be a verdict.
 
-Where bytes are missing that a rule's scope covers, what it says becomes "unknown"; where one of its suspensions is in
-force, it is left out. Verdicts wait until the other direction goes on without a loss. No rule affects what another
-finds.
+Where bytes are missing that a rule's scope covers, or the source may be a replica, which a rule does not judge, what
+it says becomes "unknown"; where one of its other suspensions is in force, it is left out. Verdicts wait until the other
+direction goes on without a loss. No rule affects what another finds.
 """
 
 from collections import Counter, defaultdict, deque
@@ -148,10 +148,13 @@ class RuleRunner:
             raise TypeError(f"{rule.code} answers with {answer!r}")
         if rule.off and stream.known and not _suspended(stream).isdisjoint(rule.off):
             return
+        doubted = Suspend.REPLICA in rule.off and stream.known and stream.may_be_of_replica
         said = None
         for remark in answer:
             scope = remark.scope or rule.scope
             reason = _reason(scope, frame, connection, stream if stream.known else None)
+            if not reason and doubted:
+                reason = SUSPENSIONS[Suspend.REPLICA]
             if reason:
                 said = self._said(rule, stream) if said is None else said
                 if said:
@@ -195,15 +198,13 @@ class RuleRunner:
 
 
 def _suspended(stream: Stream) -> set[Suspend]:
-    """Return the suspensions, other than missing bytes, that are in force."""
+    """Return the suspensions that are in force, other than missing bytes and what may be a replica."""
     found = set()
     marker = stream.marker
     if stream.oso:
         found.add(Suspend.OUT_OF_ORDER)
     if marker is not None and marker.flags & (HISTORY | DUPLICATES):
         found.add(Suspend.HISTORY)
-    if stream.asked_takeover:
-        found.add(Suspend.TAKEOVER)
     if stream.filtered is not False:
         found.add(Suspend.FILTER)
     if stream.caching and marker is None:

@@ -206,8 +206,10 @@ class Stream:
 
     @property
     def may_be_of_replica(self) -> bool:
-        """Return whether its source may be a replica: its request does not insist on an active vbucket."""
-        return not self.flags & ACTIVE_ONLY
+        """Whether its source may be a replica: nothing says that it is an active vbucket, as its request may insist."""
+        connection = self.connection
+        active = self.flags & (ACTIVE_ONLY | TAKEOVER) or connection.between_nodes or connection.sync_replication
+        return not active
 
     @property
     def from_disk(self) -> bool:

@@ -19,6 +19,7 @@ DURABLE = opening(name="replication:n1", controls="enable_sync_writes=true, cons
 MEMORY = "RX snapshot-marker{start=1, end=3, flags=0x5}\n"
 THREE = MEMORY + "RX mutation{seqno=1}\nRX mutation{seqno=2}\nRX mutation{seqno=3}\n"
 STREAM = "STREAM vb=5\n"
+ACTIVE = "STREAM vb=5, flags=0x10\n"
 OF_ONE, OF_OTHER = "CONNECT 10.0.0.1:50001 10.0.0.2:11210\n", "CONNECT 10.0.0.1:50002 10.0.0.3:11210\n"
 TAKEOVER = PLAIN + "STREAM vb=5, flags=0x1\n"
 FILTERED = 'STREAM vb=5, value={"collections":["8"]}\n'
@@ -26,6 +27,7 @@ WINDOW = opening(controls="connection_buffer_size=1000")
 SIDS = opening(collections=True, controls="enable_stream_id=true")
 DEFAULT = "RX mutation{seqno=3, key=#0061}\n"
 EIGHT = "RX mutation{seqno=1, key=#0861}\nRX mutation{seqno=2, key=#0862}\n"
+OSO_BEGINS = "RX oso-snapshot{flags=1}\n"
 SID = 'STREAM vb=5, value={"sid":7}\n'
 CARTS = "RX system-event{seqno=1, event=0, version=0, key=carts, manifest-uid=5, scope-id=8, collection-id=8}\n"
 #: A client in the middle of a snapshot asks for more, and the history that its server has then.
@@ -306,12 +308,13 @@ S = {
         DURABLE + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x6, layout=2.0}\n",
     ),
     "S4": Case(
-        PLAIN + "STREAM vb=5, start=5\nRX snapshot-marker{start=7, end=9, flags=0x6}\n",
-        PLAIN + "STREAM vb=5, start=5\nRX snapshot-marker{start=9, end=12, flags=0x1}\nRX mutation{seqno=9}\n",
+        PLAIN + "STREAM vb=5, flags=0x10, start=5\nRX snapshot-marker{start=7, end=9, flags=0x6}\n",
+        PLAIN + "STREAM vb=5, flags=0x10, start=5\nRX snapshot-marker{start=9, end=12, flags=0x1}\n"
+        "RX mutation{seqno=9}\n",
     ),
     "S6": Case(
-        PLAIN + STREAM + THREE + "RX snapshot-marker{start=4, end=6, flags=0x1}\nRX mutation{seqno=5}\n",
-        PLAIN + STREAM + THREE + "RX snapshot-marker{start=4, end=6, flags=0x5}\nRX mutation{seqno=5}\n",
+        PLAIN + ACTIVE + THREE + "RX snapshot-marker{start=4, end=6, flags=0x1}\nRX mutation{seqno=5}\n",
+        PLAIN + ACTIVE + THREE + "RX snapshot-marker{start=4, end=6, flags=0x5}\nRX mutation{seqno=5}\n",
     ),
     "S9": Case(
         PLAIN + STREAM + THREE + "RX snapshot-marker{start=3, end=6, flags=0x5}\n",
@@ -347,7 +350,7 @@ S = {
         DURABLE + STREAM + MEMORY + "RX prepare{seqno=1, key=a}\nRX commit{prepared-seqno=1, commit-seqno=2, key=a}\n",
     ),
     "S18": Case(
-        BOTH + FILTERED + "RX oso-snapshot{flags=1}\n",
+        BOTH + FILTERED + OSO_BEGINS,
         opening(collections=True, controls="enable_out_of_order_snapshots=true")
         + FILTERED
         + "RX oso-snapshot{flags=1}\nRX mutation{seqno=9, key=#0861}\nRX mutation{seqno=4, key=#0862}\n"
@@ -360,9 +363,9 @@ S = {
         "TX snapshot-marker-response{success, opaque=0x1005}\nWAIT 31\nRX stream-end{status=2}\n",
     ),
     "S22": Case(
-        DURABLE + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x6, layout=2.0}\nRX prepare{seqno=1, key=a}\n"
+        DURABLE + ACTIVE + "RX snapshot-marker{start=0, end=3, flags=0x6, layout=2.0}\nRX prepare{seqno=1, key=a}\n"
         "RX commit{prepared-seqno=1, commit-seqno=2, key=a}\n",
-        DURABLE + STREAM + MEMORY + "RX prepare{seqno=1, key=a}\nRX commit{prepared-seqno=1, commit-seqno=2, key=a}\n",
+        DURABLE + ACTIVE + MEMORY + "RX prepare{seqno=1, key=a}\nRX commit{prepared-seqno=1, commit-seqno=2, key=a}\n",
     ),
 }
 
@@ -373,8 +376,8 @@ D = {
         DURABLE + STREAM + MEMORY + "RX prepare{seqno=2, key=a}\nRX commit{prepared-seqno=2, commit-seqno=3, key=a}\n",
     ),
     "D3": Case(
-        DURABLE + STREAM + MEMORY + "RX commit{prepared-seqno=1, commit-seqno=3, key=a}\n",
-        DURABLE + "STREAM vb=5, start=1\nRX snapshot-marker{start=1, end=3, flags=0x5}\n"
+        DURABLE + ACTIVE + MEMORY + "RX commit{prepared-seqno=1, commit-seqno=3, key=a}\n",
+        DURABLE + "STREAM vb=5, flags=0x10, start=1\nRX snapshot-marker{start=1, end=3, flags=0x5}\n"
         "RX commit{prepared-seqno=1, commit-seqno=3, key=a}\n",
     ),
     "D4": Case(

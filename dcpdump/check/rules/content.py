@@ -25,7 +25,7 @@ def _all_once(run: DocumentRun, close: Close, connection: ConnectionState, strea
     "Key twice in a snapshot",
     severity=VIOLATION,
     source="snapshot-marker.md, dcp/active_stream.cc",
-    off=(Suspend.HISTORY, Suspend.REPLICA, Suspend.START, Suspend.LOST, Suspend.OUT_OF_ORDER),
+    off=(Suspend.HISTORY, Suspend.START, Suspend.LOST),
     on=(*DOCUMENTS, COMMIT, PREPARE, ABORT),
     scope=Scope.SNAPSHOT,
     spares=_all_once,

@@ -21,7 +21,7 @@ def _all_in_snapshot(run: DocumentRun, close: Close, connection: ConnectionState
     "Seqno outside its snapshot",
     severity=VIOLATION,
     source="snapshot-marker.md, dcp/passive_stream.cc (checkSnapshot)",
-    off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER, Suspend.START, Suspend.LOST),
+    off=(Suspend.OUT_OF_ORDER, Suspend.START, Suspend.LOST),
     on=SEQUENCED,
     scope=Scope.SNAPSHOT,
     spares=_all_in_snapshot,

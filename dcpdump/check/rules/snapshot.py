@@ -97,7 +97,7 @@ def _begins_elsewhere(stream: Stream, seqno: int) -> bool:
     "Snapshots overlap",
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc",
-    off=(Suspend.REPLICA, Suspend.START, Suspend.LOST),
+    off=(Suspend.START, Suspend.LOST),
     on=(MARKER,),
     scope=Scope.SNAPSHOT,
 )
