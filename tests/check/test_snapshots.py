@@ -77,6 +77,28 @@ def test_a_marker_that_runs_backwards_is_reported_as_that_alone() -> None:
     assert seen(text + follows) == [("DCP301", "violation", "Einval")]
 
 
+def test_a_first_marker_below_the_requested_snapshot_breaks_replicas_and_may_mislead_others() -> None:
+    first = "STREAM vb=5, start=7, snap-start-seqno=5, snap-end-seqno=9%s\n"
+    first += "RX snapshot-marker{start=%d, end=9, flags=0x5}\n" + items(8, 9)
+    node = opening(name="replication:n1")
+    text = "the first snapshot starts at 4, requested was 5: "
+    assert [(each.severity.value, each.message) for each in findings(node + first % ("", 4))] == [
+        ("violation", text + "a replica that reconnects fails at it")
+    ]
+    assert [(each.severity.value, each.message) for each in findings(PLAIN + first % ("", 4))] == [
+        ("suspicious", text + "the client's own snapshot began later")
+    ]
+    assert seen(node + first % ("", 5)) == []
+    assert seen(PLAIN + first % (", flags=0x40", 4)) == []  # from latest: the server sets the numbers itself
+
+
+def test_only_the_first_marker_of_a_stream_is_compared_with_its_request() -> None:
+    begun = opening(name="replication:n1") + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x6}\n" + items(1, 3)
+    assert seen(begun + NEXT) == []
+    ends = "RX stream-end{status=2}\nSTREAM vb=5, start=3\n"
+    assert seen(begun + ends + "RX snapshot-marker{start=2, end=6, flags=0x5}\n") == [("DCP323", "violation", "")]
+
+
 NEXT = "RX snapshot-marker{start=4, end=6, flags=0x5}\n"
 
 

@@ -199,7 +199,7 @@ def test_the_objects_say_what_the_capture_holds_first() -> None:
             "streams": 3,
             "states": {"ended": 1, "quiet": 1, "open and flowing": 1},
             "outcome": "wrong",
-            "text": "1 problem: 3 streams (1 ended, 1 quiet, 1 open and flowing) on 1 connection, 95 rules checked",
+            "text": "1 problem: 3 streams (1 ended, 1 quiet, 1 open and flowing) on 1 connection, 96 rules checked",
             "troubles": 1,
             "notes": 0,
         },

@@ -134,7 +134,7 @@ def test_a_capture_with_rollbacks_does_not_begin_with_nothing_is_wrong(path: Pat
     assert (printed.code, printed.out.splitlines()[-5:-3]) == (
         0,
         [
-            "1 stream rolled back, and nothing is wrong since: 1 stream (1 quiet) on 1 connection, 95 rules checked",
+            "1 stream rolled back, and nothing is wrong since: 1 stream (1 quiet) on 1 connection, 96 rules checked",
             f"note         vb 1 of app was rolled back to 0: {UUID}",
         ],
     )
@@ -429,7 +429,7 @@ def test_a_refused_bucket_is_hidden_and_shown_by_conns(path: Path) -> None:
         ("--connection 9", "no verdict: no connection matches: there are 2 connections in the capture"),
         ("--vbucket 900", "no verdict: no stream matches: there are 2 streams in the capture"),
         ("--since +100s", "no verdict: no stream matches: there are 2 streams in the capture"),
-        ("--connection 1", "nothing is wrong: 1 stream (1 quiet) on 1 connection, 95 rules checked"),
+        ("--connection 1", "nothing is wrong: 1 stream (1 quiet) on 1 connection, 96 rules checked"),
     ],
 )
 def test_where_filters_leave_no_stream_nothing_is_called_healthy(options: str, text: str, path: Path) -> None:
@@ -440,7 +440,7 @@ def test_where_filters_leave_no_stream_nothing_is_called_healthy(options: str, t
 
 def test_an_open_connection_that_asked_for_no_stream_is_healthy(path: Path) -> None:
     (row,) = rows(opening(), path, "capture")
-    assert row["text"] == "nothing is wrong: 0 streams on 1 connection, 95 rules checked"
+    assert row["text"] == "nothing is wrong: 0 streams on 1 connection, 96 rules checked"
 
 
 def test_what_was_captured_twice_counts_once(path: Path) -> None:

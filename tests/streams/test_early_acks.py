@@ -108,7 +108,7 @@ def test_no_command_takes_its_connection_for_blocked(tmp_path: Path) -> None:
     assert "mismatch" not in flow
     assert "nothing is wrong: 1 stream (1 quiet) on 1 connection" in run(f"dcpdump diagnose {path} -q").out
     assert run(f"dcpdump check {path} -q --all").out == (
-        "1 stream checked by 95 rules: 0 violations, 0 suspicious, 0 info, 0 unknown\n"
+        "1 stream checked by 96 rules: 0 violations, 0 suspicious, 0 info, 0 unknown\n"
     )
 
 

@@ -367,6 +367,10 @@ S = {
         "RX commit{prepared-seqno=1, commit-seqno=2, key=a}\n",
         DURABLE + ACTIVE + MEMORY + "RX prepare{seqno=1, key=a}\nRX commit{prepared-seqno=1, commit-seqno=2, key=a}\n",
     ),
+    "S23": Case(
+        DURABLE + "STREAM vb=5, start=5\nRX snapshot-marker{start=1, end=7, flags=0x5}\n",
+        DURABLE + "STREAM vb=5, start=5\nRX snapshot-marker{start=5, end=7, flags=0x5}\n",
+    ),
 }
 
 D = {

@@ -28,9 +28,9 @@ def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     """Reported when the first marker starts above the requested snapshot start and the requested start: of a disk
     snapshot always, of a memory snapshot (without the checkpoint flag) where no item with that seqno follows.
 
-    Servers begin the first snapshot, from disk or from memory, at the requested snapshot start or below. Else the
-    client gets a snapshot that does not contain its own position; what lies between is not accounted for. (Behind an
-    out-of-order snapshot the next marker is not the first.)
+    Servers begin the first snapshot, from disk or from memory, at the requested snapshot start. Else the client gets a
+    snapshot that does not contain its own position; what lies between is not accounted for. (Behind an out-of-order
+    snapshot the next marker is not the first.)
 
     Usual causes: a source that joined a later checkpoint; start taken from the first item of a backfill.
     """
@@ -58,6 +58,36 @@ def _first_is_far(stream: Stream, seqno: int) -> bool:
     if marker.flags & (DISK | CHECKPOINT) or stream.oso_snapshots or request.bits & FROM_LATEST:
         return False
     return max(request.start, request.snap_start) + 1 < marker.start < seqno
+
+
+@rule(
+    "DCP323",
+    "S23",
+    "First snapshot starts below the requested one",
+    severity=SUSPICIOUS,
+    source="dcp/active_stream.cc (snapshot, MB-59759), dcp/passive_stream.cc (reconnectStream)",
+    off=(Suspend.START, Suspend.LOST),
+    on=(MARKER,),
+)
+def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
+    """Reported when the first marker starts below the snapshot start that was requested. Between nodes it is a
+    violation: snapshots of a replica do not go back, and it fails at such a marker when it reconnects.
+
+    Servers begin the first snapshot at the requested snapshot start. Some before 7.6 begin where their checkpoint
+    starts, when all that was in it up to the requested seqno is gone. A client that stores the marker as it is asks
+    next for a snapshot that is larger than the one it is in, and may be rolled back further than it has to.
+
+    Usual causes: a server before 7.6 that streams from the middle of a checkpoint.
+    """
+    request, marker = stream.grant, connection.incoming
+    if request is None or request.snap_start_seqno is None or marker is None:
+        return None
+    if not _first(stream) or stream.oso_snapshots or marker.start >= request.snap_start_seqno:
+        return None
+    nodes = connection.between_nodes
+    follows = "a replica that reconnects fails at it" if nodes else "the client's own snapshot began later"
+    text = f"the first snapshot starts at {marker.start}, requested was {request.snap_start_seqno}: {follows}"
+    return Remark(text, VIOLATION if nodes else None)
 
 
 @rule(
@@ -187,4 +217,4 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     return f"{text}: neither an item with seqno {before.end} nor SEQNO_ADVANCED came before the next"
 
 
-RULES = (first_start, memory_start, overlap, snapshot_back, unfinished)
+RULES = (first_start, below_start, memory_start, overlap, snapshot_back, unfinished)
