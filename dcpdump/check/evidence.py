@@ -178,7 +178,7 @@ class PendingEvidence:
             self._noop_missed_ns = max(self._noop_missed_ns, held_ns)
             if self._misses_noops(sent_ns):
                 since, self._noop_missed_ns = self._noop_ns(), sent_ns
-                yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since)
+                yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since, late=True)
         elif connection.over:  # where it sends nothing else either, only the end tells how long it was silent
             until_ns = connection.now_ns if connection.ended_ns is None else connection.ended_ns
             missing = missing_noops(connection, until_ns)

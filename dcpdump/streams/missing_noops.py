@@ -36,8 +36,13 @@ class MissingNoops(NamedTuple):
         return f"no NOOP came since {clock(self.since_ns)}, for {span(self.until_ns - self.since_ns)}{due}"
 
 
+def has_interval(connection: ConnectionState) -> bool:
+    """Return whether an interval of NOOPs was agreed on: else it is the server's own."""
+    return _INTERVAL_KEY in connection.agreed
+
+
 def noop_interval_ns(connection: ConnectionState) -> int | None:
-    """Return the interval of NOOPs that was agreed on; None where it is not a number."""
+    """Return the interval of NOOPs that was agreed on, or that servers have; None where it is not a number."""
     text = connection.agreed.get(_INTERVAL_KEY, "")
     try:
         return int(float(text) * _SECOND) if text else _INTERVAL
@@ -61,7 +66,7 @@ def missing_noops(connection: ConnectionState, until_ns: int | None) -> MissingN
     interval = noop_interval_ns(connection)
     if not interval or interval < 0 or connection.end_reason == "reused":  # of that it is not known when it ended
         return None
-    accepted = _INTERVAL_KEY in connection.agreed
+    accepted = has_interval(connection)
     allowed = 2 * interval + _SECOND if accepted else _IDLE_TIMEOUT
     held_ns = 0 if connection.feeder is None else held_until(connection, 1 - connection.feeder, until_ns)
     since_ns = max(noops.last_ns or 0, enabled_ns, held_ns)

@@ -87,6 +87,27 @@ def test_missing_noops_are_found_once_up_to_the_end_of_the_connection() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("controls", "severity", "text"),
+    [
+        (EVERY_20_S, "suspicious", "no NOOP for 50 s, the interval is 20 s"),
+        ("", "info", "no NOOP for 50 s, though enable_noop was accepted; an interval was not"),
+    ],
+)
+def test_an_interval_is_named_only_where_one_was_accepted(controls: str, severity: str, text: str) -> None:
+    sent = PLAIN + controls + STREAM + MEMORY + "WAIT 50\nRX mutation{seqno=1}\n"
+    assert [each for each in brief(sent) if each[0] == "DCP513"] == [("DCP513", severity, text)]
+
+
+def test_a_silence_is_odd_only_where_noops_are_on() -> None:
+    text = STREAM + MEMORY + "WAIT 400\nRX mutation{seqno=1}\n"
+    assert [each for each in brief(PLAIN + text) if each[0] == "DCP515"] == [("DCP515", "info", "silent for 400 s")]
+    refused = NOOPS.replace("CONTROL enable_noop=true", "TX control{key=enable_noop, value=true}")
+    refused += "RX control-response{einval}\n"
+    for controls in ("", refused):
+        assert [each for each in brief(PLAIN.replace(NOOPS, controls) + text) if each[0] == "DCP515"] == []
+
+
 def test_a_noop_captured_before_the_control_that_allows_for_it_is_not_found() -> None:
     asked = "TX control{key=enable_noop, value=true, opaque=0}\n"
     granted, noop = "RX control-response{success, opaque=0}\n", "RX noop{opaque=0x99}\n"

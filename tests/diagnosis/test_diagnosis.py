@@ -68,7 +68,8 @@ def test_what_is_worse_comes_first(path: Path) -> None:
 
 
 def test_a_finding_about_the_connection_is_in_no_vbucket(path: Path) -> None:
-    text = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=99, flags=0x5}\n"
+    text = opening(controls="set_noop_interval=20")
+    text += "STREAM vb=5\nRX snapshot-marker{start=0, end=99, flags=0x5}\n"
     text += "".join(f"WAIT 3600\nRX mutation{{seqno:{at}, key=k{at}}}\n" for at in range(1, 100))
     (row,) = rows(text, path, "trouble")
     assert row["text"] == "NOOPs are missing (DCP513, twice)"

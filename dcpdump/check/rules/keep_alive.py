@@ -1,9 +1,9 @@
 """DCP511-516: keep-alive."""
 
 from dcpdump.check.evidence import SECOND
-from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.missing_noops import noop_interval_ns
+from dcpdump.streams.missing_noops import has_interval, noop_interval_ns
 from dcpdump.streams.opcode_kinds import NOOP
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -69,19 +69,23 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     on=(Event.NOOPS_MISSING,),
     scope=Scope.CONNECTION,
 )
-def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
+def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
     """Reported when no NOOP comes for more than two intervals although enable_noop was accepted, and the producer sends
     other messages, or nothing at all up to the end of the connection or the capture. It need not come while the last
     one waits for its answer, or the consumer does not read: its TCP receive window is zero. Where no interval was
-    accepted, it is the server's own: then of a producer that sends nothing at all only a silence beyond the idle
-    timeout counts.
+    accepted, it is the server's own, which no message says: as information then, behind two of the 20 s that servers
+    have unless they are set otherwise; and of a producer that sends nothing at all only a silence beyond the idle
+    timeout counts, as suspicious.
 
     Producers send them whether or not there is other traffic; a client that waits for them disconnects.
 
     Usual causes: a producer whose thread is busy; a server that hangs, or is gone; an interval that was refused.
     """
-    interval = noop_interval_ns(connection) or 0
-    return f"no NOOP for {delayed.waited_ns / SECOND:,.0f} s, the interval is {interval / SECOND:,.0f} s"
+    text = f"no NOOP for {delayed.waited_ns / SECOND:,.0f} s"
+    if has_interval(connection):
+        return f"{text}, the interval is {(noop_interval_ns(connection) or 0) / SECOND:,.0f} s"
+    text = f"{text}, though enable_noop was accepted; an interval was not"
+    return Remark(text, INFO if delayed.late else None)
 
 
 @rule(
@@ -115,14 +119,15 @@ def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     on=(Event.SILENCE,),
 )
 def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when one end of a DCP connection sends nothing for more than six minutes, and then continues.
+    """Reported when one end of a DCP connection on which enable_noop was accepted sends nothing for more than six
+    minutes, and then continues. (Without NOOPs a connection on which nothing changes is silent.)
 
     Both ends disconnect after that long without a message, unless the timeout was changed.
 
-    Usual causes: a capture that was paused; keep-alive turned off.
+    Usual causes: a capture that was paused; a timeout that was raised.
     """
     before = connection.latest_ns[frame.direction]
-    if before is None or frame.ts_ns is None or connection.opened_by is None:
+    if before is None or frame.ts_ns is None or not connection.on("enable_noop"):
         return None
     return f"silent for {(frame.ts_ns - before) / SECOND:,.0f} s"
 
