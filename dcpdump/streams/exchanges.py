@@ -104,6 +104,12 @@ class Exchanges:
         queue = self.by_place.get((1 - answer.direction, answer.opcode, answer.opaque))
         return queue[0] if queue else None
 
+    def waiting_with(self, answer: FrameEvent) -> UnansweredRequest | None:
+        """Return the one request that waits with an answer's opaque, whatever its opcode; None of several."""
+        places = ((1 - answer.direction, opcode, answer.opaque) for _, opcode in self.kinds())
+        found = [each for place in dict.fromkeys(places) for each in self.by_place.get(place, ())]
+        return found[0] if len(found) == 1 else None
+
     def answer(self, answer: FrameEvent, frames: int, *, late: bool = False) -> UnansweredRequest | None:
         """Take an answer, and return the request that it is for. One without a request waits for it a little.
 

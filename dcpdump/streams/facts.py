@@ -98,6 +98,7 @@ class UnansweredRequest:
     stream: "Stream | None" = None  #: of a stream request
     request: "Request | None" = None
     doubtful: bool = False  #: bytes were lost since, and maybe its answer
+    echo: int = 0  #: the number of a request with its opcode and opaque that came instead of its answer
     behind: bool = False  #: others with its opaque were sent before it, and the next answer may be to one of those
 
 

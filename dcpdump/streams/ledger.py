@@ -327,7 +327,7 @@ class Ledger:
                 connection.window.acknowledges(frame.fields[0], frame.ts_ns, frame if connection.closely else None)
             return None
         if opcode == NOOP:
-            keep_alive(connection, frame)
+            keep_alive(connection, frame, asks=direction == connection.feeder)
         learn = REQUESTS.get(opcode)
         if learn is not None:
             learn(connection, frame)

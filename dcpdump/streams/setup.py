@@ -60,9 +60,14 @@ def waiting_for(frame: FrameEvent, connection: ConnectionState) -> UnansweredReq
     return waiting
 
 
-def keep_alive(connection: ConnectionState, frame: FrameEvent) -> None:
-    """Take a DCP_NOOP."""
+def keep_alive(connection: ConnectionState, frame: FrameEvent, *, asks: bool) -> None:
+    """Take a DCP_NOOP. Not ``asks``: it is from the wrong end, and maybe meant as the answer to one."""
     noops = connection.noops
+    if not asks:
+        waiting = connection.exchanges.asked(frame)
+        if waiting is not None:
+            waiting.echo = frame.number
+        return
     noops.sent += 1
     connection.window.noops += frame.length
     noops.last_ns = frame.ts_ns

@@ -148,6 +148,33 @@ def test_a_noop_that_was_not_answered_until_the_connection_ended_is_reported() -
     assert [each[:2] for each in judged([*captured, finished(captured, 60)])] == [("N1", 0)]
 
 
+def test_a_noop_that_is_answered_with_a_request_is_named_by_both_rules() -> None:
+    noop = PLAIN + "RX noop{opaque=0x99}\n"
+    captured = packets(said(noop + "TX noop{opaque=0x99}\n"))
+    assert judged([*captured, finished(captured, 60)]) == [
+        ("N1", 0, "NOOP with opaque 0x00000099 was not answered in 60 s: frame 12 has its opaque, and is a request "
+         "(magic 0x80)"),
+        ("N6", 0, "answers the NOOP of frame 11 with a request (magic 0x80), not with a response (0x81)"),
+    ]  # fmt: skip
+    captured = packets(said(noop + "TX noop{opaque=0x98}\n"))
+    assert judged([*captured, finished(captured, 60)]) == [
+        ("N1", 0, "NOOP with opaque 0x00000099 was not answered in 60 s"),
+        ("N6", 0, "DCP_NOOP sent to a producer"),
+    ]
+
+
+def test_an_answer_with_the_opaque_of_a_request_of_another_opcode_names_that() -> None:
+    asked = PLAIN + "TX stream-request{vb=5, opaque=0x99}\n"
+    wrong = "RX get-failover-log-response{success, opaque=0x99}\n"
+    text = "GET_FAILOVER_LOG response with opaque 0x00000099 "
+    named = text + "has the opaque of STREAM_REQ of frame 11, which waits for its answer"
+    assert [each.message for each in findings(asked + wrong) if each.rule.id == "F6"] == [named]
+    for other in (asked.replace("0x99", "0x98"), PLAIN + "STREAM vb=5, opaque=0x99\n"):
+        assert [each.message for each in findings(other + wrong) if each.rule.id == "F6"] == [
+            text + "answers no request"
+        ]
+
+
 def test_silence_is_reported_where_the_capture_continues_without_a_connection() -> None:
     silent = packets(said(PLAIN + "TX stream-request{vb=6, opaque=0x66}\n"))
     both = packets(said(PLAIN + "TX stream-request{vb=6, opaque=0x66}\nCONNECT\n" + PLAIN + "WAIT 90\nRX noop\n"))

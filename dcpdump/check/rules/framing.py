@@ -124,12 +124,18 @@ def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     """Reported when a response comes without a request of the same opcode and opaque from the other side.
 
     An opaque is bytes: it comes back as it was sent. A client that looks its request up by opaque will not
-    find it, and waits for ever.
+    find it, and waits for ever. Where a request of another opcode waits with that opaque, it is named.
 
-    Usual causes: an opaque that was byte-swapped on the way back; a request answered twice.
+    Usual causes: an opaque that was byte-swapped on the way back; a request answered twice, or with the opcode of
+    another.
     """
     answer = delayed.frame
-    return f"{name(answer.opcode)} response with opaque 0x{answer.opaque:08x} answers no request"
+    text = f"{name(answer.opcode)} response with opaque 0x{answer.opaque:08x}"
+    waiting = connection.exchanges.waiting_with(answer)
+    if waiting is None or waiting.frame.number > answer.number:
+        return f"{text} answers no request"
+    asked = waiting.frame
+    return f"{text} has the opaque of {name(asked.opcode)} of frame {asked.number}, which waits for its answer"
 
 
 @rule(
@@ -150,6 +156,8 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
     Usual causes: a server that is stuck or overloaded.
     """
     opcode = delayed.frame.opcode
+    if opcode == NOOP and delayed.frame.direction != connection.feeder:
+        return None  # DCP516 says so
     text = f"{name(opcode)} was not answered in {delayed.waited_ns / _SECOND:,.1f} s"
     if not delayed.late:
         return Remark(f"{text}; then the {'connection' if connection.gone else 'capture'} ends", INFO)

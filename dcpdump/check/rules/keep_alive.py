@@ -28,9 +28,12 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     Usual causes: a consumer whose reader is busy; an opaque byte-swapped in the answer.
     """
     noop = delayed.frame
-    if noop.opcode != NOOP or not delayed.late or not all(connection.frames):
+    if noop.opcode != NOOP or noop.direction != connection.feeder or not delayed.late or not all(connection.frames):
         return None
-    return f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
+    text = f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
+    waiting = connection.exchanges.by_kind.get((noop.direction, NOOP), {}).get(noop.number)
+    echo = 0 if waiting is None else waiting.echo
+    return f"{text}: frame {echo} has its opaque, and is a request (magic 0x80)" if echo else text
 
 
 @rule(
@@ -143,13 +146,17 @@ def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a client sends DCP_NOOP to a producer, which then closes the connection.
 
-    Only producers ask; the NOOP of other connections is opcode 0x0a.
+    Only producers ask; the NOOP of other connections is opcode 0x0a. Where it has the opaque of a NOOP that waits for
+    its answer, it is meant as that.
 
-    Usual causes: a keep-alive written for both ends.
+    Usual causes: a keep-alive written for both ends; an answer with the magic of a request.
     """
     if frame.opcode != NOOP or connection.produces is not True or frame.direction == connection.feeder:
         return None
-    return "DCP_NOOP sent to a producer"
+    waiting = connection.exchanges.asked(frame)
+    if waiting is None:
+        return "DCP_NOOP sent to a producer"
+    return f"answers the NOOP of frame {waiting.frame.number} with a request (magic 0x80), not with a response (0x81)"
 
 
 RULES = (unanswered_noop, two_noops, no_noop, unasked_noop, silence, client_noop)
