@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dcpdump.tls.side import Places
     from dcpdump.tls.unsealer import Unsealer
 
-#: How a TLS connection begins.
-_HELLO: Final = b"\x16\x03"
+#: How a TLS connection begins: with a hello, or with an alert that refuses the other side's.
+_BEGINNINGS: Final = (b"\x16\x03", b"\x15\x03")
 #: Connections of which it is kept what became of them.
 _KEPT: Final = 65_536
 
@@ -132,7 +132,11 @@ class Unsealing:
         if conversation.splitters[direction] is not None or any(conversation.framed):
             return None
         late = not isinstance(event, Bytes) or event.joined_late
-        if isinstance(event, Bytes) and not late and event.data[:2] != _HELLO[: len(event.data)]:
+        if (
+            isinstance(event, Bytes)
+            and not late
+            and not any(event.data[:2] == x[: len(event.data)] for x in _BEGINNINGS)
+        ):
             return None
         if not isinstance(event, (Bytes, Gap)):
             return None

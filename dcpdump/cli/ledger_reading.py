@@ -222,7 +222,7 @@ class LedgerConsumer(Consumer[Any]):
         return [
             number
             for number, each in sorted(self.dissection.sealings.items())
-            if each.cause and number not in self.ledger.connections and self._wanted.place(number, each.src, each.dst)
+            if each.unread and number not in self.ledger.connections and self._wanted.place(number, each.src, each.dst)
         ]
 
     def _unanswered(self) -> list[Unanswered]:

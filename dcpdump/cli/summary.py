@@ -167,7 +167,8 @@ def eviction_lines(dissector: Dissector) -> Iterator[str]:
 def nothing_found(dissector: Dissector) -> tuple[str, str]:
     """Return what was found instead of frames, and a hint."""
     net, foreign = dissector.balance, dissector.tally.foreign
-    found = [counted(net.packets, "packet"), counted(net.connections, "TCP connection")]
+    failed = tls_notes.failed(dissector)
+    found = [*failed, counted(net.packets, "packet"), counted(net.connections, "TCP connection")]
     names = [
         f"{name} on port {port}" + (f" ({count:,} connections)" if count > 1 else "")
         for (name, port), count in foreign.most_common(4)
@@ -187,7 +188,7 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     if silent:
         found.append("they carry no data")
     what = f"no DCP in the input: {'; '.join(found)}"
-    if sealed:
+    if sealed or failed:
         return what, tls_notes.hint(dissector)
     if cut or not net.tcp_packets:
         return what, "capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209"

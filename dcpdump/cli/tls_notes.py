@@ -1,8 +1,10 @@
 """Say why TLS connections stay closed, and what to try."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dcpdump.dissect import Dissector
 from dcpdump.plural import counted
@@ -12,10 +14,14 @@ from dcpdump.spec.field import Holds
 from dcpdump.tls import sealing as why
 from dcpdump.tls.sealing import Sealing
 
+if TYPE_CHECKING:
+    from dcpdump.tls.failure import Failure
+
 #: Connections of which there is a line, an entry of the error, an object.
 _LINES, _NAMED, _OBJECTS = 8, 4, 64
 _ELSEWHERE = "or capture an unencrypted port: 11210, or 11209 between nodes"
 _HINT = "--keylog FILE with the key log of the client or the server, "
+_OF_THE_SAME = "the key log has to be of the same run of the client or the server as the capture, "
 _VARIABLE = "SSLKEYLOGFILE"
 
 
@@ -54,12 +60,16 @@ def state(sealing: Sealing) -> str:
         words.append(f"{counted(sealing.lost_records, 'record')} lost")
     if sealing.cause:
         words.append(reason(sealing))
+    if sealing.failure is not None:
+        words.append(_failed(sealing.failure))
     return ", ".join(words)
 
 
 def closed(sealing: Sealing) -> str:
     """Say of a connection of which nothing was opened what it is, and why it stays closed."""
     name = f" to {sealing.server_name}" if sealing.server_name else ""
+    if sealing.failure is not None:
+        return f"{sealing.short or sealing.version}{name}, {_failed(sealing.failure)}"
     return f"{sealing.short or sealing.version}{name}, {sealing.encrypted_bytes:,} B stay encrypted: {reason(sealing)}"
 
 
@@ -75,10 +85,10 @@ def hide(dissector: Dissector, redactor: Redactor) -> None:
 def lines(dissector: Dissector) -> Iterator[str]:
     """Yield a line for each connection of which something stays closed or that was joined late, and a count."""
     events = silent = 0
-    none = [each for each in dissector.sealings.values() if each.cause == why.NO_SECRETS]
+    none = [each for each in dissector.sealings.values() if _lacks_secrets(each)]
     for number, each in sorted(dissector.sealings.items()):
         text = _line(each)
-        if not text or each.cause == why.NO_SECRETS:
+        if not text or _lacks_secrets(each) or (each.failure is not None and not dissector.tally.frames):
             continue
         if events < _LINES:
             yield f"dcpdump: note: connection {number} ({each.src} → {each.dst}): {text}"
@@ -105,7 +115,33 @@ def as_object(sealing: Sealing) -> Json:
         "encrypted_bytes": sealing.encrypted_bytes,
         "lost_records": sealing.lost_records,
         "why": sealing.cause,
+        "failure": None if sealing.failure is None else _failure_object(sealing.failure),
     }
+
+
+def _failure_object(failure: "Failure") -> Json:
+    """Return how a connection failed as an object."""
+    alert = failure.alert
+    return {
+        "text": failure.text,
+        "established": failure.established,
+        "alert": None if alert is None else {"number": alert.number, "name": alert.name, "level": alert.level_name},
+        "sent_by": failure.sender,
+        "after": failure.step,
+        "close": failure.close,
+        "closed_by": failure.closer,
+    }
+
+
+def failed(dissector: Dissector) -> list[str]:
+    """Say of the TLS connections that failed how they did."""
+    counts: Counter[str] = Counter()
+    for each in dissector.sealings.values():
+        if each.failure is not None:
+            counts[f"{each.version} on port {each.port}{_server_name(each)}: {_failed(each.failure)}"] += 1
+    return [
+        text + (f" ({counted(count, 'connection')})" if count > 1 else "") for text, count in counts.most_common(_NAMED)
+    ]
 
 
 def found(dissector: Dissector) -> list[str]:
@@ -115,8 +151,12 @@ def found(dissector: Dissector) -> list[str]:
         if each.inside:
             sizes.setdefault((f"{each.inside} inside TLS on port {each.port}", ""), 0)
             continue
-        name = f" (server name {each.server_name})" if each.server_name else ""
-        key = f"{each.version} on port {each.port}{name}", "" if each.cause == why.NO_SECRETS else reason(each)
+        if each.failure is not None:
+            continue
+        key = (
+            f"{each.version} on port {each.port}{_server_name(each)}",
+            "" if each.cause == why.NO_SECRETS else reason(each),
+        )
         sizes[key] = sizes.get(key, 0) + each.encrypted_bytes
     return [
         what + (f", {size:,} B encrypted" if size else "") + (f": {text}" if text else "")
@@ -125,16 +165,36 @@ def found(dissector: Dissector) -> list[str]:
 
 
 def hint(dissector: Dissector) -> str:
-    """Say what to try to have TLS opened."""
-    reasons = {each.cause for each in dissector.sealings.values()}
+    """Say what to try where TLS failed, or to have it opened."""
+    found = dissector.sealings.values()
+    advice = Counter(each.failure.advice for each in found if each.failure is not None)
+    if advice:
+        return advice.most_common(1)[0][0]
+    reasons = {each.cause for each in found}
     if reasons == {why.LATE}:
         return "capture from before the connection opens, " + _ELSEWHERE
     if why.NO_SECRETS in reasons and os.environ.get(_VARIABLE):
         return f'--keylog "${_VARIABLE}", ' + _ELSEWHERE
-    return _HINT + _ELSEWHERE
+    given = any(each.logs for each in found)
+    return (_OF_THE_SAME if given else _HINT) + _ELSEWHERE
+
+
+def _lacks_secrets(sealing: Sealing) -> bool:
+    """Return whether secrets may open a connection, and none were given."""
+    return sealing.cause == why.NO_SECRETS and sealing.failure is None
+
+
+def _server_name(sealing: Sealing) -> str:
+    return f" (server name {sealing.server_name})" if sealing.server_name else ""
+
+
+def _failed(failure: "Failure") -> str:
+    return f"{'ended by an alert' if failure.established else 'handshake failed'}: {failure.text}"
 
 
 def _line(sealing: Sealing) -> str:
+    if sealing.failure is not None:
+        return f"{sealing.version} {_failed(sealing.failure)}"
     text = reason(sealing)
     if text:
         return f"{sealing.version}, {sealing.encrypted_bytes:,} B stay encrypted: {text}"

@@ -11,6 +11,7 @@ from dcpdump.tls import sealing as why
 from dcpdump.tls.keyring import APPLICATION, EARLY, Key
 from dcpdump.tls.opening import OpenedRecord, Opening
 from dcpdump.tls.parties import Parties
+from dcpdump.tls.progress import ALERT, Progress
 from dcpdump.tls.record_cutter import Sealed
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
 from dcpdump.tls.side import DATA, Side, Waiting
@@ -25,10 +26,11 @@ _LEAST: Final = 22
 class SealedReader:
     """Reads the records of both sides. ``final``: nothing follows, no secret either."""
 
-    __slots__ = ("_opening", "_ring", "_secrets", "final", "parties", "too_late")
+    __slots__ = ("_opening", "_ring", "_secrets", "final", "parties", "progress", "too_late")
 
     def __init__(self, secrets: Secrets) -> None:
         self.parties = Parties(secrets)
+        self.progress = Progress()
         self.final = False
         self.too_late = 0  #: bytes that passed before their secrets came
         self._secrets = secrets
@@ -68,8 +70,10 @@ class SealedReader:
         if plain:
             self._plain(side, sealed)
             return True
-        side.protected = True
         role = self.parties.role(side.direction)
+        if not side.protected:
+            side.protected = True
+            self._first_under_key(side, sealed, role)
         if role is None or not self.parties.greeted:
             return self._join(side, sealed, partner, out)
         if side.opener is None:
@@ -85,6 +89,14 @@ class SealedReader:
         if opened is not None:
             self._opened(side, sealed, opened, out)
         return opened is not None
+
+    def _first_under_key(self, side: Side, sealed: Sealed, role: int | None) -> None:
+        """Note the first record of a direction that is not in clear."""
+        client, size = self._ring.terms.client, len(sealed.body)
+        whole = side.in_step and not (side.late or sealed.holes or (client is not None and client.early))
+        shortest = size if role == 0 and whole else None
+        handshake = sealed.kind == HANDSHAKES
+        self.progress.begin_keys(side.direction, self._ring.terms.version, shortest, handshake=handshake)
 
     def _is_plain(self, side: Side, sealed: Sealed) -> bool | None:
         """Return whether a record is in clear; None where that is to be seen yet."""
@@ -187,6 +199,8 @@ class SealedReader:
             return
         side.tls += sealed.there
         side.turning = kind == CCS
+        if kind == ALERT:
+            self.progress.alert(side.direction, text, self._ring.terms.version, sealed=True)
         if kind == HANDSHAKES:
             self._messages(side, text)
 
@@ -200,13 +214,16 @@ class SealedReader:
         side.lost = side.unknown = False
         if sealed.kind == CCS:
             side.ccs = True
+        elif sealed.kind == ALERT:
+            self.progress.alert(side.direction, sealed.body, self._ring.terms.version)
         elif sealed.kind == HANDSHAKES and not sealed.holes and self._messages(side, sealed.body):
             side.late = False  # it begins with the connection
 
     def _messages(self, side: Side, text: bytes) -> bool:
         """Take a part of the handshake; return whether it ends a hello."""
         early = side.key is not None and side.key.rank == EARLY
-        found = [
-            self.parties.message(side.direction, kind, body, early=early) for kind, body in side.messages.feed(text)
-        ]
-        return any(found)
+        hello = False
+        for kind, body in side.messages.feed(text):
+            self.progress.message(side.direction, kind, body)
+            hello |= self.parties.message(side.direction, kind, body, early=early)
+        return hello

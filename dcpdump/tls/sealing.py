@@ -1,8 +1,11 @@
 """Describe a TLS connection, and why it stays closed where it does. Values only."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from dcpdump.tls.failure import Failure
 
 NO_SECRETS: Final = "no-secrets"  #: none at all
 NO_SECRET: Final = "no-secret"  #: none of this connection
@@ -42,7 +45,13 @@ class Sealing:
     src: str = ""  #: the ends of the connection, and the lower port
     dst: str = ""
     port: int = 0
+    failure: "Failure | None" = None  #: how it failed, where it did
     hidden: bool = False  #: names and addresses are hashes already, where they are to be
+
+    @property
+    def unread(self) -> bool:
+        """Return whether it failed, or something of it was not opened."""
+        return bool(self.cause) or self.failure is not None
 
     @property
     def short(self) -> str:

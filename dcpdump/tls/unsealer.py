@@ -5,6 +5,7 @@ stays encrypted. What records mean is for a SealedReader.
 """
 
 from array import array
+from dataclasses import replace
 from typing import Final
 
 from dcpdump.net.batch import Segments
@@ -78,6 +79,7 @@ class Unsealer:
                 self._take(side, found, events)
                 self._cut(side, events)
             hurt = side.cutter.gap(event.length, event.seen)
+            self._reader.progress.lose(direction)
             side.reason = event.reason
             if hurt is not None:
                 self._take(side, hurt, events)
@@ -86,6 +88,7 @@ class Unsealer:
             side.cutter.close()
             self._cut(side, events)
             side.ended = True
+            self._reader.progress.end(direction, event)
             self._take(side, event, events)
         side.count_skipped()
         if self._parties.changed or self._growth != self._secrets.growth:
@@ -250,4 +253,5 @@ class Unsealer:
 
     def sealing(self) -> Sealing:
         """Return what is known of the connection, and what became of it."""
-        return describe(self._parties, self._present, self._secrets, self._reader.too_late)
+        sealing = describe(self._parties, self._present, self._secrets, self._reader.too_late)
+        return replace(sealing, failure=self._reader.progress.failure(self._parties, self._present))

@@ -58,5 +58,6 @@ def test_the_books_of_a_sealed_capture_add_up(tmp_path: Path) -> None:
             "encrypted_bytes": 0,
             "lost_records": 0,
             "why": "",
+            "failure": None,
         }
     ]
