@@ -33,6 +33,7 @@ class Conversation:
         "splitters",
         "suspect",
         "tls",
+        "unseen",
     )
 
     def __init__(self, connection: Connection, session: Session) -> None:
@@ -46,6 +47,7 @@ class Conversation:
         self.ended = 0  #: a bit for each direction
         self.framed = [False, False]  #: whether a direction has had a frame
         self.before = [0, 0]  #: bytes skipped before the first
+        self.unseen = [0, 0]  #: bytes that were sent at least, and not captured, before the first
         self.tls: Unsealer | None = None  #: what opens it, where it is TLS
         self.suspect: Unsealer | None = None  #: the same, where it may be
         self.sources: list[str] = []  #: the captures that its bytes came from in turn, up to the third change

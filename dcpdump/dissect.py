@@ -11,7 +11,7 @@ from dataclasses import replace
 from dcpdump.conversation import Conversation
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.counters import Counters
-from dcpdump.net.event import Bytes, Conflict, End, Event, Gap, Seen
+from dcpdump.net.event import SNAPLEN, Bytes, Conflict, End, Event, Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
@@ -165,6 +165,8 @@ class Dissector:
                 splitter.begin(event.offset)
             if any(conversation.framed):
                 self.tally.lost_bytes += event.length or 0
+            elif event.reason != SNAPLEN:
+                conversation.unseen[direction] += event.length or 1
             before = splitter.held
             cuts = splitter.gap(event.length)
             self._unweighed += max(0, splitter.held - before)  # a hole inside a frame stands as zeros
@@ -210,6 +212,8 @@ class Dissector:
             self.tally.joined_bytes += sum(conversation.before)
         else:
             self.tally.foreign_bytes += sum(conversation.before)
+            if not any(conversation.before) and conversation.tls is None:
+                self._count_unseen(conversation)
             if conversation.tls is not None:
                 conversation.protocol = f"{conversation.protocol} inside {TLS}" if conversation.protocol else TLS
             if conversation.protocol:
@@ -223,6 +227,18 @@ class Dissector:
         conversation.splitters = [None, None]  # they ask it for its streams: without the circle the memory is free
         del self._conversations[conversation.connection.number]
         return records
+
+    def _count_unseen(self, conversation: Conversation) -> None:
+        """Count what was sent on a connection of which no payload was captured."""
+        flow, unseen = conversation.connection.flow, self.tally.unseen
+        ports = flow.src.port, flow.dst.port
+        port = min(ports)
+        for direction, size in enumerate(conversation.unseen):
+            where = port, ports[1 - direction] == port
+            if where not in unseen and len(unseen) >= _NAMED:
+                where = 0, where[1]
+            if size:
+                unseen[where] += size
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         splitter = FrameSplitter(conversation.session, late=late)

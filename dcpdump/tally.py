@@ -20,3 +20,5 @@ class Tally:
     mixed: list[tuple[str, str, tuple[str, str]]] = field(default_factory=list)
     #: connections that two captures have otherwise: its ends, and the captures
     foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: (protocol, port) → connections
+    unseen: Counter[tuple[int, bool]] = field(default_factory=Counter)
+    #: of connections without any payload, what their sequence numbers show to have been sent: (port, to it) → bytes

@@ -1,6 +1,7 @@
 """Write the summary of a run: the balance of bytes, damage, and why nothing was found."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from dcpdump.plural import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
 SHOWN, READ, COUNTED = "shown", "read", "counted"
+#: Ports that are named.
+_PORTS = 3
 
 
 def summarise(
@@ -187,11 +190,32 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     silent = bool(net.tcp_packets) and not net.payload_bytes and not cut
     if silent:
         found.append("they carry no data")
+    unseen = _unseen(dissector.tally.unseen)
+    if unseen:
+        found.append(f"sequence numbers show that {unseen}")
     what = f"no DCP in the input: {'; '.join(found)}"
     if sealed or failed:
         return what, tls_notes.hint(dissector)
     if cut or not net.tcp_packets:
         return what, "capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209"
+    if unseen:
+        return what, (
+            "a capture filter may have left them out, by flags of TCP or by length; "
+            "capture all packets of a connection: tcpdump -s 0 -w out.pcap port 11210 or port 11209"
+        )
     if silent:
         return what, "nothing was sent meanwhile; capture for longer, best from before the connection opens"
     return what, "DCP runs on ports 11210 and 11209; capture there, from before the connection opens"
+
+
+def _unseen(sent: Counter[tuple[int, bool]]) -> str:
+    """Say how much was sent on connections of which no payload was captured; empty where nothing was."""
+    sizes: Counter[int] = Counter()
+    for (port, _), size in sent.items():
+        sizes[port] += size
+    parts = []
+    for port, _ in sizes.most_common(_PORTS):
+        to, back = sent[port, True], sent[port, False]
+        parts.append(f"{to:,} B to port {port}, {back:,} B from it")
+    named = "; ".join(parts) + ("; other ports" if len(sizes) > _PORTS else "")
+    return f"at least {sizes.total():,} B were sent, which are not in the capture ({named})" if sizes else ""

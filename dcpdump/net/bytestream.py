@@ -208,6 +208,7 @@ class ByteStream(Reassembly):
         balance.payload_bytes += len(payload)
         if flags & RST:
             balance.stray_bytes += len(payload)  # a RST's text is not of the stream
+            self._note_sent(self.offset_of(seq) if self._base is not None else 0)
             return self.reset(seen)
         out: list[Event] = []
         if flags & SYN:

@@ -236,6 +236,11 @@ class Reassembly:
         self.ended = True
         return [End(self.offset, "fin", self._fin.seen)]
 
+    def _note_sent(self, offset: int) -> None:
+        """Learn from a RST how much was sent before it, where nothing of that was captured."""
+        if not (self.offset or self._backlog) and 0 < offset <= self._limits.jump:
+            self._acked = max(self._acked or 0, offset)
+
     def _tail(self, seen: Seen) -> list[Event]:
         """Report what must have come after the last byte seen: before a FIN, or acknowledged.
 
