@@ -90,6 +90,28 @@ def shown(data: bytes) -> str:
     return "\n".join(out)
 
 
+@pytest.mark.parametrize(
+    ("value", "masked"),
+    [
+        (b'{"error":{"context":"Password expired","ref":"12-ab"}}', False),
+        (b'{"error": {"ref": "12-ab"}}', False),
+        (b'{"error":{"context":"a \\"quoted\\" name"}}', False),
+        (b'{"error":{"context":"no","password":"x"}}', True),
+        (b'{"error":{"context":"no"},"key":"x"}', True),
+        (b'{"error":{"context":"no",}}', True),
+        (b'{"error":{}}', True),
+        (b"r=" + TOKEN + b",s=" + PROOF, True),
+    ],
+)
+def test_what_a_server_says_of_a_refused_login_is_shown_and_nothing_else(value: bytes, masked: bool) -> None:
+    refused = encode("SASL_AUTH", response=True, value=value, opaque=2, status=0x20, datatype=1)
+    (one,) = annotate((refused,))
+    assert (one.record.frame.masked, one.record.frame.value == value) == (masked, not masked)
+    accepted = encode("SASL_AUTH", response=True, value=value, opaque=2)
+    (one,) = annotate((accepted,))
+    assert one.record.frame.masked
+
+
 #: The server's part of SCRAM has no key by which it would be known if its opcode is lost, and no password.
 RECOGNISABLE = [name for name in AUTHENTICATIONS if name != "answer"]
 

@@ -7,12 +7,12 @@ xattrs, JSON) is a second step: see value.py.
 
 from dataclasses import replace
 
-from dcpdump.spec import choose, find
+from dcpdump.spec import ERROR, choose, find
 from dcpdump.spec.field import NEVER, Blob, Layout, Presence
 from dcpdump.spec.header import HEADER_LENGTH, REQUEST_INFOS, RESPONSE_INFOS, Magic
 from dcpdump.wire.frame import Fault, FieldValue, Frame, Problem, RawFrame, Section, magic_of
 from dcpdump.wire.framing import frame_infos
-from dcpdump.wire.secret import looks_secret, masked_body
+from dcpdump.wire.secret import is_error, looks_secret, masked_body
 from dcpdump.wire.sections import section_ends, tile_header
 from dcpdump.wire.structure import tile_value
 from dcpdump.wire.tiles import REST, VALUE, Tiles, new_field, packed
@@ -57,7 +57,8 @@ class _Decoding(Tiles):
         )
         if why and len(self.data) >= HEADER_LENGTH:
             self.problems.append(Problem(Fault.UNKNOWN_LAYOUT, why, framing, max(extras, framing)))
-        if not show_secrets and (message.secret or looks_secret(self.data, extras, header.key_length)):
+        secret = message.secret or looks_secret(self.data, extras, header.key_length)
+        if not show_secrets and secret and not (layout is ERROR and is_error(self.data[HEADER_LENGTH:])):
             self.secret = True
             self.data = masked_body(self.data, framing, extras, key)
             self.raw = replace(self.raw, data=self.data)

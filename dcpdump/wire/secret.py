@@ -8,6 +8,17 @@ MASK = b"*"
 _MECHANISM = lazy_pattern(rb"(?:%b)\Z" % MECHANISMS.encode())
 _PLAIN_NAME = lazy_pattern(rb"[\w.@-]*")  # of a mechanism or a user: the only part of a secret that is shown
 
+_MOST_SAID = 4096
+#: JSON of an error that has nothing but what servers say of one, and the reference to their log.
+_ERROR = lazy_pattern(
+    rb'\{"error": ?\{(?:"(?:context|ref)": ?"(?:[^"\\]|\\.)*"(?:, ?(?=")|(?=\})))+\}\}',
+)
+
+
+def is_error(body: bytes) -> bool:
+    """Return whether a body is what a server says of an error, which has no credential."""
+    return len(body) <= _MOST_SAID and _ERROR.fullmatch(body) is not None
+
 
 def looks_secret(data: bytes, extras: int, key_length: int) -> bool:
     """Return whether it is an authentication whose opcode or magic is damaged: its key is a mechanism.
