@@ -124,12 +124,13 @@ def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
         who = _who(first, several)
         often = f", {times(count)}" if count > len(refusals) else ""
     by = f" by {case.server}" if case.server else ""
+    said = f"; server: {earliest.said}" if earliest.said else ""
     bucket = f"; its bucket is {first.bucket}" if first.bucket and case.opcode != SELECT_BUCKET else ""
     return Trouble(
         Situation.NOT_SET_UP,
         f"{who}: {_what(refusals)} was refused with {words.status_name(case.status)}{often}",
         _command(case.opcode, numbers),
-        f"frame {earliest.frame}, at {clock(earliest.ts_ns)}{by}, and not accepted since{bucket}",
+        f"frame {earliest.frame}, at {clock(earliest.ts_ns)}{by}, and not accepted since{bucket}{said}",
         _CAUSES[case.opcode],
         len(numbers),
         numbers,

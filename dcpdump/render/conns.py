@@ -90,7 +90,7 @@ def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
         "HELLO": cells["HELLO"].replace(",", ", "),
         "open": cells["open"],
         "controls": cells["controls"].replace(" ", ", "),
-        "refused": cells["refused"].replace(" ", ", "),
+        "refused": cells["refused"],
         "NOOPs": cells["NOOPs"],
         "traffic": sent if opened else "",
     }
@@ -120,7 +120,7 @@ def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
                 ",".join(_features(each.features) or ()) if each.features is not None else "?",
                 _flags(each),
                 " ".join(_control(control) for control in accepted),
-                " ".join(f"{_control(control)}({status(control.status)})" for control in refused),
+                ", ".join(f"{_control(control)}({status(control.status)}{_said(control)})" for control in refused),
                 number(each.stream_count),
                 _noops(each),
                 number(sum(each.frames)),
@@ -243,6 +243,10 @@ def _flags(each: ConnectionState) -> str:
 
 def _control(control: Control) -> str:
     return f"{control.key}={_ON.get(control.value, control.value)}{'?' if control.status is None else ''}"
+
+
+def _said(control: Control) -> str:
+    return f", server: {control.said}" if control.said else ""
 
 
 def _control_object(control: Control) -> Json:

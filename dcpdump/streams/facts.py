@@ -58,6 +58,7 @@ class Control:
     frame: int
     ts_ns: int | None
     status: int | None = None  #: None: no answer was captured
+    said: str = ""  #: what the server said about an error, with its reference
 
 
 @dataclass(slots=True)
@@ -72,6 +73,7 @@ class SetupRefusal:
     frame: int  #: the number of the latest answer
     ts_ns: int | None
     losses: tuple[int, int]  #: of its connection when it was answered
+    said: str = ""  #: what the server said about it, with its reference
 
 
 @dataclass(slots=True)

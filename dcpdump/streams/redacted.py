@@ -44,8 +44,10 @@ def _hide(connection: ConnectionState, redactor: Redactor) -> None:
     connection.identity = _hidden_identity(connection.identity, redactor)
     for refusal in connection.refusals.values():
         refusal.asked = redactor.key(MESSAGES[SELECT_BUCKET], refusal.asked) if refusal.asked else ""
+        refusal.said = ""
     for control in connection.controls.values():
         control.key, control.value = redactor.key(message, control.key), redactor.value(message, control.value)
+        control.said = ""
     connection.controls = {control.key: control for control in connection.controls.values()}
     connection.agreed = {
         redactor.key(message, key): redactor.value(message, value) for key, value in connection.agreed.items()
@@ -97,7 +99,7 @@ def hidden_place(stream: Stream, redactor: Redactor) -> Stream:
 
 def hide_request(request: Request, redactor: Redactor) -> None:
     """Hash what a stream request asks for by name, and drop what the server said of it. Twice is as good as once."""
-    request.context = ""
+    request.said = ""
     if request.collections is not None:
         request.collections = tuple(redactor.identifier(each) for each in request.collections)
     if request.scope is not None:

@@ -53,7 +53,7 @@ def refusal(status: int | None) -> Cause:
 def explained(request: Request, stream: Stream) -> str:
     """Return the probable cause in words, and what the server itself said."""
     found = _words(request, stream)
-    return f"{found} (server: {request.context})" if request.context else found
+    return f"{found} (server: {request.said})" if request.said else found
 
 
 def _words(request: Request, stream: Stream) -> str:

@@ -84,7 +84,7 @@ class Request:
     answered_ns: int | None = None
     rollback_seqno: int | None = None
     failover_log: "tuple[Entry, ...] | None" = None
-    context: str = ""  #: what the server said about an error
+    said: str = ""  #: what the server said about an error, with its reference
     still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was asked for
     ambiguous: bool = False  #: something was not captured: its answer may be that of another with its opaque
     doubtful: bool = False  #: bytes were lost while it waited

@@ -12,7 +12,7 @@ from dcpdump.streams.opcode_kinds import STREAM_REQ
 from dcpdump.streams.request import Request, filter_fault
 from dcpdump.streams.state import ConnectionState, RolledBack
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import printable, whole_number
+from dcpdump.streams.wording import error_text, printable, whole_number
 
 
 def asked(
@@ -90,7 +90,7 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
         request.rollback_seqno = None if record is None else record.frame.get("rollback_seqno")
         _roll_back(connection, stream, request)
     elif record is not None:
-        request.context = _context(record.meaning.document)
+        request.said = error_text(record.meaning.document)
     return stream
 
 
@@ -214,10 +214,3 @@ def request_of(frame: FrameEvent) -> Request:
         not frame.value_length or (isinstance(document, dict) and ("sid" not in json or isinstance(sid, int))),
         filter_fault(document) if frame.value_length and frame.whole and frame.record is not None else None,
     )
-
-
-def _context(document: Any) -> str:
-    """Return what a server says of an error."""
-    error = document.get("error") if isinstance(document, dict) else None
-    context = error.get("context") if isinstance(error, dict) else None
-    return printable(context) if isinstance(context, str) else ""

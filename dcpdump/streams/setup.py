@@ -21,7 +21,7 @@ from dcpdump.streams.opcode_kinds import (
     SELECT_BUCKET,
 )
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import whole_number
+from dcpdump.streams.wording import error_text, whole_number
 
 _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable_expiry_opcode"
 _LATENCIES = 100
@@ -188,7 +188,7 @@ def _settle(
     count = 1 if known is None or other else known.count + (known.frame != frame.number)
     asked = asked or (known.asked if known is not None else "")
     refusals[place] = SetupRefusal(
-        opcode, vbucket, asked, frame.word, count, frame.number, frame.ts_ns, connection.losses
+        opcode, vbucket, asked, frame.word, count, frame.number, frame.ts_ns, connection.losses, _said(frame)
     )
 
 
@@ -198,7 +198,7 @@ def _controlled(connection: ConnectionState, frame: FrameEvent, waiting: Unanswe
     key, value = waiting.key, waiting.value
     control = connection.controls.get(key)
     if control is not None and control.frame == waiting.frame.number:
-        control.status = frame.word
+        control.status, control.said = frame.word, _said(frame)
     if frame.word != SUCCESS:
         if key == _BUFFER_SIZE:
             connection.window.refuse()
@@ -245,6 +245,10 @@ def _features(frame: FrameEvent) -> frozenset[int] | None:
         return None
     fields = frame.record.frame.fields
     return frozenset(f.value for f in fields if f.group == "features" and isinstance(f.value, int))
+
+
+def _said(frame: FrameEvent) -> str:
+    return "" if frame.record is None else error_text(frame.record.meaning.document)
 
 
 def _key(frame: FrameEvent) -> str | None:

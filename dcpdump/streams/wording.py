@@ -1,6 +1,6 @@
 """How times, durations and seqnos are written in verdicts and explanations."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dcpdump.streams.stream import Stream
 
 _MS, _SECOND = 1_000_000, 1_000_000_000
+_MOST_SAID = 400  #: signs of what a server says of an error
 
 #: The ids of a client and of its connection, and the agent, of which the product is first. It may be cut short.
 _JSON_NAME = lazy_pattern(r'\{"i":"([0-9A-Fa-f]+)/0*([0-9A-Fa-f]+)","a":"([^"/ ]+)')
@@ -64,6 +65,21 @@ def reason(value: int | None) -> str:
 def printable(text: str) -> str:
     """Make a text that came from the wire safe to show."""
     return safe(text.encode("utf-8", "backslashreplace"))
+
+
+def shortened(text: str, most: int = 40) -> str:
+    """Return the beginning of a text that is longer than ``most`` signs, which an ellipsis ends."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def error_text(document: Any) -> str:
+    """Return what a server says of an error, in the JSON of its answer, and the reference to its log."""
+    error = document.get("error") if isinstance(document, dict) else None
+    if not isinstance(error, dict):
+        return ""
+    context, ref = (printable(each) if isinstance(each, str) else "" for each in map(error.get, ("context", "ref")))
+    words = [shortened(context, _MOST_SAID)] * bool(context) + [f"ref {shortened(ref)}"] * bool(ref)
+    return ", ".join(words)
 
 
 def whole_number(text: str) -> int | None:
