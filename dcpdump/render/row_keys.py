@@ -218,10 +218,12 @@ KEYS: dict[str, tuple[str, str]] = {
     "system_events": (INT, "how many system events"),
     "tcp_faults": ("[@tcp_fault]", "when an end held the other up: it did not read, or did not answer"),
     "fault": (TEXT, "how: zero-window, no-answer"),
+    "member": (TEXT, "what of a request is at fault: sid, collections, flags …; value: its JSON as a whole"),
     "fault_ms": (INT, "milliseconds during which it did"),
 }
 
 _MESSAGE, _NUMBERS = (TEXT, "the name of the message"), ("[int]", "the numbers of the frames")
+_OF_MESSAGES = "frame kind stats.message stats.latency key.change diff.frame diff.changed".split()
 _ROW = (TEXT, "which of the rows it is")
 _STATS = tuple(f"stats.{name}" for name in "total message connection vbucket sizes latency interval".split())
 _DIFF = tuple(f"diff.{name}" for name in "connection stream frame changed alone total document documents".split())
@@ -234,21 +236,19 @@ _OF_DOCUMENTS = {
 }
 #: row and key → what the key is there instead.
 OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
-    **{(row, "name"): _MESSAGE for row in ("frame", "kind", "stats.message", "stats.latency", "key.change")},
+    **{(row, "name"): _MESSAGE for row in _OF_MESSAGES},
     ("mismatch", "kind"): _MESSAGE,
     **{(row, "kind"): _ROW for row in ("key.change", "key.coverage", *_STATS)},
     ("flow", "client"): (TEXT, "what the client is called: its name, or its address"),
     ("flow", "state"): (TEXT, "what flow control does"),
     ("tcp_fault", "intervals"): ("[@fault_interval]", "when it did"),
     ("tcp_fault", "role"): (TEXT, "which end: producer, consumer; else server, client, one end"),
-    ("check", "status"): (TEXT, "the status that a conforming peer answers"),
-    ("broken", "status"): (TEXT, "the status that a conforming peer answers"),
+    **{(row, "status"): (TEXT, "the status that a conforming peer answers") for row in ("check", "broken")},
     ("conns", "collections"): ("{text}", "names of collections by id, where they were captured"),
     ("control", "value"): (TEXT, "what it was set to"),
-    ("rollbacks", "frames"): _NUMBERS,
-    ("diagnose.trouble", "frames"): _NUMBERS,
-    ("diagnose.trouble", "connections"): ("[int]", "the numbers of the connections"),
-    ("diagnose.unjudged", "connections"): ("[int]", "the numbers of the connections"),
+    ("request", "fault"): ("@request_fault", "what is wrong with the request in itself"),
+    **{(row, "frames"): _NUMBERS for row in ("rollbacks", "diagnose.trouble")},
+    **{(f"diagnose.{row}", "connections"): ("[int]", "the connections' numbers") for row in ("trouble", "unjudged")},
     ("diagnose.trouble", "streams"): ("[@place]", "the streams that it is about"),
     ("diff.document", "differs"): ("[text]", "what differs: message, seqno, cas, value"),
     **{("diff.documents", name): (INT, f"documents {text}") for name, text in _OF_DOCUMENTS.items()},
@@ -257,7 +257,6 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     ("diff.document", "cause"): (TEXT, "lost: it cannot be known whether the document differs"),
     ("way", "p50"): (INT, "microseconds on the way between the captures: half are not above it"),
     ("way", "p99"): (INT, "microseconds on the way: ninety-nine hundredths are not above it"),
-    **{(f"diff.{name}", "name"): _MESSAGE for name in ("frame", "changed")},
     ("top", "connections"): ("[@top.connection]", "the connections"),
     ("top", "streams"): ("[@top.stream]", "the streams"),
     ("top.connection", "exceeded"): (BOOL, "more was sent than flow control allows"),
@@ -280,7 +279,7 @@ ROWS: dict[str, str] = {
         stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno snapshot
         degree rollback_seqno rollbacks failover_log end_status end_status_name ended_at last_at""",
     "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
-        response_frame status status_name latency_us""",
+        response_frame status status_name latency_us fault""",
     "conns": """connection src dst client server roles controls streams frames bytes lost_bytes | role name agent bucket
         mechanism authenticated features_asked features open_flags open_flags_names open_status stream_requests noops
         unanswered losses manifest_uid collections first last end ended_at bucket_refused bucket_status""",
@@ -333,6 +332,7 @@ ROWS: dict[str, str] = {
     "place": "connection vbucket | stream_id",
     "problem": "code text offset length |",
     "broken": "code title severity | message status",
+    "request_fault": "member value text |",
     "revocation": "rollback_seqno start_seqno request_frame response_frame | time",
     "snapshot": "start_seqno end_seqno |",
     "way": "src dst both only_a only_b changed moved | later_us p50 p99",

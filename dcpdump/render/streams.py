@@ -16,6 +16,7 @@ from dcpdump.spec.names import STREAM_FLAGS
 from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.early_verdicts import EvictedStreams
+from dcpdump.streams.filter_names import collection_names, filter_text, scope_name
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
@@ -27,12 +28,12 @@ from dcpdump.streams.opcode_kinds import (
     PREPARE,
     SYSTEM_EVENT,
 )
+from dcpdump.streams.refusal import fault_in
 from dcpdump.streams.request import Request
 from dcpdump.streams.situations import Degree
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, reason_name, seqno
-from dcpdump.wire.collection_names import Names
 
 Judged = tuple[Stream, Verdict]
 
@@ -105,7 +106,7 @@ def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -
             client(stream.connection),
             str(stream.vbucket),
             str(stream.stream_id or ""),
-            "" if request is None else _filter(request, stream.connection.collection_names),
+            "" if request is None else filter_text(request, stream.connection.collection_names),
             clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before",
             f"{seqno(request.start_seqno)}..{seqno(request.end_seqno)}" if request is not None else "?",
             number(stream.high_seqno),
@@ -155,7 +156,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         "why": verdict.why,
         "trouble": verdict.trouble,
         "degree": None if verdict.degree is None else verdict.degree.value,
-        "requests": [_request(each, connection.collection_names) for each in stream.requests],
+        "requests": [_request(each, connection) for each in stream.requests],
         "opened_at": _time(stream.granted_ns),
     }
     if request is not None:
@@ -180,40 +181,8 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     return without_none(out)
 
 
-def _filter(request: Request, names: Names | None) -> str:
-    """Return the collections or the scope that a stream is of, with their names where they are known."""
-    if request.scope is not None:
-        return f"scope {_called(request.scope, _scope_name(request, names))}"
-    known = _collection_names(request, names)
-    return ", ".join(_called(each, known.get(each)) for each in request.collections or ())
-
-
-def _called(number: str, name: str | None) -> str:
-    text = number if _identity(number) is None else f"0x{number.removeprefix('0x')}"
-    return f"{text} {name}" if name else text
-
-
-def _collection_names(request: Request, names: Names | None) -> dict[str, str]:
-    """Return the names of the collections that a request asks for, by the text that it has for their ids."""
-    ids = {text: _identity(text) for text in request.collections or ()}
-    found = {text: names.path(number) for text, number in ids.items() if names is not None and number is not None}
-    return {text: path for text, path in found.items() if path}
-
-
-def _scope_name(request: Request, names: Names | None) -> str | None:
-    number = _identity(request.scope)
-    return None if names is None or number is None else names.scope(number)
-
-
-def _identity(text: str | None) -> int | None:
-    """Return the id of a collection or scope, which requests have as hexadecimal text."""
-    try:
-        return None if text is None else int(text, 16)
-    except ValueError:
-        return None
-
-
-def _request(request: Request, names: Names | None) -> Json:
+def _request(request: Request, connection: ConnectionState) -> Json:
+    names, fault = connection.collection_names, fault_in(request, connection)
     out: Json = {
         "frame": request.frame,
         "time": _time(request.ts_ns),
@@ -226,13 +195,14 @@ def _request(request: Request, names: Names | None) -> Json:
         "snap_start_seqno": request.snap_start_seqno,
         "snap_end_seqno": request.snap_end_seqno,
         "collections": None if request.collections is None else list(request.collections),
-        "collection_names": _collection_names(request, names) or None,
+        "collection_names": collection_names(request.collections or (), names) or None,
         "scope": request.scope,
-        "scope_name": _scope_name(request, names),
+        "scope_name": scope_name(request.scope, names),
         "response_frame": request.answer_frame,
         "status": request.status,
         "status_name": None if request.status is None else STATUS.names.get(request.status),
         "rollback_seqno": request.rollback_seqno,
+        "fault": None if fault is None else {"member": fault.member, "value": fault.value, "text": fault.text},
     }
     if request.ts_ns is not None and request.answered_ns is not None and request.answered_ns >= request.ts_ns:
         out["latency_us"] = (request.answered_ns - request.ts_ns) // 1000

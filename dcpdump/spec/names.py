@@ -271,7 +271,7 @@ MECHANISMS = "PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512)"
 #: JSON of nothing but identifiers and the names that a stream request gives them.
 STREAM_FILTER = (
     r"(?:[\s{}\[\]:,]|-?[0-9]{1,20}(?![0-9])|true|false|null"
-    r'|"(?:uid|sid|collections|scope|purge_seqno|cts|(?:0x)?[0-9a-fA-F]{1,16})")*'
+    r'|"(?:uid|sid|collections|scope|purge_seqno|cts|free_memory|all_keys|(?:0x)?[0-9a-fA-F]{1,16})")*'
 )
 #: Names of members in servers' JSON about clusters, buckets and collections.
 MEMBERS = frozenset(

@@ -5,10 +5,11 @@ Nothing of what frames said by name stays in it as it was: who reads the ledger 
 
 from copy import copy
 
+from dcpdump.disclosure import text_holds
 from dcpdump.redact import Redactor
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Holds
-from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, HELLO, SASL_AUTH, SELECT_BUCKET
+from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, DCP_STREAM_REQ, HELLO, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.consumer import Identity
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
@@ -100,7 +101,15 @@ def hidden_place(stream: Stream, redactor: Redactor) -> Stream:
 def hide_request(request: Request, redactor: Redactor) -> None:
     """Hash what a stream request asks for by name, and drop what the server said of it. Twice is as good as once."""
     request.said = ""
+    if request.fault is not None:
+        request.fault = request.fault._replace(value=_hidden_value(request.fault.value))
     if request.collections is not None:
         request.collections = tuple(redactor.identifier(each) for each in request.collections)
     if request.scope is not None:
         request.scope = redactor.identifier(request.scope)
+
+
+def _hidden_value(text: str) -> str:
+    """Return what a request has for one of its members, if that is nothing but ids and the protocol's own words."""
+    shown = text_holds(MESSAGES[DCP_STREAM_REQ], text.encode("utf-8", "surrogatepass")) is Holds.NOTHING
+    return text if shown else "*" * len(text)

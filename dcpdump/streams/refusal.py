@@ -2,7 +2,17 @@
 
 from collections import Counter
 
-from dcpdump.spec.names import DISK_ONLY, FROM_LATEST, INCLUDE_XATTRS, TO_LATEST
+from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.spec.names import (
+    CACHE_TRANSFER,
+    DISK_ONLY,
+    FROM_LATEST,
+    IGNORE_PURGED,
+    INCLUDE_XATTRS,
+    STREAM_FLAGS,
+    STRICT_UUID,
+    TO_LATEST,
+)
 from dcpdump.spec.statuses import (
     EACCESS,
     EINVAL,
@@ -19,10 +29,17 @@ from dcpdump.spec.statuses import (
     UNKNOWN_SCOPE,
 )
 from dcpdump.streams.causes import Cause
+from dcpdump.streams.filter_names import collection_texts, number_of, scope_text
 from dcpdump.streams.request import NEVER, Request
+from dcpdump.streams.request_faults import RequestFault, flags_fault
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock, seqno, status, times
+from dcpdump.streams.wording import clock, seqno, shortened, status, times
+from dcpdump.wire.collection_names import Names
 
+_MOST_IDS = 8  #: ids of collections that are listed
+#: The ids of collections that a server names in what it says of an error.
+_NAMED = lazy_pattern(r"(?i)\bcollection\W{0,3}(?:id\W{1,3})?((?:0x)?[0-9a-f]+)\b")
 #: What a status means, where it needs no look at the connection.
 _PLAIN = {
     NOT_MY_VBUCKET: "the vbucket is not on this server, or not in a state that may be streamed",
@@ -56,23 +73,64 @@ def explained(request: Request, stream: Stream) -> str:
     return f"{found} (server: {request.said})" if request.said else found
 
 
+def fault_of(stream: Stream) -> str:
+    """Return which member of the last request of a stream was at fault, in a few words; empty where none was."""
+    request = stream.requests[-1] if stream.requests else None
+    if request is None or request.status in (None, SUCCESS, ROLLBACK):
+        return ""
+    fault = fault_in(request, stream.connection)
+    if fault is not None:
+        return fault.brief
+    unknown = request.status in (UNKNOWN_COLLECTION, UNKNOWN_SCOPE)
+    return _unknown(request, stream.connection.collection_names) if unknown else ""
+
+
+def fault_in(request: Request, connection: ConnectionState) -> RequestFault | None:
+    """Return what is wrong with a request that was refused because of itself, as far as that shows."""
+    if request.status == STREAM_ID_INVALID:
+        return request.fault if request.fault is not None and request.fault.member == "sid" else None
+    if request.status != EINVAL:
+        return None
+    if request.has_json and connection.has_collections is False:
+        return RequestFault("value", "", "needs collections, which HELLO did not grant")
+    if request.datatype:
+        return RequestFault("datatype", f"0x{request.datatype:02x}", "is not 0")
+    return flags_fault(request.bits) or request.fault
+
+
 def _words(request: Request, stream: Stream) -> str:
-    code = refusal(request.status)
-    if code is Cause.OUT_OF_RANGE:
-        return _out_of_range(request)
-    if code is Cause.STILL_OPEN:
-        return _still_open(request, stream)
-    if code is Cause.INVALID_REQUEST:
-        return _invalid(request, stream)
-    if code is Cause.NOT_SUPPORTED:
-        return _not_supported(request, stream)
-    if code is Cause.STREAM_ID:
-        return _stream_id(stream)
-    if code is Cause.UNKNOWN_COLLECTION:
-        return f"unknown collection in the filter {', '.join(request.collections or ())}".rstrip()
-    if code is Cause.UNKNOWN_SCOPE:
-        return f"unknown scope {request.scope or ''} in the filter"
+    fault = fault_in(request, stream.connection)
+    if fault is not None:
+        return fault.text
+    match refusal(request.status):
+        case Cause.OUT_OF_RANGE:
+            return _out_of_range(request)
+        case Cause.STILL_OPEN:
+            return _still_open(request, stream)
+        case Cause.INVALID_REQUEST:
+            return _nothing_invalid(request)
+        case Cause.NOT_SUPPORTED:
+            return _not_supported(request, stream)
+        case Cause.STREAM_ID:
+            return _stream_id(stream)
+        case Cause.UNKNOWN_COLLECTION | Cause.UNKNOWN_SCOPE:
+            return _unknown(request, stream.connection.collection_names)
     return _PLAIN.get(request.status or 0, "the server's reason is not in the protocol")
+
+
+def _unknown(request: Request, names: Names | None) -> str:
+    """Return which collections or scope the server does not know: the one that it names, else those asked for."""
+    if request.status == UNKNOWN_SCOPE:
+        return f"unknown scope {scope_text(shortened(request.scope or ''), names)}".rstrip()
+    asked = request.collections or ()
+    if not asked:
+        return "unknown collection: the default one was dropped, if it asked for no other"
+    said = {number_of(each) for each in _NAMED.findall(request.said)}
+    named = [each for each in asked if number_of(each) in said]
+    texts = collection_texts([shortened(each) for each in (named or asked)[:_MOST_IDS]], names)
+    more = len(named or asked) - len(texts)
+    listed = ", ".join(texts) + (f" and {more:,} more" if more else "")
+    return f"unknown collection {listed}" if len(named or asked) == 1 else f"unknown collection among {listed}"
 
 
 def _still_open(request: Request, stream: Stream) -> str:
@@ -117,12 +175,15 @@ def _out_of_range(request: Request) -> str:
     return f"{begins} is above the server's high seqno: the client is ahead of the server"
 
 
-def _invalid(request: Request, stream: Stream) -> str:
-    if request.has_json and stream.connection.has_collections is False:
-        return "its value needs collections, which HELLO did not grant"
-    if request.collections is not None and request.scope is not None:
-        return "scope and collections exclude each other"
-    return "bad flags, or JSON without a known key"
+def _nothing_invalid(request: Request) -> str:
+    """Return what is left where nothing in a request that was captured is at fault."""
+    if request.flags is None:
+        return "its flags were not captured"
+    if request.has_json and not request.readable:
+        return "its JSON is not known"
+    newer = request.flags & (STRICT_UUID | FROM_LATEST | IGNORE_PURGED | CACHE_TRANSFER)
+    older = f", unless the server is too old for {' and '.join(STREAM_FLAGS.describe(newer))}" if newer else ""
+    return f"nothing in the request explains it{older}"
 
 
 def _not_supported(request: Request, stream: Stream) -> str:

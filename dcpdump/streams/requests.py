@@ -9,7 +9,8 @@ from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.facts import Entry, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import STREAM_REQ
-from dcpdump.streams.request import Request, filter_fault
+from dcpdump.streams.request import Request
+from dcpdump.streams.request_faults import json_fault
 from dcpdump.streams.state import ConnectionState, RolledBack
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import error_text, printable, whole_number
@@ -212,5 +213,8 @@ def request_of(frame: FrameEvent) -> Request:
         whole_number(purge) if isinstance(purge, str) else None,
         bool(frame.value_length),
         not frame.value_length or (isinstance(document, dict) and ("sid" not in json or isinstance(sid, int))),
-        filter_fault(document) if frame.value_length and frame.whole and frame.record is not None else None,
+        json_fault(frame.value, frame.datatype, document)
+        if frame.value_length and frame.whole and frame.record is not None
+        else None,
+        frame.datatype,
     )

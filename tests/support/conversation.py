@@ -201,8 +201,8 @@ def _encoded(
     vbucket = header.pop("vb", now.vbucket)
     sid = header.pop("sid", now.sid if message.stream_id and not response else None) or None
     if opcode == 0x53 and not response:
-        if value and b'"sid"' in value:
-            sid = int(re.findall(rb'"sid":\s*(\d+)', value)[0])
+        if found := re.search(rb'"sid":\s*(\d+)', value):
+            sid = int(found[1])
         now.sid = sid
         now.vbucket = vbucket
         now.streams[vbucket, sid] = header.get("opaque", 0x1000 + vbucket + ((sid or 0) % 0x10000 << 16))

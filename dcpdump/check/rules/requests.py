@@ -1,5 +1,6 @@
 """DCP221-242: stream requests, and what is answered to them. Rollbacks are in a module of their own."""
 
+from dcpdump.check.quote import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.spec.names import FROM_LATEST
 from dcpdump.streams.frame_event import FrameEvent, failover_log
@@ -163,7 +164,8 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
 )
 def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a stream is granted although the JSON of its request is not an object, names both a scope and
-    collections, has no key that is known, a value of the wrong type, the stream id 0 or one above 65535. As
+    collections, has no key that is known, a value of the wrong type, an id that is not hexadecimal, or the stream id
+    0. Not what only some servers refuse: members that newer ones know, a uid, a stream id above 65535. As
     information, as servers before 7.1 grant it: a stream of some collections on a connection with
     enable_sync_writes.
 
@@ -175,8 +177,10 @@ def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     request = awaited(frame, connection)
     if frame.word or request is None or not request.has_json or connection.has_collections is False:
         return None
-    if request.fault is not None:
-        return Remark(f"stream granted, though {request.fault.text}", status=request.fault.status)
+    if request.fault is not None and request.fault.status:
+        fault = request.fault
+        value = f"{quoted(fault.value)} " if fault.value else ""
+        return Remark(f"stream granted, though {fault.member} {value}{fault.wrong}", status=fault.status)
     if request.collections is not None and connection.controls_known and connection.on("enable_sync_writes"):
         return Remark("stream of some collections granted, and enable_sync_writes is on", INFO, "NotSupported")
     return None
