@@ -91,6 +91,7 @@ def evidence_of(consumer: Checking) -> Evidence:
         consumer.times.first_ns,
         consumer.times.last_ns,
         consumer.unanswered,
+        [(number, sealing) for number in consumer.closed if (sealing := consumer.dissection.sealings[number]).failure],
         consumer.evicted,
     )
 

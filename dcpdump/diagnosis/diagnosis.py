@@ -17,7 +17,7 @@ from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.finding_troubles import with_findings
 from dcpdump.diagnosis.not_judged import unjudged
 from dcpdump.diagnosis.rollback_troubles import Rollbacks
-from dcpdump.diagnosis.setup_troubles import setup_troubles
+from dcpdump.diagnosis.setup_troubles import setup_troubles, tls_troubles
 from dcpdump.diagnosis.stream_troubles import stream_troubles
 from dcpdump.diagnosis.trouble import Trouble, Unjudged
 from dcpdump.plural import counted
@@ -112,7 +112,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     rollbacks = Rollbacks(evidence)
     troubles = [*stream_troubles(evidence), *rollbacks.troubles()]
     troubles += [*together(flow_troubles(evidence)), *together(held_up_troubles(evidence))]
-    troubles += together(setup_troubles(evidence))
+    troubles += [*together(setup_troubles(evidence)), *tls_troubles(evidence)]
     troubles = _with_causes(rollbacks, troubles, list(end_troubles(evidence)))
     troubles = with_findings(evidence, troubles)
     silent = {number for each in troubles if each.cause == _NOOP_RULE for number in each.connections}

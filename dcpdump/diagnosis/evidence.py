@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dcpdump.capture.damage import Health
 from dcpdump.check.finding import Finding
@@ -14,6 +15,9 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.tally import Tally
+
+if TYPE_CHECKING:
+    from dcpdump.tls.sealing import Sealing
 
 Judged = tuple[Stream, Verdict]
 
@@ -33,6 +37,7 @@ class Evidence:
     begins_ns: int | None  #: the earliest time of a packet
     ends_ns: int | None  #: the latest
     unanswered: Sequence[Unanswered] = ()  #: SYNs without an answer, of which no connection came
+    failed: Sequence[tuple[int, "Sealing"]] = ()  #: connections of TLS that are wanted and failed, by number
     evicted: EvictedStreams = field(default_factory=EvictedStreams)  #: streams that are wanted, and were evicted
 
     @property

@@ -1,4 +1,4 @@
-"""Troubles of setting up: a login, a bucket, DCP_OPEN or ADD_STREAM that was refused, and not accepted since.
+"""Troubles of setting up: TLS that failed; a login, bucket, DCP_OPEN or ADD_STREAM refused, and not accepted since.
 
 Where bytes were lost after a refusal, a later success may be among them: that is not judged.
 """
@@ -15,6 +15,7 @@ from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUC
 from dcpdump.streams.situations import Situation
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client, clock, short_name, times
+from dcpdump.tls.failure import Failure
 
 _FRAMES = 8
 #: In the order in which a connection is set up: what follows a refusal is refused because of it.
@@ -52,6 +53,37 @@ def setup_troubles(evidence: Evidence) -> Iterator[Trouble]:
             found.setdefault(_case(each, refusal), []).append((each, refusal))
     for case, group in found.items():
         yield _trouble(case, group, several)
+
+
+def tls_troubles(evidence: Evidence) -> Iterator[Trouble]:
+    """Yield the connections of TLS that failed: of one client and server, and in one way, as one trouble."""
+    through = {(_host(each.client_address), each.server_address): each.number for each in evidence.connections}
+    found: dict[tuple[str, str, Failure], list[int]] = {}
+    for number, sealing in evidence.failed:
+        if sealing.failure is not None:
+            backward = sealing.src.endswith(f":{sealing.port}")
+            of, to = (sealing.dst, sealing.src) if backward else (sealing.src, sealing.dst)
+            found.setdefault((_host(of), to, sealing.failure), []).append(number)
+    for (client_host, server, failure), numbers in found.items():
+        alert, many = failure.alert, len(numbers) > 1
+        which = f"{counted(len(numbers), 'connection')} of TLS" if many else "a connection of TLS"
+        yield Trouble(
+            Situation.TLS_FAILED,
+            f"{which} from {client_host} to {server} failed: {failure.text}",
+            Command("conns", ("--connection", ",".join(map(str, numbers[:_FRAMES])))),
+            failure.advice,
+            (alert.name if alert is not None else failure.close).replace("_", "-"),
+            len(numbers),
+            tuple(numbers),
+            certain=alert is not None
+            and not failure.established
+            and through.get((client_host, server), -1) < numbers[-1],
+        )
+
+
+def _host(address: str | None) -> str:
+    """Return an address without its port."""
+    return (address or "").rpartition(":")[0]
 
 
 def setup_unjudged(evidence: Evidence) -> Iterator[Unjudged]:

@@ -8,6 +8,7 @@ from dcpdump.diagnosis.trouble import Command, Trouble, Unjudged, UnjudgedCode
 from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Reason, VerdictKind
 from dcpdump.streams.explanation import doubt, explain
+from dcpdump.streams.refusal import fault_of
 from dcpdump.streams.situations import Degree, Situation
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, place, reason_name
@@ -117,14 +118,15 @@ def _reasons(streams: Sequence[Stream]) -> str:
 
 
 def _grouped(judged: Sequence[Judged], *degrees: Degree) -> Iterator[tuple[Key, list[Judged]]]:
-    """Yield streams of one situation and cause, by connection; of many connections, together."""
-    found: dict[tuple[Situation | VerdictKind, Cause | Reason, Degree | None], dict[int, list[Judged]]] = {}
+    """Yield streams of one situation, cause and fault of the request, by connection; of many connections, together."""
+    found: dict[tuple[Situation | VerdictKind, Cause | Reason, Degree | None, str], dict[int, list[Judged]]] = {}
     for stream, verdict in judged:
         if verdict.degree in degrees and verdict.situation not in _OF_CONNECTIONS:
-            key = verdict.situation or verdict.kind, verdict.cause, verdict.degree
+            fault = fault_of(stream) if verdict.situation is Situation.REFUSED else ""
+            key = verdict.situation or verdict.kind, verdict.cause, verdict.degree, fault
             mine = found.setdefault(key, {})
             mine.setdefault(stream.connection.number, []).append((stream, verdict))
-    for (situation, cause, _), by_connection in found.items():
+    for (situation, cause, _, _), by_connection in found.items():
         if len(by_connection) > _APART:
             yield (situation, cause), [each for group in by_connection.values() for each in group]
         else:

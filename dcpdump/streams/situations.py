@@ -38,7 +38,6 @@ class Situation(Enum):
     CONFLICT = "overlaps"
     ROLLBACKS = "rollbacks"  #: of streams that are in no trouble since
     NOOP = "noop-not-answered"
-    CLOCKS = "clocks-differ"
     RULE = "suspicious"
     LOST = "bytes-lost"
     DAMAGED = "capture-damaged"
@@ -74,7 +73,11 @@ SITUATIONS = {
         "the server closed three connections or more, each as the next was opened with its name",
         _NOTE,
     ),
-    Situation.TLS_FAILED: Row("TLS failed", "a fatal alert ended a handshake", _NOTE),
+    Situation.TLS_FAILED: Row(
+        "TLS failed",
+        "a fatal alert ended a handshake, and no later connection of the same client to the server came through",
+        _NOTE,
+    ),
     Situation.ENDED: Row(
         "ended",
         "a stream ended and was not asked for again in 10 s, and the capture holds its consumer's connections to the "
@@ -140,7 +143,6 @@ SITUATIONS = {
     Situation.CONFLICT: Row("conflict", "bytes of one place in a connection were captured twice, and differ"),
     Situation.ROLLBACKS: Row("rolled back", "", _NOTE),
     Situation.NOOP: Row("no answer", "", _NOTE),
-    Situation.CLOCKS: Row("clocks", "", _NOTE),
     Situation.RULE: Row("suspicious", "", _NOTE),
     Situation.LOST: Row("lost", "", _NOTE),
     Situation.DAMAGED: Row("damaged", "", _NOTE),

@@ -11,6 +11,7 @@ from dcpdump.tls.failure import Alert, Failure
 from dcpdump.tls.unsealer import Unsealer
 from tests.support.captures import Record, pcap
 from tests.support.console import run
+from tests.support.diagnoses import objects
 from tests.support.packets import ACK, FIN, ethernet, flow, ipv4_tcp
 from tests.tls.encoder import ALERT, CLIENT, HANDSHAKE, SERVER, Script, made, message
 from tests.tls.feeding import feed, secrets_of
@@ -256,6 +257,21 @@ def test_a_failure_beside_dcp_is_a_note(tmp_path: Path) -> None:
         "dcpdump: note: connection 0 (10.0.0.1:50000 → 10.0.0.2:11207): TLS 1.2 handshake failed: the client sent the "
         "alert unknown_ca (48, fatal) after the server's Certificate and closed the connection (FIN)"
     ]
+
+
+def test_a_failure_beside_dcp_is_the_first_trouble_of_a_diagnosis(tmp_path: Path) -> None:
+    path = tmp_path / "both.pcap"
+    clear = [Record(packet.ts_ns or 0, packet.data) for packet in open_capture(str(REPLICA))]
+    path.write_bytes(pcap([*closed(alert(greeted(), CLIENT, 48)), *clear]))
+    (trouble, *_) = (row for row in objects(f"dcpdump diagnose {path}") if row["type"] == "trouble")
+    assert (trouble["code"], trouble["severity"], trouble["cause"], trouble["text"], trouble["detail"]) == (
+        "tls-failed",
+        "wrong",
+        "unknown-ca",
+        "a connection of TLS from 10.0.0.1 to 10.0.0.2:11207 failed: the client sent the alert unknown_ca (48, fatal) "
+        "after the server's Certificate and closed the connection (FIN)",
+        "give the client the CA that signed the server's certificate",
+    )
 
 
 def test_one_who_gave_a_key_log_is_not_told_to_give_one(tmp_path: Path) -> None:

@@ -461,7 +461,7 @@ def test_without_the_library_that_is_said(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_commands_that_diagnose_offers_have_the_key_log(tmp_path: Path) -> None:
     files = Files(tmp_path, twin())
     result = files.read("-q", "diagnose")
-    assert f"dcpdump streams {files.capture} --connection 0 --stuck --cause not-reopened-yet" in result.out
+    assert f"dcpdump streams {files.capture} --connection 0 --cause not-reopened-yet" in result.out
     assert f" --keylog {files.keys}\n" in result.out
 
 
