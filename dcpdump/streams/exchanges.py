@@ -56,7 +56,9 @@ class Exchanges:
     forgotten: set[Kind] = field(default_factory=set)  #: of these an answer may be to a request that was forgotten
     fresh: set[Place] = field(default_factory=set)  #: requests were taken since bytes were lost last
     answered: dict[Kind, int] = field(default_factory=dict)  #: the number of the latest request that was answered
-    unclaimed: dict[Kind, int] = field(default_factory=dict)  #: answers for which no request came, so far
+    unseen: dict[Kind, int] = field(default_factory=dict)
+    #: the frame before which the request was sent that is not in the capture, of the latest answer to such a one
+    torn: bool = False  #: bytes were lost
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
     by_place: dict[Place, list[UnansweredRequest]] = field(default_factory=dict)
     by_kind: dict[Kind, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: by request number, oldest first
@@ -86,7 +88,6 @@ class Exchanges:
             early = self.early(*kind, request.opaque)
             if early is not None and _belongs(early, request, late=late or early.late):
                 self.earlier.remove(early)
-                self.unclaimed[kind] -= 1
                 self.unpaired.discard(request.opaque)
                 return early.answer
         if self.count >= MOST:
@@ -123,7 +124,6 @@ class Exchanges:
             self._expire(frames)
             late = late or kind in self.forgotten
             self.earlier.append(Early(answer if answer.opcode in _TEACH else place_of(answer), frames, late))
-            self.unclaimed[kind] = self.unclaimed.get(kind, 0) + 1
             if answer.opcode == STREAM_REQ and len(self.unpaired) < MOST:
                 self.unpaired.add(answer.opaque)
             return None
@@ -158,6 +158,21 @@ class Exchanges:
             if (1 - answer.direction, answer.opcode, answer.opaque) == (direction, opcode, opaque):
                 yield early
 
+    def is_unclaimed(self, kind: Kind, frames: list[int]) -> bool:
+        """Return whether an answer of a kind waits for its request, which may be captured a little later.
+
+        ``frames``: how many of the connection were captured, by direction. One that waited for longer is stray.
+        """
+        for answer, before, _ in self.earlier:
+            if (1 - answer.direction, answer.opcode) == kind and sum(frames) - before < GRACE:
+                return True
+        return False
+
+    def close(self) -> None:
+        """Take it that no request comes any more."""
+        while self.earlier:
+            self._give_up_on(self.earlier.pop(0))
+
     def take_unasked(self, frames: int) -> Iterator[FrameEvent]:
         """Take the answers for which no request came: requests that come now are not theirs.
 
@@ -185,7 +200,8 @@ class Exchanges:
 
         Of several requests with one opaque it is then unknown which of them the next answer is for.
         """
-        self.earlier.clear()
+        self.torn = True
+        self.close()
         self.unasked.clear()
         self.noops.clear()
         for place in list(self.fresh):  # of the others there is one each, and it is doubtful since the loss before
@@ -203,10 +219,19 @@ class Exchanges:
 
     def _expire(self, frames: int) -> None:
         while self.earlier and frames - self.earlier[0].frames >= GRACE:
-            expired = self.earlier.pop(0)
-            if self.closely and not expired.late:
-                self.unasked.append(place_of(expired.answer))
-                del self.unasked[:-MOST]
+            self._give_up_on(self.earlier.pop(0))
+
+    def _give_up_on(self, early: Early) -> None:
+        """Take it that the request of an answer was not captured, or that there was none."""
+        answer = early.answer
+        kind = 1 - answer.direction, answer.opcode
+        if self.torn or kind in self.forgotten:
+            self.unseen[kind] = answer.number
+        elif early.late:  # it was sent before the capture began
+            self.unseen[kind] = 1
+        if self.closely and not early.late:
+            self.unasked.append(place_of(answer))
+            del self.unasked[:-MOST]
 
     def _forget_beyond(self, most: int, opcode: int) -> None:
         """Forget the oldest request, for streams or else of other opcodes as this one is, where so many wait."""

@@ -297,6 +297,7 @@ class Ledger:
         if last_ns is not None:
             self.last_ns = last_ns if self.last_ns is None else max(last_ns, self.last_ns)
         for connection in self.connections.values():
+            connection.exchanges.close()
             conclude(connection, connection.streams)
         compare(self.connections.values(), self.logs)
         return self.streams

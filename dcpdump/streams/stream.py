@@ -154,10 +154,12 @@ class Stream:
 
     @property
     def closing(self) -> bool:
-        """Whether it ended, or its consumer may have closed it: the answer to a CLOSE_STREAM waits for its request."""
-        connection = self.connection
-        taker = 1 - (connection.feeder or 0)
-        return self.ended or self.close_asked or bool(connection.exchanges.unclaimed.get((taker, CLOSE_STREAM)))
+        """Whether it ended, or its consumer may have closed it: the request of an answer to CLOSE_STREAM is missing."""
+        if self.ended or self.close_asked:
+            return True
+        kind, exchanges = (1 - (self.connection.feeder or 0), CLOSE_STREAM), self.connection.exchanges
+        early = exchanges.is_unclaimed(kind, self.connection.frames)
+        return early or (self.granted_frame or 0) < exchanges.unseen.get(kind, 0)
 
     @property
     def alive(self) -> bool:
