@@ -57,7 +57,7 @@ def _trouble(context: Context, trouble: Trouble) -> Markup:
             class_="said",
         ),
         _link(context, trouble),
-        class_="wrong" if trouble.wrong else "note",
+        class_="wrong" if trouble.wrong else None,
         data_code=trouble.situation.value,
     )
 
