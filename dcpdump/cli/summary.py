@@ -39,6 +39,8 @@ def summarise(
         note(line)
     for line in () if form == "none" else eviction_lines(dissector):
         note(line)
+    for line in () if form == "none" else clock_lines(dissector):
+        note(line)
     for line in () if form == "none" else tls_notes.lines(dissector):
         note(line)
     if form == "json":
@@ -105,8 +107,9 @@ def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
     ``verb``: what was done with the frames; ``shown``: with how many of them.
     """
     tally, net = dissector.tally, dissector.balance
+    phrases = _PHRASES if net.offset_ms is None else _PHRASES | {"retransmitted": "captured twice, at another time"}
     used = [
-        f"{count:,} {_PHRASES.get(name, name)}"
+        f"{count:,} {phrases.get(name, name)}"
         for name, count in payload(dissector.tally, dissector.balance).items()
         if count or name == "frames"
     ]
@@ -164,6 +167,16 @@ def eviction_lines(dissector: Dissector) -> Iterator[str]:
         yield (
             f"dcpdump: note: to stay within --memory, {counted(count, 'connection')} that had not ended, silent for "
             f"longest, {verb} closed: where {what} on, frames are found again a little later"
+        )
+
+
+def clock_lines(dissector: Dissector) -> Iterator[str]:
+    """Say that connections were captured at two points, and by how much their clocks differ."""
+    offset = dissector.balance.offset_ms
+    if offset is not None:
+        yield (
+            f"dcpdump: note: what was sent was captured twice, by clocks that differ by {abs(offset) / 1000:g} s: "
+            "times are those of what comes first; to compare two captures, dcpdump diff A B"
         )
 
 

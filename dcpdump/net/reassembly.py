@@ -138,7 +138,7 @@ class Reassembly:
         balance, size = self._balance, len(payload)
         if start < self.offset and not self._gathering:
             old = min(self.offset - start, size)
-            twin = old == size and size > 0 and is_twin(self._history, start, payload, seen, self._limits)
+            twin = old == size and size > 0 and is_twin(balance, self._history, start, payload, seen, self._limits)
             if size == 1 and not missing and start + 1 == self.offset and not twin:
                 balance.keepalive_bytes += 1
                 return out

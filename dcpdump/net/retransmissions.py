@@ -2,7 +2,7 @@
 
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import Conflict, Event, Seen
-from dcpdump.net.limits import Limits
+from dcpdump.net.limits import MILLISECOND, Limits
 from dcpdump.net.retransmit_window import OVERHEAD, Difference, RetransmitWindow
 
 
@@ -11,10 +11,14 @@ def captured_twice(then: int | None, now: int | None, limits: Limits) -> bool:
     return then is not None and now is not None and abs(now - then) <= limits.duplicate_ns
 
 
-def is_twin(history: RetransmitWindow, start: int, data: bytes, seen: Seen, limits: Limits) -> bool:
-    """Whether exactly this was delivered a moment ago."""
+def is_twin(balance: Counters, history: RetransmitWindow, start: int, data: bytes, seen: Seen, limits: Limits) -> bool:
+    """Whether exactly this was delivered a moment ago; where it was earlier, count after which time it came again."""
     piece = history.find(start, data)
-    return piece is not None and captured_twice(piece.ts_ns, seen.ts_ns, limits)
+    if piece is None or captured_twice(piece.ts_ns, seen.ts_ns, limits):
+        return piece is not None
+    if piece.ts_ns is not None and seen.ts_ns is not None:
+        balance.repeat(round((seen.ts_ns - piece.ts_ns) / MILLISECOND), len(data))
+    return False
 
 
 def note_delivered(

@@ -11,6 +11,7 @@ import pytest
 from dcpdump.net.packet import Packet
 from dcpdump.streams.situations import SITUATIONS, Degree, Situation
 from tests.support.captures import Record, pcap
+from tests.support.console import run
 from tests.support.conversation import packets, said
 from tests.support.diagnoses import objects
 from tests.support.habits import HABITS
@@ -74,6 +75,19 @@ def test_of_a_sick_twin_the_first_trouble_is_the_cause(name: str, tmp_path: Path
     _, sick, code = LIVES[name]
     (first, *_) = (row for row in diagnosed(packets(said(sick)), tmp_path) if row["type"] == "trouble")
     assert (first["code"], first["severity"]) == (code, "wrong")
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_two_clocks_are_named_and_nothing_is_wrong(name: str, tmp_path: Path) -> None:
+    captured = packets(said(LIVES[name][0]))
+    later = [packet._replace(ts_ns=(packet.ts_ns or 0) + 1_500_000_000) for packet in captured]
+    twice = sorted([*captured, *later], key=lambda packet: packet.ts_ns or 0)
+    assert wrong(diagnosed(twice, tmp_path)) == []
+    said_of_it = run(f"dcpdump streams {tmp_path / 'c.pcap'}").err.splitlines()
+    assert said_of_it[0] == (
+        "dcpdump: note: what was sent was captured twice, by clocks that differ by 1.5 s: times are those of what "
+        "comes first; to compare two captures, dcpdump diff A B"
+    )
 
 
 def test_an_initial_load_of_1024_vbuckets_may_be_cut_anywhere(tmp_path: Path) -> None:

@@ -125,6 +125,32 @@ def test_a_retransmission_is_counted_and_not_repeated() -> None:
     assert line.balance.retransmitted_bytes == 3
 
 
+def test_all_that_comes_again_at_one_distance_was_captured_twice_by_two_clocks() -> None:
+    line = Line()
+    for at in range(0, 60, 3):
+        line.send(at, b"abc").wait(SECOND)
+        if at:
+            line.send(at - 3, b"abc")
+    assert line.balance.offset_ms == 2003
+    assert line.balance.retransmitted_bytes == 57
+
+
+def test_what_is_sent_again_after_other_times_was_not_captured_twice() -> None:
+    line = Line()
+    for at in range(0, 60, 3):
+        line.send(at, b"abc").wait(SECOND + at * MILLISECOND).send(at, b"abc")
+    assert line.balance.offset_ms is None
+
+
+def test_what_is_sent_again_in_part_was_not_captured_twice() -> None:
+    line = Line()
+    for at in range(0, 60, 3):
+        line.send(at, b"abc")
+    for at in range(0, 30, 3):
+        line.wait(SECOND).send(at, b"abc")
+    assert line.balance.offset_ms is None
+
+
 def test_the_same_segment_within_a_moment_is_a_duplicate_of_the_capture() -> None:
     line = Line().send(0, b"abc").send(0, b"abc").send(6, b"ghi").send(6, b"ghi").send(3, b"def")
     assert line.data == b"abcdefghi"
