@@ -112,7 +112,7 @@ class PendingEvidence:
 
     def _unasked(self) -> Iterator[Found]:
         connection = self._connection
-        frames = self._frames + GRACE if connection.over else self._frames
+        frames = self._frames + connection.exchanges.grace if connection.over else self._frames
         for answer in connection.exchanges.take_unasked(frames):
             asked = not connection.late and (connection.syn or find(answer.opcode).dcp)
             if asked and answer.opaque not in connection.shared:

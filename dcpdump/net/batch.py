@@ -14,7 +14,7 @@ from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import Bytes, Seen
 from dcpdump.net.half import Half
 from dcpdump.net.no_time import NO_TIME
-from dcpdump.net.sender_state import NO_ANSWER, ZERO_WINDOW
+from dcpdump.net.sender_state import AHEAD, NO_ANSWER, ZERO_WINDOW
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
 
 if TYPE_CHECKING:
@@ -199,6 +199,8 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
             plain = other.indifferent
             if plain:
                 other.last_ack = ack
+                if half.is_ahead(ack):
+                    connections.note(half, AHEAD, True, None if ts == NO_TIME else ts)
         if not plain:
             # The machines decide, and nearly always have this segment wait.
             if row > first:

@@ -16,7 +16,7 @@ from dcpdump.net.layers import Layers, LayersState
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.remembered import Remembered
-from dcpdump.net.sender_state import NO_ANSWER, ZERO_WINDOW
+from dcpdump.net.sender_state import AHEAD, NO_ANSWER, ZERO_WINDOW
 from dcpdump.net.stream_state import SeenState, StreamState
 from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment
 
@@ -219,6 +219,8 @@ class Connections:
         elif payload and sender.repeats and sender.answer():  # it goes on: its answer was not captured
             self.note(other, NO_ANSWER, False, ts_ns)
         if flags & ACK and ack != other.stream.last_ack:
+            if half.is_ahead(ack):
+                self.note(half, AHEAD, True, ts_ns)
             self._tell(other, other.stream.acknowledge(ack, seen), out)
         stream = half.stream
         events = stream.feed(segment, seen)

@@ -9,11 +9,11 @@ from dcpdump.net.tcp import FIN, RST, SYN, Segment
 
 
 class TcpChange(NamedTuple):
-    """An end of a connection began to hold the other up, or no longer does."""
+    """An end of a connection began to hold the other up, or no longer does; or it is captured ahead of the other."""
 
     connection: int
     direction: int  #: in which that end sends
-    fault: str  #: ZERO_WINDOW, NO_ANSWER
+    fault: str  #: ZERO_WINDOW, NO_ANSWER; AHEAD, which only begins, again and again
     begins: bool
     ts_ns: int | None
 
@@ -43,6 +43,11 @@ class Half:
         changes = zero != (sender.shut == 1)
         sender.shut = 1 if zero else 0
         return changes
+
+    def is_ahead(self, ack: int) -> bool:
+        """Return whether a segment acknowledges bytes that are captured behind it, as far as can be told so soon."""
+        ready = self.other.stream.ready
+        return ready >= 0 and distance(ready, ack) > 0
 
     @property
     def over(self) -> bool:

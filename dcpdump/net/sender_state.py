@@ -7,6 +7,7 @@ if TYPE_CHECKING:
 
 ZERO_WINDOW: Final = "zero-window"  #: an end takes no more bytes: its receive window is zero
 NO_ANSWER: Final = "no-answer"  #: an end sends nothing, not even acknowledgements, while bytes are sent to it again
+AHEAD: Final = "ahead"  #: an end acknowledges bytes before they are captured: the directions are out of order
 
 #: Senders wait for longer before they send bytes again for want of an acknowledgement (RFC 6298, Linux: 200 ms).
 _APART_NS: Final = 100_000_000

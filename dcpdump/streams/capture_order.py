@@ -7,3 +7,19 @@ Queues of a network card, ports of a tap and captures that were merged keep thei
 OUT_OF_ORDER_NS = 50_000_000
 #: And as many frames of a connection, where time does not tell: a segment may hold thousands that have one time.
 GRACE = 64
+#: The same where TCP shows that the two directions are out of order: packets of many messages changed places.
+FAR = 1_024
+#: A producer lets one message go over the window's size, and none follow it. So few more, within a second of the
+#: first, do not show that it continues: their acknowledgement may be captured a little later.
+_MANY = 32
+_LONG_NS = 1_000_000_000
+
+
+def continues(messages: int, lasting_ns: int, *, out_of_order: bool) -> bool:
+    """Return whether so many messages beyond a full window show that its producer ignores it.
+
+    ``out_of_order``: TCP shows that the two directions are.
+    """
+    if out_of_order:
+        return messages >= FAR
+    return messages >= _MANY or (messages > 1 and lasting_ns >= _LONG_NS)

@@ -6,7 +6,7 @@ they acknowledge what was never sent. Which of both shows when the messages came
 
 from typing import NamedTuple
 
-from dcpdump.streams.capture_order import GRACE, OUT_OF_ORDER_NS
+from dcpdump.streams.capture_order import FAR, GRACE, OUT_OF_ORDER_NS
 from dcpdump.streams.frame_event import FrameEvent
 
 #: So many wait, at most. Of more, the last two wait as one, as long as the later of them.
@@ -22,8 +22,13 @@ class EarlyAck(NamedTuple):
     missing: int  #: how much of that had not been captured
     frame: FrameEvent | None
 
-    def is_over(self, now_ns: int | None, messages: int) -> bool:
-        """Return whether a message that is captured at a time, or as the next of so many, is too late for it."""
+    def is_over(self, now_ns: int | None, messages: int, *, out_of_order: bool) -> bool:
+        """Return whether a message that is captured at a time, or as the next of so many, is too late for it.
+
+        ``out_of_order``: TCP shows that the two directions are out of order.
+        """
+        if out_of_order and messages - self.messages <= FAR:
+            return False
         if self.ts_ns is None or now_ns is None:
             return messages - self.messages > GRACE
         return abs(now_ns - self.ts_ns) > OUT_OF_ORDER_NS

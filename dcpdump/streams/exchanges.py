@@ -52,6 +52,7 @@ class Exchanges:
     """Requests of one connection that wait for their answers, and answers that were captured before their requests."""
 
     closely: bool  #: answers for which no request came are kept, until they are taken
+    grace: int = GRACE  #: so many frames after an answer its request may still be captured
     count: int = 0  #: requests that wait
     forgotten: set[Kind] = field(default_factory=set)  #: of these an answer may be to a request that was forgotten
     fresh: set[Place] = field(default_factory=set)  #: requests were taken since bytes were lost last
@@ -218,7 +219,7 @@ class Exchanges:
             self._drop(waiting)
 
     def _expire(self, frames: int) -> None:
-        while self.earlier and frames - self.earlier[0].frames >= GRACE:
+        while self.earlier and frames - self.earlier[0].frames >= self.grace:
             self._give_up_on(self.earlier.pop(0))
 
     def _give_up_on(self, early: Early) -> None:

@@ -7,9 +7,11 @@ ask for (the keys of a snapshot) is kept where the connection is watched ``close
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
+from dcpdump.net.sender_state import AHEAD
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
 from dcpdump.spec.statuses import SUCCESS
+from dcpdump.streams.capture_order import FAR
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, NameTaken, Noops, SetupRefusal, Snapshot, UnansweredRequest
@@ -153,7 +155,10 @@ class ConnectionState:
                 self.window.lose(None, frame.ts_ns, acks=True)
 
     def hold_up(self, direction: int, fault: str, *, begins: bool, ts_ns: int | None) -> None:
-        """Take it that the sender of a direction begins to hold the other up, or no longer does."""
+        """Take it that the sender of a direction begins to hold the other up, or no longer does; or is ahead of it."""
+        if fault == AHEAD:
+            self.window.out_of_order, self.exchanges.grace = True, FAR
+            return
         self.tcp_faults.setdefault((fault, direction), Recurring()).change(begins=begins, ts_ns=ts_ns)
 
     def unlink(self) -> None:

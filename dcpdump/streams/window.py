@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE
+from dcpdump.streams.capture_order import continues
 from dcpdump.streams.counted import FIRST, LAST
 from dcpdump.streams.early_acks import EarlyAck, OverAck, hold
 from dcpdump.streams.facts import Excess, Mark
@@ -21,10 +22,6 @@ _MARKS = 2_048
 #: Acknowledgements of what was not sent are kept for the rules up to so many.
 _OVERACKS = 1_024
 _NO_LIMIT = 1 << 63
-#: A producer lets one message go over the size, and none follow it. The two directions may be captured a little out
-#: of order, so few messages more, within a second of the first, do not show that it continues.
-MANY = 32
-_LONG_NS = 1_000_000_000
 _LEAST_PREPARE = 55  #: bytes of a prepare without key and value
 #: What is sent by opcode where nothing is, shared by all windows: of most connections there is no message.
 _NOTHING = [0] * (LAST - FIRST + 1)
@@ -45,7 +42,6 @@ class Window:
     size: int | None = None  #: as the producer accepted it; None: not captured, or off
     asked: int | None = None  #: as the consumer wanted it, whatever the answer
     off: bool = False  #: it was set to 0
-    enabled_ns: int | None = None
     acked: int = 0
     acks: int = 0
     ignored: int = 0  #: acknowledged while flow control was off
@@ -53,6 +49,7 @@ class Window:
     peak: int = 0
     beyond: int = 0  #: messages sent since it is full, after the one that filled it
     beyond_ns: int | None = None  #: the time of the first of them
+    out_of_order: bool = False  #: TCP shows that the two directions were captured out of order
     complete: bool = False  #: DCP_OPEN was captured, and nothing was lost since: else the account is relative
     blocked_since: int | None = None  #: the time of the last message that was sent, where it is full
     is_blocked: bool = False  #: it is full
@@ -203,8 +200,6 @@ class Window:
         self.refuse()
         self.off = size == 0
         self.size, self._limit = (size, size) if size else (None, _NO_LIMIT)
-        if self.enabled_ns is None:
-            self.enabled_ns = ts_ns
         if size and unsettled:
             self.ignored -= unsettled
             self._release(unsettled, ts_ns)
@@ -248,7 +243,7 @@ class Window:
         return self.is_blocked and not self.is_exceeded and self._exceeds(self.beyond + 1, ts_ns)
 
     def _exceeds(self, beyond: int, ts_ns: int | None) -> bool:
-        return beyond >= MANY or (beyond > 1 and (between(self.beyond_ns, ts_ns) or 0) >= _LONG_NS)
+        return continues(beyond, between(self.beyond_ns, ts_ns) or 0, out_of_order=self.out_of_order)
 
     @property
     def has_overacks(self) -> bool:
@@ -317,7 +312,7 @@ class Window:
     def _settle(self, ts_ns: int | None, sent: int, *, final: bool = False) -> None:
         """Clamp at zero, as the producer did, what no message came for in time. ``sent``: before what is at hand."""
         early, over, frame = self._early, 0, None
-        while early and (final or early[0].is_over(ts_ns, sum(self.frames))):
+        while early and (final or early[0].is_over(ts_ns, sum(self.frames), out_of_order=self.out_of_order)):
             ack = early.pop(0)
             excess = max(0, -self._balance - sum(later.missing for later in early))  # messages are the first's
             if excess:
@@ -337,8 +332,7 @@ class Window:
                 self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
         else:
             self.blocked.add(Interval(self.blocked_since, ts_ns, outstanding))
-        self.is_blocked, self.full_since, self.blocked_since = False, None, None
-        self.beyond, self.beyond_ns = 0, None
+        self.is_blocked, self.full_since, self.blocked_since, self.beyond, self.beyond_ns = False, None, None, 0, None
 
     def _clear(self) -> None:
         """Begin a new account."""
