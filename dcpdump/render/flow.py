@@ -11,7 +11,7 @@ from dcpdump.render.text_columns import Fitting, Table, number, spark
 from dcpdump.spec import find
 from dcpdump.streams.counted import FIRST, LAST
 from dcpdump.streams.facts import Excess
-from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing, stands_still
 from dcpdump.streams.intervals import Interval, between
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.losses import ONE_DIRECTION
@@ -25,6 +25,8 @@ _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "p
 _LEAST = ("acks", "over time", "acked", "sent")
 _RIGHT = ("buffer", "sent", "acked", "acks", "outstanding", "peak")
 _BARS = 24
+#: A producer that waits for so long, and for longer than before, stands still; for less, its consumer is just slower.
+_STUCK_NS = 10_000_000_000
 #: How many intervals and kinds are shown to people: the largest.
 _SHOWN = 20
 _STATES = {
@@ -133,43 +135,53 @@ def _blocked(each: ConnectionState, now_ns: int | None) -> str:
 
 
 def _notes(each: ConnectionState, found: Standing, now_ns: int | None) -> list[Line]:
-    out = [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _times(each.window, found, now_ns)]
-    hidden = len(_intervals(each.window, found)) - _SHOWN
+    window, conn = each.window, f"  conn {each.number}"
+    still = LineKind.PROBLEM if stands_still(each, now_ns, _STUCK_NS) else LineKind.PLAIN
+    out = [
+        Line(still if times.end_ns is None else LineKind.PLAIN, f"{conn} {_full(window, found, times, now_ns)}")
+        for times in _longest(_intervals(window, found), now_ns)
+    ]
+    out += [Line(LineKind.PROBLEM, f"{conn} {_exceeded(window, excess)}") for excess in _excesses(window)[:_SHOWN]]
+    hidden = len(_intervals(window, found)) - _SHOWN
     if hidden > 0:
-        further = each.window.blocked.further
+        further = window.blocked.further
         later = f"; {further:,} later ones were not kept" if further else ""
-        out.append(Line(LineKind.PLAIN, f"  conn {each.number} {hidden:,} shorter intervals are in -f ndjson{later}"))
-    return out + [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _sums(each.window)]
-
-
-def _times(window: Window, found: Standing, now_ns: int | None) -> Iterator[str]:
-    """Yield when the producer was blocked, and when it should have been."""
-    intervals = _intervals(window, found)
-    longest = sorted(intervals, key=lambda times: between(times[0], times[1] or now_ns) or 0)
-    for start, end, outstanding in sorted(longest[-_SHOWN:], key=lambda times: times[0] or 0):
-        if end is not None:
-            until = f"{clock(end)} ({span(between(start, end))})"
-        else:
-            until = f"the end ({span(between(start, now_ns))})"
-        full = f"outstanding {_least(window, outstanding)} of {number(window.size) or 'a size that was not captured'}"
-        inferred = end is None and found.evidence is FlowEvidence.INFERRED
-        yield f"{'seems blocked' if inferred else 'blocked'} {clock(start)} to {until}, {full}"
-    for excess in _excesses(window)[:_SHOWN]:
-        until = "the end" if excess.end_ns is None else clock(excess.end_ns)
-        yield (
-            f"window exceeded {clock(excess.start_ns)} to {until}: {_least(window, excess.outstanding)} B of "
-            f"{number(window.size)} unacknowledged, {counted(excess.messages, 'message')} beyond it: the producer "
-            "ignores flow control, or acknowledgements were not captured"
-        )
-
-
-def _sums(window: Window) -> Iterator[str]:
-    """Yield sentences on sums that do not agree."""
-    found = leak(window)
-    if found is not None:
-        yield found.in_words
+        out.append(Line(LineKind.PLAIN, f"{conn} {hidden:,} shorter intervals are in -f ndjson{later}"))
+    residue = leak(window)
+    if residue is not None:
+        out.append(Line(LineKind.PROBLEM, f"{conn} {residue.in_words}"))
     if window.ignored:
-        yield f"acknowledged {window.ignored:,} B while flow control was off, which do not count"
+        text = f"{conn} acknowledged {window.ignored:,} B while flow control was off, which do not count"
+        out.append(Line(LineKind.PROBLEM, text))
+    return out
+
+
+def _longest(intervals: list[Interval], now_ns: int | None) -> list[Interval]:
+    """Return the longest intervals, in the order of time."""
+    longest = sorted(intervals, key=lambda times: between(times.start_ns, times.end_ns or now_ns) or 0)
+    return sorted(longest[-_SHOWN:], key=lambda times: times.start_ns or 0)
+
+
+def _full(window: Window, found: Standing, times: Interval, now_ns: int | None) -> str:
+    """Say when the producer was blocked."""
+    start, end, outstanding = times
+    if end is not None:
+        until = f"{clock(end)} ({span(between(start, end))})"
+    else:
+        until = f"the end ({span(between(start, now_ns))})"
+    full = f"outstanding {_least(window, outstanding)} of {number(window.size) or 'a size that was not captured'}"
+    inferred = end is None and found.evidence is FlowEvidence.INFERRED
+    return f"{'seems blocked' if inferred else 'blocked'} {clock(start)} to {until}, {full}"
+
+
+def _exceeded(window: Window, excess: Excess) -> str:
+    """Say when the producer should have been blocked."""
+    until = "the end" if excess.end_ns is None else clock(excess.end_ns)
+    return (
+        f"window exceeded {clock(excess.start_ns)} to {until}: {_least(window, excess.outstanding)} B of "
+        f"{number(window.size)} unacknowledged, {counted(excess.messages, 'message')} beyond it: the producer "
+        "ignores flow control, or acknowledgements were not captured"
+    )
 
 
 def _held_up(each: ConnectionState, now_ns: int | None) -> Iterator[str]:

@@ -74,6 +74,25 @@ def standing(connection: ConnectionState, now_ns: int | None) -> Standing:
     return _inferred(window, now_ns)
 
 
+def stands_still(connection: ConnectionState, now_ns: int | None, least_ns: int) -> bool:
+    """Return whether a producer is blocked at a time, with nothing acknowledged for so long at least.
+
+    A consumer that is slower than its producer fills the window again and again: it stands still only if the producer
+    waits for more than twice as long as ever before.
+    """
+    if None not in (now_ns, connection.ended_ns):
+        now_ns = min(now_ns or 0, connection.ended_ns or 0)
+    found, window = standing(connection, now_ns), connection.window
+    if found.state is not FlowState.BLOCKED:
+        return False
+    waited = [each.lasting_ns for each in window.blocked.kept]
+    if found.evidence is FlowEvidence.INFERRED:
+        waited += [mark.waited_ns or 0 for mark in window.marks if _waited(mark)]
+    since = max((ns for ns in (found.since_ns, window.last_ack_ns) if ns is not None), default=None)
+    still = between(since, now_ns) or 0
+    return still >= least_ns and still > 2 * max(waited, default=0)
+
+
 def why_blocked(window: Window, found: Standing) -> str:
     """Return why a producer is taken to be blocked, in words."""
     least = "" if window.complete else "at least "

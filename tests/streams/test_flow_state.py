@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.render import flow
+from dcpdump.render.lines import LineKind
 from dcpdump.render.text_columns import fitted
 from dcpdump.streams.facts import Excess
-from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing, stands_still
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge
@@ -180,6 +182,76 @@ def test_a_healthy_producer_never_exceeds_its_window(events: Iterator[tuple[str,
             window.acknowledges(number, now)
         assert not window.is_exceeded
     assert window.excesses == []
+
+
+# -- what stands still --------------------------------------------------------------------------------------
+
+
+def at_intervals(seconds: float, rounds: int, *, left: float) -> Ledger:
+    """Return a window that is full each time until all is acknowledged, so long later, and at last for ``left``."""
+    text, seqno = BEGUN, 0
+    for turn in range(rounds + 1):
+        count = 17 - (turn == 0)
+        text += mutations(seqno + 1, seqno + count + 1)
+        seqno += count + 1
+        if turn < rounds:
+            text += f"WAIT {seconds}\n" + acknowledged((count + 1) * MESSAGE + 44 * (turn == 0))
+    return whole(f"{text}WAIT {left}\nRX noop{{}}\nTX noop-response{{success}}\n")
+
+
+def still(kept: Ledger, least_s: float = 10) -> bool:
+    return stands_still(only(kept), kept.last_ns, int(least_s * SECOND))
+
+
+def kinds(kept: Ledger) -> list[LineKind]:
+    """Return the kinds of the lines that say when a producer was blocked."""
+    found = [*fitted(flow.lines(list(kept.connections.values()), kept.last_ns), None)]
+    return [line.kind for line in found if line.text.startswith("  conn 0 blocked")]
+
+
+@pytest.mark.parametrize("left", [1, 19.9, 39])
+def test_a_producer_whose_consumer_acknowledges_at_intervals_for_an_hour_does_not_stand_still(left: float) -> None:
+    kept = at_intervals(20, 180, left=left)
+    assert (stands(kept).state, still(kept)) == (FlowState.BLOCKED, False)
+    assert set(kinds(kept)) == {LineKind.PLAIN}
+
+
+def test_a_producer_whose_consumer_stops_stands_still_once_that_is_longer_than_ever_before() -> None:
+    assert [still(at_intervals(20, 9, left=left)) for left in (39, 41)] == [False, True]
+    assert kinds(at_intervals(20, 9, left=41)) == [LineKind.PLAIN] * 9 + [LineKind.PROBLEM]
+
+
+def test_a_producer_that_never_waited_before_stands_still_after_as_long_as_asked_for() -> None:
+    assert [still(at_intervals(0, 0, left=left)) for left in (9, 11)] == [False, True]
+    assert kinds(at_intervals(0, 0, left=11)) == [LineKind.PROBLEM]
+    assert still(at_intervals(0, 0, left=11), least_s=12) is False
+
+
+def test_a_producer_in_a_window_with_room_or_beyond_it_does_not_stand_still() -> None:
+    assert not still(whole(BEGUN + mutations(1, 3) + MINUTE))
+    assert not still(whole(BEGUN + mutations(1, 60) + MINUTE))
+    assert not still(whole(BEGUN + mutations(1, 17) + MINUTE + acknowledged(900)))
+
+
+def test_what_is_acknowledged_counts_though_the_window_stays_full() -> None:
+    begun = BEGUN.replace(f"={SIZE}", "=100") + mutations(1, 17)
+    trickle = "WAIT 8\nTX buffer-acknowledgement{buffer-bytes=20}\n" * 9
+    kept = whole(begun + trickle + "WAIT 8\nRX noop{}\nTX noop-response{success}\n")
+    assert (stands(kept).state, still(kept)) == (FlowState.BLOCKED, False)
+
+
+def test_a_connection_that_ended_stood_still_until_then() -> None:
+    for left, expected in ((5, False), (15, True)):
+        kept = whole(BEGUN + mutations(1, 17) + f"WAIT {left}\nRST RX\nWAIT 100\nCONNECT\n" + opening())
+        connection = kept.connections[0]
+        assert (stands_still(connection, kept.last_ns, 10 * SECOND), bool(connection.ended_ns)) == (expected, True)
+
+
+def test_where_it_is_inferred_that_a_producer_waits_what_it_waited_before_counts_too() -> None:
+    half_a_second = joined(slow_consumer() + MINUTE)
+    assert (stands(half_a_second).evidence, still(half_a_second)) == (FlowEvidence.INFERRED, True)
+    minutes = joined(slow_consumer().replace("WAIT 0.5", "WAIT 31") + MINUTE)
+    assert (stands(minutes).evidence, still(minutes)) == (FlowEvidence.INFERRED, False)
 
 
 # -- what a late capture shows ------------------------------------------------------------------------------
