@@ -13,7 +13,7 @@ from dcpdump.streams.counted import FIRST, LAST
 from dcpdump.streams.facts import Excess
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing, stands_still
 from dcpdump.streams.intervals import Interval, between
-from dcpdump.streams.leak import Leak, leak
+from dcpdump.streams.leak import UNEXPLAINED, Leak, leak
 from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.tcp_faults import TcpFaults, tcp_faults
@@ -149,7 +149,8 @@ def _notes(each: ConnectionState, found: Standing, now_ns: int | None) -> list[L
         out.append(Line(LineKind.PLAIN, f"{conn} {hidden:,} shorter intervals are in -f ndjson{later}"))
     residue = leak(window)
     if residue is not None:
-        out.append(Line(LineKind.PROBLEM, f"{conn} {residue.in_words}"))
+        sure = residue.explained and (residue.bytes < 0 or residue.fills_ns is not None)
+        out.append(Line(LineKind.PROBLEM if sure else LineKind.HINT, f"{conn} {residue.in_words}"))
     if window.ignored:
         text = f"{conn} acknowledged {window.ignored:,} B while flow control was off, which do not count"
         out.append(Line(LineKind.PROBLEM, text))
@@ -240,8 +241,17 @@ def _kind(window: Window, opcode: int) -> Json:
 
 
 def _mismatch(found: Leak) -> Json:
-    out: Json = {"bytes": found.bytes, "text": found.text or "no kind of message explains it"}
-    return out | ({"kind": found.kind, "frames": found.frames} if found.kind else {})
+    return without_none(
+        {
+            "bytes": found.bytes,
+            "text": found.text or UNEXPLAINED,
+            "explained": found.explained,
+            "kind": found.kind or None,
+            "frames": found.frames if found.kind else None,
+            "time": None if found.by_ns is None else iso_time(found.by_ns),
+            "fills_ms": None if found.fills_ns is None else found.fills_ns // 1_000_000,
+        }
+    )
 
 
 def _drawn(window: Window) -> str:

@@ -220,6 +220,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "fault": (TEXT, "how: zero-window, no-answer"),
     "member": (TEXT, "what of a request is at fault: sid, collections, flags …; value: its JSON as a whole"),
     "fault_ms": (INT, "milliseconds during which it did"),
+    "explained": (BOOL, "whether that comes to it exactly, at several acknowledgements"),
+    "fills_ms": (INT, "milliseconds until it is as large as the buffer, as it grew so far"),
 }
 
 _MESSAGE, _NUMBERS = (TEXT, "the name of the message"), ("[int]", "the numbers of the frames")
@@ -237,7 +239,7 @@ _OF_DOCUMENTS = {
 #: row and key → what the key is there instead.
 OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     **{(row, "name"): _MESSAGE for row in _OF_MESSAGES},
-    ("mismatch", "kind"): _MESSAGE,
+    ("mismatch", "kind"): (TEXT, "the names of the messages, or what of them"),
     **{(row, "kind"): _ROW for row in ("key.change", "key.coverage", *_STATS)},
     ("flow", "client"): (TEXT, "what the client is called: its name, or its address"),
     ("flow", "state"): (TEXT, "what flow control does"),
@@ -327,7 +329,7 @@ ROWS: dict[str, str] = {
     "fault_interval": "| from to",
     "kind": "name opcode frames bytes |",
     "mark": "time outstanding |",
-    "mismatch": "bytes text | kind frames",
+    "mismatch": "bytes text explained | kind frames time fills_ms",
     "noops": "sent answered |",
     "place": "connection vbucket | stream_id",
     "problem": "code text offset length |",

@@ -165,7 +165,7 @@ class Exchanges:
         ``frames``: how many of the connection were captured, by direction. One that waited for longer is stray.
         """
         for answer, before, _ in self.earlier:
-            if (1 - answer.direction, answer.opcode) == kind and sum(frames) - before < GRACE:
+            if (1 - answer.direction, answer.opcode) == kind and sum(frames) - before < self.grace:
                 return True
         return False
 

@@ -132,6 +132,9 @@ class Mark(NamedTuple):
     answers: int  #: and of answers to stream requests
     closing: int  #: bytes of messages of streams behind their CLOSE_STREAM,
     closed: int  #: and behind its answer
+    markers: tuple[int, ...]  #: frames of snapshot markers, by their version
+    sent: int  #: bytes that count
+    received: int  #: of all that the producer sent, whether it counts or not; 0: not known
     acked: int = 0  #: with it
     waited_ns: int | None = None  #: from the last message to it; None where none came since the one before it
     resumed_ns: int | None = None  #: from the acknowledgement before it to the next message

@@ -1,23 +1,32 @@
-"""Leaks: acknowledgements that do not come to what was sent, and which kind of message explains it.
+"""Leaks: acknowledgements that do not come to what was sent, and what explains it.
 
 A consumer that forgets a kind of message, or counts one otherwise than the producer, leaves a residue that only
-grows. What is on its way makes the residue go up and down; its floor is the leak.
+grows. What is on its way makes the residue go up and down; its floor is the leak. What explains it comes to it exactly,
+at several acknowledgements.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import sub
 from typing import NamedTuple
 
-from dcpdump.spec import find
-from dcpdump.streams.counted import FIRST, LAST
 from dcpdump.streams.facts import Mark
-from dcpdump.streams.window import CACHE_TRANSFER_END, PREPARE, Window
+from dcpdump.streams.intervals import between
+from dcpdump.streams.suspects import Key, Suspect, derived, everything, forgotten, partly, sums, versions
+from dcpdump.streams.window import Window
+from dcpdump.streams.wording import clock, span
 
 #: A floor is looked for in a quarter of the acknowledgements, of at least so many.
 _ENOUGH = 8
-#: How far a kind's bytes may be from the leak that they explain.
+#: Of fewer, so many at least, each has to leave more than the one before.
+_FEW = 4
+#: How far a kind's bytes may be from the leak that they may explain.
 _TOLERANCE = 0.05
+#: An explanation is tried at so many acknowledgements, spread evenly.
+_TRIED = 128
+#: It has to come to so many different residues: one way alone, and with each that is added one more.
+_DIFFERENT = 3
+UNEXPLAINED = "no kind of message explains it"
 
 
 class Leak(NamedTuple):
@@ -27,12 +36,29 @@ class Leak(NamedTuple):
     kind: str = ""
     frames: int = 0
     text: str = ""
+    explained: bool = False  #: exactly, at several acknowledgements
+    by_ns: int | None = None  #: the time of the acknowledgement at which it was as much; None: it is to the end
+    fills_ns: int | None = None  #: how long it takes, as it grew so far, until it is as large as the window
 
     @property
     def in_words(self) -> str:
         """Return it as a sentence about whoever acknowledges."""
-        how = "less than was sent" if self.bytes > 0 else "more than was sent by then"
-        return f"acknowledged {abs(self.bytes):,} B {how}: {self.text or 'no kind of message explains it'}"
+        by = "" if self.by_ns is None else f" by {clock(self.by_ns)}"
+        how = f"less than was sent{by}" if self.bytes > 0 else "more than was sent by then"
+        fills = f"; at this rate it fills the window in {span(self.fills_ns)}" if self.fills_ns else ""
+        return f"acknowledged {abs(self.bytes):,} B {how}: {self.text or UNEXPLAINED}{fills}"
+
+
+class _Fit(NamedTuple):
+    """One way to explain a leak, and where it comes to the residue."""
+
+    parts: tuple[Suspect, ...]  #: that are added up, as they are at the last of those acknowledgements
+    tried: Sequence[int]  #: what they come to at each acknowledgement at which it was tried
+    first: Mark  #: of the acknowledgements at which that is the residue the first,
+    first_left: int
+    last: Mark  #: and the last
+    left: int
+    proven: bool
 
 
 def leak(window: Window) -> Leak | None:
@@ -40,42 +66,197 @@ def leak(window: Window) -> Leak | None:
 
     Of a relative account, what was outstanding when it began is unknown: only what the residue grew by counts.
     """
-    marks = window.marks
-    if window.off:
+    marks: Sequence[Mark] = window.marks
+    if window.off or (window.complete and window.size is None and window.asked is None):
         return None
     if not window.complete:
-        return _relative([_since(marks[0], mark) for mark in marks]) if marks else None
-    if window.size is None and window.asked is None:
+        marks = [_since(marks[0], mark) for mark in marks]
+    grows = _grows(marks)
+    fit = _fit(marks, fully=grows or window.overacked > 0)
+    if fit is not None and fit.proven:
+        return _explained(window, fit)
+    found = next(_repeated(marks), None)
+    if found is not None and window.complete:
+        return _dated(window, marks[-1], found)
+    if grows and marks[-1].outstanding >= 0 and len(marks) >= _ENOUGH and (window.complete or fit is not None):
+        return _growing(window, marks, fit)
+    return _excess(window.overacked, marks, fit) if window.complete else None
+
+
+# -- what comes to it exactly -------------------------------------------------------------------------------
+
+
+def _fit(marks: Sequence[Mark], *, fully: bool) -> _Fit | None:
+    """Return the simplest way that comes to the residue at several acknowledgements, a proven one first.
+
+    ``fully``: also sums, and what nobody does unless the residue grows.
+    """
+    chosen, near = marks[:: -max(1, -(-len(marks) // _TRIED))][::-1], None
+    for anchor in (marks[-1], min(marks[-(len(marks) // 4) - 1 :], key=_outstanding)) if marks else ():
+        if not anchor.outstanding:
+            continue
+        tables: list[Mapping[Key, Suspect]] = []
+        for parts in _ways(anchor, fully=fully):
+            tables = tables or [{each.key: each for each in _suspects(mark, anchor)} for mark in chosen]
+            fit = _fitted(parts, chosen, tables)
+            if fit is not None and fit.proven:
+                return fit
+            near = near or fit
+    return near
+
+
+def _ways(mark: Mark, *, fully: bool) -> Iterator[tuple[Suspect, ...]]:
+    """Yield what comes to the residue at an acknowledgement, the simplest first."""
+    left, kinds = mark.outstanding, [*forgotten(mark), *versions(mark)]
+    yield from ((each,) for each in kinds if each.bytes == left)
+    if fully:
+        yield from ((each,) for each in (*partly(mark), *everything(mark)) if each.bytes == left)
+        yield from sums(kinds, left, 2)
+        yield from ((each,) for each in derived(mark, mark))
+        yield from sums(kinds, left, 3)
+
+
+def _singles(mark: Mark) -> Iterator[Suspect]:
+    """Yield the suspects that may explain a residue alone."""
+    yield from (*forgotten(mark), *versions(mark), *partly(mark), *everything(mark))
+
+
+def _suspects(mark: Mark, anchor: Mark) -> Sequence[Suspect]:
+    """Return all suspects at an acknowledgement, where two are the same the one that comes first last."""
+    return (*_singles(mark), *derived(mark, anchor))[::-1]
+
+
+def _fitted(parts: tuple[Suspect, ...], marks: Sequence[Mark], tables: Sequence[Mapping[Key, Suspect]]) -> _Fit | None:
+    """Return one way, if it comes to the residue at half of the acknowledgements; ``tables``: the suspects of each."""
+    tried = [sum(table[part.key].bytes for part in parts if part.key in table) for table in tables]
+    same = [at for at, (mark, left) in enumerate(zip(marks, tried, strict=True)) if left == mark.outstanding]
+    if 2 * len(same) < len(marks):
         return None
-    return (_repeated(marks) if marks else None) or _excess(window.overacked, marks)
+    different = len({tried[at] for at in same} - {0})
+    free = sum(part.derived for part in parts)
+    if different < len(parts) + 2 * free:
+        return None
+    first, last = same[0], same[-1]
+    there = tuple(tables[last].get(part.key, part) for part in parts)
+    proven = different >= _DIFFERENT + len(parts) - 1 + free
+    return _Fit(there, tried, marks[first], tried[first], marks[last], tried[last], proven)
 
 
-def _repeated(marks: Sequence[Mark]) -> Leak | None:
-    """Return a leak that shows at several acknowledgements."""
-    last = marks[-1]
-    for suspect in _suspects(last):
-        # What is merely on its way may come to the same once, but hardly twice.
-        if suspect.bytes == last.outstanding and _comes_to(marks[-2:-1], suspect):
-            return suspect
-    return _growing(marks) if last.outstanding >= 0 else None
+def _explained(window: Window, fit: _Fit) -> Leak:
+    """Return a leak that one way explains, as it was at the last acknowledgement that shows it."""
+    found = _said(fit)._replace(explained=True)
+    grows = fit.tried[len(fit.tried) // 2] < fit.left
+    return _dated(window, fit.last, found, fit.first, fit.left - fit.first_left if grows else 0)
 
 
-def _excess(overacked: int, marks: Sequence[Mark]) -> Leak | None:
-    """Return what was acknowledged too much, and what explains it where that showed."""
+def _said(fit: _Fit) -> Leak:
+    """Return a leak as one way has it, in words."""
+    kind, text = " + ".join(each.kind for each in fit.parts), "; and ".join(each.text for each in fit.parts)
+    if len(fit.parts) > 1 and not any(each.how for each in fit.parts):
+        text = ", ".join(f"{each.kind} x {each.frames:,}" for each in fit.parts) + " not acknowledged"
+    return Leak(fit.left, kind, sum(each.frames for each in fit.parts), text)
+
+
+def _repeated(marks: Sequence[Mark]) -> Iterator[Leak]:
+    """Yield kinds that come to the residue at the last acknowledgements, whether it grew or not."""
+    before = marks[-_ENOUGH:-1]
+    for suspect in forgotten(marks[-1]) if before else ():
+        if suspect.bytes == marks[-1].outstanding and _comes_to(before[-1], suspect.kind):
+            # What is merely on its way may come to the same once, but hardly twice.
+            sure = len(before) > 1 and all(_comes_to(mark, suspect.kind) for mark in before)
+            yield Leak(suspect.bytes, suspect.kind, suspect.frames, suspect.text, explained=sure)
+
+
+def _comes_to(mark: Mark, kind: str) -> bool:
+    return any((each.kind, each.bytes) == (kind, mark.outstanding) for each in forgotten(mark))
+
+
+# -- what is near to it -------------------------------------------------------------------------------------
+
+
+def _growing(window: Window, marks: Sequence[Mark], fit: _Fit | None) -> Leak:
+    """Return a leak that makes the floor of the residue rise, and what may explain it."""
+    head, tail = (min(few, key=_outstanding) for few in _quarters(marks))
+    if fit is not None:
+        return _dated(window, fit.last, _perhaps(fit), fit.first, fit.left - fit.first_left)
+    found = _near(marks) or Leak(0)
+    return _dated(window, tail, found._replace(bytes=tail.outstanding), head, tail.outstanding - head.outstanding)
+
+
+def _excess(overacked: int, marks: Sequence[Mark], fit: _Fit | None) -> Leak | None:
+    """Return what was acknowledged too much, and what may explain it."""
     if not overacked:
         return None
     nearest = min(marks, key=lambda mark: abs(mark.outstanding + overacked), default=None)
-    suspects = [] if nearest is None else list(_suspects(nearest))
-    return _nearest(suspects, -overacked) or Leak(-overacked)
+    alike = [each for each in forgotten(nearest) if each.bytes == -overacked] if nearest is not None else []
+    if alike:
+        return Leak(-overacked, alike[0].kind, alike[0].frames, alike[0].text)
+    if fit is not None and fit.left == -overacked:
+        return _perhaps(fit)
+    return (_near(marks) or Leak(0))._replace(bytes=-overacked)
 
 
-def _relative(marks: Sequence[Mark]) -> Leak | None:
-    """Return a leak since the first mark: of a kind of message alone, since the rest may be on its way."""
-    found, last = _growing(marks), marks[-1]
-    if found is None or not found.kind:
+def _near(marks: Sequence[Mark]) -> Leak | None:
+    """Return what comes nearest to what the floor of the residue rose or fell by, if it is near.
+
+    What is on its way lies above the floor, and hides what it would be exactly.
+    """
+    if len(marks) < _ENOUGH:
         return None
-    exact = (each for each in _suspects(last) if each.kind == found.kind and each.bytes == last.outstanding)
-    return next(exact, found)
+    few = [
+        [(mark.outstanding, {each.key: each for each in _singles(mark)}) for mark in each] for each in _quarters(marks)
+    ]
+    before, after = (min(left for left, _ in each) for each in few)
+    apart: dict[Key, int] = {}
+    for key in few[1][-1][1]:
+        floors = [min(left - (table[key].bytes if key in table else 0) for left, table in each) for each in few]
+        apart[key] = abs(floors[1] - floors[0])
+    nearest = min(apart, key=apart.__getitem__, default=None)
+    if nearest is None or apart[nearest] > abs(after - before) * _TOLERANCE:
+        return None
+    found = few[1][-1][1][nearest]
+    return Leak(0, found.kind, found.frames, f"perhaps {found.text}")
+
+
+def _quarters(marks: Sequence[Mark]) -> tuple[Sequence[Mark], Sequence[Mark]]:
+    """Return the first and the last quarter of acknowledgements, of each some that are spread evenly."""
+    quarter = len(marks) // 4
+    step = -(-quarter // _TRIED)
+    return marks[:quarter:step], marks[-quarter:][::step]
+
+
+def _perhaps(fit: _Fit) -> Leak:
+    """Return a leak that one way may explain: it comes to it, but at too few acknowledgements."""
+    found = _said(fit)
+    return found._replace(text=f"perhaps {found.text}")
+
+
+def _grows(marks: Sequence[Mark]) -> bool:
+    """Return whether the floor rises steadily, and is not just the window filling up once."""
+    if len(marks) < _ENOUGH:
+        left = [mark.outstanding for mark in marks]
+        return len(marks) >= _FEW and all(before < after for before, after in pairwise((0, *left)))
+    quarter = len(marks) // 4
+    floors = [min(mark.outstanding for mark in marks[at * quarter : (at + 1) * quarter]) for at in range(4)]
+    floors[-1] = min(floors[-1], *[mark.outstanding for mark in marks[-quarter:]])
+    rises = [later - sooner for sooner, later in pairwise(floors)]
+    return all(rise > 0 for rise in rises) and max(rises) < floors[-1] - floors[0]
+
+
+# -- when, and until when -----------------------------------------------------------------------------------
+
+
+def _dated(window: Window, mark: Mark, found: Leak, first: Mark | None = None, growth: int = 0) -> Leak:
+    """Return a leak with the time of its acknowledgement, and when it will fill the window.
+
+    ``first``: an acknowledgement since which it grew by ``growth``.
+    """
+    if window.complete and found.bytes > 0 and found.bytes != window.outstanding:
+        found = found._replace(by_ns=mark.ts_ns)
+    lasting = None if first is None else between(first.ts_ns, mark.ts_ns)
+    if not (lasting and growth > 0 and window.size):
+        return found
+    return found._replace(fills_ns=max(0, window.size - found.bytes) * lasting // growth)
 
 
 def _since(first: Mark, mark: Mark) -> Mark:
@@ -89,69 +270,11 @@ def _since(first: Mark, mark: Mark) -> Mark:
         answers=mark.answers - first.answers,
         closing=mark.closing - first.closing,
         closed=mark.closed - first.closed,
+        markers=tuple(map(sub, mark.markers, first.markers)),
+        sent=mark.sent - first.sent,
+        received=mark.received - first.received,
     )
 
 
-def _growing(marks: Sequence[Mark]) -> Leak | None:
-    """Return a leak that makes the floor of the residue rise."""
-    if len(marks) < _ENOUGH:
-        return None
-    quarter = max(2, len(marks) // 4)
-    head = min(marks[:quarter], key=lambda mark: mark.outstanding)
-    tail = min(marks[-quarter:], key=lambda mark: mark.outstanding)
-    growth = tail.outstanding - head.outstanding
-    if growth <= 0 or not _grows(marks, growth):
-        return None
-    found = _nearest(_grown(head, tail), growth)
-    return Leak(tail.outstanding) if found is None else found._replace(bytes=tail.outstanding)
-
-
-def _grown(head: Mark, tail: Mark) -> list[Leak]:
-    """Return what kinds would leave over from one acknowledgement to another."""
-    before = {each.kind: each.bytes for each in _suspects(head)}
-    return [each._replace(bytes=each.bytes - before.get(each.kind, 0)) for each in _suspects(tail)]
-
-
-def _comes_to(marks: Sequence[Mark], suspect: Leak) -> bool:
-    """Return whether a kind came to the residue at other acknowledgements too."""
-    return bool(marks) and all(
-        any(each.kind == suspect.kind and each.bytes == mark.outstanding for each in _suspects(mark)) for mark in marks
-    )
-
-
-def _grows(marks: Sequence[Mark], growth: int) -> bool:
-    """Return whether the floor rises steadily, and is not just the window filling up once."""
-    quarter = len(marks) // 4
-    floors = [min(mark.outstanding for mark in marks[at * quarter : (at + 1) * quarter]) for at in range(4)]
-    rises = [later - sooner for sooner, later in pairwise(floors)]
-    return all(rise > 0 for rise in rises) and max(rises) < growth
-
-
-def _nearest(suspects: Sequence[Leak], amount: int) -> Leak | None:
-    near = [each for each in suspects if abs(each.bytes - amount) <= abs(amount) * _TOLERANCE]
-    return min(near, key=lambda each: abs(each.bytes - amount), default=None)
-
-
-def _suspects(mark: Mark) -> Iterator[Leak]:
-    """Yield what would be left over if a kind were forgotten, or counted as the wire has it."""
-    for opcode in range(FIRST, LAST + 1):
-        frames, size = mark.frames[opcode - FIRST], mark.kinds[opcode - FIRST]
-        if not frames:
-            continue
-        name = find(opcode).name
-        if opcode == PREPARE:
-            size += 2 * frames
-            yield Leak(2 * frames, f"{name} size", frames, "counts PREPARE as on the wire, without the 2 bytes more")
-        elif opcode == CACHE_TRANSFER_END:
-            yield Leak(24 * frames - size, f"{name} size", frames, "counts CACHE_TRANSFER_END as on the wire")
-            size = 24 * frames
-        yield Leak(size, name, frames, f"{name} x {frames:,} not acknowledged")
-    if mark.with_ids:
-        yield Leak(3 * mark.with_ids, "stream id", mark.with_ids, "the 3 bytes of stream ids not acknowledged")
-    for size, behind in ((mark.closed, "closed"), (mark.closing, "to be closed")):
-        if size:
-            yield Leak(size, "closed streams", 0, f"messages of streams that were {behind} not acknowledged")
-    if mark.noops:
-        yield Leak(-mark.noops, "DCP_NOOP", mark.noops // 24, "NOOPs acknowledged, which do not count")
-    if mark.answers:
-        yield Leak(-mark.answers, "DCP_STREAM_REQ", 0, "answers to stream requests acknowledged, which do not count")
+def _outstanding(mark: Mark) -> int:
+    return mark.outstanding

@@ -325,7 +325,8 @@ class Ledger:
                 connection.feeder = 1 - direction
         if opcode == BUFFER_ACK:
             if frame.fields and frame.fields[0] is not None:
-                connection.window.acknowledges(frame.fields[0], frame.ts_ns, frame if connection.closely else None)
+                named, received = frame if connection.closely else None, connection.bytes[1 - direction]
+                connection.window.acknowledges(frame.fields[0], frame.ts_ns, named, received)
             return None
         if opcode == NOOP:
             keep_alive(connection, frame, asks=direction == connection.feeder)

@@ -7,15 +7,15 @@ wire, a CACHE_TRANSFER_END 24 whatever it has. Responses, NOOP, CONTROL and ackn
 from collections.abc import Iterable
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE
+from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE, DCP_SNAPSHOT_MARKER
 from dcpdump.streams.capture_order import continues
-from dcpdump.streams.counted import FIRST, LAST
+from dcpdump.streams.counted import FIRST, LAST, NO_MARKERS, with_marker
 from dcpdump.streams.early_acks import EarlyAck, OverAck, hold
 from dcpdump.streams.facts import Excess, Mark
 from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.intervals import MOST, Interval, Intervals, between
 
-PREPARE, CACHE_TRANSFER_END = DCP_PREPARE, DCP_CACHE_TRANSFER_END
+PREPARE, CACHE_TRANSFER_END, MARKER = DCP_PREPARE, DCP_CACHE_TRANSFER_END, DCP_SNAPSHOT_MARKER
 _END_SIZE = 24
 #: Acknowledgements are kept up to so many; then every second one is dropped.
 _MARKS = 2_048
@@ -61,6 +61,7 @@ class Window:
     resumed_ns: int | None = None  #: the first message since the last acknowledgement
     bytes: list[int] = field(default_factory=lambda: _NOTHING)  #: by opcode, from FIRST on, as the wire has them
     frames: list[int] = field(default_factory=lambda: _NOTHING)
+    markers: tuple[int, ...] = NO_MARKERS  #: frames, by ``MARKER_SIZES``
     with_ids: int = 0
     noops: int = 0
     answers: int = 0
@@ -117,6 +118,8 @@ class Window:
                 length += 2
             elif opcode == CACHE_TRANSFER_END:
                 length = _END_SIZE
+        elif opcode == MARKER:
+            self.markers = with_marker(self.markers, length, stream_id)
         self.last_sent_ns = ts_ns
         if self.resumed_ns is None:
             self.resumed_ns = ts_ns
@@ -153,6 +156,8 @@ class Window:
             self.frames[opcode - FIRST] += frames
             self._balance += size
             count += frames
+            if opcode == MARKER:
+                self.markers = with_marker(self.markers, size, with_ids)
         if self._behind_ns and first_ns is not None and first_ns <= self._behind_ns:
             self._pass(self._balance - before)
             self._balance = before
@@ -165,8 +170,8 @@ class Window:
         if self.is_blocked:
             self._fill(count, first_ns, last_ns)
 
-    def acknowledges(self, count: int, ts_ns: int | None, frame: FrameEvent | None = None) -> None:
-        """Count an acknowledgement. ``frame``: where it is to be known if it was of what was not sent."""
+    def acknowledges(self, count: int, ts_ns: int | None, frame: FrameEvent | None = None, received: int = 0) -> None:
+        """Count an acknowledgement: its frame, for the rules, and the bytes of all that its producer sent before it."""
         self.acks += 1
         times = between(self.last_sent_ns, ts_ns), between(self.last_ack_ns, self.resumed_ns)
         if self.resumed_ns is None:
@@ -178,9 +183,10 @@ class Window:
             return
         self._release(count, ts_ns, frame)
         if self.acks % self._step == 0:
+            kinds, sent = (tuple(self.bytes), tuple(self.frames)), self.sent
             counters = self.with_ids, self.noops, self.answers, self.closing, self.closed
-            sent = tuple(self.bytes), tuple(self.frames)
-            self.marks.append(Mark(ts_ns, self.sent - self.acked, *sent, *counters, count, *times))
+            left = sent - self.acked
+            self.marks.append(Mark(ts_ns, left, *kinds, *counters, self.markers, sent, received, count, *times))
             if len(self.marks) > _MARKS:
                 del self.marks[::2]
                 self._step *= 2
@@ -340,4 +346,4 @@ class Window:
         self.acked = self._overacked = self._balance = self.slack = self.peak = 0
         self.with_ids = self.noops = self.answers = self.closing = self.closed = 0
         self.bytes = self.frames = _NOTHING
-        self.marks, self._step = [], 1
+        self.markers, self.marks, self._step = NO_MARKERS, [], 1

@@ -239,6 +239,8 @@ def test_a_window_is_one_object_with_its_intervals() -> None:
         "kind": "DCP_SEQNO_ADVANCED",
         "frames": 60,
         "text": "DCP_SEQNO_ADVANCED x 60 not acknowledged",
+        "explained": True,
+        "fills_ms": 0,
     }
     assert found["over_time"][-1]["outstanding"] == 1920
 
