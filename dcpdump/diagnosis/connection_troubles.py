@@ -7,7 +7,7 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble
 from dcpdump.plural import counted
-from dcpdump.streams.flow_state import FlowState, standing, why_blocked
+from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked
 from dcpdump.streams.intervals import Intervals, between
 from dcpdump.streams.leak import leak
 from dcpdump.streams.situations import Situation
@@ -80,7 +80,7 @@ def _miscounted(each: ConnectionState, several: bool) -> Trouble | None:
         return None
     text = f"{words.who(each, several)} {found.in_words}"
     number = (each.number,)
-    return Trouble(Situation.MISCOUNTED, text, _flow(each), cause="leak", connections=number, certain=bool(found.kind))
+    return Trouble(Situation.MISCOUNTED, text, _flow(each), cause="leak", connections=number, certain=found.explained)
 
 
 def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:
@@ -96,7 +96,7 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
     name = words.who(each, several)
     streams = tuple(stream for stream, verdict in evidence.judged if stream.connection is each and verdict.degree)
     held = tuple(stream for stream in streams if not stream.ended)
-    certain = still and window.blocked.exceeded_by(lasted, IDLE_NS)
+    certain = stands_still(each, now, IDLE_NS)
     if certain:
         text = f"the producer of {name} is blocked by flow control since {clock(since)}, {span(lasted)} up to the end"
         detail = f"nothing is acknowledged: {why_blocked(window, found)}"
