@@ -27,6 +27,7 @@ _TRIED = 128
 #: It has to come to so many different residues: one way alone, and with each that is added one more.
 _DIFFERENT = 3
 UNEXPLAINED = "no kind of message explains it"
+_HIDDEN = "what explains it does not show, as the two directions are captured out of order"
 
 
 class Leak(NamedTuple):
@@ -73,6 +74,8 @@ def leak(window: Window) -> Leak | None:
         marks = [_since(marks[0], mark) for mark in marks]
     grows = _grows(marks)
     fit = _fit(marks, fully=grows or window.overacked > 0)
+    if fit is not None and window.out_of_order and any(part.derived for part in fit.parts):
+        fit = None
     if fit is not None and fit.proven:
         return _explained(window, fit)
     found = next(_repeated(marks), None)
@@ -80,7 +83,7 @@ def leak(window: Window) -> Leak | None:
         return _dated(window, marks[-1], found)
     if grows and marks[-1].outstanding >= 0 and len(marks) >= _ENOUGH and (window.complete or fit is not None):
         return _growing(window, marks, fit)
-    return _excess(window.overacked, marks, fit) if window.complete else None
+    return _excess(window, marks, fit) if window.complete else None
 
 
 # -- what comes to it exactly -------------------------------------------------------------------------------
@@ -179,12 +182,13 @@ def _growing(window: Window, marks: Sequence[Mark], fit: _Fit | None) -> Leak:
     head, tail = (min(few, key=_outstanding) for few in _quarters(marks))
     if fit is not None:
         return _dated(window, fit.last, _perhaps(fit), fit.first, fit.left - fit.first_left)
-    found = _near(marks) or Leak(0)
+    found = _near(marks) or _unexplained(window)
     return _dated(window, tail, found._replace(bytes=tail.outstanding), head, tail.outstanding - head.outstanding)
 
 
-def _excess(overacked: int, marks: Sequence[Mark], fit: _Fit | None) -> Leak | None:
+def _excess(window: Window, marks: Sequence[Mark], fit: _Fit | None) -> Leak | None:
     """Return what was acknowledged too much, and what may explain it."""
+    overacked = window.overacked
     if not overacked:
         return None
     nearest = min(marks, key=lambda mark: abs(mark.outstanding + overacked), default=None)
@@ -193,7 +197,12 @@ def _excess(overacked: int, marks: Sequence[Mark], fit: _Fit | None) -> Leak | N
         return Leak(-overacked, alike[0].kind, alike[0].frames, alike[0].text)
     if fit is not None and fit.left == -overacked:
         return _perhaps(fit)
-    return (_near(marks) or Leak(0))._replace(bytes=-overacked)
+    return (_near(marks) or _unexplained(window))._replace(bytes=-overacked)
+
+
+def _unexplained(window: Window) -> Leak:
+    """Return a leak that nothing is near to."""
+    return Leak(0, text=_HIDDEN if window.out_of_order else "")
 
 
 def _near(marks: Sequence[Mark]) -> Leak | None:
