@@ -80,7 +80,8 @@ def _miscounted(each: ConnectionState, several: bool) -> Trouble | None:
         return None
     text = f"{words.who(each, several)} {found.in_words}"
     number = (each.number,)
-    return Trouble(Situation.MISCOUNTED, text, _flow(each), cause="leak", connections=number, certain=found.explained)
+    certain = found.explained and (found.fills_ns is not None or found.bytes < 0)
+    return Trouble(Situation.MISCOUNTED, text, _flow(each), cause="leak", connections=number, certain=certain)
 
 
 def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:

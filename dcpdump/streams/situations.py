@@ -108,7 +108,8 @@ SITUATIONS = {
     ),
     Situation.MISCOUNTED: Row(
         "miscounted",
-        "a kind of message explains what is acknowledged too much, or too little so that the window will fill",
+        "messages or parts of them explain exactly what is acknowledged too much, or too little so that the window "
+        "will fill",
         _NOTE,
     ),
     Situation.VIOLATION: Row("violation", "a rule of severity violation is broken"),

@@ -10,7 +10,7 @@ from dcpdump.streams.consumer import Again, Consumers
 from dcpdump.streams.due import BY_PRODUCER, IN_TURN, due
 from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.failover_logs import High
-from dcpdump.streams.flow_state import FlowState, standing, why_blocked, why_unknown
+from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked, why_unknown
 from dcpdump.streams.intervals import between
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
@@ -296,7 +296,7 @@ class Judge:
             unable = held_up(connection, self._now, by_producer=True)
             lost = lost_since(connection, stream.last_ns)
             why = _joined(why_blocked(connection.window, held), unable and unable.text, _until(lost))
-            waits = connection.window.blocked.exceeded_by(self._since(held.since_ns), self._idle_ns)
+            waits = stands_still(connection, self._now, self._idle_ns)
             return Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, why, Situation.BLOCKED, waits)
         stopped = self._held_up(connection)
         if stopped is not None:
