@@ -18,8 +18,8 @@ GROUPS: dict[str, str] = {
     "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
         --follow --max-spool --keylog --memory --jobs --interactive""",
     "How to judge": "--idle --fail-on --no-check",
-    "How to show": """--format --time --all --sort --reverse --color --value-bytes --no-mouse --once --interval --rows
-        --title --frames --summary --quiet --schema""",
+    "How to show": """--format --time --all --resume --sort --reverse --color --value-bytes --no-mouse --once --interval
+        --rows --title --frames --summary --quiet --schema""",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
     "Where to write": "--output --write -C -G -W --tables --force --with-secrets",
 }
@@ -68,7 +68,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "rollbacks": (
         "dcpdump rollbacks node1.pcap",
-        "dcpdump rollbacks captures/ --vbucket 500",
+        "dcpdump rollbacks captures/ --vbucket 500 --resume",
         "dcpdump rollbacks node1.pcap -f ndjson",
     ),
     "flow": (
