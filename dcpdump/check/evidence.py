@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dcpdump.check.rule import Delayed, Event
 from dcpdump.spec import find
-from dcpdump.streams.capture_order import GRACE
+from dcpdump.streams.capture_order import is_settled
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.exchanges import Kind
 from dcpdump.streams.facts import UnansweredRequest
@@ -68,7 +68,7 @@ class PendingEvidence:
             self._lag(stream, seqno, frame.ts_ns, acknowledged=True)
         beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.reached
         if (beyond or not self._connection.sync_replication) and len(self._ahead) < _MOST:
-            self._ahead.append((kept(frame), stream, self._frames + GRACE))
+            self._ahead.append((kept(frame), stream, self._frames))
 
     def finish(self, stream: Stream) -> None:
         """Take a stream that is over."""
@@ -110,10 +110,16 @@ class PendingEvidence:
     def _frames(self) -> int:
         return sum(self._connection.frames)
 
+    def _is_settled(self, frames: int, then_ns: int | None) -> bool:
+        """Return whether nothing comes any more that was sent before what was captured so many frames ago."""
+        connection = self._connection
+        return connection.over or is_settled(frames, then_ns, connection.now_ns)
+
     def _unasked(self) -> Iterator[Found]:
         connection = self._connection
-        frames = self._frames + connection.exchanges.grace if connection.over else self._frames
-        for answer in connection.exchanges.take_unasked(frames):
+        if connection.over:
+            connection.exchanges.close()
+        for answer in connection.exchanges.take_unasked(self._frames, connection.now_ns):
             asked = not connection.late and (connection.syn or find(answer.opcode).dcp)
             if asked and answer.opaque not in connection.shared:
                 yield Event.UNASKED, Delayed(answer, connection.no_stream)
@@ -134,7 +140,10 @@ class PendingEvidence:
                     break
                 later = asked.opcode in _SAME_ORDER and answered > asked.number
                 slow = min(waited, now_ns - held_ns) >= _SLOW and (
-                    asked.opcode != NOOP or connection.over or sent - waiting.frames >= _SPOKE
+                    connection.over
+                    or (
+                        not connection.window.out_of_order and (asked.opcode != NOOP or sent - waiting.frames >= _SPOKE)
+                    )
                 )
                 if not (later or slow or connection.over):
                     continue
@@ -219,18 +228,18 @@ class PendingEvidence:
 
     def _beyond(self) -> Iterator[Found]:
         """Yield acknowledgements, of bytes and of seqnos, of what was not sent even by now."""
-        connection, frames = self._connection, self._frames
+        connection = self._connection
         for over in connection.window.take_overacks(final=connection.over):
             if not connection.doubtful:
                 yield Event.OVERDRAWN, Delayed(over.frame, connection.no_stream, 0, over.sent + over.excess, over.sent)
-        while self._ahead and (connection.over or frames >= self._ahead[0][2]):
+        while self._ahead and self._is_settled(self._frames - self._ahead[0][2], self._ahead[0][0].ts_ns):
             frame, stream, _ = self._ahead.pop(0)
             yield Event.AHEAD, Delayed(frame, stream, 0, frame.fields[0] or 0, stream.reached)
 
     def _acknowledgements(self, frame: FrameEvent) -> Iterator[Found]:
         """Yield snapshots that were not acknowledged, and acknowledgements that were not asked for."""
         connection = self._connection
-        while self._done and (connection.over or frame.number - self._done[0].last_frame >= GRACE):
+        while self._done and self._is_settled(frame.number - self._done[0].last_frame, self._done[0].last_ns):
             stream = self._done.pop(0)
             if stream.lost or stream.opaque in connection.shared:
                 continue

@@ -89,6 +89,7 @@ class Remark(NamedTuple):
     status: str = ""  #: other than the rule's
     frame: FrameEvent | None = None  #: another frame than the one at hand
     scope: Scope | None = None  #: other than the rule's
+    ordered: bool = False  #: it depends on what the other direction had sent by then
 
 
 class Delayed(NamedTuple):

@@ -33,6 +33,7 @@ PATIENCE = 1000
 _ABOUT_ONE = frozenset({STREAM_REQ, CLOSE_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD})
 
 
+_OUT_OF_ORDER = "bytes were acknowledged before they were captured: the order of both directions is not known"
 #: What is said of these waits until the other direction continues without a loss.
 _WAIT = frozenset({Scope.SINCE, Scope.CONNECTION, Scope.STREAM})
 
@@ -155,6 +156,8 @@ class RuleRunner:
             reason = _reason(scope, frame, connection, stream if stream.known else None)
             if not reason and doubted:
                 reason = SUSPENSIONS[Suspend.REPLICA]
+            if not reason and remark.ordered and connection.window.out_of_order:
+                reason = _OUT_OF_ORDER
             if reason:
                 said = self._said(rule, stream) if said is None else said
                 if said:

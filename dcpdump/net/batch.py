@@ -199,7 +199,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
             plain = other.indifferent
             if plain:
                 other.last_ack = ack
-                if half.is_ahead(ack):
+                if ack != other.ready and half.is_ahead(ack):
                     connections.note(half, AHEAD, True, None if ts == NO_TIME else ts)
         if not plain:
             # The machines decide, and nearly always have this segment wait.

@@ -1,11 +1,15 @@
 """Half: one direction of an open connection."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.endpoints import Connection
 from dcpdump.net.seqnum import distance
 from dcpdump.net.tcp import FIN, RST, SYN, Segment
+
+#: An acknowledgement is ahead by so many bytes, at least: a FIN counts as one. And less than this.
+_LEAST: Final = 2
+_MOST: Final = 1 << 30
 
 
 class TcpChange(NamedTuple):
@@ -13,7 +17,7 @@ class TcpChange(NamedTuple):
 
     connection: int
     direction: int  #: in which that end sends
-    fault: str  #: ZERO_WINDOW, NO_ANSWER; AHEAD, which only begins, again and again
+    fault: str  #: ZERO_WINDOW, NO_ANSWER; AHEAD, which begins once, and does not end
     begins: bool
     ts_ns: int | None
 
@@ -21,7 +25,7 @@ class TcpChange(NamedTuple):
 class Half:
     """One direction of an open connection, and its other half."""
 
-    __slots__ = ("connection", "direction", "key", "other", "place", "scheduled", "stream", "syns")
+    __slots__ = ("ahead", "connection", "direction", "key", "other", "place", "scheduled", "stream", "syns")
     __deletable__ = ("other",)  # what a compiler has to know
 
     def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:
@@ -31,6 +35,7 @@ class Half:
         self.place = 2 * connection.number + direction
         self.stream = stream
         self.other = self
+        self.ahead = False  # it acknowledged what was not captured by then; said once, or again where it was restored
         self.scheduled = False  # whether a look at its deadline is due
         self.syns: tuple[int, ...] = ()  # the times of its SYNs, the first and the last
 
@@ -45,9 +50,12 @@ class Half:
         return changes
 
     def is_ahead(self, ack: int) -> bool:
-        """Return whether a segment acknowledges bytes that are captured behind it, as far as can be told so soon."""
-        ready = self.other.stream.ready
-        return ready >= 0 and distance(ready, ack) > 0
+        """Return whether a segment is the first that acknowledges what of the other half was not captured by then."""
+        expected = self.other.stream.ready
+        if self.ahead or expected < 0 or not _LEAST <= distance(expected, ack) < _MOST:
+            return False
+        self.ahead = True
+        return True
 
     @property
     def over(self) -> bool:

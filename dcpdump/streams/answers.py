@@ -67,6 +67,8 @@ def learn_answer(
         logs.learn_log(connection, waiting.frame.word, frame)
     if opcode == CLOSE_STREAM and waiting is not None:
         stream = connection.current.get(waiting.frame.word << 16 | waiting.frame.stream_id)
+        while stream is not None and stream.before is not None and (stream.before.end_frame or 0) > frame.number:
+            stream = stream.before  # the one that follows it began behind an answer that was captured early
         if stream is not None:
             closed(stream, frame)
         return stream

@@ -15,6 +15,15 @@ _MANY = 32
 _LONG_NS = 1_000_000_000
 
 
+def is_settled(frames: int, then_ns: int | None, now_ns: int | None, grace: int = GRACE) -> bool:
+    """Return whether nothing is captured any more that was sent before what was captured ``then_ns``.
+
+    ``frames``: how many of the connection were captured since. A packet may hold many: many frames and little time
+    are not enough.
+    """
+    return frames >= grace and (then_ns is None or now_ns is None or abs(now_ns - then_ns) > OUT_OF_ORDER_NS)
+
+
 def continues(messages: int, lasting_ns: int, *, out_of_order: bool) -> bool:
     """Return whether so many messages beyond a full window show that its producer ignores it.
 

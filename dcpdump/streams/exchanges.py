@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.streams.capture_order import GRACE
+from dcpdump.streams.capture_order import GRACE, is_settled
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, place_of
 from dcpdump.streams.opcode_kinds import (
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MOST = 4096
 #: And so many for streams, of which a client may ask for as many as there are vbuckets, for each of its stream ids.
 MOST_STREAMS = 16_384
+#: Answers that wait for their requests are looked through one by one: so many, at most, for longer than some frames.
+MOST_EARLY = 1024
 _NEAR_NS = 1_000_000_000
 #: Requests whose answers are learnt from: those are kept whole while they wait.
 _TEACH = frozenset({HELLO, SASL_AUTH, SASL_STEP, SELECT_BUCKET, OPEN, CONTROL, NOOP, STREAM_REQ, CLOSE_STREAM})
@@ -85,7 +87,7 @@ class Exchanges:
                 return None
             waiting.doubtful = waiting.behind = True
         if self.earlier:
-            self._expire(frames)
+            self._expire(frames, request.ts_ns)
             early = self.early(*kind, request.opaque)
             if early is not None and _belongs(early, request, late=late or early.late):
                 self.earlier.remove(early)
@@ -122,7 +124,7 @@ class Exchanges:
         place = kind[0], kind[1], answer.opaque
         queue = self.by_place.get(place)
         if not queue:
-            self._expire(frames)
+            self._expire(frames, answer.ts_ns)
             late = late or kind in self.forgotten
             self.earlier.append(Early(answer if answer.opcode in _TEACH else place_of(answer), frames, late))
             if answer.opcode == STREAM_REQ and len(self.unpaired) < MOST:
@@ -159,27 +161,28 @@ class Exchanges:
             if (1 - answer.direction, answer.opcode, answer.opaque) == (direction, opcode, opaque):
                 yield early
 
-    def is_unclaimed(self, kind: Kind, frames: list[int]) -> bool:
+    def is_unclaimed(self, kind: Kind, frames: list[int], now_ns: int | None) -> bool:
         """Return whether an answer of a kind waits for its request, which may be captured a little later.
 
         ``frames``: how many of the connection were captured, by direction. One that waited for longer is stray.
         """
-        for answer, before, _ in self.earlier:
-            if (1 - answer.direction, answer.opcode) == kind and sum(frames) - before < self.grace:
-                return True
-        return False
+        return any(
+            (1 - answer.direction, answer.opcode) == kind
+            and not is_settled(sum(frames) - before, answer.ts_ns, now_ns, self.grace)
+            for answer, before, _ in self.earlier
+        )
 
     def close(self) -> None:
         """Take it that no request comes any more."""
         while self.earlier:
             self._give_up_on(self.earlier.pop(0))
 
-    def take_unasked(self, frames: int) -> Iterator[FrameEvent]:
+    def take_unasked(self, frames: int, now_ns: int | None) -> Iterator[FrameEvent]:
         """Take the answers for which no request came: requests that come now are not theirs.
 
-        ``frames``: how many of the connection were captured.
+        ``frames``: how many of the connection were captured by ``now_ns``.
         """
-        self._expire(frames)
+        self._expire(frames, now_ns)
         taken, self.unasked = self.unasked, []
         yield from taken
 
@@ -218,8 +221,12 @@ class Exchanges:
             _forgo(waiting)
             self._drop(waiting)
 
-    def _expire(self, frames: int) -> None:
-        while self.earlier and frames - self.earlier[0].frames >= self.grace:
+    def _expire(self, frames: int, now_ns: int | None) -> None:
+        while self.earlier:
+            answer, before, _ = self.earlier[0]
+            many = len(self.earlier) > MOST_EARLY and frames - before >= self.grace
+            if not (many or is_settled(frames - before, answer.ts_ns, now_ns, self.grace)):
+                return
             self._give_up_on(self.earlier.pop(0))
 
     def _give_up_on(self, early: Early) -> None:

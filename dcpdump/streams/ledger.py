@@ -333,7 +333,7 @@ class Ledger:
         learn = REQUESTS.get(opcode)
         if learn is not None:
             learn(connection, frame)
-        known = None
+        known = early = None
         if find(opcode).replies:
             waiting, early = await_answer(connection, frame)
             if opcode == STREAM_REQ:
@@ -347,7 +347,7 @@ class Ledger:
             connection.replicates |= opcode == SEQNO_ACK
             known = connection.current.get(frame.word << 16 | frame.stream_id)
             if known is not None and opcode == CLOSE_STREAM:
-                known.close_asked = True
+                known.close_asked = early is None
             elif known is not None and opcode == SEQNO_ACK and frame.fields and frame.fields[0] is not None:
                 known.acknowledge(frame.fields[0])
             else:

@@ -297,8 +297,8 @@ class ConnectionState:
     @property
     def controls_known(self) -> bool:
         """Whether every control and its answer was captured: where that to DCP_OPEN was not, nor may others be."""
-        client = 0 if self.opened_by is None else self.opened_by.direction
-        return self.is_open and not self.doubtful and not self.exchanges.is_unclaimed((client, CONTROL), self.frames)
+        kind = 0 if self.opened_by is None else self.opened_by.direction, CONTROL
+        return self.is_open and not self.doubtful and not self.exchanges.is_unclaimed(kind, self.frames, self.now_ns)
 
     def asked_for(self, opcode: int) -> Iterator[UnansweredRequest]:
         """Yield the requests of either end that wait for their answers."""

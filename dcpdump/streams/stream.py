@@ -158,7 +158,7 @@ class Stream:
         if self.ended or self.close_asked:
             return True
         kind, exchanges = (1 - (self.connection.feeder or 0), CLOSE_STREAM), self.connection.exchanges
-        early = exchanges.is_unclaimed(kind, self.connection.frames)
+        early = exchanges.is_unclaimed(kind, self.connection.frames, self.connection.now_ns)
         return early or (self.granted_frame or 0) < exchanges.unseen.get(kind, 0)
 
     @property

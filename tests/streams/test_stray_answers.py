@@ -3,7 +3,7 @@
 import pytest
 
 from dcpdump.streams.capture_order import GRACE
-from tests.support.conversation import findings, opening
+from tests.support.conversation import findings, opening, packets, said
 from tests.support.ledgers import captured, ledger, ledger_of, only, verdicts
 
 OPEN = opening(name="replication:a->b", controls="enable_sync_writes=true, consumer_name=b")
@@ -64,3 +64,31 @@ def test_a_stray_answer_to_a_control_leaves_the_controls_known() -> None:
     assert found(began + stray + NOOPS * GRACE + prepare) == ["D1"]
     assert found(began + stray + NOOPS + prepare) == []  # its request may be that of enable_sync_writes
     assert found(began + stray + NOOPS + request + prepare) == ["D1"]
+
+
+def test_an_answer_waits_for_longer_than_many_frames_of_one_moment() -> None:
+    items = "".join(f"RX mutation{{seqno={seqno}}}\n" for seqno in range(1, 4 * GRACE))
+    grant = "RX stream-request-response{success, opaque=0x1005}\nRX snapshot-marker{start=0, end=999, flags=0x6}\n"
+    captured_late = said(opening() + grant + items + "TX stream-request{vb=5, opaque=0x1005}\n")
+    begun = captured_late[-1].ts_ns - 4 * GRACE * 1_000_000
+    for apart_ns, granted in ((10_000, True), (1_000_000, False)):
+        for at, frame in enumerate(captured_late[-4 * GRACE :]):
+            frame.ts_ns = begun + at * apart_ns
+        assert [each.granted for each in ledger_of(packets(captured_late)).streams if each.requests] == [granted]
+
+
+def test_a_close_whose_answer_was_captured_early_closes_the_stream_that_was_there_then() -> None:
+    text = opening(controls="send_stream_end_on_client_close_stream=true") + "STREAM vb=5, opaque=0x11\n"
+    text += "RX snapshot-marker{start=0, end=1, flags=0x6}\nRX mutation{seqno=1}\n"
+    text += CLOSED + "RX stream-end{status=1, opaque=0x11}\n"
+    text += "RX stream-request-response{success, opaque=0x22}\n"
+    text += "RX snapshot-marker{start=1, end=2, flags=0x6, opaque=0x22}\n"
+    text += CLOSE + "TX stream-request{vb=5, start=1, opaque=0x22}\nRX mutation{seqno=2, opaque=0x22}\n"
+    first, second = ledger(text).streams
+    assert (first.closed, first.end_frame is not None) == (True, True)
+    assert (second.closed, second.closing, second.granted, second.last_seqno) == (False, False, True, 2)
+
+
+def test_a_close_whose_answer_was_captured_early_waits_for_no_other() -> None:
+    kept = ledger(OPEN + "STREAM vb=5\nRX close-stream-response{keyenoent, opaque=0x77}\n" + CLOSE)
+    assert (only(kept).close_asked, only(kept).closing) == (False, False)

@@ -36,9 +36,10 @@ _UNORDERED = 0x0E
     scope=Scope.CONNECTION,
     status="Eaccess",
 )
-def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a command other than HELLO, SASL and GET_ERROR_MAP is sent after the authentication was refused,
-    and while no other is under way.
+    and while no other is under way. Unknown where packets acknowledge bytes that are captured later: it may have been
+    sent before the answer.
 
     It is refused with Eaccess, unless the user is known by a TLS certificate. Commands that are sent behind SASL_AUTH
     without waiting for its answer are executed after it, in order.
@@ -49,7 +50,7 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
         return None
     if any(connection.asked_for(SASL_AUTH)) or any(connection.asked_for(SASL_STEP)):
         return None
-    return f"{name(frame.opcode)} after the authentication was refused"
+    return Remark(f"{name(frame.opcode)} after the authentication was refused", ordered=True)
 
 
 @rule(

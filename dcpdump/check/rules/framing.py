@@ -120,11 +120,12 @@ def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     on=(Event.UNASKED,),
     scope=Scope.CONNECTION,
 )
-def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
+def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Remark:
     """Reported when a response comes without a request of the same opcode and opaque from the other side.
 
     An opaque is bytes: it comes back as it was sent. A client that looks its request up by opaque will not
-    find it, and waits for ever. Where a request of another opcode waits with that opaque, it is named.
+    find it, and waits for ever. Where a request of another opcode waits with that opaque, it is named. Unknown where
+    packets acknowledge bytes that are captured later: the request may be captured late.
 
     Usual causes: an opaque that was byte-swapped on the way back; a request answered twice, or with the opcode of
     another.
@@ -133,9 +134,10 @@ def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     text = f"{name(answer.opcode)} response with opaque 0x{answer.opaque:08x}"
     waiting = connection.exchanges.waiting_with(answer)
     if waiting is None or waiting.frame.number > answer.number:
-        return f"{text} answers no request"
+        return Remark(f"{text} answers no request", ordered=True)
     asked = waiting.frame
-    return f"{text} has the opaque of {name(asked.opcode)} of frame {asked.number}, which waits for its answer"
+    text = f"{text} has the opaque of {name(asked.opcode)} of frame {asked.number}, which waits for its answer"
+    return Remark(text, ordered=True)
 
 
 @rule(

@@ -46,8 +46,9 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     on=(NOOP,),
     scope=Scope.SINCE,
 )
-def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a NOOP comes while another, sent a second or more before, waits for its answer.
+def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
+    """Reported when a NOOP comes while another, sent a second or more before, waits for its answer. Unknown where
+    packets acknowledge bytes that are captured later: the answer may be captured late.
 
     A producer has at most one under way.
 
@@ -59,7 +60,7 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     asked = oldest.frame
     if asked.number <= connection.lost_frame or frame.ts_ns - (asked.ts_ns or frame.ts_ns) < SECOND:
         return None
-    return f"NOOP, though that of frame {asked.number} is not answered"
+    return Remark(f"NOOP, though that of frame {asked.number} is not answered", ordered=True)
 
 
 @rule(

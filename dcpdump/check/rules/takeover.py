@@ -38,7 +38,8 @@ def _spoken(state: int | None) -> str:
 def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a takeover comes in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending)
     and its reply; the rest; SET_VBUCKET_STATE(active) and its reply; STREAM_END(Ok). What comes less than 50 ms before
-    the reply that it has to wait for may have been captured out of order, and is spared.
+    the reply that it has to wait for may have been captured out of order, and is spared; what comes before that is
+    unknown where packets acknowledge bytes that are captured later.
 
     For a moment two nodes, or neither of them, take writes for the vbucket.
 
@@ -73,7 +74,7 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     if ts_ns is None or reply.ts_ns is None or reply.ts_ns - ts_ns < OUT_OF_ORDER_NS:
         return None
     text = f"{what} before the reply to SET_VBUCKET_STATE({VBUCKET_STATE.names.get(stream.states[at].state)})"
-    return Remark(text, frame=reply._replace(number=frame, ts_ns=ts_ns))
+    return Remark(text, frame=reply._replace(number=frame, ts_ns=ts_ns), ordered=True)
 
 
 @rule(
