@@ -90,7 +90,7 @@ TIMED = [
     ("conns", "samples/silent.pcap"),
     ("rollbacks", "samples/client-rollback.pcap"),
     ("flow", "samples/slow-consumer.pcap"),
-    ("check", STOPPED),
+    ("check", "samples/silent.pcap"),
     ("diagnose", STOPPED),
     ("key '*'", STOPPED),
     ("stats", STOPPED),
