@@ -16,12 +16,12 @@ COUNTED: list[bool] = [_counts(opcode) for opcode in range(256)]
 FIRST, LAST = DCP_OPEN, max(opcode for opcode in range(256) if COUNTED[opcode])
 #: Bytes of a snapshot marker, by version: 1, 2.0, 2.1, 2.2. A stream id adds three.
 MARKER_SIZES = (44, 61, 69, 77)
-NO_MARKERS = (0, 0, 0, 0)
 _VERSIONS = {size: at for at, size in enumerate(MARKER_SIZES)}
 STREAM_ID_SIZE = 3
 
 
-def with_marker(markers: tuple[int, ...], length: int, stream_id: int) -> tuple[int, ...]:
-    """Return how many markers of each version there are, with one more."""
+def count_marker(markers: list[int], length: int, stream_id: int) -> None:
+    """Count a marker with those of its version, by its length."""
     at = _VERSIONS.get(length - STREAM_ID_SIZE if stream_id else length)
-    return markers if at is None else (*markers[:at], markers[at] + 1, *markers[at + 1 :])
+    if at is not None:
+        markers[at] += 1

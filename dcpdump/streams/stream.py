@@ -49,7 +49,7 @@ class Stream:
     high_seqno: int | None = None  #: the largest that came
     last_item_ns: int | None = None
     last_frame: int = 0  #: the number of its latest message
-    turns: tuple[int, int] = (0, 0)  #: its latest among those of its connection: from memory, and from disk
+    turns: list[int] = field(default_factory=lambda: [0, 0])  #: its latest of its connection: from memory, from disk
     # where it is
     snapshot: Snapshot | None = None  #: None before the first marker, and after lost bytes until the next
     marker: Snapshot | None = None  #: the latest that came, whatever was lost since

@@ -26,4 +26,4 @@ class Turns:
         if begins or self.latest[kind] is not stream:
             self.latest[kind] = stream
             self.counts[kind] += 1
-        stream.turns = (stream.turns[0], self.counts[1]) if kind else (self.counts[0], stream.turns[1])
+        stream.turns[kind] = self.counts[kind]

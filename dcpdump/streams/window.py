@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE, DCP_SNAPSHOT_MARKER
 from dcpdump.streams.capture_order import continues
-from dcpdump.streams.counted import FIRST, LAST, NO_MARKERS, with_marker
+from dcpdump.streams.counted import FIRST, LAST, MARKER_SIZES, count_marker
 from dcpdump.streams.early_acks import EarlyAck, OverAck, hold
 from dcpdump.streams.facts import Excess, Mark
 from dcpdump.streams.frame_event import FrameEvent, kept
@@ -61,7 +61,7 @@ class Window:
     resumed_ns: int | None = None  #: the first message since the last acknowledgement
     bytes: list[int] = field(default_factory=lambda: _NOTHING)  #: by opcode, from FIRST on, as the wire has them
     frames: list[int] = field(default_factory=lambda: _NOTHING)
-    markers: tuple[int, ...] = NO_MARKERS  #: frames, by ``MARKER_SIZES``
+    markers: list[int] = field(default_factory=lambda: [0] * len(MARKER_SIZES))  #: frames, by version
     with_ids: int = 0
     noops: int = 0
     answers: int = 0
@@ -119,7 +119,7 @@ class Window:
             elif opcode == CACHE_TRANSFER_END:
                 length = _END_SIZE
         elif opcode == MARKER:
-            self.markers = with_marker(self.markers, length, stream_id)
+            count_marker(self.markers, length, stream_id)
         self.last_sent_ns = ts_ns
         if self.resumed_ns is None:
             self.resumed_ns = ts_ns
@@ -157,7 +157,7 @@ class Window:
             self._balance += size
             count += frames
             if opcode == MARKER:
-                self.markers = with_marker(self.markers, size, with_ids)
+                count_marker(self.markers, size, with_ids)
         if self._behind_ns and first_ns is not None and first_ns <= self._behind_ns:
             self._pass(self._balance - before)
             self._balance = before
@@ -186,7 +186,7 @@ class Window:
             kinds, sent = (tuple(self.bytes), tuple(self.frames)), self.sent
             counters = self.with_ids, self.noops, self.answers, self.closing, self.closed
             left = sent - self.acked
-            self.marks.append(Mark(ts_ns, left, *kinds, *counters, self.markers, sent, received, count, *times))
+            self.marks.append(Mark(ts_ns, left, *kinds, *counters, tuple(self.markers), sent, received, count, *times))
             if len(self.marks) > _MARKS:
                 del self.marks[::2]
                 self._step *= 2
@@ -346,4 +346,4 @@ class Window:
         self.acked = self._overacked = self._balance = self.slack = self.peak = 0
         self.with_ids = self.noops = self.answers = self.closing = self.closed = 0
         self.bytes = self.frames = _NOTHING
-        self.markers, self.marks, self._step = NO_MARKERS, [], 1
+        self.markers, self.marks, self._step = [0] * len(MARKER_SIZES), [], 1
