@@ -53,8 +53,8 @@ class Situation(Enum):
         return _RANKS[self]
 
 
-class Row(NamedTuple):
-    """What is said of a situation."""
+class Proof(NamedTuple):
+    """What is said of a situation, and what proves it."""
 
     label: str  #: in a word or two
     certain: str  #: what it needs to be certain, so that it is wrong; empty: it never is
@@ -64,89 +64,89 @@ class Row(NamedTuple):
 _NOTE, _UNKNOWN = Degree.NOTE, Degree.UNKNOWN
 
 SITUATIONS = {
-    Situation.LOOP: Row(
+    Situation.LOOP: Proof(
         "rolled back",
         "the same rollback more than three times for the same request, whatever was granted in between",
     ),
-    Situation.NAME_TAKEN: Row(
+    Situation.NAME_TAKEN: Proof(
         "name taken",
         "the server closed three connections or more, each as the next was opened with its name",
         _NOTE,
     ),
-    Situation.TLS_FAILED: Row(
+    Situation.TLS_FAILED: Proof(
         "TLS failed",
         "a fatal alert ended a handshake, and no later connection of the same client to the server came through",
         _NOTE,
     ),
-    Situation.ENDED: Row(
+    Situation.ENDED: Proof(
         "ended",
         "a stream ended and was not asked for again in 10 s, and the capture holds its consumer's connections to the "
         "node that it would have asked",
         _UNKNOWN,
     ),
-    Situation.STUCK: Row(
+    Situation.STUCK: Proof(
         "stuck",
         "what has to come next is late by --idle, the producer sends nothing else either or has passed the stream over "
         "again and again, and flow control does not hold it back",
         _UNKNOWN,
     ),
-    Situation.NOT_SET_UP: Row(
+    Situation.NOT_SET_UP: Proof(
         "refused",
         "a login, a bucket, DCP_OPEN or ADD_STREAM was refused and not accepted since, and no bytes were lost",
         _UNKNOWN,
     ),
-    Situation.REFUSED: Row(
+    Situation.REFUSED: Proof(
         "refused",
         "a stream was refused and not granted since; not where another node may have the vbucket, or later tries help",
         _UNKNOWN,
     ),
-    Situation.ROLLED_BACK: Row(
+    Situation.ROLLED_BACK: Proof(
         "rolled back",
         "a stream was rolled back and not asked for again in 10 s, and the capture holds its consumer's connections to "
         "other nodes",
         _UNKNOWN,
     ),
-    Situation.MISCOUNTED: Row(
+    Situation.MISCOUNTED: Proof(
         "miscounted",
         "messages or parts of them explain exactly what is acknowledged too much, or too little so that the window "
         "will fill",
         _NOTE,
     ),
-    Situation.VIOLATION: Row("violation", "a rule of severity violation is broken"),
-    Situation.BLOCKED: Row(
+    Situation.VIOLATION: Proof("violation", "a rule of severity violation is broken"),
+    Situation.BLOCKED: Proof(
         "blocked",
         "the window stays full, nothing acknowledged for 10 s and for twice the longest wait before",
         _NOTE,
     ),
-    Situation.ZERO_WINDOW: Row(
+    Situation.ZERO_WINDOW: Proof(
         "not reading",
         "an end's TCP receive window stays zero, for 10 s and for twice the longest time before",
         _NOTE,
     ),
-    Situation.NO_ANSWER: Row(
+    Situation.NO_ANSWER: Proof(
         "no acks",
         "an end acknowledges nothing for 10 s, not even what is sent again, up to the end",
         _NOTE,
     ),
-    Situation.EXCEEDED: Row("overrun", "a producer sent 32 messages, or for a second, into a window that was full"),
-    Situation.CLOSED: Row(
+    Situation.EXCEEDED: Proof("overrun", "a producer sent 32 messages, or for a second, into a window that was full"),
+    Situation.CLOSED: Proof(
         "closed",
         "a connection ended by its server with streams open that were not asked for again; or by its client, as the "
         "server was silent",
         _NOTE,
     ),
-    Situation.RECONNECTS: Row(
+    Situation.RECONNECTS: Proof(
         "reconnects",
         "five connections of a consumer or more ended one after another with streams open, reset or closed by the "
         "server",
         _NOTE,
     ),
-    Situation.CONFLICT: Row("conflict", "bytes of one place in a connection were captured twice, and differ"),
-    Situation.ROLLBACKS: Row("rolled back", "", _NOTE),
-    Situation.NOOP: Row("no answer", "", _NOTE),
-    Situation.RULE: Row("suspicious", "", _NOTE),
-    Situation.LOST: Row("lost", "", _NOTE),
-    Situation.DAMAGED: Row("damaged", "", _NOTE),
+    Situation.CONFLICT: Proof("conflict", "bytes of one place in a connection were captured twice, and differ"),
+    Situation.ROLLBACKS: Proof("rolled back", "", _NOTE),
+    Situation.NOOP: Proof("no answer", "", _NOTE),
+    Situation.RULE: Proof("suspicious", "", _NOTE),
+    Situation.LOST: Proof("lost", "", _NOTE),
+    Situation.DAMAGED: Proof("damaged", "", _NOTE),
 }
 _RANKS = {situation: rank for rank, situation in enumerate(Situation)}
 
