@@ -8,9 +8,8 @@ from collections.abc import Iterable
 
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE, DCP_SNAPSHOT_MARKER
-from dcpdump.streams.capture_order import continues
+from dcpdump.streams.capture_order import EarlyAck, OverAck, continues, hold
 from dcpdump.streams.counted import FIRST, LAST, MARKER_SIZES, count_marker
-from dcpdump.streams.early_acks import EarlyAck, OverAck, hold
 from dcpdump.streams.facts import Excess, Mark
 from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.intervals import MOST, Interval, Intervals, between

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcpdump.net.packet import Packet
-from dcpdump.streams import early_acks
+from dcpdump.streams import capture_order
 from dcpdump.streams.capture_order import GRACE, OUT_OF_ORDER_NS
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.window import Window
@@ -238,7 +238,7 @@ def test_what_was_outstanding_before_one_that_was_early_shows_though_the_next_is
 
 
 def test_of_many_that_wait_the_last_wait_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_acks, "_MOST", 3)
+    monkeypatch.setattr(capture_order, "_MOST", 3)
     window = Window(complete=True, size=1000)
     for now in range(10):
         window.acknowledges(10 + now, now)
