@@ -45,6 +45,9 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import span
 from dcpdump.wire.value import Meaning
 
+#: Fewer answers that are stamped before their requests may be stray ones.
+_BACKDATED = 3
+
 _PLACES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("connection", clauses.by_connection, "NUMBERS", "Connections by their number."),
     ("host", clauses.by_host, "ADDRESSES", "Connections from or to an address."),
@@ -249,6 +252,15 @@ class LedgerConsumer(Consumer[Any]):
         if times.back is not None:
             where = f"packet {times.back.packet:,} of {times.back.file}"
             yield f"dcpdump: note: the clock goes back: {where} is {span(times.back_ns)} before the one ahead of it"
+        clocks = [each for each in self.ledger.connections.values() if each.exchanges.backdated >= _BACKDATED]
+        if clocks:
+            which = f"connection {clocks[0].number}" if len(clocks) == 1 else counted(len(clocks), "connection")
+            most = span(max(each.exchanges.backdated_ns for each in clocks))
+            answers = sum(each.exchanges.backdated for each in clocks)
+            yield (
+                f"dcpdump: note: the two directions of {which} have different clocks, or these go back: "
+                f"{answers:,} answers are stamped up to {most} before their requests"
+            )
         evicted = self.without_streams
         if evicted:
             which = f"{counted(evicted, 'connection')} without a stream, which had ended or were silent for longest"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.streams.capture_order import GRACE, is_settled
+from dcpdump.streams.capture_order import GRACE, OUT_OF_ORDER_NS, is_settled
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, place_of
 from dcpdump.streams.opcode_kinds import (
@@ -69,6 +69,9 @@ class Exchanges:
     earlier: list[Early] = field(default_factory=list)  #: answers of the last few frames that wait for their requests
     unasked: list[FrameEvent] = field(default_factory=list)  #: answers for which no request came
 
+    backdated: int = 0  #: answers that are stamped before their requests, by more than captures are out of order
+    backdated_ns: int = 0  #: by how much at most
+
     def ask(self, waiting: UnansweredRequest, frames: int, *, late: bool = False) -> FrameEvent | None:
         """Take a request, and return its answer where that was captured before it.
 
@@ -92,6 +95,7 @@ class Exchanges:
             if early is not None and _belongs(early, request, late=late or early.late):
                 self.earlier.remove(early)
                 self.unpaired.discard(request.opaque)
+                self._compare_times(request, early.answer)
                 return early.answer
         if self.count >= MOST:
             self._forget_beyond(MOST_STREAMS if request.opcode == STREAM_REQ else MOST, request.opcode)
@@ -134,6 +138,7 @@ class Exchanges:
             return queue[0]
         waiting = queue[0]
         self._drop(waiting)
+        self._compare_times(waiting.frame, answer)
         self.answered[kind] = max(self.answered.get(kind, 0), waiting.frame.number)
         return waiting
 
@@ -215,6 +220,12 @@ class Exchanges:
             else:
                 queue[0].doubtful = True
         self.fresh.clear()
+
+    def _compare_times(self, request: FrameEvent, answer: FrameEvent) -> None:
+        """Count an answer that is stamped long before its request: clocks differ, or one goes back."""
+        if request.ts_ns is not None and answer.ts_ns is not None and request.ts_ns - answer.ts_ns > OUT_OF_ORDER_NS:
+            self.backdated += 1
+            self.backdated_ns = max(self.backdated_ns, request.ts_ns - answer.ts_ns)
 
     def _forget_all(self, forgotten: list[UnansweredRequest]) -> None:
         for waiting in forgotten:

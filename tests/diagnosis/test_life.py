@@ -90,6 +90,18 @@ def test_two_clocks_are_named_and_nothing_is_wrong(name: str, tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize("sorted_by_time", [False, True])
+def test_answers_that_are_stamped_before_their_requests_show_two_clocks(sorted_by_time: bool, tmp_path: Path) -> None:
+    captured = [
+        packet._replace(ts_ns=(packet.ts_ns or 0) - 1_500_000_000 * (packet.data[34:36] == b"\x2b\xca"))
+        for packet in packets(said(connection() + "STREAM vb=5\n" + live(5, 1, 9) + flowing(5, 10)))
+    ]
+    if sorted_by_time:
+        captured.sort(key=lambda packet: packet.ts_ns or 0)
+    assert wrong(diagnosed(captured, tmp_path)) == []
+    assert "have different clocks, or these go back: " in run(f"dcpdump diagnose {tmp_path / 'c.pcap'}").err
+
+
 def test_an_initial_load_of_1024_vbuckets_may_be_cut_anywhere(tmp_path: Path) -> None:
     captured, rng = packets(said(load(1024, 2, each=0.1))), Random(1024)
     for at in sorted(rng.sample(range(1, len(captured)), 6)):
