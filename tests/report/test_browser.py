@@ -46,7 +46,8 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (
         f"CONNECT [2001:db8:85a3::8a2e:370:7330]:50123 [2001:db8:85a3::8a2e:370:aaaa]:11210\n{opening(name=190 * 'n')}"
     )
-    text += f"STREAM vb=5\n{LIVE}RX mutation{{seqno:1, key={200 * 'k'}}}\nRX stream-end{{status=2}}\nWAIT 60\nTX noop\n"
+    text += f"STREAM vb=5\n{LIVE}RX mutation{{seqno:1, key={200 * 'k'}}}\nRX stream-end{{status=4}}\n"
+    text += f"STREAM vb=6\n{LIVE}RX stream-end{{status=2}}\nWAIT 60\nTX noop\n"  # which another node may have now
     page = folder / "page.html"
     page.write_text(page_of(written(text, folder / f"{100 * 'c'}.pcap")), "utf-8")
     return page
@@ -60,7 +61,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text += "".join(f"STREAM vb={vbucket}\n{LIVE}WAIT 0.5\n" for vbucket in range(40))
     loop = "TX stream-request{vb=99, start-seqno=4, vbucket-uuid=1, snap-start-seqno=4, snap-end-seqno=4}\n"
     loop += "RX stream-request-response{rollback, rollback-seqno=0}\nWAIT 1\n"
-    text += loop * 5 + "RX stream-end{vb=7, status=2}\nTX buffer-acknowledgement{buffer-bytes=2000}\n"
+    text += loop * 5 + "RX stream-end{vb=7, status=4}\nTX buffer-acknowledgement{buffer-bytes=2000}\n"
     text += "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
     page = folder / "page.html"
     page.write_text(page_of(written(text, folder / "story.pcap"), "--title 'a story'"), "utf-8")
