@@ -211,7 +211,7 @@ def _searched(cut: SplitterState, size: int, tail: DirectionTail | None) -> Spli
         "data": tail.data,
         "offset": end - LEFT,
         "marks": marks,
-        "lost": cut["lost"] + len(cut["data"]) + size - LEFT,
+        "lost": cut["lost"] + (0 if cut["joining"] else len(cut["data"]) + size - LEFT),
         "need": LEFT + 1,
         "segment": False,
     }

@@ -32,6 +32,7 @@ class FrameSplitter:
         "_confidence",
         "_doubtful",
         "_held",
+        "_joining",
         "_lost",
         "_need",
         "_passing",
@@ -45,6 +46,7 @@ class FrameSplitter:
         self._state = SEARCH if late else START
         self._held = Held()
         self._need = 1  # bytes that must be held before looking again is of use
+        self._joining = late  # what is skipped is the end of a frame that began before, and no loss
         self._lost = 0  # bytes lost or skipped since the last frame
         self._confidence = ""  # in the frames that the next cut finds
         self._passing = 0  # bytes that are left of a frame that was given up
@@ -65,6 +67,7 @@ class FrameSplitter:
             "need": self._need,
             "marks": [(end, (*where,)) for end, where in held.marks],
             "holes": [(*hole,) for hole in held.holes],
+            "joining": self._joining,
             "lost": self._lost,
             "confidence": self._confidence,
             "passing": self._passing,
@@ -81,7 +84,7 @@ class FrameSplitter:
         held.fill([Span(*hole) for hole in state["holes"]])
         self._state, self._need, self._lost = state["state"], state["need"], state["lost"]
         self._confidence, self._passing = state["confidence"], state["passing"]
-        self._doubtful, self.foreign = state["doubtful"], state["foreign"]
+        self._doubtful, self._joining, self.foreign = state["doubtful"], state["joining"], state["foreign"]
 
     @property
     def in_step(self) -> bool:
@@ -158,7 +161,7 @@ class FrameSplitter:
         out = self.close()
         self._held.offset += length or 0
         self._lost += length or 0
-        self._passing = 0
+        self._passing, self._joining = 0, False
         self._state = SEARCH
         return out
 
@@ -220,7 +223,7 @@ class FrameSplitter:
         if found.verdict in (Judgement.FRAME, Judgement.WEAK):
             self._state = CUT
             self._confidence = "low" if found.verdict is Judgement.WEAK else ""
-            self._doubtful = False
+            self._doubtful = self._joining = False
             return out
         if self._doubtful and self._lost > DOUBT:
             self.foreign = True
@@ -337,7 +340,7 @@ class FrameSplitter:
 
     def _skip(self, length: int, why: Why) -> Skipped:
         skipped = Skipped(self._held.offset, length, why, self._held.where(self._held.offset + length))
-        self._lost += length
+        self._lost += 0 if self._joining else length
         self._held.drop(length)
         return skipped
 

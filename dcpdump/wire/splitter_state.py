@@ -21,6 +21,7 @@ class SplitterState(TypedDict):
     need: int  #: bytes that are needed before the next attempt
     marks: list[tuple[int, WhereState]]  #: the packet that brought the bytes up to an offset
     holes: list[tuple[int, int]]  #: in the data: lost bytes, that stand as zeros
+    joining: bool  #: there has been neither a frame nor a loss, and the first byte may be anywhere in a frame
     lost: int  #: bytes lost or skipped since the last frame
     confidence: str
     passing: int  #: bytes that are left of a frame that was given up
@@ -47,5 +48,5 @@ def splitter_essence(state: SplitterState, most: int) -> tuple[Any, ...]:
         state["lost"],
         state["confidence"],
         state["passing"],
-        at == SEARCH and (state["segment"], state["doubtful"]),
+        at == SEARCH and (state["segment"], state["doubtful"], state["joining"]),
     )
