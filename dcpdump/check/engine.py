@@ -62,9 +62,8 @@ class RuleEngine:
         connection = ledger.arrive(frame)
         evidence = self._evidence_of(connection)
         if frame.gap_before or not frame.whole:
-            if not frame.whole or not connection.joined_inside(frame):
-                evidence.lose()
-                runner.lose(connection, frame.direction)
+            evidence.lose()
+            runner.lose(connection, frame.direction)
             frame = frame._replace(skipped=False)
         if not frame.whole:
             if frame.shape is HIDDEN:

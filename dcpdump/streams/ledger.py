@@ -115,7 +115,7 @@ class Ledger:
                 connection.first_ns = ts_ns
                 if self.first_ns is None:
                     self.first_ns = ts_ns
-        if frame.gap_before and not connection.joined_inside(frame):
+        if frame.gap_before:
             connection.lose(direction, frame.gap_before, ts_ns, frame.number, skipped=frame.skipped)
         if frame.record is not None and frame.record.names is not None:
             connection.collection_names = frame.record.names

@@ -140,10 +140,6 @@ class ConnectionState:
         self.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
         self.exchanges.lose()
 
-    def joined_inside(self, frame: FrameEvent) -> bool:
-        """Return whether what is before a frame is the end of one that began before the capture: nothing is lost."""
-        return frame.skipped and not self.syn and self.frames[frame.direction] == 1
-
     def miss(self, frame: FrameEvent) -> None:
         """Take it that bytes of a frame are missing, or hidden."""
         self.holes += 1

@@ -108,14 +108,6 @@ def test_an_initial_load_of_1024_vbuckets_may_be_cut_anywhere(tmp_path: Path) ->
         assert wrong(diagnosed(captured[:at], tmp_path)) == [], at
 
 
-def test_the_end_of_a_frame_that_began_before_the_capture_is_no_loss(tmp_path: Path) -> None:
-    tail = bytes(range(0x20, 0x2C))
-    captured = packets(said(f"{connection()}STREAM vb=5\nHEX RX {tail.hex()}\n{live(5, 1, 9)}{flowing(5, 10)}"))
-    at = next(at for at, each in enumerate(captured) if each.data.endswith(tail))
-    joined, after = diagnosed(captured[at:], tmp_path), diagnosed(captured[at + 1 :], tmp_path)
-    assert [row for row in joined if row["type"] != "capture"] == [row for row in after if row["type"] != "capture"]
-
-
 def test_of_a_rotated_capture_a_file_may_be_missing(tmp_path: Path) -> None:
     for name, text in healthy():
         captured = packets(said(text))
