@@ -81,6 +81,11 @@ def streams() -> pa.Schema:
         *((name, _COUNT) for name in _COUNTED),
         ("first_seqno", _U64),
         ("last_seqno", _U64),
+        ("lag", _U64),
+        ("lag_exact", pa.bool_()),
+        ("high_seqno", _U64),
+        ("high_seqno_at", MOMENT),
+        ("high_seqno_from", pa.string()),
         ("snapshot", pa.struct([pa.field("start_seqno", _U64), pa.field("end_seqno", _U64)])),
         ("rollback_seqno", _U64),
         ("rollbacks", _COUNT),
@@ -141,7 +146,8 @@ def _finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
 
 def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str, Any]:
     shown = stream if redactor is None else hidden_place(stream, redactor)
-    row = as_object(shown, judge.verdict(stream))
+    verdict = judge.verdict(stream)
+    row = as_object(shown, verdict)
     asked = zip(stream.requests, row["requests"], strict=True)
     row["requests"] = [_request(request, shown, stream, judge.ledger) for request, shown in asked]
     log = row.get("failover_log", ())
@@ -149,6 +155,7 @@ def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str
     row["opened_at"] = _moment(stream.granted_ns)
     row["ended_at"] = _moment(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
     row["last_at"] = _moment(stream.last_ns)
+    row["high_seqno_at"] = _moment(None if verdict.lag is None else verdict.lag.high_ns)
     return row
 
 

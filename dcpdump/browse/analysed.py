@@ -34,7 +34,7 @@ def analysis_of(evidence: Evidence) -> Analysis:
         by_frame[finding.frame] += finding_lines.frame_lines([finding])
     return Analysis(
         {
-            "streams": _streams(worst_first, evidence.evicted),
+            "streams": _streams(worst_first, evidence.evicted, evidence.now_ns),
             "findings": _findings(evidence),
             "connections": _connections(evidence),
         },
@@ -48,8 +48,8 @@ def place_of(stream: Stream) -> StreamPlace:
     return stream.connection.number, stream.vbucket, stream.stream_id or 0
 
 
-def _streams(judged: Sequence[stream_rows.Judged], evicted: EvictedStreams) -> TabRows:
-    table = stream_rows.table(judged)
+def _streams(judged: Sequence[stream_rows.Judged], evicted: EvictedStreams, now_ns: int | None) -> TabRows:
+    table = stream_rows.table(judged, now_ns)
     rows = []
     for (stream, verdict), cells, kind in zip(judged, table.rows, table.kinds, strict=True):
         where = place_of(stream)

@@ -94,7 +94,7 @@ def streams(
         consumer.report(
             sink,
             lambda: [
-                rows.table(wanted, drawn) if judged else consumer.nothing(),
+                rows.table(wanted, consumer.ledger.last_ns, drawn) if judged else consumer.nothing(),
                 rows.total(judged, consumer.evicted, consumer.connections),
             ],
             lambda: starmap(rows.as_object, wanted),

@@ -226,7 +226,6 @@ class LiveTables(LedgerConsumer):
                     clients.get(stream.connection.number, ""),
                     judge.verdict(stream),
                     rates.of(stream),
-                    tables.lag(ledger, stream),
                 )
                 for stream in self.streams
             ],

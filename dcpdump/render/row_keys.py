@@ -85,6 +85,9 @@ KEYS: dict[str, tuple[str, str]] = {
     "granted_connection": (INT, "on which connection the stream was granted afterwards"),
     "granted_frame": (INT, "the frame that granted it"),
     "granted_start_seqno": (INT, "from where it was granted"),
+    "high_seqno": (INT, "the server's high seqno that the lag is counted from; where lag_exact is false, at least"),
+    "high_seqno_at": (TIME, "when it was known"),
+    "high_seqno_from": (TEXT, "the name of the message that said it; none: documents did"),
     "hints": ("[text]", "what is odd, but not wrong"),
     "ignored": (INT, "bytes acknowledged while flow control was off"),
     "intervals": ("[@interval]", "when the producer was blocked"),
@@ -93,7 +96,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "key_hex": (TEXT, "the key as it was sent, in hexadecimal"),
     "kind": (TEXT, "request or response"),
     "kinds": ("[@kind]", "bytes by message"),
-    "lag": (INT, "seqnos between the end of the snapshot and the last that came"),
+    "lag": (INT, "seqnos that the server has and the consumer was not sent; not known: left out"),
+    "lag_exact": (BOOL, "it is as the server said; false: it is at least so many"),
     "last": (TIME, "when the last packet or frame came"),
     "last_at": (TIME, "when the last message came"),
     "last_seqno_a": (INT, "the last seqno in A"),
@@ -270,6 +274,7 @@ _FRAME = """frame packet file time connection src dst offset length gap_before c
     problems hints"""
 _COUNTS = "mutations deletions expirations prepares commits aborts system_events seqno_advanced cache_transfers"
 _ASKED = "start_seqno end_seqno vbucket_uuid snap_start_seqno snap_end_seqno rollback_seqno"
+_LAG = "lag lag_exact high_seqno high_seqno_at high_seqno_from"
 _DIFFERING = "frame name opcode message_kind length | time vbucket seqno"
 #: row → its keys; those before a ``|`` are always there
 ROWS: dict[str, str] = {
@@ -278,7 +283,7 @@ ROWS: dict[str, str] = {
     "key.change": f"kind | seqno rev_seqno revoked {_FRAME}",
     "key.coverage": "kind connection vbucket why | name stream_id first_seqno last_seqno complete",
     "streams": f"""connection src dst vbucket roles verdict state cause why trouble requests bytes lost_bytes |
-        stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno snapshot
+        stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno {_LAG} snapshot
         degree rollback_seqno rollbacks failover_log end_status end_status_name ended_at last_at""",
     "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
         response_frame status status_name latency_us fault""",
@@ -295,8 +300,8 @@ ROWS: dict[str, str] = {
     "top": "frames connections streams | time",
     "top.connection": """connection src dst roles streams frames_per_second bytes_per_second lost_bytes | name end
         ended_at buffer_bytes unacknowledged_bytes blocked exceeded""",
-    "top.stream": """connection vbucket frames_per_second bytes_per_second lost_bytes state cause why trouble |
-        stream_id last_seqno lag""",
+    "top.stream": f"""connection vbucket frames_per_second bytes_per_second lost_bytes state cause why trouble |
+        stream_id last_seqno {_LAG}""",
     "check": "code rule severity title connection frame message spec | vbucket stream_id time status reason more",
     "diagnose.capture": """type captures packets frames bytes payload_bytes lost_bytes connections streams states
         outcome text troubles notes | first last""",

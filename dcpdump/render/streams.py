@@ -12,11 +12,13 @@ from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Table, number
+from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import STREAM_FLAGS
 from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.filter_names import collection_names, filter_text, scope_name
+from dcpdump.streams.lag import Lag
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
@@ -33,7 +35,7 @@ from dcpdump.streams.request import Request
 from dcpdump.streams.situations import Degree
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, clock, reason_name, seqno
+from dcpdump.streams.wording import client, clock, lag_text, reason_name, seqno
 
 Judged = tuple[Stream, Verdict]
 
@@ -57,6 +59,7 @@ _HEADS = (
     "asked",
     "from..to",
     "last seqno",
+    "lag",
     "snapshots",
     *_COUNTED,
     "bytes",
@@ -66,7 +69,7 @@ _HEADS = (
 )
 #: What a narrow terminal has no room for, the least first.
 _LEAST = ("rate", "bytes", "filter", "snapshots", "from..to", "asked", *_COUNTED)
-_RIGHT = ("vb", "sid", "last seqno", "snapshots", *_COUNTED, "bytes", "lost")
+_RIGHT = ("vb", "sid", "last seqno", "lag", "snapshots", *_COUNTED, "bytes", "lost")
 
 
 #: How rows of each degree are shown.
@@ -85,6 +88,7 @@ COLUMNS: Mapping[str, Callable[[Judged], Any]] = {
     "sid": lambda each: each[0].stream_id or None,
     "asked": lambda each: None if each[0].request is None else each[0].request.ts_ns,
     "last-seqno": lambda each: each[0].high_seqno,
+    "lag": lambda each: None if each[1].lag is None else each[1].lag.rank,  # the worst first
     "snapshots": lambda each: each[0].snapshots,
     **{
         name.replace("_", "-"): partial(lambda opcode, each: each[0].count(opcode), opcode)
@@ -96,8 +100,8 @@ COLUMNS: Mapping[str, Callable[[Judged], Any]] = {
 }
 
 
-def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -> Table:
-    """Return a table of streams."""
+def table(judged: Sequence[Judged], now_ns: int | None, rates: Mapping[Stream, str] | None = None) -> Table:
+    """Return a table of streams. ``now_ns``: when the input ends."""
     rows = []
     for stream, verdict in judged:
         request = stream.request
@@ -110,6 +114,7 @@ def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -
             clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before",
             f"{seqno(request.start_seqno)}..{seqno(request.end_seqno)}" if request is not None else "?",
             number(stream.high_seqno),
+            lag_text(verdict.lag, now_ns),
             number(stream.snapshots or None),
             *(number(stream.count(opcode) or None) for opcode in _KINDS.values()),
             number(stream.size or None),
@@ -138,6 +143,18 @@ def total(judged: Sequence[Judged], evicted: EvictedStreams, connections: Sequen
     return Line(LineKind.TITLE, " · ".join(words))
 
 
+def lag_object(lag: Lag | None) -> Json:
+    """Return a lag as keys of an object; what is not known is None."""
+    lag = lag or Lag()
+    return {
+        "lag": lag.seqnos,
+        "lag_exact": None if lag.seqnos is None else lag.exact,
+        "high_seqno": lag.high,
+        "high_seqno_at": _time(lag.high_ns),
+        "high_seqno_from": None if lag.opcode is None else MESSAGES[lag.opcode].name,
+    }
+
+
 def as_object(stream: Stream, verdict: Verdict) -> Json:
     """Return a stream as one object. What was not captured is left out."""
     request, connection = stream.request, stream.connection
@@ -164,7 +181,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     out["snapshots"] = stream.snapshots
     out |= {name: stream.count(opcode) for name, opcode in _KINDS.items()}
     out |= {"seqno_advanced": stream.count(ADVANCED), "cache_transfers": stream.count(CACHED)}
-    out |= {"first_seqno": stream.first_seqno, "last_seqno": stream.last_seqno}
+    out |= {"first_seqno": stream.first_seqno, "last_seqno": stream.last_seqno, **lag_object(verdict.lag)}
     if stream.snapshot is not None:
         out["snapshot"] = {"start_seqno": stream.snapshot.start, "end_seqno": stream.snapshot.end}
     if rollbacks := stream.rollbacks:

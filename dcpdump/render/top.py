@@ -9,15 +9,14 @@ from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
-from dcpdump.render.streams import KINDS
+from dcpdump.render.streams import KINDS, lag_object
 from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.streams.causes import Verdict
-from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rates import Rate
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.tcp_faults import held_up
-from dcpdump.streams.wording import clock
+from dcpdump.streams.wording import clock, lag_text
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")
@@ -43,7 +42,6 @@ class StreamRow(NamedTuple):
     client: str
     verdict: Verdict
     rate: Rate
-    lag: int | None  #: how many seqnos it is behind; None where that is unknown
 
 
 class TopView(NamedTuple):
@@ -55,19 +53,6 @@ class TopView(NamedTuple):
     connections: Sequence[Peer]
     streams: Sequence[StreamRow]
     packet_counts: Json
-
-
-def lag(ledger: Ledger, stream: Stream) -> int | None:
-    """Return how many seqnos a stream is behind the server's high seqno, or else behind its snapshot's end.
-
-    None where neither was captured.
-    """
-    if stream.high_seqno is None:
-        return None
-    high = ledger.logs.high(stream.connection, stream.vbucket)
-    if high is not None and (stream.last_item_ns is None or high.ts_ns is None or high.ts_ns >= stream.last_item_ns):
-        return max(0, high.seqno - stream.high_seqno)
-    return None if stream.snapshot is None else max(0, stream.snapshot.end - stream.high_seqno)
 
 
 def lines(view: TopView, most: int | None = None) -> "list[Line | Fitting]":
@@ -85,7 +70,7 @@ def lines(view: TopView, most: int | None = None) -> "list[Line | Fitting]":
         out.append(Line(LineKind.PLAIN, ""))
     listed = streams if most is None else streams[: max(1, most - len(shown))]
     kinds = [KINDS[row.verdict.degree] for row in listed]
-    out.append(Table(_STREAM_HEADS, [_stream(row) for row in listed], _RIGHT, ("kB/s", "client"), kinds))
+    out.append(Table(_STREAM_HEADS, [_stream(row, view.now_ns) for row in listed], _RIGHT, ("kB/s", "client"), kinds))
     if len(streams) > len(listed):
         out.append(Line(LineKind.PLAIN, f"… {len(streams) - len(listed):,} more streams, slower and without trouble"))
     return out
@@ -152,7 +137,7 @@ def _connection(peer: Peer, now_ns: int | None) -> tuple[str, ...]:
     )
 
 
-def _stream(row: StreamRow) -> tuple[str, ...]:
+def _stream(row: StreamRow, now_ns: int | None) -> tuple[str, ...]:
     stream = row.stream
     return (
         str(stream.connection.number),
@@ -162,7 +147,7 @@ def _stream(row: StreamRow) -> tuple[str, ...]:
         _rate(row.rate.frames),
         _rate(row.rate.bytes / 1000),
         number(stream.high_seqno),
-        number(row.lag),
+        lag_text(row.verdict.lag, now_ns),
         number(stream.lost_bytes or None),
         row.verdict.text,
     )
@@ -206,7 +191,7 @@ def _stream_object(row: StreamRow) -> Json:
             "frames_per_second": round(row.rate.frames, 1),
             "bytes_per_second": round(row.rate.bytes),
             "last_seqno": stream.high_seqno,
-            "lag": row.lag,
+            **lag_object(row.verdict.lag),
             "lost_bytes": stream.lost_bytes,
             "state": row.verdict.kind.value,
             "cause": row.verdict.cause.value,

@@ -14,6 +14,7 @@ from dcpdump.streams.opcode_kinds import (
     MARKER,
     OBSERVE,
     SET_STATE,
+    STAT,
     STREAM_REQ,
 )
 from dcpdump.streams.requests import answered, closed, request_of, set_apart
@@ -74,6 +75,9 @@ def learn_answer(
         return stream
     if opcode in (ALL_SEQNOS, OBSERVE):
         logs.learn_highs(connection, frame, waiting)
+        return None
+    if opcode == STAT:
+        logs.learn_stat(connection, frame)
         return None
     if not COUNTED[opcode]:
         return None

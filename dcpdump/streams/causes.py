@@ -3,6 +3,7 @@
 from enum import Enum
 from typing import NamedTuple
 
+from dcpdump.streams.lag import Lag
 from dcpdump.streams.situations import Degree, Situation, degree_of
 
 
@@ -116,6 +117,7 @@ class Verdict(NamedTuple):
     why: str = ""
     situation: Situation | None = None  #: that it is, if it is one that is to be looked at
     certain: bool = False  #: what that needs to be certain holds
+    lag: Lag | None = None  #: how far its consumer is behind; None where that is no question any more
 
     @property
     def degree(self) -> Degree | None:

@@ -13,14 +13,25 @@ from itertools import starmap
 from typing import NamedTuple, TypeVar
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.spec.opcodes import GET_ALL_VB_SEQNOS
 from dcpdump.streams.facts import Entry, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, failover_log
+from dcpdump.streams.opcode_kinds import ALL_SEQNOS
+from dcpdump.streams.request import NEVER
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import whole_number
 
 #: So many of a kind are kept for a vbucket of a connection, the latest.
 _KEPT = 32
+#: High seqnos of single collections are kept up to so many of a connection, the latest of each.
+_COLLECTIONS = 16 * 1024
+#: How STAT vbucket-seqno and vbucket-details call the high seqno of a vbucket: vb_12:high_seqno.
+_STAT_BEGIN, _STAT_END = b"vb_", b":high_seqno"
+_VBUCKET_DIGITS, _DIGITS = 5, 20
+
+#: What a high seqno is of, where it is not the number of a collection: of the whole vbucket; of what a client without
+#: collections sees of the default one; of either of these, as the HELLO of its connection was not captured.
+WHOLE, VISIBLE, EITHER = -1, -2, -3
 
 #: When a frame came: of two, the earlier is the smaller.
 Moment = tuple[int, int]
@@ -45,6 +56,9 @@ class High(NamedTuple):
     frame: int
     seqno: int
     ts_ns: int | None = None
+    opcode: int = ALL_SEQNOS  #: of the answer
+    connection: int = 0  #: the number of the one that brought it
+    what: int = WHOLE  #: that it is the high seqno of: the number of a collection, WHOLE, VISIBLE or EITHER
 
 
 class Purge(NamedTuple):
@@ -54,6 +68,15 @@ class Purge(NamedTuple):
     seqno: int
     ts_ns: int | None = None
     granted: Moment | None = None
+
+
+def shared_place(connection: ConnectionState) -> tuple[str, str] | None:
+    """Return the server and bucket of a connection, where what others bring of these holds for it; else None.
+
+    Where the server is the consumer, a proxy brings what another server said.
+    """
+    address, bucket = connection.server_address, connection.bucket
+    return None if address is None or bucket is None or connection.role == "consumer" else (address, bucket)
 
 
 Fact = TypeVar("Fact", Log, High, Purge)
@@ -66,6 +89,7 @@ class _Facts:
     logs: dict[int, list[Log]] = field(default_factory=dict)
     highs: dict[int, list[High]] = field(default_factory=dict)
     purges: dict[int, list[Purge]] = field(default_factory=dict)
+    collections: dict[tuple[int, int], High] = field(default_factory=dict)  #: by vbucket and collection: the latest
 
     @classmethod
     def merged(cls, members: Sequence["_Facts"]) -> "_Facts":
@@ -74,6 +98,9 @@ class _Facts:
             _merged([each.logs for each in members]),
             _merged([each.highs for each in members]),
             _merged([each.purges for each in members]),
+            dict(
+                sorted((item for each in members for item in each.collections.items()), key=lambda item: _when(item[1]))
+            ),
         )
 
 
@@ -99,23 +126,48 @@ class Logs:
             _keep(kept, Log(frame.number, entries, frame.ts_ns))
 
     def learn_highs(self, connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
-        """Keep the high seqnos of an answer to GET_ALL_VB_SEQNOS or OBSERVE_SEQNO; only a server answers these."""
+        """Keep the high seqnos of an answer to GET_ALL_VB_SEQNOS or OBSERVE_SEQNO; only a server answers these.
+
+        The first are of what the client sees: of the default collection, if it has no collections (ep_engine.cc,
+        getAllVBucketSequenceNumbers).
+        """
         record = frame.record
-        if record is None or frame.word or (waiting is None and frame.opcode == GET_ALL_VB_SEQNOS):
+        if record is None or frame.word or (waiting is None and frame.opcode == ALL_SEQNOS):
             return
-        if waiting is not None and waiting.value:  # of one collection only
-            return
-        highs = self._by_connection[connection].highs
+        facts = self._by_connection[connection]
         vbucket, current = record.frame.get("observed_vbucket"), record.frame.get("current_seqno")
         if vbucket is not None and current is not None:
-            _keep(highs.setdefault(vbucket, []), High(frame.number, current, frame.ts_ns))
+            self._learn_high(connection, vbucket, frame, current)
+        seen = {True: WHOLE, False: VISIBLE, None: EITHER}[connection.has_collections]
+        collection = int(waiting.value) if waiting is not None and waiting.value else None
         for each in record.frame.fields:
             if each.group != "seqnos" or not isinstance(each.value, int):
                 continue
             if each.field.name == "vbucket":
                 vbucket = each.value
-            elif vbucket is not None:
-                _keep(highs.setdefault(vbucket, []), High(frame.number, each.value, frame.ts_ns))
+            elif vbucket is not None and collection is None:
+                self._learn_high(connection, vbucket, frame, each.value, seen)
+            elif vbucket is not None and collection is not None:
+                facts.collections.pop((vbucket, collection), None)  # the next is the youngest
+                high = High(frame.number, each.value, frame.ts_ns, frame.opcode, connection.number, collection)
+                facts.collections[vbucket, collection] = high
+                if len(facts.collections) > _COLLECTIONS:
+                    del facts.collections[next(iter(facts.collections))]
+
+    def learn_stat(self, connection: ConnectionState, frame: FrameEvent) -> None:
+        """Keep the high seqno of a vbucket that an answer to STAT brings, if it does."""
+        key = frame.key
+        if key.startswith(_STAT_BEGIN) and key.endswith(_STAT_END) and not frame.word and frame.whole:
+            vbucket, text = key[len(_STAT_BEGIN) : -len(_STAT_END)], frame.value[: _DIGITS + 1].decode("latin-1")
+            seqno = whole_number(text)
+            if vbucket.isdigit() and len(vbucket) <= _VBUCKET_DIGITS and seqno is not None and seqno <= NEVER:
+                self._learn_high(connection, int(vbucket), frame, seqno)
+
+    def _learn_high(
+        self, connection: ConnectionState, vbucket: int, frame: FrameEvent, seqno: int, what: int = WHOLE
+    ) -> None:
+        kept = self._by_connection[connection].highs.setdefault(vbucket, [])
+        _keep(kept, High(frame.number, seqno, frame.ts_ns, frame.opcode, connection.number, what))
 
     def learn_purge(self, stream: Stream, frame: FrameEvent) -> None:
         """Keep the purge seqno of a snapshot marker. A 0 may mean that none was sent."""
@@ -164,6 +216,12 @@ class Logs:
         """Return the latest high seqno of a vbucket that the server reported."""
         known = self._of(connection).highs.get(vbucket, ())
         return known[-1] if known else None
+
+    def highs(self, connection: ConnectionState, vbucket: int, collection: int | None) -> Sequence[High]:
+        """Return the high seqnos of a vbucket that the server reported, oldest first, and that of a collection."""
+        facts = self._of(connection)
+        one = None if collection is None else facts.collections.get((vbucket, collection))
+        return [*facts.highs.get(vbucket, ()), *([] if one is None else [one])]
 
     def reports(self, vbucket: int, seqno: int) -> bool:
         """Return whether any server reported a seqno as the high seqno of a vbucket."""
@@ -229,6 +287,8 @@ def _when(fact: Log | High | Purge) -> Moment:
 
 
 def _says(fact: Log | High | Purge) -> object:
+    if isinstance(fact, High):
+        return fact.seqno, fact.opcode, fact.what
     return fact.entries if isinstance(fact, Log) else fact.seqno
 
 

@@ -23,6 +23,7 @@ from dcpdump.streams.opcode_kinds import (
     MARKER,
     NOOP,
     SEQNO_ACK,
+    SEQUENCED,
     SET_STATE,
     STREAM_END,
     STREAM_REQ,
@@ -205,6 +206,8 @@ class Ledger:
         if not frame.whole:
             stream.forget()
             stream.cut += is_key_cut(frame)
+            if seqno is None and opcode in SEQUENCED:
+                stream.lost_seqno = stream.last_seqno
         return stream
 
     def feed_run(self, run: DocumentRun) -> None:

@@ -55,8 +55,9 @@ def waiting_for(frame: FrameEvent, connection: ConnectionState) -> UnansweredReq
         waiting.key = _key(frame) or ""
     if frame.opcode == CONTROL:
         waiting.value = safe(frame.value)
-    elif frame.opcode == ALL_SEQNOS and frame.get("collection_id") is not None:
-        waiting.value = "one collection"
+    elif frame.opcode == ALL_SEQNOS:
+        collection = frame.get("collection_id")
+        waiting.value = "" if collection is None else str(collection)
     return waiting
 
 

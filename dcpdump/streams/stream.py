@@ -4,7 +4,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, HISTORY, TAKEOVER
+from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.counted import FIRST, LAST
 from dcpdump.streams.facts import Complaint, Entry, Snapshot, TakeoverState
@@ -12,7 +12,7 @@ from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.key_memory import NO_KEYS, SnapshotKeys
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
-from dcpdump.streams.request import Request
+from dcpdump.streams.request import NEVER, Request
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
@@ -93,6 +93,7 @@ class Stream:
     marker_holes: int = 0  #: and when its latest snapshot began
     lost_bytes: int = 0  #: of its own, at most
     lost_after: tuple[int | None, ...] = ()  #: its last seqno before such losses, the first few
+    lost_seqno: int | None = NEVER  #: its last seqno before the latest of these; NEVER: there were none
     lost_before: int = 0  #: the direction's lost bytes that are not its own, or counted already
     cut: int = 0  #: messages about documents of which bytes of the key are missing
     replaced: bool = False  #: another was granted in its place while it was open
@@ -197,6 +198,20 @@ class Stream:
         return [request for request in self.requests if request.status == ROLLBACK]
 
     @property
+    def position(self) -> int | None:
+        """Return the seqno up to which its consumer was sent all; None where that is not known.
+
+        Seqnos rise: the next that comes after a loss says it again. Out of order, and in a cache transfer, they do not.
+        """
+        if self.oso or self.caching or self.last_seqno == self.lost_seqno:
+            return None
+        if self.high_seqno is not None:
+            return self.high_seqno
+        grant = self.grant
+        unknown = grant is None or grant.ambiguous or grant.flags is None or grant.flags & FROM_LATEST
+        return None if grant is None or unknown else grant.start_seqno
+
+    @property
     def flags(self) -> int:
         """The flags of the request; 0 where it was not captured."""
         return (self.requests[-1].flags or 0) if self.requests else 0
@@ -265,6 +280,7 @@ class Stream:
         self.lost_bytes += self.lost_before - before
         if len(self.lost_after) < _LOSSES:
             self.lost_after += (self.last_seqno,)
+        self.lost_seqno = self.last_seqno
         self.snapshot = None
         self.ordered = self.in_order = self.oso = self.caching = False
         self.unclear = ""

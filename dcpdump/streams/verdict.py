@@ -12,6 +12,7 @@ from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked, why_unknown
 from dcpdump.streams.intervals import between
+from dcpdump.streams.lag import Lag, Lags
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.missing_noops import CaptureEnds, is_recent
@@ -43,6 +44,11 @@ _HELD_UP = {TcpFault.ZERO_WINDOW: Situation.ZERO_WINDOW, TcpFault.NO_ANSWER: Sit
 _BACK_NS = 1_000_000_000
 #: Ends that are as they should be: nothing has to come after them.
 _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_PRODUCER, Cause.CLOSED_BY_CLIENT)
+#: Those after which nothing is left to be sent, or another stream brings it.
+_SETTLED = (
+    *(Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_PRODUCER),
+    *(Cause.REOPENED, Cause.ASKED_AGAIN, Cause.MAY_BE_REOPENED, Cause.OPEN_ELSEWHERE),
+)
 _BY_SERVER = (Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER)
 _WITH_CONNECTION = (*_BY_SERVER, Cause.RESET_BY_CLIENT, Cause.CLOSED_BY_CLIENT, Cause.CONNECTION_ENDED)
 #: Reasons of STREAM_END after which the vbucket is where it was.
@@ -62,6 +68,7 @@ class Judge:
         self._standing = cache(partial(standing, now_ns=self._now))
         self._skips = Skips(ledger)
         self._silences = Silences(self._now, idle_ns)
+        self._lags = Lags(ledger)
 
     @cached_property
     def _consumers(self) -> Consumers:
@@ -89,7 +96,12 @@ class Judge:
         before, skip = (earlier(stream), self._skips.of(stream)) if stream.granted else ("", None)
         skipped = "" if skip is None else skip.text
         early = f"judged at {clock(self._now)}, as it was not kept in memory" if self._early and found.degree else ""
-        return found._replace(why=_joined(found.why, before, skipped, early))
+        return found._replace(why=_joined(found.why, before, skipped, early), lag=self._lag(stream, found))
+
+    def _lag(self, stream: Stream, found: Verdict) -> Lag | None:
+        """Return how far the consumer of a stream is behind; None where it has what it wanted, or another stream."""
+        over = found.kind is VerdictKind.TAKEN_OVER or found.cause in _SETTLED or self._early
+        return None if over else self._lags.of(stream)
 
     def _verdict(self, stream: Stream) -> Verdict:
         if stream.end_frame is not None:

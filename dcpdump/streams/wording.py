@@ -7,13 +7,17 @@ from dcpdump.escape import safe
 from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.spec.statuses import STATUS
+from dcpdump.streams.intervals import between
 from dcpdump.streams.request import NEVER
 
 if TYPE_CHECKING:
+    from dcpdump.streams.lag import Lag
     from dcpdump.streams.state import ConnectionState
     from dcpdump.streams.stream import Stream
 
 _MS, _SECOND = 1_000_000, 1_000_000_000
+#: A high seqno that was said so long ago may be too low by now.
+_OLD_NS = 10 * _SECOND
 _MOST_SAID = 400  #: signs of what a server says of an error
 
 #: The ids of a client and of its connection, and the agent, of which the product is first. It may be cut short.
@@ -43,6 +47,17 @@ def span(ns: int | None) -> str:
 def seqno(number: int | None) -> str:
     """Write a seqno; the largest is max, one that was not captured is a question mark."""
     return "?" if number is None else "max" if number == NEVER else str(number)
+
+
+def lag_text(lag: "Lag | None", now_ns: int | None) -> str:
+    """Write a lag: ``12``, ``≥ 12``, ``?`` where it is not known, empty for None. What was said long ago says so."""
+    if lag is None:
+        return ""
+    if lag.seqnos is None:
+        return "?"
+    age = between(lag.high_ns, now_ns)
+    old = f", {span(age)} ago" if age is not None and age >= _OLD_NS else ""
+    return f"{'' if lag.exact else '≥ '}{lag.seqnos:,}{old}"
 
 
 def status(value: int | None) -> str:
