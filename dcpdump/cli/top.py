@@ -30,6 +30,7 @@ from dcpdump.render.text_columns import fitted
 from dcpdump.render.top import Peer, StreamRow, TopView
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
+from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.rates import Rate, RateMeter
 from dcpdump.streams.redacted import hide_requests
 from dcpdump.streams.state import ConnectionState
@@ -178,6 +179,11 @@ class LiveTables(LedgerConsumer):
         super().meet(block)
         self._arrived_ns = time.monotonic_ns()
 
+    def _learn(self, step: Step) -> None:
+        """Learn the next frame, or run of documents, and count what there is just before it, where that is due."""
+        self._rates.pass_to(self.ledger, step.first_ns if isinstance(step, DocumentRun) else step.ts_ns)
+        super()._learn(step)
+
     def settle(self, *, idle: bool) -> None:
         """Draw the ledger, where that is due."""
         interval = self._drawing.interval
@@ -230,6 +236,7 @@ class LiveTables(LedgerConsumer):
                 for stream in self.streams
             ],
             {} if self._queue is None else packet_counts(self._queue, self.dissection),
+            rates.lasting_ns,
         )
 
 

@@ -24,7 +24,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "buffer_bytes": (INT, "bytes that may be unacknowledged, or that a message acknowledges"),
     "both": (INT, "frames that both captures have"),
     "bytes": (INT, "bytes of frames"),
-    "bytes_per_second": (INT, "bytes a second, lately"),
+    "bytes_per_second": (INT, "bytes a second, over the last rate_seconds"),
     "cache_transfers": (INT, "messages of a cache transfer"),
     "captures": ("[text]", "the captures that were read"),
     "cas_a": (HEX, "the CAS in A"),
@@ -78,7 +78,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "follows": ("[text]", "what led to it, and what follows from it, in sentences"),
     "frame": (INT, "the number of the frame, in the order in which frames completed"),
     "frames": (INT, "how many frames"),
-    "frames_per_second": (NUMBER, "frames a second, lately"),
+    "frames_per_second": (NUMBER, "frames a second, over the last rate_seconds"),
     "framing": ("[any]", "the flexible framing extras"),
     "from": (TIME, "the begin of an interval"),
     "gap_before": (INT, "bytes lost or skipped just before it"),
@@ -154,6 +154,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "purge_seqno": (INT, "below it deletions are forgotten"),
     "purge_seqno_frame": (INT, "the frame that said so"),
     "rank": (INT, "1 is the worst"),
+    "rate_seconds": (NUMBER, "over how long rates are counted, up to now"),
     "reason": (TEXT, "why there is no verdict"),
     "request_frame": (INT, "the frame of the request"),
     "requests": ("[@request]", "the stream requests, in order"),
@@ -297,7 +298,7 @@ ROWS: dict[str, str] = {
     "flow": """connection client roles complete account state evidence sent acked acks kinds | name outstanding peak
         overacked blocked blocked_ms intervals intervals_left over_time buffer buffer_asked mismatch exceeded
         ignored tcp_faults""",
-    "top": "frames connections streams | time",
+    "top": "frames rate_seconds connections streams | time",
     "top.connection": """connection src dst roles streams frames_per_second bytes_per_second lost_bytes | name end
         ended_at buffer_bytes unacknowledged_bytes blocked exceeded""",
     "top.stream": f"""connection vbucket frames_per_second bytes_per_second lost_bytes state cause why trouble |

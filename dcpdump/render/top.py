@@ -16,7 +16,7 @@ from dcpdump.streams.rates import Rate
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.tcp_faults import held_up
-from dcpdump.streams.wording import clock, lag_text
+from dcpdump.streams.wording import clock, lag_text, span
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")
@@ -53,6 +53,7 @@ class TopView(NamedTuple):
     connections: Sequence[Peer]
     streams: Sequence[StreamRow]
     packet_counts: Json
+    rates_ns: int = 0  #: over how long the rates are
 
 
 def lines(view: TopView, most: int | None = None) -> "list[Line | Fitting]":
@@ -81,6 +82,7 @@ def as_object(view: TopView) -> Json:
     return {
         "time": None if view.now_ns is None else iso_time(view.now_ns),
         "frames": view.frames,
+        "rate_seconds": round(view.rates_ns / 1e9, 3),
         **view.packet_counts,
         "connections": [_connection_object(peer) for peer in view.connections],
         "streams": [_stream_object(row) for row in view.streams],
@@ -102,6 +104,8 @@ def _title(view: TopView) -> str:
     kinds = Counter(row.verdict.kind.value for row in view.streams).most_common()
     words.append(counted(len(view.streams), "stream") + "".join(f", {count:,} {kind}" for kind, count in kinds))
     words.append(counted(view.frames, "frame"))
+    if view.rates_ns:
+        words.append(f"rates of the last {span(view.rates_ns)}")
     for name, what in (("dropped_by_kernel", "the kernel"), ("dropped_by_dcpdump", "dcpdump")):
         if name in view.packet_counts:
             words.append(f"dropped by {what} {view.packet_counts[name]:,}")

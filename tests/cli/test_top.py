@@ -28,12 +28,12 @@ def test_a_blocked_stream_is_shown_with_what_its_client_did_not_acknowledge() ->
     shown = run(f"dcpdump top {SAMPLES}/slow-consumer.pcap -q")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.partition(" · ")[2].splitlines() == [
-        "12:12:57.099 · 1 connection · 1 stream, 1 blocked by flow control · 258 frames",
+        "12:12:57.099 · 1 connection · 1 stream, 1 blocked by flow control · 258 frames · rates of the last 5 s",
         "conn  client    server           streams  frames/s  kB/s  unacked  buffer   full",
-        "0     kafka-7f  10.0.10.1:11210        1       5.6   0.2    1,920   1,900  101 %  BLOCKED",
+        "0     kafka-7f  10.0.10.1:11210        1       0.4   0.0    1,920   1,900  101 %  BLOCKED",
         "",
         "conn  client    vb  frames/s  kB/s  last seqno  lag  state",
-        "0     kafka-7f   9       3.9   0.2         120    ?  blocked by flow control "
+        "0     kafka-7f   9         0     0         120    ?  blocked by flow control "
         "(1,920 of 1,900 bytes not acknowledged since 12:12:16.997)",
     ]
 
@@ -44,6 +44,7 @@ def test_scripts_get_one_object_with_the_same() -> None:
         {
             "time": "2025-11-20T12:12:57.099000Z",
             "frames": 258,
+            "rate_seconds": 5.0,
             "connections": [
                 {
                     "connection": 0,
@@ -52,8 +53,8 @@ def test_scripts_get_one_object_with_the_same() -> None:
                     "name": "kafka-7f",
                     "roles": "seen",
                     "streams": 1,
-                    "frames_per_second": 5.6,
-                    "bytes_per_second": 239,
+                    "frames_per_second": 0.4,
+                    "bytes_per_second": 10,
                     "buffer_bytes": 1900,
                     "unacknowledged_bytes": 1920,
                     "blocked": True,
@@ -64,8 +65,8 @@ def test_scripts_get_one_object_with_the_same() -> None:
                 {
                     "connection": 0,
                     "vbucket": 9,
-                    "frames_per_second": 3.9,
-                    "bytes_per_second": 187,
+                    "frames_per_second": 0.0,
+                    "bytes_per_second": 0,
                     "last_seqno": 120,
                     "lost_bytes": 0,
                     "state": "blocked by flow control",
@@ -108,18 +109,23 @@ def test_an_interface_and_captures_at_once_are_a_usage_error() -> None:
     )
 
 
-def test_a_pace_is_what_came_since_the_oldest_look_that_is_kept() -> None:
-    ledger, paces, second = Ledger(), RateMeter(), 1_000_000_000
+@pytest.mark.parametrize("every_ms", [10, 700, 3_000])
+def test_rates_are_those_of_the_last_five_seconds_whether_frames_come_often_or_not(every_ms: int) -> None:
+    ledger, rates, ms = Ledger(), RateMeter(), 1_000_000
     connection = ledger.connections[0] = ConnectionState(0)
-    assert paces.of(connection) == Rate(0, 0)
-    ledger.first_ns = 10 * second
-    seen = []
-    for look in range(1, 9):
-        connection.frames, connection.bytes = [10 * look * look, 0], [0, 1000 * look]
-        paces.look(ledger, (10 + look) * second)
-        seen.append(paces.of(connection))
-    assert seen[0] == Rate(10, 1000)
-    assert seen[-1] == Rate((640 - 160) / 4, 1000)
+    assert rates.of(connection) == Rate(0, 0)
+    for at in range(0, 30_001, every_ms):  # faster and faster
+        ledger.first_ns = ledger.first_ns or 1_000 * ms
+        rates.pass_to(ledger, (1_000 + at) * ms)
+        ledger.frames, connection.frames, connection.bytes = at, [at * at, 0], [0, at]
+        connection.last_ns = (1_000 + at) * ms
+    rates.look(ledger, 31_000 * ms)
+    last_ms, rate = rates.lasting_ns // ms, rates.of(connection)
+    assert 4_000 <= last_ms <= 5_000
+    before = (30_000 - last_ms) // every_ms * every_ms  # the last frame before these
+    assert rate.frames == pytest.approx((at * at - before * before) / last_ms * 1_000, rel=0.01)
+    rates.look(ledger, 60_000 * ms)
+    assert (rates.of(connection), rates.lasting_ns // ms) == (Rate(0, 0), 5_000)
 
 
 def test_a_pipe_that_pauses_is_drawn_again_and_again_with_all_that_came() -> None:
