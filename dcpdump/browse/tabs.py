@@ -157,7 +157,7 @@ class TabTable(Pane):
 
 
 def _order(cell: str, numbers: bool) -> tuple[int, float, str]:
-    digits = cell.replace(",", "")
+    digits = cell.removeprefix("≥ ").partition(" (")[0].replace(",", "")
     if numbers and digits.isdecimal():
         return (1, float(digits), "")
     return (0 if not cell else 2, 0.0, cell)

@@ -66,7 +66,8 @@ def streams(
     """Say what became of each DCP stream: asked for, granted, rolled back, flowing, stuck, ended.
 
     Filters choose streams; every frame is looked at, whatever they say. --stuck, --rolled-back and --ended are
-    alternatives; with --cause, both have to hold. Text has the streams in trouble first.
+    alternatives; with --cause, both have to hold. Text has the streams in trouble first. --sort lag has first whose
+    consumer is furthest behind, as far as that is known.
     """
     order = sorting(rows.COLUMNS, options)
     causes = None if cause is None else _causes(cause)

@@ -73,7 +73,8 @@ def top(
     """Show connections and streams as they are just now: rates, lag, unacknowledged bytes, ends, losses.
 
     Of an interface (any, if none is named), or of captures: one that is still being written comes as -, from a
-    pipe. Of captures that are complete the end is shown, once. ndjson is one object each time.
+    pipe. Of captures that are complete the end is shown, once. Rates are those of the last seconds, of which the first
+    line says how many. ndjson is one object each time.
     """
     if list_interfaces:
         return show_interfaces()

@@ -5,6 +5,7 @@ judged.
 from collections.abc import Callable, Iterator, Sequence
 
 from dcpdump.clock import clock_in_use
+from dcpdump.diagnosis.behind import COMMAND, behind
 from dcpdump.diagnosis.diagnosis import Diagnosis, DiagnosisOutcome
 from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
 from dcpdump.diagnosis.trouble import Command, Trouble, Unjudged
@@ -15,14 +16,17 @@ from dcpdump.render.cells import folded
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
+from dcpdump.render.streams import lag_object
+from dcpdump.streams.lag import Lag
 from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import short_name, span
 
 #: Makes a command line of a command.
 CommandLine = Callable[[Command], str]
 
 #: What people are shown, where they did not ask for everything.
-TROUBLES, _CONNECTIONS, _UNJUDGED = 8, 5, 4
+TROUBLES, _CONNECTIONS, _BEHIND, _UNJUDGED = 8, 5, 4, 4
 _LABEL = 13  #: columns of a trouble's label
 _OUTCOMES = {
     DiagnosisOutcome.HEALTHY: LineKind.GOOD,
@@ -45,7 +49,7 @@ def lines(
         rest = found.troubles[len(shown) :]
         labels = ", ".join(dict.fromkeys(_label(trouble) for trouble in rest))
         out.append(Line(LineKind.PLAIN, f"… {len(rest):,} more ({labels}): --all"))
-    return [*out, *_not_judged(found.unjudged, line, width, everything)]
+    return [*out, *_behind(found, line, width, everything), *_not_judged(found.unjudged, line, width, everything)]
 
 
 def _wrapped(kind: LineKind, text: str, width: int | None, first: str = "", rest: str = "") -> list[Line]:
@@ -123,6 +127,19 @@ def _label(trouble: Trouble) -> str:
     return trouble.situation.label if trouble.wrong else "note"
 
 
+def _behind(found: Diagnosis, line: CommandLine, width: int | None, everything: bool) -> Iterator[Line]:
+    """Yield which consumers are behind, and what shows all that are."""
+    indent = " " * _LABEL
+    consumers = behind(found.evidence)
+    shown = consumers if everything else consumers[:_BEHIND]
+    for each in shown:
+        yield from _wrapped(LineKind.FIELD, each.text, width, f"{'lag':<{_LABEL}}", indent)
+    if len(shown) < len(consumers):
+        yield Line(LineKind.FIELD, f"{indent}… {counted(len(consumers) - len(shown), 'more connection')}: --all")
+    if consumers:
+        yield Line(LineKind.PLACE, f"{indent}{line(COMMAND)}")
+
+
 def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, width: int | None, everything: bool) -> Iterator[Line]:
     indent = " " * _LABEL
     shown = unjudged if everything else unjudged[:_UNJUDGED]
@@ -135,7 +152,7 @@ def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, width: int | No
 
 
 def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Iterator[Json]:
-    """Yield a diagnosis as objects: the capture, its connections, troubles by their rank, what was not judged."""
+    """Yield a diagnosis as objects: the capture, its connections, troubles by their rank, lags, what was not judged."""
     evidence = found.evidence
     yield without_none(
         {
@@ -161,6 +178,8 @@ def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Ite
         yield _connection(evidence, each)
     for rank, trouble in enumerate(found.troubles, 1):
         yield _trouble_object(rank, trouble, line)
+    for each_behind in behind(evidence):
+        yield from (_lag_object(stream, verdict.lag) for stream, verdict in each_behind.worst)
     for missing in found.unjudged:
         yield without_none(
             {
@@ -197,12 +216,17 @@ def _connection(evidence: Evidence, each: ConnectionState) -> Json:
     )
 
 
+def _place(stream: Stream) -> Json:
+    place = {"connection": stream.connection.number, "vbucket": stream.vbucket}
+    return place | ({"stream_id": stream.stream_id} if stream.stream_id else {})
+
+
+def _lag_object(stream: Stream, lag: Lag | None) -> Json:
+    return without_none({"type": "lag", **_place(stream), **lag_object(lag)})
+
+
 def _trouble_object(rank: int, trouble: Trouble, line: CommandLine) -> Json:
-    streams = [
-        {"connection": each.connection.number, "vbucket": each.vbucket}
-        | ({"stream_id": each.stream_id} if each.stream_id else {})
-        for each in trouble.streams
-    ]
+    streams = [_place(each) for each in trouble.streams]
     return without_none(
         {
             "type": "trouble",

@@ -310,6 +310,7 @@ ROWS: dict[str, str] = {
         name agent bucket""",
     "diagnose.trouble": """type rank code severity text count connections command | cause detail follows frames time
         streams""",
+    "diagnose.lag": "type connection vbucket lag lag_exact high_seqno | stream_id high_seqno_at high_seqno_from",
     "diagnose.unjudged": "type code text count connections command |",
     "diff.connection": """type connection other_connection src dst other_src other_dst ways | clock_offset_us
         clock_spread_us""",
@@ -359,5 +360,5 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "top": ("", ("top",)),
     "check": ("", ("check",)),
     "diff": ("type", _DIFF),
-    "diagnose": ("type", tuple(f"diagnose.{name}" for name in ("capture", "connection", "trouble", "unjudged"))),
+    "diagnose": ("type", tuple(f"diagnose.{name}" for name in ("capture", "connection", "trouble", "lag", "unjudged"))),
 }

@@ -177,8 +177,12 @@
       for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
       const key = (row) => row.cells[at].textContent;
-      const number = head.classList.contains("num");
-      const compare = (one, other) => number ? Number(key(one).replace(/,/g, "") || -1) - Number(key(other).replace(/,/g, "") || -1) : key(one).localeCompare(key(other));
+      const number = (row) => {
+        const value = parseFloat(key(row).replace(/[≥,\s]/g, ""));
+        return isNaN(value) ? -1 : value;
+      };
+      const numeric = head.classList.contains("num");
+      const compare = (one, other) => numeric ? number(one) - number(other) : key(one).localeCompare(key(other));
       body.append(...[...body.rows].sort((one, other) => (up ? 1 : -1) * compare(one, other)));
     });
   }

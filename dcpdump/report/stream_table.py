@@ -5,7 +5,7 @@ from dcpdump.diagnosis.trouble import Command
 from dcpdump.plural import counted
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Child, Markup, element
-from dcpdump.streams.wording import client, clock, seqno
+from dcpdump.streams.wording import client, clock, lag_text, seqno
 
 MOST = 2_000
 _HEADS = (
@@ -16,6 +16,7 @@ _HEADS = (
     ("asked", False),
     ("from..to", False),
     ("last seqno", True),
+    ("lag", True),
     ("messages", True),
     ("bytes", True),
     ("verdict", False),
@@ -78,6 +79,7 @@ def _row(context: Context, judged: Judged, with_ids: bool) -> Markup:
         (clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before", False),
         (asked, False),
         ("" if stream.high_seqno is None else f"{stream.high_seqno:,}", True),
+        (lag_text(verdict.lag, context.evidence.now_ns), True),
         (f"{sum(stream.counts):,}", True),
         (f"{stream.size:,}", True),
         (said, False),

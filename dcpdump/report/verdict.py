@@ -1,5 +1,6 @@
 """The verdict: the troubles, worst first, each with the command and the place on the page that show more."""
 
+from dcpdump.diagnosis.behind import COMMAND, behind
 from dcpdump.diagnosis.diagnosis import DiagnosisOutcome
 from dcpdump.diagnosis.trouble import Command, Trouble
 from dcpdump.report.context import Context, section
@@ -39,6 +40,7 @@ def verdict(context: Context) -> Markup:
         element("p", f"{rest:,} more: ", element("code", context.line(Command("diagnose", ("--all",)))))
         if rest
         else None,
+        _behind(context),
         _unjudged(context),
         lead=f"{found.looked_at}." if found.outcome is DiagnosisOutcome.WRONG else "",
     )
@@ -83,6 +85,13 @@ def _pictured(context: Context, place: str, number: int) -> bool:
     if context.times is None or all(each.number != number for each in context.lanes):
         return False
     return place != "flow" or number in context.gathered.levels.rows
+
+
+def _behind(context: Context) -> Markup | None:
+    """Return which consumers are behind."""
+    rows = [element("li", each.text) for each in behind(context.evidence)[:_MOST]]
+    command = element("code", context.line(COMMAND), class_="command")
+    return element("div", element("h3", "Lag"), element("ul", rows), command, class_="unjudged") if rows else None
 
 
 def _unjudged(context: Context) -> Markup | None:

@@ -56,7 +56,7 @@ def lag_text(lag: "Lag | None", now_ns: int | None) -> str:
     if lag.seqnos is None:
         return "?"
     age = between(lag.high_ns, now_ns)
-    old = f", {span(age)} ago" if age is not None and age >= _OLD_NS else ""
+    old = f" ({span(age)} ago)" if age is not None and age >= _OLD_NS else ""
     return f"{'' if lag.exact else '≥ '}{lag.seqnos:,}{old}"
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.streams.wording import short_name, span
+from dcpdump.streams.lag import Lag
+from dcpdump.streams.wording import lag_text, short_name, span
 from dcpdump.wire.encode import encode
 from tests.streams.test_tcp_faults import asked, granted, mutations, written
 from tests.support.console import run
@@ -55,3 +56,17 @@ def test_people_read_the_short_name_and_programs_get_all_of_it(tmp_path: Path) -
 )
 def test_a_time_is_written_in_the_unit_that_suits_it(seconds: float, text: str) -> None:
     assert span(int(seconds * 1_000_000_000)) == text
+
+
+@pytest.mark.parametrize(
+    ("lag", "text"),
+    [
+        (None, ""),
+        (Lag(), "?"),
+        (Lag(0, True), "0"),
+        (Lag(1200, False, 1300, 32_000_000_000), "≥ 1,200"),
+        (Lag(0, True, 9, 10_000_000_000), "0 (31 s ago)"),
+    ],
+)
+def test_a_lag_that_was_known_long_ago_says_so(lag: Lag | None, text: str) -> None:
+    assert lag_text(lag, 41_000_000_000) == text
