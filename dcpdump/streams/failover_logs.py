@@ -217,11 +217,13 @@ class Logs:
         known = self._of(connection).highs.get(vbucket, ())
         return known[-1] if known else None
 
-    def highs(self, connection: ConnectionState, vbucket: int, collection: int | None) -> Sequence[High]:
-        """Return the high seqnos of a vbucket that the server reported, oldest first, and that of a collection."""
-        facts = self._of(connection)
-        one = None if collection is None else facts.collections.get((vbucket, collection))
-        return [*facts.highs.get(vbucket, ()), *([] if one is None else [one])]
+    def highs(self, connection: ConnectionState, vbucket: int) -> Sequence[High]:
+        """Return the high seqnos of a vbucket that the server reported, oldest first."""
+        return self._of(connection).highs.get(vbucket, ())
+
+    def collection_high(self, connection: ConnectionState, vbucket: int, collection: int) -> High | None:
+        """Return the latest high seqno of a collection in a vbucket that the server reported."""
+        return self._of(connection).collections.get((vbucket, collection))
 
     def reports(self, vbucket: int, seqno: int) -> bool:
         """Return whether any server reported a seqno as the high seqno of a vbucket."""

@@ -6,13 +6,16 @@ snapshot markers, the failover log, what other consumers were sent. What was sai
 client was rolled back, is of no use: the server may have had more then than it has now.
 """
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
+from itertools import chain, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.spec.names import DISK_ONLY, TO_LATEST
-from dcpdump.streams.failover_logs import EITHER, VISIBLE, WHOLE, High, Moment, moment, shared_place
+from dcpdump.streams.failover_logs import EITHER, VISIBLE, WHOLE, High, Log, Moment, moment, shared_place
 from dcpdump.streams.opcode_kinds import MARKER, STREAM_REQ
 from dcpdump.streams.request import NEVER
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from dcpdump.streams.stream import Stream
 
 _seqno = attrgetter("seqno")
+#: Of a vbucket's reported seqnos, the latest that are looked at.
+_LOOKED_AT = 64
 #: Server and bucket, vbucket, uuid of the branch, and what seqnos are of.
 _Place = tuple[tuple[str, str], int, int | None, int]
 
@@ -62,62 +67,76 @@ class Lags:
     def __init__(self, ledger: "Ledger") -> None:
         self._ledger, self._logs = ledger, ledger.logs
         self._shared = cache(shared_place)
+        self._changes: dict[int, list[Moment]] = {}  #: of branches, by identity of a vbucket's logs
 
     def of(self, stream: "Stream") -> Lag | None:
         """Return how far the consumer of a stream is behind; None where it was never opened, or another follows it."""
         if not stream.is_sending or stream.replaced or stream.next is not None:
             return None
         wanted, position = _wanted(stream), stream.position
-        reports = self._reports(stream, wanted)
-        ceilings = [each for each in reports if _is_ceiling(each, stream, wanted)]
-        said = Lag(None, False, *_known(ceilings[-1])) if ceilings else Lag()
+        ceiling, floor, exact = self._reported(stream, wanted)
+        said = Lag() if ceiling is None else Lag(None, False, *_known(ceiling))
         if position is None:
             return said
         if position >= wanted.end:
             return said._replace(seqnos=0, exact=True)
-        floor = max(self._floors(stream, wanted, reports), key=_seqno, default=_Known(0, None, None))
-        least = max(floor.seqno, position)
-        exact = [each for each in ceilings if _is_floor(each, stream, wanted)]
-        if exact and exact[-1].seqno >= least:
-            high = exact[-1]
-            return Lag(min(high.seqno, wanted.end) - position, True, *_known(high))
-        if ceilings and ceilings[-1].seqno == least == position:
+        bound = max(self._floors(stream, wanted, floor), key=_seqno, default=_Known(0, None, None))
+        least = max(bound.seqno, position)
+        if exact is not None and (exact.seqno >= least or (least == position and _is_passed(exact, stream))):
+            return Lag(max(0, min(exact.seqno, wanted.end) - position), True, *_known(exact))
+        if ceiling is not None and ceiling.seqno == least == position:
             return said._replace(seqnos=0, exact=True)
-        return Lag(min(least, wanted.end) - position, False, *floor) if least > position else said
+        return Lag(min(least, wanted.end) - position, False, *bound) if least > position else said
 
-    def _reports(self, stream: "Stream", wanted: _Wanted) -> Sequence[High]:
-        """Return the high seqnos that the server reported and that hold, oldest first."""
+    def _reported(self, stream: "Stream", wanted: _Wanted) -> tuple[High | None, High | None, High | None]:
+        """Return the latest high seqnos that the server reported: below which the stream is to stay, to bring, both."""
+        ceiling = floor = None
+        for high in self._holding(stream, wanted):
+            is_ceiling, is_floor = _is_ceiling(high, stream, wanted), _is_floor(high, stream, wanted)
+            if is_ceiling:
+                ceiling = ceiling or high
+            if is_floor:
+                floor = floor or high
+            if is_ceiling and is_floor:
+                return ceiling, floor, high
+        return ceiling, floor, None
+
+    def _holding(self, stream: "Stream", wanted: _Wanted) -> Iterator[High]:
+        """Yield the high seqnos that the server reported and that hold, that of a collection, then the latest first."""
         connection = stream.connection
         since, until, alone = self._voided(stream), _over_ns(stream), self._shared(connection) is None
-        return [
-            each
-            for each in self._logs.highs(connection, stream.vbucket, wanted.what)
-            if moment(each.ts_ns, each.frame) > since
-            and (until is None or (each.ts_ns or 0) <= until)
-            and (not alone or each.connection == connection.number)
-        ]
+        highs = self._logs.highs(connection, stream.vbucket)
+        at = len(highs) if until is None else bisect_right(highs, until, key=_time)
+        one = self._logs.collection_high(connection, stream.vbucket, wanted.what)
+        several = (highs[place] for place in range(at - 1, max(-1, at - 1 - _LOOKED_AT), -1))
+        for high in several if one is None else chain((one,), several):
+            if moment(high.ts_ns, high.frame) <= since:
+                continue
+            if (until is None or _time(high) <= until) and (not alone or high.connection == connection.number):
+                yield high
 
     def _voided(self, stream: "Stream") -> Moment:
         """Return when the vbucket came to be on another branch, or its client on an earlier one, as far as is known."""
-        until, since, before = _over_ns(stream), (0, 0), None
-        for log in self._logs.logs(stream.connection, stream.vbucket):
-            if log.entries and (until is None or (log.ts_ns or 0) <= until):
-                if before not in (None, log.entries[0].uuid):
-                    since = moment(log.ts_ns, log.frame)
-                before = log.entries[0].uuid
-        for request in stream.rollbacks:
+        logs, since = self._logs.logs(stream.connection, stream.vbucket), (0, 0)
+        if len(logs) > 1:
+            changes = self._changes.get(id(logs))
+            if changes is None:
+                changes = self._changes[id(logs)] = _changes(logs)
+            until = _over_ns(stream)
+            at = len(changes) if until is None else bisect_right(changes, (until, NEVER))
+            since = changes[at - 1] if at else since
+        for request in stream.rollbacks if len(stream.requests) > 1 else ():
             since = max(since, moment(request.answered_ns, request.answer_frame or 0))
         return since
 
-    def _floors(self, stream: "Stream", wanted: _Wanted, reports: Sequence[High]) -> Iterator[_Known]:
+    def _floors(self, stream: "Stream", wanted: _Wanted, reported: High | None) -> Iterator[_Known]:
         """Yield what a stream is to bring at least, as far as its connection and others show."""
         if stream.marker is not None and not stream.end_may_be_filtered:
             yield _Known(stream.marker.end, stream.marker.ts_ns, MARKER)
         if stream.failover_log and wanted.what == WHOLE and not wanted.part:
             yield _Known(max(each.seqno for each in stream.failover_log), stream.granted_ns, STREAM_REQ)
-        for each in reports:
-            if _is_floor(each, stream, wanted):
-                yield _Known(each.seqno, each.ts_ns, each.opcode)
+        if reported is not None:
+            yield _known(reported)
         shared = self._shared(stream.connection)
         if shared is not None and not wanted.part and wanted.what != EITHER and _over_ns(stream) is None:
             other = self._reached.get((shared, stream.vbucket, _branch(stream), wanted.what))
@@ -128,8 +147,10 @@ class Lags:
     def _reached(self) -> dict[_Place, _Known]:
         """Return what the consumers of vbuckets were sent at most, by branch."""
         out: dict[_Place, _Known] = {}
-        for stream in self._ledger.streams:
-            shared = self._shared(stream.connection)
+        streams = self._ledger.streams
+        several = Counter(stream.vbucket for stream in streams)
+        for stream in streams:
+            shared = self._shared(stream.connection) if several[stream.vbucket] > 1 else None
             if shared is None or not stream.is_sending:
                 continue
             for what in {WHOLE, _wanted(stream).what} - {EITHER}:
@@ -138,6 +159,13 @@ class Lags:
                 if known is not None and (place not in out or out[place].seqno < known.seqno):
                     out[place] = known
         return out
+
+
+def _changes(logs: Sequence[Log]) -> list[Moment]:
+    """Return when failover logs began to have another newest branch."""
+    known = [log for log in logs if log.entries]
+    changed = (log for before, log in pairwise(known) if before.entries[0].uuid != log.entries[0].uuid)
+    return [moment(log.ts_ns, log.frame) for log in changed]
 
 
 def _sent(stream: "Stream", what: int) -> _Known | None:
@@ -186,6 +214,15 @@ def _is_ceiling(high: High, stream: "Stream", wanted: _Wanted) -> bool:
 def _is_floor(high: High, stream: "Stream", wanted: _Wanted) -> bool:
     """Return whether a stream was to bring all up to a high seqno."""
     return not wanted.part and (wanted.what == WHOLE or _is_same(high, stream, wanted))
+
+
+def _is_passed(high: High, stream: "Stream") -> bool:
+    """Return whether a stream was beyond the last change of its collection when that was reported."""
+    return high.what >= 0 and _time(high) >= (stream.last_item_ns or 0)
+
+
+def _time(high: High) -> int:
+    return high.ts_ns or 0
 
 
 def _known(high: High) -> _Known:

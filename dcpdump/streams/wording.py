@@ -50,12 +50,12 @@ def seqno(number: int | None) -> str:
 
 
 def lag_text(lag: "Lag | None", now_ns: int | None) -> str:
-    """Write a lag: ``12``, ``≥ 12``, ``?`` where it is not known, empty for None. What was said long ago says so."""
+    """Write a lag: ``12``, ``≥ 12``, ``?`` where it is not known, empty for None. What was exact long ago says so."""
     if lag is None:
         return ""
     if lag.seqnos is None:
         return "?"
-    age = between(lag.high_ns, now_ns)
+    age = between(lag.high_ns, now_ns) if lag.exact else None
     old = f" ({span(age)} ago)" if age is not None and age >= _OLD_NS else ""
     return f"{'' if lag.exact else '≥ '}{lag.seqnos:,}{old}"
 

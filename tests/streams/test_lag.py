@@ -108,6 +108,9 @@ def test_a_filtered_stream_has_the_lag_of_its_collection_alone() -> None:
     assert lags(filtered + POLLS + answer(of_other, vb5=12)) == [unknown()]
     assert lags(filtered + POLLS + answer(vb5=12)) == [unknown(12, GET_ALL_VB_SEQNOS)]
     assert lags(TO_9 + POLLS + answer(of_it, vb5=12)) == [unknown()]
+    advanced = "RX seqno-advanced{vb=5, seqno:15}\n"
+    assert lags(filtered + advanced + POLLS + answer(of_it, vb5=12)) == [exactly(0, 12)]
+    assert lags(filtered + POLLS + answer(of_it, vb5=12) + "ON 0\n" + advanced) == [unknown(12, GET_ALL_VB_SEQNOS)]
 
 
 def test_a_stream_with_an_end_lags_up_to_it_and_one_that_reached_it_not_at_all() -> None:

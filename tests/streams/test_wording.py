@@ -64,9 +64,10 @@ def test_a_time_is_written_in_the_unit_that_suits_it(seconds: float, text: str) 
         (None, ""),
         (Lag(), "?"),
         (Lag(0, True), "0"),
-        (Lag(1200, False, 1300, 32_000_000_000), "≥ 1,200"),
+        (Lag(1200, False, 1300, 10_000_000_000), "≥ 1,200"),
+        (Lag(0, True, 9, 32_000_000_000), "0"),
         (Lag(0, True, 9, 10_000_000_000), "0 (31 s ago)"),
     ],
 )
-def test_a_lag_that_was_known_long_ago_says_so(lag: Lag | None, text: str) -> None:
+def test_a_lag_that_was_exact_long_ago_says_so(lag: Lag | None, text: str) -> None:
     assert lag_text(lag, 41_000_000_000) == text
