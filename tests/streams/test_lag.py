@@ -1,11 +1,12 @@
 """Lag: how many seqnos of those that the server had were not sent to a consumer yet, and whether that is known."""
 
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ, GET_ALL_VB_SEQNOS, OBSERVE_SEQNO, STAT
-from dcpdump.streams.lag import Lag
+from dcpdump.streams.lag import Lag, Lags
 from dcpdump.streams.verdict import Judge
 from dcpdump.wire.encode import encode
 from tests.support.conversation import opening
 from tests.support.ledgers import captured, ledger, ledger_of
+from tests.test_bounds import steps
 
 #: Another connection of the client, on which it asks for seqnos.
 CLIENT = opening(collections=True).partition("TX open")[0]
@@ -167,3 +168,13 @@ def test_a_stream_that_ended_before_its_time_has_the_lag_that_it_had_then() -> N
     assert lags(reset) == [exactly(11, 20)]
     again = "CONNECT\n" + opening(collections=True) + stream(20, 12, request="vb=5, start-seqno=9")
     assert lags(reset + again)[0] is None
+
+
+def test_many_consumers_of_a_vbucket_take_work_in_proportion() -> None:
+    counts = []
+    for times in (1, 2, 4):
+        text = f"CONNECT\n{DCP}{answer(vb5=90)}{stream(9, 1, 9)}RST RX\n" * (20 * times)
+        found = ledger(text)
+        counts.append(steps(lambda found=found: list(map(Lags(found).of, found.streams))))
+    once, twice, four = counts
+    assert four - twice <= 2.2 * (twice - once), counts
