@@ -131,7 +131,7 @@ def test_a_long_name_does_not_take_the_other_columns_of_a_tab_along(tmp_path: Pa
 
     async def see(shown: Shown) -> None:
         await shown.press("2")
-        heads = "conn vb asked from..to last seqno snapshots mutations bytes verdict"
+        heads = "conn vb asked from..to last seqno lag snapshots mutations bytes verdict"
         assert shown.screen.splitlines()[1].split() == heads.split()
 
     browse(path, see, size=(120, 30))
