@@ -1,5 +1,7 @@
 """Lag: how many seqnos of those that the server had were not sent to a consumer yet, and whether that is known."""
 
+from functools import partial
+
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ, GET_ALL_VB_SEQNOS, OBSERVE_SEQNO, STAT
 from dcpdump.streams.lag import Lag, Lags
 from dcpdump.streams.verdict import Judge
@@ -175,6 +177,6 @@ def test_many_consumers_of_a_vbucket_take_work_in_proportion() -> None:
     for times in (1, 2, 4):
         text = f"CONNECT\n{DCP}{answer(vb5=90)}{stream(9, 1, 9)}RST RX\n" * (20 * times)
         found = ledger(text)
-        counts.append(steps(lambda found=found: list(map(Lags(found).of, found.streams))))
+        counts.append(steps(partial(list, map(Lags(found).of, found.streams))))
     once, twice, four = counts
     assert four - twice <= 2.2 * (twice - once), counts
