@@ -11,7 +11,7 @@ from dataclasses import replace
 from dcpdump.conversation import Conversation
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.counters import Counters
-from dcpdump.net.event import SNAPLEN, Bytes, Conflict, End, Event, Gap, Seen
+from dcpdump.net.event import CARVED, SNAPLEN, Bytes, Conflict, End, Event, Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
@@ -163,12 +163,13 @@ class Dissector:
             if splitter is None:
                 splitter = self._splitter(conversation, direction, late=True)
                 splitter.begin(event.offset)
+            carved = event.reason == CARVED
             if any(conversation.framed):
-                self.tally.lost_bytes += event.length or 0
-            elif event.reason != SNAPLEN:
+                self.tally.lost_bytes += 0 if carved else event.length or 0
+            elif event.reason not in (SNAPLEN, CARVED):
                 conversation.unseen[direction] += event.length or 1
             before = splitter.held
-            cuts = splitter.gap(event.length)
+            cuts = splitter.gap(event.length, joins=carved)
             self._unweighed += max(0, splitter.held - before)  # a hole inside a frame stands as zeros
             return cuts
         return splitter.close() if isinstance(event, End) and splitter else []
@@ -254,7 +255,7 @@ class Dissector:
                 tally.frame_bytes += len(cut.data) - sum(end - start for start, end in cut.holes)
                 conversation.framed[direction] = True
                 records += self._framed(conversation, direction, cut)
-            elif conversation.framed[direction]:
+            elif conversation.framed[direction] and not conversation.connection.carved:
                 tally.skipped_bytes += cut.length
             else:
                 conversation.before[direction] += cut.length

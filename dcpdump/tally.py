@@ -11,7 +11,7 @@ class Tally:
     frames: int = 0
     dcp_frames: int = 0
     frame_bytes: int = 0  #: captured bytes of frames
-    joined_bytes: int = 0  #: the rest of a frame that began before the capture
+    joined_bytes: int = 0  #: the rest of a frame that began before the capture, or in what was left out of it
     skipped_bytes: int = 0  #: in no frame, after the first frame of their direction
     lost_bytes: int = 0  #: never captured, after the first frame of their connection
     tls_bytes: int = 0  #: of TLS around what was opened

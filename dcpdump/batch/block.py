@@ -1,6 +1,6 @@
 """Blocks: many captured packets at once, as a Batch for what takes them, as columns for what counts them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,8 +40,11 @@ class PacketsPlace(NamedTuple):
 class Block:
     """Packets in the order of the input. ``packets`` makes each of them when it is asked for.
 
-    ``place``: where they can be read again; None where that is not known.
+    ``place``: where they can be read again; None where that is not known. ``carved``: the files that hold chosen
+    packets only, IN_ORDER or OUT_OF_ORDER.
     """
+
+    carved: Mapping[str, int] = {}
 
     def __init__(self, batch: Batch, packets: Sequence[Packet], place: "BlockPlace | None" = None) -> None:
         self.batch = batch

@@ -34,6 +34,7 @@ class SavedConnection(NamedTuple):
     protocol: str = ""
     thin: bool = False  #: of an unfinished frame only the head is kept; zeros follow
     syn: bool = False  #: the opening was captured
+    carved: int = 0  #: as Connection has it
 
     @property
     def pair(self) -> bytes:
@@ -65,6 +66,7 @@ class SavedConnection(NamedTuple):
             None if self.session is None else session_essence(self.session),
             self.ended,
             self.syn,
+            self.carved,
         )
         return blake2b(marshal.dumps(essence, _FORMAT), digest_size=16).digest()
 

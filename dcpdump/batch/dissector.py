@@ -62,6 +62,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         A list is emptied when the next is asked for, which all have to be before the next block is fed. The last may
         have no pieces, but ``gaps`` may be there.
         """
+        self._connections.carved.update(block.carved)
         yield from self._open_waiting()
         batch, at = block.batch, 0
         while at < len(batch):
@@ -212,7 +213,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def _lose(self, connection: Connection, direction: int, gap: Gap) -> None:
         flow = connection.toward(direction)
-        ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn)
+        ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn, connection.carved > 0)
         self.gaps.append(Lost(ends, gap))
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:

@@ -25,6 +25,7 @@ class Ends:
     src: str
     dst: str
     syn: bool = False  #: the opening was captured: direction 0 is the client's
+    carved: bool = False  #: the file holds chosen packets only
 
     @property
     def place(self) -> int:
@@ -36,13 +37,14 @@ class Ends:
         if redactor is None:
             return self
         shown = redactor.record(Record(0, BLANK, Meaning(), None, None, self.connection, 0, self.src, self.dst))
-        return Ends(self.connection, self.direction, shown.src, shown.dst, self.syn)
+        return Ends(self.connection, self.direction, shown.src, shown.dst, self.syn, self.carved)
 
 
 def ends_of(conversation: Conversation, direction: int) -> Ends:
     """Return who sends to whom in a direction of a conversation."""
     src, dst = conversation.ends[direction]
-    return Ends(conversation.connection.number, direction, src, dst, conversation.connection.syn)
+    connection = conversation.connection
+    return Ends(connection.number, direction, src, dst, connection.syn, connection.carved > 0)
 
 
 class Lost(NamedTuple):

@@ -1,14 +1,17 @@
 """Input: the packets of captures as blocks; of plain pcap files the short way, as far as one follows the other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, PacketsPlace, PcapPlace, blocks, gathered
 from dcpdump.batch.pcap_blocks import PlainPcap, plain_block
 from dcpdump.capture import Capture, timeline
+from dcpdump.capture.damage import Health
 from dcpdump.capture.file import packets_from
 from dcpdump.capture.merge import begin
+from dcpdump.capture.section import DISORDER
 from dcpdump.capture.stream_queue import StreamQueue
+from dcpdump.net.limits import IN_ORDER, OUT_OF_ORDER
 from dcpdump.net.packet import Packet
 
 #: Seconds of each wait for an input that brings nothing.
@@ -17,6 +20,18 @@ _IDLE_S = 0.1
 
 def blocks_of(captures: Sequence[Capture], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
     """Yield the packets of all captures, as one timeline, in blocks of about ``size`` bytes."""
+    for block in _blocks_of(captures, size):
+        block.carved = carved(capture.health for capture in captures)
+        yield block
+
+
+def carved(healths: Iterable[Health]) -> dict[str, int]:
+    """Return those of captures, read in part or whole, that hold chosen packets only: IN_ORDER or OUT_OF_ORDER."""
+    said = {each.file: each.carved for each in healths if each.carved}
+    return {name: OUT_OF_ORDER if text.endswith(DISORDER) else IN_ORDER for name, text in said.items()}
+
+
+def _blocks_of(captures: Sequence[Capture], size: int | BlockSize) -> Iterator[Block]:
     if isinstance(size, int):
         # The first block is large: what malloc has seen free in that size, it keeps for all that follow.
         size = BlockSize(size, first=BLOCK_BYTES)
@@ -109,7 +124,10 @@ def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
         yield from arriving_blocks(captures[0], BLOCK_BYTES)
         packets = _remaining(captures[0])
     for batch in StreamQueue(packets).batches():
-        yield gathered(batch) if batch else None
+        block = gathered(batch) if batch else None
+        if block is not None:
+            block.carved = carved(capture.health for capture in captures)
+        yield block
 
 
 def arrives_plain(captures: Sequence[Capture]) -> bool:

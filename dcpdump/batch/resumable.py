@@ -76,7 +76,7 @@ def load_connection(
     dissection: BlockDissector[Any], saved: SavedConnection, kind: type[Session] = Session
 ) -> Conversation | None:
     """Have a dissection continue a connection, as the one that was used last; return its conversation."""
-    connection = Connection(saved.number, flow_of(saved.key), saved.syn)
+    connection = Connection(saved.number, flow_of(saved.key), saved.syn, saved.carved)
     dissection.connections.restore(connection, saved.key, saved.streams)
     if saved.session is None:
         return None
@@ -103,9 +103,9 @@ def saved_connections(dissection: BlockDissector[Any], *, thin: bool) -> list[Sa
 def _saved(half: Half, conversation: Conversation | None, thin: bool) -> SavedConnection:
     first, second = (half, half.other) if half.direction == 0 else (half.other, half)
     streams = first.stream.state(), second.stream.state()
-    number, syn = half.connection.number, half.connection.syn
+    number, syn, carved = half.connection.number, half.connection.syn, half.connection.carved
     if conversation is None:
-        return SavedConnection(number, first.key, streams, syn=syn)
+        return SavedConnection(number, first.key, streams, syn=syn, carved=carved)
     splitters = [None if each is None else each.state() for each in conversation.splitters]
     cut = False
     if thin:
@@ -124,4 +124,5 @@ def _saved(half: Half, conversation: Conversation | None, thin: bool) -> SavedCo
         conversation.protocol,
         cut,
         syn,
+        carved,
     )

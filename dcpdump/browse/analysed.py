@@ -131,13 +131,13 @@ def _connections(evidence: Evidence) -> TabRows:
             number(each.stream_count),
             number(sum(each.frames)),
             number(sum(each.bytes)),
-            number(sum(each.lost_bytes)) if each.lossy else "",
-            f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "open",
+            number(sum(each.lost_bytes)) if each.shows_loss else "",
+            f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "?" if each.carved else "open",
         )
         card = ConnectionTable([each]).lines(_WIDTH)
         windows = fitted(flow.lines([each], evidence.now_ns), None)
         page = (*card, Line(LineKind.PLAIN, ""), *windows)
-        kind = LineKind.HINT if each.lossy else LineKind.PLAIN
+        kind = LineKind.HINT if each.shows_loss else LineKind.PLAIN
         rows.append(TabRow(cells, kind, (("connection", str(each.number)),), None, tuple(page)))
     right = ("conn", "streams", "frames", "bytes", "lost")
     return TabRows(_CONNECTION_HEADS, right, ("agent", "bucket", "bytes"), tuple(rows), "no connections")

@@ -35,6 +35,7 @@ class Health:
     damage_count: int = 0
     warnings: list[str] = field(default_factory=list)  #: odd, but nothing is missing
     notes: list[str] = field(default_factory=list)  #: good to know
+    carved: str = ""  #: what the file says of itself, where it holds chosen packets only
     drops: int = 0  #: packets that the capturing machine says it lost
 
     def hurt(self, where: int, record: int, what: str, lost: str = "", hint: str = "") -> str:

@@ -13,7 +13,7 @@ from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC
 from dcpdump.capture.plausible import begins_inside, find
 from dcpdump.capture.secrets_blocks import SECRETS, take_secrets
-from dcpdump.capture.section import ORDERS, PcapngSection, SectionState, options, read_interface
+from dcpdump.capture.section import ORDERS, PcapngSection, SectionState, options, read_interface, read_section
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 from dcpdump.tls.secrets import Secrets
@@ -185,9 +185,7 @@ class Pcapng:
         elif kind == STATISTICS:
             self._count_statistics(body)
         elif kind == SECTION:
-            major, minor = unpack_from(section.order + "HH", body, 4)
-            if major != 1:
-                health.warn(f"version {major}.{minor} of pcapng is unknown; read like 1.0")
+            read_section(section.order, body, health, where)
         elif kind == SECRETS and self._secrets is not None:
             take_secrets(body, section.order, f"{health.file}@{where}", self._secrets)
         elif kind == SECRETS:

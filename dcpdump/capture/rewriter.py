@@ -10,7 +10,7 @@ from struct import pack, unpack_from
 
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, PACKET, SECTION, SIMPLE_PACKET, STATISTICS
-from dcpdump.capture.section import ORDERS
+from dcpdump.capture.section import CARVED, DISORDER, ORDER, ORDERS
 
 _PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))
 _VERSIONS = ((2, 4), (2, 3))
@@ -122,12 +122,21 @@ class Rewriter:
             end = at + 4 + length + -length % 4
             if code == 0 or end > len(raw):
                 break
-            if code in words or _NUMBERS[kind].get(code) == length:
+            if code == 1 and (said := _carved(raw[at + 4 : at + 4 + length])):
+                out += pack(self._order + "HH", 1, len(said)) + said + bytes(-len(said) % 4)
+            elif code in words or _NUMBERS[kind].get(code) == length:
                 out += raw[at : at + 4 + length] + bytes(-length % 4)
             else:
                 self.left_out["comments" if code == 1 else "options"] += 1
             at = end
         return out + bytes(4) if out else b""
+
+
+def _carved(comment: bytes) -> bytes:
+    """Return what is kept of the comment of a carved capture, which may name others; nothing of any other comment."""
+    if not comment.startswith(CARVED.encode()):
+        return b""
+    return f"{CARVED}: {DISORDER if comment.endswith(DISORDER.encode()) else ORDER}".encode()
 
 
 def _is_pcap(raw: bytes) -> bool:

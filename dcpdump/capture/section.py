@@ -1,7 +1,7 @@
 """Read what a pcapng section says about its packets, and the options that say it.
 
-Knows link type, snap length, time resolution, time offset and FCS. Keeps no names and no comments: they are bytes from
-the file that reading packets does not need.
+Knows link type, snap length, time resolution, time offset, FCS, and whether it was carved. Keeps no names and no
+other comments: they are bytes from the file that reading packets does not need.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,11 @@ OPTION_LIMIT = 4_096  #: options of one block
 INTERFACES_DESCRIBED = 4_096
 INTERFACES_COUNTED = 1_000_000
 
-_END, _TSRESOL, _FCSLEN, _TSOFFSET = 0, 9, 13, 14
+_END, _COMMENT, _TSRESOL, _FCSLEN, _TSOFFSET = 0, 1, 9, 13, 14
+#: How the comment of a section begins of which only chosen packets are in the file, and how it ends.
+CARVED = "carved by dcpdump"
+ORDER, DISORDER = "only chosen packets are in it", "only chosen packets are in it, some out of order"
+_SAID = 1_024  #: bytes of it that are shown
 
 
 class InterfaceDescription(NamedTuple):
@@ -90,6 +94,18 @@ def read_interface(order: str, body: bytes, health: Health, where: int) -> Inter
             # The specification says bits and shows a 4; both are met.
             fcs = value[0] if value[0] < 8 else value[0] // 8
     return InterfaceDescription(link_type, snaplen, multiplier, divisor, offset * 1_000_000_000, fcs)
+
+
+def read_section(order: str, body: bytes, health: Health, where: int) -> None:
+    """Read the body of a section's header, of at least 16 bytes: its version, and whether it was carved."""
+    major, minor = unpack_from(order + "HH", body, 4)
+    if major != 1:
+        health.warn(f"version {major}.{minor} of pcapng is unknown; read like 1.0")
+    for code, value in options(order, body[16:], health, where):
+        if code == _COMMENT and value.startswith(CARVED.encode()):
+            said = value[:_SAID].decode(errors="replace")
+            health.carved = health.carved or said  # behind it stands what was said before that was carved again
+            health.note(said)
 
 
 def _resolution(value: int, health: Health) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_REQ,
     STREAMED,
 )
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import CARVED, ConnectionState
 from dcpdump.streams.stream import Stream
 
 #: Findings of a connection that wait until the other direction goes on without a loss, at most.
@@ -218,7 +218,7 @@ def _suspended(stream: Stream) -> set[Suspend]:
 def _reason(scope: Scope, frame: FrameEvent, connection: ConnectionState, stream: Stream | None) -> str:
     """Return why there is no verdict; nothing where there may be one."""
     if frame.weak:
-        return "the frame was found on weak evidence after a loss"
+        return CARVED if connection.carved else "the frame was found on weak evidence after a loss"
     if scope is Scope.FRAME:
         return ""
     if scope is Scope.SINCE:

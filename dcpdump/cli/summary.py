@@ -119,6 +119,8 @@ def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
         counted(net.connections, "connection"),
         f"payload {net.payload_bytes:,} B = " + " + ".join(used),
     ]
+    if net.carved_bytes:
+        parts.append(f"{net.carved_bytes:,} B left out when it was carved")
     if net.gaps:
         reasons = ", ".join(reason for reason, count in sorted(net.hole_bytes.items()) if count)
         parts.append(f"{counted(net.gaps, 'gap')}, {sum(net.hole_bytes.values()):,} B lost ({reasons})")

@@ -236,7 +236,7 @@ def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble
 def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield what is missing of connections, and of the captures themselves."""
     several = len(evidence.dcp) > 1
-    torn = [each for each in evidence.connections if each.lossy]
+    torn = [each for each in evidence.connections if each.shows_loss]
     if torn:
         yield _lost(evidence, torn, several)
     if evidence.damage or evidence.drops:

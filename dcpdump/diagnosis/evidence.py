@@ -72,6 +72,11 @@ class Evidence:
         return sum(each.damage_count for each in self.health)
 
     @property
+    def carved(self) -> list[str]:
+        """What the captures say of themselves of which only chosen packets are there."""
+        return [each.carved for each in self.health if each.carved]
+
+    @property
     def drops(self) -> int:
         """How many packets were dropped while capturing."""
         return sum(each.drops for each in self.health)

@@ -13,7 +13,7 @@ from dcpdump.plural import counted
 from dcpdump.streams.facts import SetupRefusal
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.situations import Situation
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import CARVED, ConnectionState
 from dcpdump.streams.wording import client, clock, short_name, times
 from dcpdump.tls.failure import Failure
 
@@ -95,11 +95,11 @@ def setup_unjudged(evidence: Evidence) -> Iterator[Unjudged]:
             found.setdefault(each.number, []).append((each, refusal))
     for number, group in found.items():
         refusals = [refusal for _, refusal in group]
+        missing = CARVED if group[0][0].carved else "bytes of the connection were lost since"
         yield Unjudged(
             UnjudgedCode.SETUP,
             f"{_who(group[0][0], several)}: {_what(refusals)} was refused with "
-            f"{words.status_name(refusals[0].status)}, and bytes of the connection were lost since: "
-            "it may have been accepted later",
+            f"{words.status_name(refusals[0].status)}, and {missing}: it may have been accepted later",
             connections=(number,),
             command=_command(refusals[0].opcode, (number,)),
         )

@@ -7,7 +7,7 @@ acknowledgements, and keeps segments from far outside of it apart. Order itself 
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.net.counters import Counters
-from dcpdump.net.event import END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Event, Gap, Seen
+from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Event, Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.reassembly import Fin, Reassembly
 from dcpdump.net.retransmissions import conflict
@@ -342,6 +342,7 @@ class ByteStream(Reassembly):
         if ahead > 0:
             out.append(self._gap(self.offset + ahead, reason, seen))
         else:
+            reason = CARVED if self._limits.carved else reason
             self._balance.hole(reason, None)
             out.append(Gap(self.offset, None, reason, seen))
             self._base, self._isn, self._top = advance(first, -self.offset), None, self.offset

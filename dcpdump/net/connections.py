@@ -13,7 +13,7 @@ from dcpdump.net.endpoints import Connection, reverse_key
 from dcpdump.net.event import END, EVICTED, End, Event, Seen
 from dcpdump.net.half import Half, TcpChange
 from dcpdump.net.layers import Layers, LayersState
-from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.limits import DEFAULT, IN_ORDER, OUT_OF_ORDER, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.remembered import Remembered
 from dcpdump.net.sender_state import AHEAD, NO_ANSWER, ZERO_WINDOW
@@ -45,6 +45,7 @@ class ConnectionsState(NamedTuple):
     unweighed: int
     seen: SeenState  #: the last packet
     layers: LayersState
+    carved: dict[str, int]
 
 
 def _direction(half: Half) -> int:
@@ -61,6 +62,8 @@ class Connections:
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.counts = Counters()
         self._limits = limits
+        self._limits_of = [limits.of_carved(carved) for carved in (0, IN_ORDER, OUT_OF_ORDER)]
+        self.carved: dict[str, int] = {}  #: the files that hold chosen packets only: IN_ORDER or OUT_OF_ORDER
         self._layers = Layers(limits)
         self.halves: dict[bytes, Half] = {}
         self._remembered = Remembered(limits)
@@ -125,18 +128,22 @@ class Connections:
 
     def state(self) -> ConnectionsState:
         """Return what ``restore_state`` needs beside the connections, which are restored one by one."""
-        return ConnectionsState(self.counts.connections, self._unweighed, (*self.last,), self._layers.state())
+        return ConnectionsState(
+            self.counts.connections, self._unweighed, (*self.last,), self._layers.state(), {**self.carved}
+        )
 
     def restore_state(self, state: ConnectionsState) -> None:
         """Restore what is known beside the connections."""
         self.counts.connections, self._unweighed = state.opened, state.unweighed
         self.last = Seen(*state.seen)
         self._layers.restore(state.layers)
+        self.carved.update(state.carved)
 
     def restore(self, connection: Connection, key: bytes, states: tuple[StreamState, StreamState]) -> None:
         """Restore a connection, as the last one used: the key of its direction 0, and the states of both streams."""
         keys = key, reverse_key(key)
-        streams = ByteStream(self._limits, self.counts), ByteStream(self._limits, self.counts)
+        limits = self._limits_of[connection.carved]
+        streams = ByteStream(limits, self.counts), ByteStream(limits, self.counts)
         for stream, state in zip(streams, states, strict=True):
             stream.restore(state)
         first, second = (Half(keys[way], connection, way, streams[way]) for way in (0, 1))
@@ -278,11 +285,13 @@ class Connections:
         answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
         flow = segment.flow
         syn = bool(segment.flags & SYN)
-        connection = Connection(self.counts.connections, flow.reverse if answers else flow, syn)
+        carved = self.carved.get(seen.file, 0)
+        limits = self._limits_of[carved]
+        connection = Connection(self.counts.connections, flow.reverse if answers else flow, syn, carved)
         self.counts.connections += 1
         key, back = segment.key, reverse_key(segment.key)
-        half = Half(key, connection, 1 if answers else 0, ByteStream(self._limits, self.counts))
-        other = Half(back, connection, 0 if answers else 1, ByteStream(self._limits, self.counts))
+        half = Half(key, connection, 1 if answers else 0, ByteStream(limits, self.counts))
+        other = Half(back, connection, 0 if answers else 1, ByteStream(limits, self.counts))
         half.other, other.other = other, half
         self.halves[back] = other
         self.halves[key] = half  # last, so that a connection of an endpoint with itself has one direction

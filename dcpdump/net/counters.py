@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from dcpdump.net.event import CARVED
+
 #: Kinds of refusal kept apart; a hostile capture could name 65,536 ethertypes.
 REASONS = 64
 #: Distances of repeats that are kept apart.
@@ -25,6 +27,7 @@ class Counters:
     stray_bytes: int = 0  #: far outside the stream, or carried by a reset
     hole_bytes: dict[str, int] = field(default_factory=dict)  #: never captured, by reason
     gaps: int = 0
+    carved_bytes: int = 0  #: left out on purpose, of files that hold chosen packets only
     conflicts: int = 0  #: overlaps that disagree
     evictions: int = 0  #: directions and connections that gave up memory
     closed: int = 0  #: connections of them: what may go on, and is joined late then
@@ -58,6 +61,9 @@ class Counters:
         self.not_understood[reason] = self.not_understood.get(reason, 0) + 1
 
     def hole(self, reason: str, length: int | None) -> None:
-        """Count a gap; one of unknown length has no bytes to count."""
+        """Count a gap; one of unknown length has no bytes to count. What was left out on purpose is none."""
+        if reason == CARVED:
+            self.carved_bytes += length or 0
+            return
         self.gaps += 1
         self.hole_bytes[reason] = self.hole_bytes.get(reason, 0) + (length or 0)

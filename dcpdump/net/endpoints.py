@@ -33,12 +33,14 @@ class Connection:
     better, from the end that opened it. Direction 1 is its reverse. ``number`` counts connections
     0, 1, 2 … in the order first seen; a SYN with a new initial sequence number on known endpoints
     (port reuse) makes a new Connection. ``syn``: it began with a SYN or the answer to one, so that
-    direction 0 is that of the end that opened it, and not only of the first packet.
+    direction 0 is that of the end that opened it, and not only of the first packet. ``carved``: IN_ORDER or
+    OUT_OF_ORDER where the file holds chosen packets only, else 0.
     """
 
     number: int
     flow: Flow
     syn: bool = field(default=False, compare=False)
+    carved: int = field(default=0, compare=False)
 
     def toward(self, direction: int) -> Flow:
         """The flow of ``direction`` (0 or 1)."""

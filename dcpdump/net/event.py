@@ -6,6 +6,7 @@ LOST_BY_CAPTURE: Final = "lost-by-capture"  #: the receiver acknowledged the byt
 NOT_ACKED: Final = "not-acked"  #: given up without having seen an acknowledgement
 SNAPLEN: Final = "snaplen"  #: the capture kept only the head of the packet
 EVICTED: Final = "evicted"  #: we gave up waiting to stay within our memory
+CARVED: Final = "carved"  #: left out on purpose: the file holds chosen packets only
 END: Final = "end"  #: the connection or the capture ended before the bytes came
 
 

@@ -1,5 +1,7 @@
 """Limits: every bound of this package, with its reason. What happens at each is documented where it is used."""
 
+from dataclasses import replace
+
 from dcpdump.quick_dataclass import dataclass
 
 KIB = 1 << 10
@@ -14,6 +16,10 @@ STREAM = 8 * KIB
 LEAST = 1_024
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
+
+
+#: A file holds chosen packets only: as they were sent, so that none is waited for that has been acknowledged; or not.
+IN_ORDER, OUT_OF_ORDER = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,9 @@ class Limits:
     patience_bytes: int = 256 * KIB
     patience_ns: int = 2 * SECOND
 
+    #: Packets were left out on purpose: what is missing is no loss.
+    carved: bool = False
+
     #: A jump further than this needs a second segment near it: one forged segment must not end a stream.
     jump: int = 64 * MIB
     #: How close to the first the second segment must be: a window.
@@ -61,6 +70,12 @@ class Limits:
     #: How long the first bytes of a direction whose SYN was not seen wait for an earlier, swapped segment.
     late_segments: int = 8
     late_ns: int = 200 * MILLISECOND
+
+    def of_carved(self, carved: int) -> "Limits":
+        """Return those of a connection; ``carved``: as Connection has it."""
+        if not carved:
+            return self
+        return replace(self, carved=True, patience_bytes=self.patience_bytes if carved == OUT_OF_ORDER else 0)
 
     @classmethod
     def within(cls, memory: int) -> "Limits":

@@ -7,7 +7,7 @@ a Gap with a reason. What is kept while waiting is bounded, and all work is line
 from typing import Final, NamedTuple
 
 from dcpdump.net.counters import Counters
-from dcpdump.net.event import END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, End, Event, Gap, Seen
+from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, End, Event, Gap, Seen
 from dcpdump.net.gap_timeout import GapTimeout, Hole
 from dcpdump.net.limits import Limits
 from dcpdump.net.reorder_queue import ReorderQueue
@@ -224,6 +224,7 @@ class Reassembly:
 
     def _gap(self, goal: int, reason: str, seen: Seen) -> Gap:
         """Give up a hole and continue at ``goal``."""
+        reason = CARVED if self._limits.carved else reason
         gap = Gap(self.offset, goal - self.offset, reason, seen)
         self._balance.hole(reason, gap.length)
         self.offset = goal

@@ -125,8 +125,8 @@ def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
                 _noops(each),
                 number(sum(each.frames)),
                 number(sum(each.bytes)),
-                number(sum(each.lost_bytes)) if each.lossy else "",
-                f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "open",
+                number(sum(each.lost_bytes)) if each.shows_loss else "",
+                f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "?" if each.carved else "open",
             )
         )
     return rows

@@ -64,14 +64,16 @@ def _holds(evidence: Evidence, names: str, width: int | None) -> Iterator[Line]:
     yield from _wrapped(LineKind.TITLE, names, width)
     ledger = evidence.ledger
     lost = sum(sum(each.lost_bytes) for each in ledger.connections.values())
-    losses = sum(sum(each.losses) for each in ledger.connections.values())
+    losses = sum(sum(each.losses) for each in ledger.connections.values() if not each.carved)
     words = [
         between(evidence.begins_ns, evidence.last_ns),
         counted(ledger.frames, "frame"),
         f"{evidence.frame_bytes:,} B",
         counted(len(ledger.connections), "connection"),
         counted(ledger.stream_count, "stream"),
-        f"{lost:,} B missing in {counted(losses, 'gap')}" if losses else "nothing missing",
+        *(["carved: only chosen packets are in it"] if evidence.carved else []),
+        *([f"{lost:,} B missing in {counted(losses, 'gap')}"] if losses else []),
+        *([] if losses or evidence.carved else ["nothing missing"]),
     ]
     yield from _wrapped(LineKind.PLAIN, " · ".join(words), width)
 

@@ -15,7 +15,7 @@ from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standi
 from dcpdump.streams.intervals import Interval, between
 from dcpdump.streams.leak import UNEXPLAINED, Leak, leak
 from dcpdump.streams.losses import ONE_DIRECTION
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import CARVED, ConnectionState
 from dcpdump.streams.tcp_faults import TcpFaults, tcp_faults
 from dcpdump.streams.window import Window
 from dcpdump.streams.wording import client, clock, span, times
@@ -120,7 +120,7 @@ def _state(each: ConnectionState, found: Standing) -> str:
     inferred = found.evidence is FlowEvidence.INFERRED
     if found.state is FlowState.UNKNOWN:
         why = "bytes were lost" if each.open_frame is not None else "the capture starts after DCP_OPEN"
-        why = why if all(each.frames) else ONE_DIRECTION
+        why = CARVED if each.carved else why if all(each.frames) else ONE_DIRECTION
         return f"unknown: {why}"
     if inferred and found.state is FlowState.OFF:
         return "no flow control (inferred: it was not asked for in what was captured)"

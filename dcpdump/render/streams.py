@@ -138,7 +138,7 @@ def total(judged: Sequence[Judged], evicted: EvictedStreams, connections: Sequen
     rollbacks = sum(len(stream.rollbacks) for stream, _ in judged) + evicted.rollbacks
     if rollbacks:
         words.append(counted(rollbacks, "rollback"))
-    if any(connection.lossy for connection in connections):
+    if any(connection.shows_loss for connection in connections):
         words.append(f"{lost:,} B lost")
     return Line(LineKind.TITLE, " · ".join(words))
 

@@ -136,7 +136,7 @@ def _connection(peer: Peer, now_ns: int | None) -> tuple[str, ...]:
         number(window.outstanding) if known else "",
         number(window.size),
         f"{100 * window.outstanding // window.size} %" if known and window.size else "",
-        number(sum(each.lost_bytes)) if each.lossy else "",
+        number(sum(each.lost_bytes)) if each.shows_loss else "",
         f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else _mark(each, now_ns),
     )
 

@@ -11,6 +11,7 @@ from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import Statistics
+from dcpdump.net.event import CARVED
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.report.kept_frames import KeptFrames
 from dcpdump.streams.document_run import DocumentRun, Step
@@ -159,6 +160,8 @@ class Gathered:
     def take(self, parts: Sequence[Part], gaps: Sequence[Lost]) -> None:
         """Take what a block brought."""
         for ends, gap in gaps:
+            if gap.reason == CARVED:
+                continue  # it is no loss
             if len(self.gaps) < _GAPS:
                 place = ends.connection, ends.direction, gap.offset, gap.length
                 self.gaps.append(LostBytes(*place, gap.reason, gap.seen.ts_ns))

@@ -46,8 +46,9 @@ def _balance(context: Context) -> str:
     parts = " + ".join(f"{count:,} {_NAMES.get(name, name)}" for name, count in found if count)
     lost = sum(counters.hole_bytes.values())
     text = f"{counters.payload_bytes:,} bytes of payload = {parts or '0'}. "
+    text += "".join(f"{said}. " for said in context.evidence.carved)
     if not counters.gaps:
-        return text + "No byte is missing."
+        return text + ("" if context.evidence.carved else "No byte is missing.")
     reasons = ", ".join(reason for reason, count in sorted(counters.hole_bytes.items()) if count)
     return (
         text + f"{counted(counters.gaps, 'gap')}: {counted(lost, 'byte')} lost" + (f" ({reasons})." if reasons else ".")

@@ -139,7 +139,12 @@ def _facts(context: Context) -> Iterator[str]:
     if rollbacks:
         yield counted(rollbacks, "rollback")
     lost = sum(evidence.counters.hole_bytes.values())
-    yield f"{counted(lost, 'byte')} lost" if evidence.counters.gaps else "nothing lost"
+    if evidence.carved:
+        yield "carved: only chosen packets are in it"
+    elif not evidence.counters.gaps:
+        yield "nothing lost"
+    if evidence.counters.gaps:
+        yield f"{counted(lost, 'byte')} lost"
 
 
 def _data_note(context: Context) -> Markup | None:

@@ -78,13 +78,13 @@ class SectionSlice:
         self.plain = True
         self._window = SourceWindow(OpenFile(file, head))
         health = Health(piece.path, packets=piece.packets)
-        self._health = health
+        self.health = health
         self._reader = _Sections(self._window, health, False)
 
     def packets(self) -> Iterator[Packet]:
         """Yield the packets of blocks that begin before the piece's end."""
         limit = self._piece.stop
-        reader, window, health = self._reader, self._window, self._health
+        reader, window, health = self._reader, self._window, self.health
         for packet in reader.packets():
             begun = max(self.stop, reader.passed + self._moved)
             if limit is not None and begun >= limit:

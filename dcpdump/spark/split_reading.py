@@ -7,7 +7,9 @@ from operator import itemgetter
 from typing import BinaryIO
 
 from dcpdump.batch.block import Block, blocks
+from dcpdump.batch.read_blocks import carved
 from dcpdump.capture import Capture, open_capture
+from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.source import is_regular
 from dcpdump.errors import CaptureError
@@ -46,6 +48,11 @@ class SplitReading:
 
     def blocks(self) -> Iterator[Block]:
         """Yield the packets, in blocks."""
+        for block in self._blocks():
+            block.carved = carved(each.health for each in self._pieces if each.health is not None)
+            yield block
+
+    def _blocks(self) -> Iterator[Block]:
         if self._split.merged:
             lanes = [piece.keyed() for piece in self._pieces]
             yield from blocks(map(itemgetter(1), heapq.merge(*lanes, key=itemgetter(0))))
@@ -61,6 +68,7 @@ class PieceReading:
         self._piece = piece
         self._open = open_file
         self._salvage = salvage
+        self.health: Health | None = None  #: of the file, once packets were read from it one by one
         self._packets = 0
         self._times: tuple[int, int] | None = None
         self._start, self._stop = piece.start, piece.start
@@ -142,7 +150,9 @@ class PieceReading:
             self._problems.append(_words(error))
             return
         try:
-            yield from capture
+            packets = iter(capture)
+            self.health = capture.health
+            yield from packets
         except OSError as error:
             self._problems.append(_words(error))
         finally:
@@ -172,6 +182,7 @@ class PieceReading:
         if start is None:
             return
         blocks_of_file = SectionSlice(form, file, start, self._piece)
+        self.health = blocks_of_file.health
         yield from blocks_of_file.packets()
         self._stop, self._plain = blocks_of_file.stop, blocks_of_file.plain
 

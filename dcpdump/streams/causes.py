@@ -86,6 +86,7 @@ class Reason(Enum):
 
     STARTS_LATE = "starts-late"
     BYTES_LOST = "bytes-lost"
+    CARVED = "carved"  #: only chosen packets are in the file
     ONE_DIRECTION = "one-direction"
     CLOCK_GOES_BACK = "clock-goes-back"  #: so that how long nothing came is not known
     OTHER_NODES = "other-nodes"  #: of which the capture has nothing, and which its consumer may have asked

@@ -12,6 +12,8 @@ from dcpdump.streams.stream import Stream
 
 def conclude(connection: ConnectionState, streams: Iterable[Stream]) -> None:
     """Have streams of a connection know what was lost since their last messages, and which answers are in doubt."""
+    if connection.carved:
+        connection.leave_out()
     feeder, mine = connection.feeder, list(streams)
     for stream in mine:
         if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:

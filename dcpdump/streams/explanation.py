@@ -13,6 +13,7 @@ from dcpdump.streams.facts import Entry
 from dcpdump.streams.failover_logs import Log, Purge, Purged, moment
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import NEVER, Request
+from dcpdump.streams.state import CARVED
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import seqno
 
@@ -105,6 +106,8 @@ def doubt(request: Request, stream: Stream) -> str:
         return "others with its opaque were sent before it, and not all was captured"
     requests_lost = stream.connection.losses[1 - (stream.connection.feeder or 0)]
     if request.doubtful and requests_lost:
+        if stream.connection.carved:
+            return CARVED
         return "bytes were lost while it waited, maybe with a later request that has its opaque"
     return ""
 

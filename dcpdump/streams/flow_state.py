@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dcpdump.streams.facts import Mark
 from dcpdump.streams.intervals import between
 from dcpdump.streams.losses import ONE_DIRECTION
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import CARVED, ConnectionState
 from dcpdump.streams.window import Window
 from dcpdump.streams.wording import clock
 
@@ -112,6 +112,8 @@ def _may_have_asked(connection: ConnectionState) -> bool:
 def why_unknown(connection: ConnectionState) -> str:
     """Return why it is not known whether a producer is blocked, in words."""
     window = connection.window
+    if connection.carved:
+        return CARVED
     if not all(connection.frames):
         return ONE_DIRECTION
     if window.size is None:

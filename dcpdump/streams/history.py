@@ -6,6 +6,7 @@ from zlib import crc32
 from dcpdump.plural import counted
 from dcpdump.record import Record
 from dcpdump.streams.request import Request
+from dcpdump.streams.state import CARVED
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import seqno, status
 
@@ -79,6 +80,8 @@ def _missing(stream: Stream) -> str:
 
 def _lost(stream: Stream) -> str:
     """Return what may be missing, and behind which seqnos."""
+    if stream.connection.carved:
+        return CARVED
     size = f"up to {stream.lost_bytes:,}" if stream.lost_bytes else "an unknown number of"
     known = [seqno(each) for each in stream.lost_after if each is not None]
     if len(known) < len(stream.lost_after):

@@ -78,6 +78,8 @@ class Ledger:
         if not connection.src:
             src, dst = (ends.src, ends.dst) if ends.direction == 0 else (ends.dst, ends.src)
             connection.src, connection.dst, connection.syn = src, dst, ends.syn
+            if ends.carved:
+                connection.leave_out()
 
     def feed(self, frame: FrameEvent) -> Stream | None:
         """Take the next frame, and return the stream that it is of, if it is of one."""

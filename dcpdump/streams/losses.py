@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from dcpdump.streams.causes import Reason, Unknown
 from dcpdump.streams.consumer import host, same
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import CARVED, ConnectionState
 
 #: So many connections that lost bytes after a moment are looked through for one of the same consumer.
 _FURTHER = 100
@@ -27,9 +27,14 @@ def lost_since(connection: ConnectionState, ts_ns: int | None) -> Unknown | None
     if not all(connection.frames):
         return Unknown(Reason.ONE_DIRECTION, ONE_DIRECTION)
     if connection.lost_after(ts_ns):
-        text = f"{sum(connection.lost_bytes):,} bytes of the connection were lost or skipped"
-        return Unknown(Reason.BYTES_LOST, text)
+        return _missing(connection, "the connection")
     return None
+
+
+def _missing(connection: ConnectionState, name: str) -> Unknown:
+    if connection.carved:
+        return Unknown(Reason.CARVED, CARVED)
+    return Unknown(Reason.BYTES_LOST, f"{sum(connection.lost_bytes):,} bytes of {name} were lost or skipped")
 
 
 class Losses:
@@ -60,8 +65,7 @@ class Losses:
             text = "bytes of connections that were not kept in memory were lost or skipped"
             return Unknown(Reason.BYTES_LOST, text) if self._evicted_ns >= ts_ns else None
         if mate.lost_after(ts_ns):
-            text = f"{sum(mate.lost_bytes):,} bytes of connection {mate.number} were lost or skipped"
-            return Unknown(Reason.BYTES_LOST, text)
+            return _missing(mate, f"connection {mate.number}")
         return Unknown(Reason.STARTS_LATE, f"the beginning of connection {mate.number} was not captured")
 
     def _mates(self, connection: ConnectionState, ts_ns: int) -> Iterator[ConnectionState]:

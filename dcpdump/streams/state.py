@@ -37,6 +37,8 @@ class RolledBack(NamedTuple):
     obeyed: bool = False  #: its client was granted a stream since
 
 
+#: Why nothing is judged by what is missing of a connection.
+CARVED = "this file was carved: only chosen packets are in it"
 #: Later than all that was captured: of a loss at a time that is not known.
 ANY_TIME = 1 << 64
 
@@ -60,6 +62,7 @@ class ConnectionState:
     #: of all connections, by bucket and vbucket: the stream that was granted last
     key_memory: KeyMemory = field(default_factory=KeyMemory)  #: of all connections
     syn: bool = False  #: the opening was captured
+    carved: bool = False  #: only chosen packets are in the file
     place: tuple[str, str, str] | None = None  #: server, bucket and name, of a connection that was opened
     namesake: "ConnectionState | None" = None  #: the one that had its name before, on that server and bucket
     name_taken: NameTaken | None = None  #: by the one that has had its name since
@@ -130,6 +133,8 @@ class ConnectionState:
 
     def lose(self, direction: int, length: int, ts_ns: int | None, number: int = 0, *, skipped: bool = False) -> None:
         """Take it that bytes were lost before frame ``number``, or at the end. ``skipped``: they are not frames."""
+        if self.carved:  # what was left out is no loss, and may have been sent at any time
+            length, ts_ns = UNKNOWN_LOSS, None
         self.losses = replaced(self.losses, direction, self.losses[direction] + 1)
         self.lost_bytes = replaced(self.lost_bytes, direction, self.lost_bytes[direction] + max(0, length))
         self.lost_ns = replaced(self.lost_ns, direction, ts_ns)
@@ -138,13 +143,21 @@ class ConnectionState:
         amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
         place = f" before frame {number}" if number else " at the end"
         self.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
+        if self.carved:
+            self.lost_text = CARVED
         self.exchanges.lose()
+
+    def leave_out(self) -> None:
+        """Take it that only chosen packets are in the file: anything may have been sent before, and after."""
+        self.carved = True
+        for direction in (0, 1):
+            self.lose(direction, UNKNOWN_LOSS, None)
 
     def miss(self, frame: FrameEvent) -> None:
         """Take it that bytes of a frame are missing, or hidden."""
         self.holes += 1
         self.lost_frame = frame.number
-        self.lost_text = f"bytes of frame {frame.number} were lost"
+        self.lost_text = CARVED if self.carved else f"bytes of frame {frame.number} were lost"
         if frame.shape is HIDDEN:
             self.lost_text = f"the numbers of frame {frame.number} are hidden"
             if frame.opcode == BUFFER_ACK:
@@ -172,6 +185,11 @@ class ConnectionState:
         if self._no_stream is None:
             self._no_stream = Stream(self, -1)
         return self._no_stream
+
+    @property
+    def shows_loss(self) -> bool:
+        """Whether bytes of it were lost, and not left out on purpose."""
+        return self.lossy and not self.carved
 
     @property
     def lossy(self) -> bool:
@@ -287,8 +305,10 @@ class ConnectionState:
         return self.last_ns if self.until_ns is None else self.until_ns
 
     def is_used(self, ts_ns: int | None) -> bool:
-        """Return whether it had not ended by a time, as far as that was captured."""
-        return self.ended_by is None or (None not in (ts_ns, self.ended_ns) and (ts_ns or 0) < (self.ended_ns or 0))
+        """Return whether it had not ended by a time, as far as that was captured, and not maybe left out."""
+        if self.ended_by is None:
+            return not self.carved
+        return None not in (ts_ns, self.ended_ns) and (ts_ns or 0) < (self.ended_ns or 0)
 
     @property
     def controls_known(self) -> bool:

@@ -24,7 +24,7 @@ from dcpdump.streams.resumptions import Resumptions
 from dcpdump.streams.silence import Silences
 from dcpdump.streams.situations import Situation
 from dcpdump.streams.skips import Skips
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import CARVED, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.takeover import is_handed_over, unfinished
 from dcpdump.streams.tcp_faults import TcpFault, held_up
@@ -113,6 +113,8 @@ class Judge:
         if stream.replaced:
             why = "another was granted in its place; no STREAM_END was captured; reopened"
             return Verdict(VerdictKind.ENDED, Cause.REPLACED, why)
+        if stream.connection.carved and (stream.granted or stream.counts_any):
+            return Verdict(VerdictKind.UNKNOWN, Reason.CARVED, CARVED)
         if stream.requests and not stream.granted and not stream.counts_any:
             return self._not_granted(stream, stream.requests[-1])
         if stream.next is not None:
@@ -421,10 +423,14 @@ def _until(lost: Unknown | None) -> str:
     """Return how far a stream is known to be open, in words; empty where it is to the end."""
     if lost is None:
         return ""
+    if lost.reason is Reason.CARVED:
+        return lost.text
     return f"as far as was captured: {lost.text}{' since' * (lost.reason is not Reason.ONE_DIRECTION)}"
 
 
 def _ambiguous(connection: ConnectionState) -> Verdict:
+    if connection.carved:
+        return Verdict(VerdictKind.UNKNOWN, Reason.CARVED, CARVED)
     starts = connection.late and not connection.lossy
     why = "requests with one opaque were sent, and not all were captured: which answer is its own is unknown"
     return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE if starts else Reason.BYTES_LOST, why)

@@ -151,8 +151,12 @@ class FrameSplitter:
         """Let bytes of another protocol pass, where ``foreign``."""
         self._held.offset += size
 
-    def gap(self, length: int | None) -> list[Cut]:
-        """Report that the next ``length`` bytes were lost (None: an unknown number)."""
+    def gap(self, length: int | None, *, joins: bool = False) -> list[Cut]:
+        """Report that the next ``length`` bytes were lost (None: an unknown number).
+
+        ``joins``: they were left out on purpose, so they are no loss, and what is skipped behind them is the end of a
+        frame that began in them.
+        """
         if self.foreign:
             self._held.offset += length or 0
             return []
@@ -160,8 +164,8 @@ class FrameSplitter:
             return self._bridge(length)
         out = self.close()
         self._held.offset += length or 0
-        self._lost += length or 0
-        self._passing, self._joining = 0, False
+        self._lost += 0 if joins else length or 0
+        self._passing, self._joining = 0, joins
         self._state = SEARCH
         return out
 
