@@ -10,6 +10,7 @@ from struct import Struct, pack
 _SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
 _SECRETS, _TLS = 10, 0x544C534B
 _COMMENT, _NAME, _DESCRIPTION, _RECEIVED, _APPLICATION, _DROPPED, _RESOLUTION = 1, 2, 3, 4, 4, 5, 9
+_LONGEST = 0xFFFF  #: option
 _PACKET_HEAD = Struct("<7I")
 #: What a packet without options has beside its bytes and their padding.
 PACKET_BYTES = _PACKET_HEAD.size + 4
@@ -17,9 +18,11 @@ PACKET_BYTES = _PACKET_HEAD.size + 4
 STATISTICS_BYTES = 12 + 12 + 12 + 12 + 4
 
 
-def section(application: str) -> bytes:
+def section(application: str, comments: Sequence[str] = ()) -> bytes:
     """Return the header of a section of unknown length; ``application`` is the program that writes it."""
-    return _block(_SECTION, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + _options([(_APPLICATION, application.encode())]))
+    texts = [*((_COMMENT, comment) for comment in comments), (_APPLICATION, application)]
+    options = _options([(code, text.encode(errors="replace")[:_LONGEST]) for code, text in texts])
+    return _block(_SECTION, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + options)
 
 
 def interface(link: int, name: str = "", description: str = "") -> bytes:

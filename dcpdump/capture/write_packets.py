@@ -4,6 +4,7 @@ Knows interfaces and their numbers; does not know files: it returns bytes.
 """
 
 from collections.abc import Sequence
+from os.path import basename
 
 from dcpdump.capture import blocks
 from dcpdump.net.packet import Packet
@@ -17,9 +18,9 @@ class PcapngWriter:
         self._interfaces: dict[tuple[str, int, int, str], int] = {}
         self._last_ns = 0
 
-    def header(self) -> bytes:
+    def header(self, comments: Sequence[str] = ()) -> bytes:
         """Return the section's header."""
-        return blocks.section(self._application)
+        return blocks.section(self._application, comments)
 
     def packet(self, packet: Packet, name: str = "", comments: Sequence[bytes] = ()) -> bytes:
         """Return a packet, and before it the description of its interface if that is new.
@@ -31,7 +32,7 @@ class PcapngWriter:
         number = self._interfaces.get(key)
         if number is None:
             number = self._interfaces[key] = len(self._interfaces)
-            out = blocks.interface(packet.link_type, name, packet.file)
+            out = blocks.interface(packet.link_type, name, basename(packet.file))
         if packet.ts_ns is not None:
             self._last_ns = max(packet.ts_ns, 0)
         return out + b"".join(blocks.packet(number, self._last_ns, packet.data, packet.wire_length, comments))

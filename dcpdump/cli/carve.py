@@ -1,16 +1,19 @@
 """Provide ``dcpdump carve``: write the packets of chosen frames as one pcapng."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from os.path import basename
 from typing import Any
 
 import click
 
 from dcpdump import __version__
-from dcpdump.capture import blocks, expand, timeline
+from dcpdump.capture import Capture, blocks, expand, timeline
 from dcpdump.capture.comments import CommentReader
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.raw_records import RawRecords
+from dcpdump.capture.section import CARVED, DISORDER, ORDER
 from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
 from dcpdump.cli.choosing_consumer import collection_notes
@@ -22,15 +25,34 @@ from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError
+from dcpdump.escape import safe
+from dcpdump.net.limits import OUT_OF_ORDER
 from dcpdump.plural import counted
 from dcpdump.rewrite.carving import Carving
+from dcpdump.rewrite.needed import CONTEXT, NEEDED, NEIGHBOUR
 from dcpdump.tls.secrets import Secrets
+
+#: Captures that the result names as those it was carved from, at most.
+_NAMED = 10
+#: What frames that come along are of use for, in words: a noun and what follows it.
+_ALONG = (
+    (NEEDED, ("frame", " of set-up")),
+    (CONTEXT, ("frame", " without which these are not found or read")),
+    (NEIGHBOUR, ("neighbour", " in the same packets")),
+)
 
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True)
-@click.option("-w", "--write", "out", required=True, metavar="OUT", help="The pcapng to write; - is standard output.")
+@click.option(
+    "-w",
+    "--write",
+    "out",
+    required=True,
+    metavar="OUT",
+    help="The pcapng to write, whatever its name; - is standard output.",
+)
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
 @input_options(follow=False)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
@@ -38,10 +60,11 @@ from dcpdump.tls.secrets import Secrets
 def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_secrets: bool, **options: Any) -> int:
     """Write the packets that carry chosen frames, and those that are needed to understand them.
 
-    Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls) and the requests of
-    the frames' streams. Reading OUT with the same filter shows the same frames; their numbers, and those of packets and
-    connections, are other ones, and what lies between them counts as lost. The set-up has the login: redact OUT before
-    you share it. Of TLS connections OUT has the secrets that the input carried.
+    Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls), the requests of
+    the frames' streams, and of answers. How many frames come along is said: also those that happen to be in the same
+    packets. The chosen ones read the same in OUT, but for numbers of frames, packets and connections. OUT says in a
+    comment that it was carved: what is not in it is not taken for lost, and nothing is judged by it. The set-up has
+    the login: redact OUT before you share it. Of TLS connections OUT has the secrets that the input carried.
     """
     chosen, given = selection(options), input_of(options, captures)
     paths = expand(captures)
@@ -70,7 +93,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
         lines = _secrets(carving, secrets if with_secrets else carried)
         secrets.feed(lines)  # as whoever reads OUT has them: a resumed session under its own random
         carving.settle()
-        packets = sink.write_pieces(_pieces(carving, paths, lines, salvage=given.salvage))
+        packets = sink.write_pieces(_pieces(carving, inputs, paths, lines, salvage=given.salvage))
     for line in mixed_lines(carving.dissector):
         note(line)
     for line in () if quiet else collection_notes(chosen.texts, carving.dissector):
@@ -82,12 +105,22 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
     if not quiet:
         frames = counted(carving.dissector.tally.frames, "frame")
         captured = counted(carving.dissector.balance.packets, "packet")
-        note(f"{out}: {carving.frames:,} of {frames} · {packets:,} of {captured}")
+        along = "".join(_along(carving.carried))
+        note(f"{out}: {carving.frames:,} of {frames}{along} · {packets:,} of {captured}")
         if lines:
             note(f"dcpdump: note: {out} carries the secrets of its TLS connections: it opens itself")
         elif any(each.opened_bytes for each in carving.dissector.sealings.values()):
             note(f"dcpdump: note: reading it needs the same key log{_resumed(carving, secrets)}")
     return status
+
+
+def _along(carried: Counter[tuple[int, bool]]) -> Iterator[str]:
+    """Yield what comes along with the chosen frames, in words."""
+    for use, what in _ALONG:
+        documents, count = carried[use, True], carried[use, True] + carried[use, False]
+        if count:
+            named = f" ({counted(documents, 'document')})" if documents else ""
+            yield f", and {counted(count, what[0])}{what[1]}{named}"
 
 
 def _secrets(carving: Carving, secrets: Secrets) -> bytes:
@@ -108,11 +141,24 @@ def _resumed(carving: Carving, secrets: Secrets) -> str:
     return " and the connection whose session was resumed: --with-secrets writes what opens it alone"
 
 
-def _pieces(carving: Carving, paths: Sequence[str], lines: bytes, *, salvage: bool) -> Iterator[bytes]:
+def _comments(inputs: Sequence[Capture], order: int) -> list[str]:
+    """Return what the file says of itself: that it was carved, from which captures, and what these say of that."""
+    names = [safe(basename(capture.name)) for capture in inputs]
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    told = (
+        f"{CARVED} {__version__} from {', '.join(names[:_NAMED])}{more}: {DISORDER if order == OUT_OF_ORDER else ORDER}"
+    )
+    return list(dict.fromkeys((told, *(each.health.carved for each in inputs if each.health.carved))))
+
+
+def _pieces(
+    carving: Carving, inputs: Sequence[Capture], paths: Sequence[str], lines: bytes, *, salvage: bool
+) -> Iterator[bytes]:
     """Yield the chosen packets as they are written, with the interfaces and comments of their captures.
 
     ``lines`` are of a key log, and are written too.
     """
+    head = blocks.secrets(lines) if lines else b""
     writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
     raw_records = {path: RawRecords(path, salvage=salvage) for path in paths}
     comments = {path: CommentReader() for path in paths}
@@ -122,5 +168,5 @@ def _pieces(carving: Carving, paths: Sequence[str], lines: bytes, *, salvage: bo
         if not choice.takes(packet):
             continue
         piece = writer.packet(packet, comment.interface, comment.comments)
-        yield piece if begun else writer.header() + (blocks.secrets(lines) if lines else b"") + piece
+        yield piece if begun else writer.header(_comments(inputs, carving.order)) + head + piece
         begun = True

@@ -1,10 +1,12 @@
 """Choose the packets that carry chosen frames, and those without which they could not be decoded.
 
-Those are the TCP handshake, everything from the connection's beginning to the end of its set-up, the requests of the
-frames' streams and of responses, and two frames behind each run, which confirm where its last frame ends. Whether that
-is enough is tried: where the carved packets decode to other frames, more of the connection is taken.
+Those are the TCP handshake, everything from the connection's beginning to the end of its set-up, and the requests of
+the frames' streams and of responses. Whether that is enough is tried: where the chosen frames decode otherwise in the
+carved packets, two frames behind each run are taken too, which show where its last frame ends, and then more of the
+connection. What else the packets carry comes along, and is counted.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -16,14 +18,19 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
-from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.limits import DEFAULT, IN_ORDER, OUT_OF_ORDER, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
 from dcpdump.rewrite.dry_run import dry_run
 from dcpdump.rewrite.frame_hash import FrameSum, frame_hashes
 from dcpdump.rewrite.needed import (
+    AROUND,
+    BEHIND,
+    CHOSEN,
+    NEIGHBOUR,
     PREFIX,
     SET_UP,
+    SPANS,
     STREAM_REQUESTS,
     WHOLE,
     DirectionRange,
@@ -91,6 +98,7 @@ _STREAMED = np.array([message.streamed for message in _MESSAGES])
 _REPLIES = np.array([message.replies for message in _MESSAGES])
 _STREAM_REQUEST = np.array([message.opcode in STREAM_REQUESTS for message in _MESSAGES])
 _SET_UP = np.array([message.opcode in SET_UP for message in _MESSAGES])
+_DOCUMENTS = np.array([message.document for message in _MESSAGES])
 
 
 class Carving:
@@ -107,7 +115,10 @@ class Carving:
     ) -> None:
         self.dissector = PacketSurvey(limits, secrets=secrets)
         self.frames = 0  #: chosen
+        self.order = IN_ORDER  #: or OUT_OF_ORDER, once it is settled
         self.incomplete = 0  #: connections whose chosen frames are not the same, whatever is taken
+        #: Frames that the packets carry, by what they are of use for, and whether they are documents; once settled.
+        self.carried: Counter[tuple[int, bool]] = Counter()
         self._captures = captures
         self._wanted = wanted
         self._count = count
@@ -122,19 +133,28 @@ class Carving:
             self._take_all(self.dissector.feed_block(block))
         self._take_all(self.dissector.close_blocks())
         self.dissector.places.close()
-        self._needs = {number: need for number, need in self._needs.items() if need.chosen.count}
+        self._needs = {number: need for number, need in self._needs.items() if need.hashes.count}
         for need in self._needs.values():
             need.complete()
 
     def settle(self) -> None:
         """Take more of the connections where what is wanted does not decode to the chosen frames."""
-        for extent in (PREFIX, WHOLE):
-            wrong = self._wrong()
-            if not wrong:
-                return
+        wrong = self._widen()
+        if wrong:  # though all of these connections is taken
+            self.order = OUT_OF_ORDER
+            wrong = self._widen() if self._wrong() < wrong else wrong
+        self.incomplete = len(wrong)
+
+    def _widen(self) -> set[int]:
+        """Take as little as shows the chosen frames; return the connections where all is taken, and does not."""
+        for need in self._needs.values():
+            need.extent = SPANS
+        wrong = self._wrong()
+        for extent in (BEHIND, AROUND, PREFIX, WHOLE):
             for number in wrong:
                 self._needs[number].extent = extent
-        self.incomplete = len(self._wrong())
+            wrong = wrong and self._wrong()
+        return wrong
 
     @property
     def taken(self) -> set[int]:
@@ -174,7 +194,9 @@ class Carving:
             for row in rows[streams[rows]][:1].tolist():
                 need.streams_from = min(need.streams_from, part.first + row)
             mine = rows[chosen[rows]]
-            need.chosen.add(numbers[mine])
+            if len(mine):
+                need.hashes.add(numbers[mine])
+                need.last = max(need.last, part.first + int(mine[-1]))
             need.streams.update(part.header.opaque[mine[streamed[mine]]].tolist())
 
     def _note(self, part: Part, kind: Array, chosen: Array) -> None:
@@ -194,23 +216,22 @@ class Carving:
                 need.want_answered(of.direction, opcode, opaque)
 
     def _wrong(self) -> set[int]:
-        """Return the connections whose wanted packets decode to other frames than were chosen."""
+        """Return the connections whose taken packets decode to other frames than were chosen, and count the others."""
         choice = self.choice()
         found = {number: FrameSum() for number in self._needs}
+        self.carried.clear()
         packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
-        for part in dry_run(packets, self.dissector.places, self._limits, self.dissector.secrets.renewed()):
-            rows = np.array(wanted_rows(part, self._wanted), np.int64)
-            if not len(rows):
-                continue
-            of, hashes = np.array([each.connection for each in part.places])[part.place[rows]], frame_hashes(part, rows)
-            order = np.argsort(of, kind="stable")
-            for mine in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
-                number = int(of[mine[0]])
-                if number in found:
-                    # Where a count was asked for, those that are chosen are the first; others may have come along.
-                    left = None if self._count is None else self._needs[number].chosen.count - found[number].count
-                    found[number].add(hashes[mine][:left])
-        return {number for number, need in self._needs.items() if need.chosen != found[number]}
+        for part in dry_run(packets, self.dissector.places, self.order, self._limits, self.dissector.secrets.renewed()):
+            ends, header = part.end, part.header
+            document = _DOCUMENTS[header.opcode + 256 * header.server] & (header.key + header.value > 0)
+            for place in np.unique(part.place).tolist():
+                of, rows = part.places[place], np.flatnonzero(part.place == place)
+                uses = np.full(len(rows), NEIGHBOUR)
+                if of.connection in found:
+                    uses = self._needs[of.connection].uses(of.direction, part.offset[rows], ends[rows])
+                    found[of.connection].add(frame_hashes(part, rows[uses == CHOSEN]))
+                self.carried.update(zip(uses.tolist(), document[rows].tolist(), strict=True))
+        return {number for number, need in self._needs.items() if need.hashes != found[number]}
 
 
 def _stream(record: Record) -> int:

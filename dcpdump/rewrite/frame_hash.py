@@ -14,7 +14,7 @@ from dcpdump.wire.outstanding import Asked
 
 _MASK = (1 << 64) - 1
 #: Columns of a row that necessarily differ in a file with fewer packets.
-_NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before")
+_NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before", "offset")
 
 
 @dataclass(slots=True)
@@ -33,8 +33,8 @@ class FrameSum:
 def frame_hashes(part: Part, rows: Array) -> Array:
     """Return a hash for each of some rows; equal ones are of frames that are the same except for their numbers.
 
-    Numbers are those of frames, packets and connections, and what was lost before. The hash of a frame that a plan
-    decodes is taken from its bytes and the few facts that its decoding depends on: it need not be decoded.
+    Numbers are those of frames, packets and connections, offsets, and what was lost before. The hash of a frame that
+    a plan decodes is taken from its bytes and the few facts that its decoding depends on: it need not be decoded.
     """
     plain = np.zeros(len(part), bool)
     for group in part.groups:
@@ -48,7 +48,6 @@ def frame_hashes(part: Part, rows: Array) -> Array:
         (plain[rows] & keys.sound).tolist(),
         starts.tolist(),
         (starts + part.length[rows]).tolist(),
-        part.offset[rows].tolist(),
         part.ts_ns[rows].tolist(),
         part.place[rows].tolist(),
         light.tolist(),
@@ -57,8 +56,8 @@ def frame_hashes(part: Part, rows: Array) -> Array:
     data = part.data
     return np.array(
         [
-            hash((data[start:end], offset, ts_ns, ends[place], lit)) if whole else _decoded_hash(part, row)
-            for row, whole, start, end, offset, ts_ns, place, lit in facts
+            hash((data[start:end], ts_ns, ends[place], lit)) if whole else _decoded_hash(part, row)
+            for row, whole, start, end, ts_ns, place, lit in facts
         ],
         np.int64,
     )
@@ -83,4 +82,4 @@ def _raw_hash(raw: RawFrame, src: str, dst: str, asked: Asked | None) -> int:
     ts_ns = raw.where.ts_ns
     then_ns = asked.ts_ns if asked is not None else None
     latency_us = None if ts_ns is None or then_ns is None else (ts_ns - then_ns) // 1000
-    return hash((raw.data, raw.holes, raw.confidence, raw.offset, ts_ns, src, dst, latency_us))
+    return hash((raw.data, raw.holes, raw.confidence, ts_ns, src, dst, latency_us))

@@ -70,10 +70,13 @@ STREAM_REQUESTS = frozenset({opcodes.DCP_ADD_STREAM, opcodes.DCP_STREAM_REQ})
 #: Beyond this many, requests without a response are evicted, oldest first.
 _OPEN_REQUESTS = 4096
 _NEVER = 1 << 63
-#: Frames behind a chosen one that are wanted too.
-_BEHIND = 2
+#: Frames behind a chosen one, and before it, that show where it begins and ends.
+_NEAR = 2
 
-SPANS, PREFIX, WHOLE = 0, 1, 2  #: how much of a connection is taken
+#: How much of a connection is taken: what is wanted, the frames behind it too, also those before, all up to it, all.
+SPANS, BEHIND, AROUND, PREFIX, WHOLE = range(5)
+#: What a frame that is taken is of use for. A neighbour merely is in the same packets.
+CHOSEN, NEEDED, CONTEXT, NEIGHBOUR = range(4)
 
 
 class DirectionRange(NamedTuple):
@@ -95,29 +98,48 @@ class NeededFrame(NamedTuple):
     asks: bool  #: whether it is a request that is answered
 
 
+_NONE = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool)  # frames: starts, ends, whether chosen
+
+
+def _moved(chosen: Array, by: int) -> Array:
+    """Return which frames are so many behind a chosen one; ``by`` may be negative."""
+    found = np.zeros(len(chosen) + 2 * _NEAR, bool)
+    found[_NEAR + by : _NEAR + by + len(chosen)] = chosen
+    return found[_NEAR:-_NEAR]
+
+
+def _both() -> tuple[ByteRanges, ByteRanges]:
+    return ByteRanges(), ByteRanges()
+
+
 @dataclass(slots=True)
 class NeededOfConnection:
     """What is needed of a connection: ``note`` frames in order, ``complete`` it, then ask what it ``wants``."""
 
-    wanted: tuple[ByteRanges, ByteRanges] = field(default_factory=lambda: (ByteRanges(), ByteRanges()))
-    chosen: FrameSum = field(default_factory=FrameSum)
+    chosen: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)
+    set_up: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)  #: what the chosen frames are decoded by
+    behind: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)  #: what shows where they end
+    before: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)  #: and where they begin
+    hashes: FrameSum = field(default_factory=FrameSum)  #: of the chosen frames
     streams: set[int] = field(default_factory=set)  #: opaques of the streams of chosen frames
     extent: int = SPANS
     streams_from: int = _NEVER  #: the number of the first frame behind the set-up
+    last: int = 0  #: the number of the last chosen frame
+    _later: list[NeededFrame] = field(default_factory=list)  # of the set-up, behind its end
     _set_up: list[int] = field(default_factory=lambda: [0, 0])  # where it ends, by direction
     _requests: dict[tuple[int, int, int], DirectionRange] = field(default_factory=dict)  # by direction, opcode, opaque
     _begun: dict[int, list[DirectionRange]] = field(default_factory=dict)  # requests and answers, by opaque
-    _last: tuple[Array, Array] = field(default_factory=lambda: (np.zeros(_BEHIND, bool), np.zeros(_BEHIND, bool)))
+    _last: list[tuple[Array, Array, Array]] = field(default_factory=lambda: [_NONE, _NONE])  # frames, by direction
 
     def note(self, frame: NeededFrame) -> None:
         """Note where the set-up ends, and requests that later frames may need."""
-        direction, start, end = frame.span
+        direction = frame.span.direction
         if frame.opcode in STREAM_REQUESTS:
             self._begun.setdefault(frame.stream, []).append(frame.span)
         elif frame.opcode in SET_UP and frame.number < self.streams_from:
-            self._set_up[direction] = end
+            self._set_up[direction] = frame.span.end
         elif frame.opcode in SET_UP:  # later controls: of any stream
-            self.wanted[direction].add(start, end)
+            self._later.append(frame)
         if frame.asks:
             if len(self._requests) >= _OPEN_REQUESTS:
                 del self._requests[next(iter(self._requests))]
@@ -127,38 +149,55 @@ class NeededOfConnection:
         """Want the request of a response that was sent in ``direction``, if the request was noted."""
         asked = self._requests.get((1 - direction, opcode, opaque))
         if asked is not None:
-            self.wanted[asked.direction].add(asked.start, asked.end)
+            self.set_up[asked.direction].add(asked.start, asked.end)
 
     def want_frames(self, direction: int, starts: Array, ends: Array, chosen: Array) -> None:
-        """Take the next frames of a direction. Those that are chosen are wanted, and two behind each.
+        """Take the next frames of a direction. Those that are chosen are wanted; two before and behind each may be.
 
-        Of the second only its header is wanted: that is enough to confirm where the first begins and ends.
+        Of the second behind it only the header is: that is enough to confirm where the first begins and ends.
         """
-        if not (chosen.any() or self._last[direction].any()):
+        frames = tuple(map(np.concatenate, zip(self._last[direction], (starts, ends, chosen), strict=True)))
+        self._last[direction] = frames[0][-_NEAR:], frames[1][-_NEAR:], frames[2][-_NEAR:]
+        starts, ends, chosen = frames
+        if not chosen.any():
             return
-        known = np.concatenate((self._last[direction], chosen))
-        self._last[direction][:] = known[-_BEHIND:]
-        whole = chosen | known[1:-1]
-        wanted = whole | known[:-2]
-        ends = np.where(whole, ends, np.minimum(ends, starts + HEADER_LENGTH))
-        self.wanted[direction].add_all(starts[wanted], ends[wanted])
+        self.chosen[direction].add_all(starts[chosen], ends[chosen])
+        first, second = _moved(chosen, 1), _moved(chosen, 2)
+        short = np.where(first, ends, np.minimum(ends, starts + HEADER_LENGTH))
+        self.behind[direction].add_all(starts[first | second], short[first | second])
+        before = _moved(chosen, -1) | _moved(chosen, -2)
+        self.before[direction].add_all(starts[before], ends[before])
 
     def complete(self) -> None:
         """Add the set-up and the stream requests that the wanted frames need, and forget what was noted for that."""
-        for direction, spans in enumerate(self.wanted):
-            spans.add(0, max(1, self._set_up[direction]))
+        for direction, spans in enumerate(self.set_up):
+            spans.add(0, self._set_up[direction])
         for opaque in self.streams:
             for direction, start, end in self._begun.get(opaque, ()):
-                self.wanted[direction].add(start, end)
-        for noted in (self._requests, self._begun, self.streams):
+                self.set_up[direction].add(start, end)
+        for frame in self._later:
+            if frame.number < self.last:
+                self.set_up[frame.span.direction].add(frame.span.start, frame.span.end)
+        for noted in (self._requests, self._begun, self.streams, self._later):
             noted.clear()
 
     def wants(self, direction: int, offset: Array, size: Array) -> Array:
         """Return which payloads of a direction are wanted: each has ``size`` bytes from ``offset`` on."""
         if self.extent == WHOLE:
             return np.ones(len(offset), bool)
-        spans = self.wanted[direction]
+        spans = self.chosen, self.set_up, self.behind, self.before
         if self.extent == PREFIX:
-            found: Array = (size > 0) & (offset < spans.end)
+            found: Array = (size > 0) & (offset < max(each[direction].end for each in spans))
             return found
-        return spans.overlaps(offset, offset + size)
+        found = np.zeros(len(offset), bool)
+        for each in spans[: self.extent + 2]:
+            found |= each[direction].overlaps(offset, offset + size)
+        return found
+
+    def uses(self, direction: int, starts: Array, ends: Array) -> Array:
+        """Return what frames of a direction that were taken are of use for."""
+        spans = (self.chosen, self.set_up, self.behind, self.before)[: self.extent + 2]
+        chosen, needed, *near = (each[direction].overlaps(starts, ends) for each in spans)
+        others = CONTEXT if self.extent > AROUND else NEIGHBOUR
+        found: Array = np.select([chosen, needed, *near], [CHOSEN, NEEDED, *[CONTEXT] * len(near)], others)
+        return found

@@ -131,7 +131,7 @@ def test_times_of_rows_in_order_are_counted_from_the_row_above(tmp_path: Path) -
     assert of_frames[:4] == ["0.000000", "0.000000", "0.001500", "0.000000"]
     assert times(f"key '*' {STOPPED}", r".* 0x\w{16}  (\S+)") == of_frames
     assert times("check --all samples/damage.pcap", r".* #\d+ (\S+)") == ["0.000000", "0.001500"]
-    run(f"dcpdump carve {STOPPED} --seqno 100-104 -w {tmp_path}/part.pcapng")
+    run(f"dcpdump carve {STOPPED} --frame 1-37,39-40 -w {tmp_path}/part.pcapng")
     of_frames = times(f"read {STOPPED} -f line --frame 38,41-44", r"#\d+ (\S+)")
     assert times(f"diff {STOPPED} {tmp_path}/part.pcapng", r"A +\d+  (\S+)") == of_frames
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import re
 import struct
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dcpdump import __version__
 from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
 from dcpdump.rewrite.needed import ByteRanges
@@ -26,7 +28,7 @@ from tests.support.secret_talk import KEYS, disturbed, rows, saved, talk
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
 modest = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 #: What a file with fewer packets has otherwise.
-NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before")
+NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before", "offset")
 FILTERS = (
     "--seqno 9-11",
     "--opcode mutation --seqno 20",
@@ -42,6 +44,25 @@ FILTERS = (
 )
 #: When the traffic of ``traffic`` is well under way.
 TIMES = "--since 2025-11-20T12:02:11.012Z --until 2025-11-20T12:02:11.014Z"
+
+
+#: What comes along, of samples.
+CARVED = (
+    ("replica.pcap --frame 17", "1 of 27 frames, and 16 frames of set-up · 20 of 60"),
+    (
+        "replica.pcap --frame 24",
+        "1 of 27 frames, and 16 frames of set-up, and 1 neighbour in the same packets (1 document) · 20 of 60",
+    ),
+    (
+        "damage.pcap --frame 18",
+        "1 of 20 frames, and 8 frames of set-up, and 2 frames without which these are not found or read "
+        "(2 documents), and 1 neighbour in the same packets · 16 of 38",
+    ),
+)
+
+
+def rows_of(command: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in run(f"dcpdump {command} -f ndjson -q").out.splitlines()]
 
 
 def chosen(path: Path, options: str) -> Counter[str]:
@@ -95,6 +116,80 @@ def test_whatever_tcp_did_to_it(tmp_path: Path, seed: int, segment: int, syn: bo
     wanted = chosen(path, options)
     if wanted:
         assert chosen(carved(path, options), options) == wanted
+
+
+def spoken(path: Path) -> Counter[str]:
+    """Return all rows of a capture, as ``chosen`` does."""
+    return chosen(path, "")
+
+
+def along(said: str) -> int:
+    """Return how many frames come along beside the chosen ones, as carve says."""
+    counts = re.findall(r", and ([0-9,]+) (?:frame|neighbour)", said)
+    return sum(int(count.replace(",", "")) for count in counts)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_by_number_too_it_gives_the_frame_as_it_was_and_as_many_others_as_it_says(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "one.pcapng"
+    for number in range(1, spoken(path).total() + 1, 1 + spoken(path).total() // 12):
+        printed = run(f"dcpdump carve {path} --frame {number} -w {out} --force")
+        others = spoken(out)
+        others.subtract(chosen(path, f"--frame {number}"))
+        assert (min(others.values()), others.total()) == (0, along(printed.err)), printed.err
+
+
+@pytest.mark.parametrize(("options", "said"), CARVED)
+def test_no_document_comes_along_that_is_not_in_the_same_packet(options: str, said: str, tmp_path: Path) -> None:
+    out = tmp_path / "out.pcapng"
+    assert run(f"dcpdump carve samples/{options} -w {out}").err == f"{out}: {said} packets\n"
+
+
+def test_a_chosen_answer_comes_with_its_request_and_nothing_between(tmp_path: Path) -> None:
+    out = tmp_path / "out.pcapng"
+    run(f"dcpdump carve samples/stopped.pcap --frame 42 -w {out}")
+    shown = run(f"dcpdump read {out} -f line -q").out.splitlines()[-2:]
+    assert [line.split(" ", 2)[2] for line in shown] == [
+        "c0 RX noop{}",
+        "c0 TX noop-response{success} [answers #13 after 500 us]",
+    ]
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_what_was_left_out_is_neither_lost_nor_judged(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "piece.pcapng"
+    found = {row["code"] for row in rows_of(f"check {path}") if row["severity"] != "unknown"}
+    for options in ("--opcode mutation", "--opcode stream_req", "--kind response", "--opcode snapshot_marker"):
+        if run(f"dcpdump carve {path} --force -w {out} {options}").code == 3:
+            continue
+        assert {row["code"] for row in rows_of(f"check {out}") if row["severity"] != "unknown"} <= found
+        assert {row["verdict"].split()[0] for row in rows_of(f"streams {out}")} <= {
+            "unknown",
+            "ended",
+            "refused",
+            "rolled",
+        }
+        for command in ("read -f line", "conns", "streams", "check", "diagnose"):
+            printed = run(f"dcpdump {command} {out}")
+            assert not re.findall(r"\blost\b|\bloss|missing in|nothing missing", printed.out + printed.err), printed
+            assert f"carved by dcpdump {__version__} from {path.name}: only chosen packets are in it" in printed.err
+        assert run(f"dcpdump read {out} -q").code == 0
+
+
+def test_what_is_carved_again_or_redacted_is_still_known_as_carved(tmp_path: Path) -> None:
+    first, second, shared = (tmp_path / name for name in ("first.pcapng", "second.pcapng", "shared.pcapng"))
+    run(f"dcpdump carve samples/replica.pcap --opcode mutation -w {first}")
+    run(f"dcpdump carve {first} --seqno 5 -w {second}")
+    run(f"dcpdump redact {second} -w {shared}")
+    notes = [
+        [line for line in run(f"dcpdump read {path}").err.splitlines() if "carved by" in line]
+        for path in (second, shared)
+    ]
+    told, end = f"dcpdump: note: carved by dcpdump {__version__} from", "only chosen packets are in it"
+    assert notes == [
+        [f"{told} first.pcapng: {end}", f"{told} replica.pcap: {end}"],
+        [f"dcpdump: note: carved by dcpdump: {end}"],
+    ]
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
@@ -159,7 +254,8 @@ def test_several_captures_become_one_file_with_their_interfaces_and_comments(tmp
     assert run(f"{command} {tmp_path}/out.pcapng").code == 0
     assert chosen(tmp_path / "out.pcapng", "--seqno 2,24") == chosen(whole, "--seqno 2,24")
     data = (tmp_path / "out.pcapng").read_bytes()
-    assert (data.count(b"eth7"), data.count(b"a.pcap"), data.count(b"b.pcapng")) == (1, 1, 1)
+    assert (data.count(b"eth7"), data.count(b"a.pcap"), data.count(b"b.pcapng")) == (1, 2, 2)
+    assert str(tmp_path).encode() not in data
     there = [packet for packet in open_capture(f"{tmp_path}/out.pcapng") if packet.interface == 1]
     assert data.count(b"seen ") == len(there) > 0
     assert (tmp_path / "out.pcapng").stat().st_mode & 0o777 == 0o600

@@ -67,10 +67,10 @@ def test_frames_are_alike_where_what_is_shown_of_them_is(packets: list[Packet]) 
     assert {len(each) for each in numbers.values()} == {len(each) for each in texts.values()} == {1}
 
 
-def last_hash(frame: bytes, flags: int = 1, before: bytes = b"", way: str = "10.0.0.1:50000", at_ns: int = NOON) -> int:
+def last_hash(frame: bytes, flags: int = 1, way: str = "10.0.0.1:50000", at_ns: int = NOON) -> int:
     """Return the hash of the frame that a server sends last on a connection that was opened with flags."""
     made = TcpTalk(flow(way), start_ns=at_ns).send(0, encode("DCP_OPEN", {"flags": flags}, key=b"x"))
-    made.send(1, encode("DCP_OPEN", response=True)).send(1, before + frame)
+    made.send(1, encode("DCP_OPEN", response=True)).send(1, frame)
     *_, part = parts(made.packets)
     return int(frame_hashes(part, np.array([len(part) - 1]))[0])
 
@@ -80,14 +80,13 @@ def last_hash(frame: bytes, flags: int = 1, before: bytes = b"", way: str = "10.
     [encode("DCP_MUTATION", {"by_seqno": 1}, key=b"k", value=b"{}", datatype=1), encode("DCP_NOOP", response=True)],
     ids=["document", "answer"],
 )
-def test_the_same_bytes_at_another_time_or_place_or_between_others_are_another_frame(frame: bytes) -> None:
+def test_the_same_bytes_at_another_time_or_on_another_connection_are_another_frame(frame: bytes) -> None:
     others = [
-        last_hash(frame, before=encode("DCP_NOOP", opaque=3)),
         last_hash(frame, way="10.0.0.1:50001"),
         last_hash(frame, at_ns=NOON + 1),
     ]
     assert last_hash(frame) == last_hash(frame)
-    assert len({last_hash(frame), *others}) == 4
+    assert len({last_hash(frame), *others}) == 3
 
 
 def test_a_document_is_another_where_its_datatype_may_be_of_a_value_that_was_left_out() -> None:
