@@ -24,6 +24,8 @@ from dcpdump.wire.value import Meaning
 
 Json = dict[str, Any]
 DEFAULT_VALUE_BYTES = 64
+#: A field that says which collection a message is about: in rows it has the name that collections of keys have.
+_NAMED_COLLECTION = "collection_id"
 #: A header's keys, and how many bytes of it must be there to know them.
 _NEEDS = {
     "opcode": 2,
@@ -53,6 +55,11 @@ class Record:
     src: str = ""
     dst: str = ""
     names: Names | None = member(default=None, repr=False, compare=False)  #: of collections
+
+    @property
+    def collection(self) -> int | None:
+        """Return the id of the collection of its key, or of the one that it names; None where there is none."""
+        return self.meaning.collection if self.meaning.collection is not None else self.frame.get(_NAMED_COLLECTION)
 
     def collection_path(self, collection: int | None) -> str | None:
         """Return the name of a collection, ``scope.collection``, where one was captured up to this frame."""
@@ -182,7 +189,8 @@ def _word(record: Record) -> Json:
     word = record.frame.header.word
     if not record.frame.magic.response:
         return {"vbucket": word}
-    out: Json = {"status": word}
+    out: Json = {} if record.vbucket is None else {"vbucket": record.vbucket}
+    out["status"] = word
     name = STATUS.names.get(word)
     if name:
         out["status_name"] = name
@@ -266,11 +274,11 @@ def _number(field: Field, number: int) -> int | str:
 def _key_and_value(record: Record, value_bytes: int | None) -> Json:
     frame, meaning = record.frame, record.meaning
     out: Json = {}
-    if meaning.collection is not None:
-        out["collection"] = meaning.collection
-        if meaning.collection_inferred:
+    if record.collection is not None:
+        out["collection"] = record.collection
+        if meaning.collection is not None and meaning.collection_inferred:
             out["collection_inferred"] = True
-        if path := record.collection_path(meaning.collection):
+        if path := record.collection_path(record.collection):
             out["collection_name"] = path
     if frame.key is not None and meaning.key is not None:
         out["key"] = safe(meaning.key)
@@ -310,7 +318,8 @@ _LEADING = tuple(
     "vbucket status status_name request_frame latency_us opaque cas datatype datatype_names stream_id".split()
 )
 _TRAILING = tuple(
-    "collection collection_inferred key key_hex value_length value xattrs xattrs_unread_hex problems hints".split()
+    "collection collection_inferred collection_name key key_hex value_length value xattrs xattrs_unread_hex problems "
+    "hints".split()
 )
 
 
@@ -322,6 +331,7 @@ def columns() -> list[str]:
         for layout in message.layouts:
             for part in (*layout.extras, *layout.parts):
                 names |= dict.fromkeys(_columns_of(part))
+    names.pop(_NAMED_COLLECTION)
     return [*names, *_TRAILING]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROLLED_BACK = """
-    SELECT name, vbucket, asked.start_seqno, asked.rollback_seqno, count(*) AS times, min(asked.ts) AS first_asked,
+    SELECT name, vbucket, asked.start_seqno, asked.rollback_seqno, count(*) AS times, min(asked.time) AS first_asked,
            asked.clause, asked.why
     FROM (SELECT name, vbucket, explode(requests) AS asked FROM streams)
     WHERE asked.rollback_seqno IS NOT NULL
@@ -36,33 +36,33 @@ BOOKS = """
         WHERE name = 'DCP_CONTROL' AND kind = 'request' AND cast(key AS string) = 'connection_buffer_size'
         GROUP BY capture_id, connection
     ), steps AS (
-        SELECT capture_id, connection, ts, packet, offset,
+        SELECT capture_id, connection, time, packet, offset,
                CASE WHEN name = 'DCP_BUFFER_ACKNOWLEDGEMENT' THEN -buffer_bytes ELSE length END AS bytes
         FROM frames
         WHERE kind = 'request' AND (name = 'DCP_BUFFER_ACKNOWLEDGEMENT' OR opcode BETWEEN 85 AND 95
                                     AND opcode NOT IN (92, 94) OR opcode BETWEEN 96 AND 103 AND opcode <> 97)
     )
-    SELECT *, sum(bytes) OVER (PARTITION BY capture_id, connection ORDER BY ts, packet, offset
+    SELECT *, sum(bytes) OVER (PARTITION BY capture_id, connection ORDER BY time, packet, offset
                                ROWS UNBOUNDED PRECEDING) AS outstanding,
-           lead(ts) OVER (PARTITION BY capture_id, connection ORDER BY ts, packet, offset) AS until
+           lead(time) OVER (PARTITION BY capture_id, connection ORDER BY time, packet, offset) AS until
     FROM steps JOIN sizes USING (capture_id, connection)
 """
 
 LAG = """
-    SELECT capture_id, connection, min(ts) AS since, max(outstanding) AS most_bytes
+    SELECT capture_id, connection, min(time) AS since, max(outstanding) AS most_bytes
     FROM books JOIN (
-        SELECT capture_id, connection, max(CASE WHEN outstanding <= 0 THEN ts END) AS caught_up
+        SELECT capture_id, connection, max(CASE WHEN outstanding <= 0 THEN time END) AS caught_up
         FROM books GROUP BY capture_id, connection
     ) USING (capture_id, connection)
-    WHERE outstanding > 0 AND ts > coalesce(caught_up, timestamp '1970-01-01')
+    WHERE outstanding > 0 AND time > coalesce(caught_up, timestamp '1970-01-01')
     GROUP BY capture_id, connection
 """
 
 BLOCKED = """
-    SELECT capture_id, connection, name, min(ts) AS since, max(outstanding) AS most_bytes, first(size) AS of_bytes,
-           round(sum(cast(coalesce(until, last_ts) AS double) - cast(ts AS double)), 1) AS seconds
+    SELECT capture_id, connection, name, min(time) AS since, max(outstanding) AS most_bytes, first(size) AS of_bytes,
+           round(sum(cast(coalesce(until, last) AS double) - cast(time AS double)), 1) AS seconds
     FROM books
-    JOIN (SELECT capture_id, max(last_ts) AS last_ts FROM files GROUP BY capture_id) USING (capture_id)
+    JOIN (SELECT capture_id, max(last) AS last FROM files GROUP BY capture_id) USING (capture_id)
     LEFT JOIN (SELECT DISTINCT capture_id, connection, name FROM streams) USING (capture_id, connection)
     WHERE outstanding >= size
     GROUP BY capture_id, connection, name

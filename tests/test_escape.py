@@ -101,7 +101,7 @@ def everything_evil() -> bytes:
             encode("DCP_MUTATION", {"by_seqno": 1, "clen": 1}, key=evil, value=evil),
             encode("DCP_MUTATION", {"by_seqno": 1}, key=b"k", value=xattrs + evil, datatype=4),
             encode("DCP_MUTATION", {"by_seqno": 1}, key=b"k", value=evil, datatype=3),
-            encode("DCP_SYSTEM_EVENT", {"event": 0, "version": 2, "collection_name": evil}, key=evil),
+            encode("DCP_SYSTEM_EVENT", {"event": 0, "version": 2, "name_in_scope": evil}, key=evil),
             encode("DCP_CACHE_TRANSFER", {"items": [{"key": b"\0" + evil, "value": evil}]}),
             encode("DCP_NOOP", framing=bytes((0x4F, len(evil) - 15)) + evil if len(evil) > 15 else b"\x41" + evil[:1]),
             encode("HELLO", key=evil),

@@ -24,7 +24,7 @@ def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.Recor
             "offset": gap.offset,
             "bytes": gap.length,
             "reason": gap.reason,
-            "ts": None if gap.seen.ts_ns is None else gap.seen.ts_ns // 1000,
+            "time": None if gap.seen.ts_ns is None else gap.seen.ts_ns // 1000,
             "time_ns": gap.seen.ts_ns,
             "packet": gap.seen.number,
             "file": gap.seen.file,
@@ -59,13 +59,13 @@ class Files:
             count, first, last = self._seen.get(name, (0, None, None))
             rows.append(
                 {
-                    "path": name,
+                    "file": name,
                     "size": os.path.getsize(name) if os.path.isfile(name) else None,
                     "packets": count,
-                    "first_ts": None if first is None else first // 1000,
-                    "first_time_ns": first,
-                    "last_ts": None if last is None else last // 1000,
-                    "last_time_ns": last,
+                    "first": None if first is None else first // 1000,
+                    "first_ns": first,
+                    "last": None if last is None else last // 1000,
+                    "last_ns": last,
                     "status": "damaged" if found else "ok",
                     "problem": "; ".join(found) or None,
                 }

@@ -27,10 +27,11 @@ from dcpdump.spec import find
 from dcpdump.spec.field import Bits, EnumValue, Field
 from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.spec.names import DATATYPE
+from dcpdump.wire.collection_names import NAMING
 
 #: Columns that every frame has, whoever decoded it.
 _COMMON = frozenset(
-    "frame packet file ts time_ns connection direction src dst offset length gap_before magic kind opcode name "
+    "frame packet file time time_ns connection direction src dst offset length gap_before magic kind opcode name "
     "opaque cas datatype datatype_names".split()
 )
 #: Columns for which values are decoded.
@@ -154,7 +155,7 @@ class FrameTable:
         timed = np.flatnonzero(part.ts_ns[rows] != NO_TIME)
         times = part.ts_ns[rows][timed]
         columns.numbers("time_ns", timed, times)
-        columns.moments("ts", timed, times // 1000)
+        columns.moments("time", timed, times // 1000)
         columns.words("kind", everywhere, ["request", "response"], header.response[rows].astype(np.int64))
         for server in (False, True) if columns.has("name") else ():
             mine = np.flatnonzero(header.server[rows] == server)
@@ -196,6 +197,8 @@ class FrameTable:
             guessed = split[part.inferred[rows[split]]]
             if len(guessed):
                 columns.numbers("collection_inferred", at[guessed], True)
+            if part.names and columns.has("collection_name"):
+                _put_collection_names(columns, part, rows[split], at[split], values.collection[rows[split]])
         keyed = rows[header.key[rows] > 0]
         if len(keyed) and columns.has("key"):
             columns.pick("key", place[keyed], values.keys(keyed))
@@ -229,6 +232,20 @@ class FrameTable:
                 problems[at] = [*problems.get(at, ()), misfit(name)]
         if problems:
             columns.objects("problems", list(problems), list(problems.values()))
+
+
+def _put_collection_names(columns: ColumnBuilder, part: Part, rows: Array, at: Array, collections: Array) -> None:
+    """Put the names of collections, as known at each row: between two frames that name some, they are the same."""
+    naming = np.flatnonzero(np.isin(part.header.opcode, sorted(NAMING)))
+    since = np.searchsorted(naming, rows) * len(part.places) + part.place[rows]
+    _, _, where = distinct(since)
+    _, first, which = distinct(where.astype(np.int64) << 32 | collections)
+    pairs = zip(rows[first].tolist(), collections[first].tolist(), strict=True)
+    paths = [part.collection_path(row, collection) for row, collection in pairs]
+    known = np.array([path is not None for path in paths])
+    named = known[which]
+    words = [path for path in paths if path is not None]
+    columns.words("collection_name", at[named], words, (np.cumsum(known) - 1)[which[named]])
 
 
 def _put_names(columns: ColumnBuilder, field: Field, rows: Array, values: Array) -> None:

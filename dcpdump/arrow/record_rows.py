@@ -20,20 +20,16 @@ def row(record: Record, value_bytes: int | None) -> Row:
     """Return the columns of one frame that are not null."""
     flat = as_json(record, value_bytes=value_bytes)
     fields = flat.pop("fields", {})
-    flat.pop("collection_name", None)  # a table has names where events say them
-    for item in fields.get("items", ()):
-        if isinstance(item, dict):
-            item.pop("collection_name", None)
     out = {**fields, **flat}
+    out = {name: value for name, value in out.items() if name in _NAMES}
     for name in out.keys() & _IDENTITIES:
         out[name] = _number(out[name])
     for name in out.keys() & _LISTS:
         out[name] = [_numbers(item) if isinstance(item, dict) else item for item in out[name]]
     frame, meaning = record.frame, record.meaning
     if "time" in out:
-        del out["time"]
         ts_ns = frame.raw.where.ts_ns or 0
-        out |= {"ts": ts_ns // 1000, "time_ns": ts_ns}
+        out |= {"time": ts_ns // 1000, "time_ns": ts_ns}
     out["direction"] = record.direction
     if "key" in out:
         out["key"] = meaning.key
@@ -44,9 +40,6 @@ def row(record: Record, value_bytes: int | None) -> Row:
         out["xattrs"] = list(dict(meaning.body.xattrs).items())
     if "value_json" in out:
         out["value_json"] = encodable(json.dumps(flat["value_json"], ensure_ascii=False))
-    for field in frame.fields:
-        if isinstance(field.value, bytes) and field.group == "flat":
-            out[field.field.name] = field.value
     if "framing" in out:
         out["framing"] = framing(frame, attrgetter("value"))
     if meaning.items:
@@ -99,6 +92,7 @@ def _parts(message: Message) -> list[Part]:
 
 
 _IDENTITIES = _identities()
+_NAMES = frozenset(schema.frames().names)
 #: The names of lists of objects.
 _LISTS = frozenset(
     part.name

@@ -30,7 +30,7 @@ _KNOWN: dict[str, pa.DataType] = {
     "frame": pa.int64(),
     "packet": pa.int64(),
     "file": WORD,
-    "ts": MOMENT,
+    "time": MOMENT,
     "time_ns": pa.int64(),
     "connection": pa.int32(),
     "direction": pa.uint8(),
@@ -58,6 +58,7 @@ _KNOWN: dict[str, pa.DataType] = {
     "features_names": WORDS,
     "collection": pa.uint32(),
     "collection_inferred": pa.bool_(),
+    "collection_name": WORD,
     "key": pa.binary(),
     "key_hex": pa.string(),
     "value_length": pa.int64(),
@@ -79,7 +80,7 @@ _KNOWN: dict[str, pa.DataType] = {
 }
 #: What the flat record calls otherwise, or does not have: its name there → the columns here.
 _INSTEAD = {
-    "time": ("ts", "time_ns"),
+    "time": ("time", "time_ns"),
     "connection": ("connection", "direction"),
     "stream_id": ("framing", "stream_id"),
     "value": ("value", "value_json"),
@@ -109,7 +110,7 @@ def gaps() -> pa.Schema:
             pa.field("offset", pa.int64()),
             pa.field("bytes", pa.int64()),  # null where it cannot be known
             pa.field("reason", pa.string()),
-            pa.field("ts", MOMENT),
+            pa.field("time", MOMENT),
             pa.field("time_ns", pa.int64()),
             pa.field("packet", pa.int64()),
             pa.field("file", pa.string()),
@@ -123,13 +124,13 @@ def files() -> pa.Schema:
     return versioned(
         FILES,
         [
-            pa.field("path", pa.string()),
+            pa.field("file", pa.string()),
             pa.field("size", pa.int64()),  # null of a pipe
             pa.field("packets", pa.int64()),
-            pa.field("first_ts", MOMENT),
-            pa.field("first_time_ns", pa.int64()),
-            pa.field("last_ts", MOMENT),
-            pa.field("last_time_ns", pa.int64()),
+            pa.field("first", MOMENT),
+            pa.field("first_ns", pa.int64()),
+            pa.field("last", MOMENT),
+            pa.field("last_ns", pa.int64()),
             pa.field("status", pa.string()),  # ok or damaged
             pa.field("problem", pa.string()),
         ],
@@ -183,13 +184,13 @@ def _type(part: Part) -> pa.DataType:
             return pa.list_(_scalar(part.fields[0]))
         fields = [_item_field(each) for each in part.fields]
         if any(isinstance(each, Blob) for each in part.fields):  # documents: what is understood of them too
-            fields += [
-                pa.field(name, _KNOWN[name]) for name in ("collection", "key", "value", "xattrs", "xattrs_unread_hex")
-            ]
+            types = {**_KNOWN, "collection_name": pa.string()}
+            understood = ("collection", "collection_name", "key", "value", "xattrs", "xattrs_unread_hex")
+            fields += [pa.field(name, types[name]) for name in understood]
         return pa.list_(pa.struct(fields))
     if isinstance(part, FlatTable):
         raise TypeError("a FlatBuffers table is its slots")
-    return _scalar(part)
+    return pa.string() if isinstance(part, Blob) else _scalar(part)  # a name
 
 
 def _item_field(part: Field | Blob) -> pa.Field:

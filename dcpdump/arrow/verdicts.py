@@ -31,7 +31,7 @@ FINDINGS = "dcpdump.findings/1"
 _U64, _COUNT = pa.uint64(), pa.int64()
 _REQUEST = pa.struct(
     [
-        pa.field("ts", MOMENT),
+        pa.field("time", MOMENT),
         pa.field("opaque", pa.uint32()),
         pa.field("flags", pa.uint32()),
         pa.field("flags_names", WORDS),
@@ -111,7 +111,7 @@ def findings() -> pa.Schema:
         ("connection", pa.int32()),
         ("vbucket", pa.uint16()),
         ("stream_id", pa.int64()),
-        ("ts", MOMENT),
+        ("time", MOMENT),
         ("time_ns", pa.int64()),
         ("message", pa.string()),
         ("status", pa.string()),
@@ -140,7 +140,7 @@ def stream_rows(found: Sequence[Stream], judge: Judge, redactor: Redactor | None
 def _finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
     rows = list(objects(folded))
     for row, (finding, _) in zip(rows, folded, strict=True):
-        row |= {"ts": _moment(finding.ts_ns), "time_ns": finding.ts_ns}
+        row |= {"time": _moment(finding.ts_ns), "time_ns": finding.ts_ns}
     return batch_of(rows, findings())
 
 
@@ -160,7 +160,7 @@ def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str
 
 
 def _request(request: Request, shown: dict[str, Any], stream: Stream, ledger: Ledger) -> dict[str, Any]:
-    row = {**shown, "ts": _moment(request.ts_ns), "vbucket_uuid": request.vbucket_uuid}
+    row = {**shown, "time": _moment(request.ts_ns), "vbucket_uuid": request.vbucket_uuid}
     if request.status == ROLLBACK:
         explanation = explain(request, stream, ledger)
         row |= {"clause": explanation.clause.value, "why": explanation.text}

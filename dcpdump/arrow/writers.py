@@ -129,8 +129,8 @@ FORMATS: dict[str, Callable[[Path, pa.Schema], TableWriter]] = {
     "csv": CsvFile,
 }
 
-_GROWING = ("frame", "packet", "time_ns", "ts", "offset", "length", "by_seqno", "rev_seqno", "value_length")
-_SOUGHT = ("frame", "packet", "ts", "time_ns", "connection", "opcode", "vbucket", "status", "opaque", "by_seqno", "key")
+_GROWING = ("frame", "packet", "time_ns", "time", "offset", "length", "by_seqno", "rev_seqno", "value_length")
+_SOUGHT = "frame packet time time_ns connection opcode vbucket status opaque by_seqno key".split()
 
 
 def _after_an_empty_word(column: pa.DictionaryArray) -> pa.DictionaryArray:

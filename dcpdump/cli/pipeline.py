@@ -301,7 +301,7 @@ def _named(captures: Sequence[str]) -> str:
 def _complain(outcome: "Outcome") -> None:
     for row in outcome.files:
         if row["problem"]:
-            note(f"dcpdump: warning: {row['path']}: {row['problem']}")
+            note(f"dcpdump: warning: {row['file']}: {row['problem']}")
 
 
 def _nothing(outcome: "Outcome") -> str:

@@ -46,8 +46,8 @@ def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **
     """Ask captures in SQL: the tables frames, streams, gaps, findings and files, straight from the packets.
 
     Tables and columns are those of export; --schema says what each column means. Only what a query names is
-    decoded: conditions on name, opcode, vbucket, by_seqno, connection, ts and frame cost what filters of read cost. The
-    query can read nothing but these tables, and write nothing.
+    decoded: conditions on name, opcode, vbucket, by_seqno, connection, time and frame cost what filters of read cost.
+    The query can read nothing but these tables, and write nothing.
     """
     if find_spec("duckdb") is None or find_spec("pyarrow") is None:
         raise DcpdumpError("SQL needs DuckDB and pyarrow", "", "pip install 'duckdb>=2' 'pyarrow>=15'")

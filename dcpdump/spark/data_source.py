@@ -2,7 +2,7 @@
 
     import dcpdump.spark
     dcpdump.spark.register(spark)
-    spark.read.format("dcp").option("columns", "ts,name,vbucket,by_seqno").load("captures/")
+    spark.read.format("dcp").option("columns", "time,name,vbucket,by_seqno").load("captures/")
 
 Where each task begins has to be known before the first of them starts, and a task of a data source cannot be run twice:
 so the driver reads all captures itself when it plans, without making rows. That suits exploration. Archives are for the

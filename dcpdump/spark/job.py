@@ -129,8 +129,8 @@ def run(
         outcome.written += parts.close()
     if job.judges:
         frames = [each.path for each in outcome.written if each.table == "events"]
-        timed = [row for row in outcome.files if row.get("first_time_ns") is not None]
-        job = job._replace(times=tuple((row["path"], row["first_time_ns"], row["last_time_ns"]) for row in timed))
+        timed = [row for row in outcome.files if row.get("first_ns") is not None]
+        job = job._replace(times=tuple((row["file"], row["first_ns"], row["last_ns"]) for row in timed))
         (written,) = rounds.run("judged", job.judge, [frames])
         outcome.written += written
     outcome.moved = rounds.moved
@@ -153,18 +153,18 @@ def _outcome(done: Sequence[TaskResult]) -> Outcome:
 def _file_rows(found: Sequence[Input], exits: Iterable[Exit], plan: SplitPlan) -> list[dict[str, Any]]:
     """Return the rows of ``files``: for each capture what was read of it, by any task."""
     rows: dict[str, dict[str, Any]] = {
-        each.path: {"path": each.path, "size": each.size, "packets": 0, "status": OK, "problem": None} for each in found
+        each.path: {"file": each.path, "size": each.size, "packets": 0, "status": OK, "problem": None} for each in found
     }
     for path, _, why in plan.unusable:
         rows[path] |= {"status": UNUSABLE, "problem": why}
     for read in (read for left in exits for reads in left.read for read in reads):
         row = rows[read.path]
         row["packets"] += read.packets
-        firsts = [time for time in (row.get("first_time_ns"), read.first_ns) if time is not None]
-        lasts = [time for time in (row.get("last_time_ns"), read.last_ns) if time is not None]
+        firsts = [time for time in (row.get("first_ns"), read.first_ns) if time is not None]
+        lasts = [time for time in (row.get("last_ns"), read.last_ns) if time is not None]
         if firsts and lasts:
             first, last = min(firsts), max(lasts)
-            row |= {"first_time_ns": first, "first_ts": first // 1000, "last_time_ns": last, "last_ts": last // 1000}
+            row |= {"first_ns": first, "first": first // 1000, "last_ns": last, "last": last // 1000}
         if read.problems:
             problems = "; ".join(dict.fromkeys([*filter(None, [row["problem"]]), *read.problems]))
             row |= {"status": DAMAGED, "problem": problems}
@@ -174,6 +174,6 @@ def _file_rows(found: Sequence[Input], exits: Iterable[Exit], plan: SplitPlan) -
 def _mark_late(rows: Iterable[dict[str, Any]], since_ns: int | None) -> None:
     """Mark captures whose first packet is earlier than the last packet of captures that were decoded before them."""
     for row in rows:
-        first = row.get("first_time_ns")
+        first = row.get("first_ns")
         if since_ns is not None and first is not None and first < since_ns and row["status"] == OK:
             row |= {"status": LATE, "problem": _LATE}

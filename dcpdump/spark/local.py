@@ -44,7 +44,7 @@ def _opened(
             captures.append(open_capture(path, salvage=salvage, secrets=secrets))
         except CaptureError as error:
             size = os.path.getsize(path) if os.path.isfile(path) else None
-            row = {"path": path, "size": size, "packets": 0, "status": UNUSABLE, "problem": error.what}
+            row = {"file": path, "size": size, "packets": 0, "status": UNUSABLE, "problem": error.what}
             unusable.append(row)
     return captures, unusable
 
@@ -69,7 +69,7 @@ class _Engine:
         rows: list[dict[str, Any]] = []
         for name, batch in self._others.rows(captures):
             if name == "files":
-                rows = sorted([*batch.to_pylist(), *unusable], key=lambda row: str(row["path"]))
+                rows = sorted([*batch.to_pylist(), *unusable], key=lambda row: str(row["file"]))
                 batch = table_of(rows, name)
             self._parts.feed(name, batch)
         tally, net = dissection.tally, dissection.balance

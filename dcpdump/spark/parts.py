@@ -217,8 +217,7 @@ def _sorted(table: pa.Table) -> pa.Table:
 
 def _renamed(batch: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
     """Return the batch with files under their own names."""
-    column = "path" if "path" in batch.schema.names else "file"
-    place = batch.schema.get_field_index(column)
+    place = batch.schema.get_field_index("file")
     if place < 0:
         return batch
     old = batch.column(place)

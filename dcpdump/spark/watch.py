@@ -171,7 +171,7 @@ class FolderWatch:
             part = InputPart(begin, since_ns, end=False)
             outcome = run(self._spark, found, job, split_bytes=options.split_bytes, part=part)
             output.add(outcome.written, options.tables, f"part-{job.tag}")
-        lasts = [row["last_time_ns"] for row in outcome.files if row.get("last_time_ns") is not None]
+        lasts = [row["last_ns"] for row in outcome.files if row.get("last_ns") is not None]
         until_ns = max([*lasts, *([] if since_ns is None else [since_ns])], default=None)
         # The batch before the next may be done again: its state stays.
         place(self._path(last + 1)).write((outcome.after or BEGINNING).packed(until_ns))

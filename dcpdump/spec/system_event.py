@@ -40,7 +40,7 @@ _COLLECTION_TABLE = FlatTable(
         Slot(2, _COLLECTION),
         Slot(3, u8("ttl_valid", "ttl valid")),
         Slot(4, _TTL),
-        Slot(5, Blob("collection_name", "name", holds=Holds.META)),
+        Slot(5, Blob("name_in_scope", "name", holds=Holds.META)),
         Slot(6, u8("history", "history")),
         Slot(7, seqno("default_collection_mvs", "default collection MVS")),
         Slot(8, u8("metered", "metered")),

@@ -10,7 +10,7 @@ from dcpdump.sql.spans import NUMBERED, NUMBERS, Hint, Spans, both, compared, ei
 
 Node = Mapping[str, Any]
 
-_NS = 1000  #: in a µs, which is as fine as the column ts
+_NS = 1000  #: in a µs, which is as fine as the column time
 _FLIPPED = {
     "COMPARE_EQUAL": "COMPARE_EQUAL",
     "COMPARE_LESSTHAN": "COMPARE_GREATERTHAN",
@@ -77,7 +77,7 @@ class ColumnNames(NamedTuple):
         if name in NUMBERED and operator == "COMPARE_EQUAL":
             word = _text(right)
             return {} if word is None else {NUMBERED[str(name)]: numbers_of(str(name), word)}
-        if name == "ts":
+        if name == "time":
             spans = self._times(operator, right)
             return {} if spans is None else {"time_ns": spans}
         return {}

@@ -21,15 +21,14 @@ _TABLES = {
 }
 #: table and column, or column of any table → its meaning, where ndjson of other commands has no such key.
 _MEANINGS: dict[str | tuple[str, str], str] = {
-    "ts": "when, to the microsecond",
+    "time": "when, to the microsecond",
     "time_ns": "when, in nanoseconds since 1970",
     "direction": "0: sent by the end that opened the connection; 1: by the other",
-    "path": "the capture, as it was named",
     "size": "its bytes; null of a pipe",
-    "first_ts": "when its first packet came, to the microsecond",
-    "first_time_ns": "the same in nanoseconds since 1970",
-    "last_ts": "when its last packet came, to the microsecond",
-    "last_time_ns": "the same in nanoseconds since 1970",
+    "first": "when its first packet came, to the microsecond",
+    "first_ns": "the same in nanoseconds since 1970",
+    "last": "when its last packet came, to the microsecond",
+    "last_ns": "the same in nanoseconds since 1970",
     "problem": "what is wrong with it",
     ("files", "status"): "ok or damaged",
     ("gaps", "bytes"): "how many bytes; null where it cannot be known",
@@ -39,7 +38,6 @@ _MEANINGS: dict[str | tuple[str, str], str] = {
     (FRAMES, "stream_id"): "the DCP stream id; null: none",
     (FRAMES, "key"): "the key without its collection: bytes",
     (FRAMES, "value"): "the beginning of the value, decompressed: bytes; all of it with --value-bytes all",
-    (FRAMES, "collection_name"): "the field collection name (DCP_SYSTEM_EVENT)",
 }
 #: Rows of other commands whose keys are columns of a table.
 _ROWS = {FRAMES: "frame", "streams": "streams", "findings": "check"}

@@ -355,7 +355,7 @@ def test_a_frame_info_with_three_bytes_of_tag_is_an_object_of_its_own() -> None:
 
 
 def test_the_default_of_an_id_is_written_as_the_id_would_be() -> None:
-    values: Values = {"event": 0, "version": 2, "collection_id": 9, "collection_name": b"c"}
+    values: Values = {"event": 0, "version": 2, "collection_id": 9, "name_in_scope": b"c"}
     event = encode("DCP_SYSTEM_EVENT", values, key=b"c")
     fields = json.loads(run(f"dcpdump explain -q -f ndjson {event.hex()}").out)["fields"]
     ids = {"manifest_uid": "0x0000000000000000", "flush_uid": "0x0000000000000000", "scope_id": 0, "collection_id": 9}

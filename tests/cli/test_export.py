@@ -36,9 +36,11 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def read(command: str) -> list[dict[str, Any]]:
-    """Return the rows that ``read`` prints, without the names of collections: tables have ids."""
+    """Return the rows that ``read`` prints, without the field that is a row's collection: tables have it once."""
     found = [json.loads(line) for line in run(f"dcpdump read {command} -f ndjson -q").out.splitlines()]
-    return [{name: value for name, value in row.items() if name != "collection_name"} for row in found]
+    for row in found:
+        row.get("fields", {}).pop("collection_id", None)
+    return found
 
 
 def printed(command: str, name: str) -> list[dict[str, Any]]:
@@ -55,7 +57,7 @@ def test_the_rows_are_those_that_read_prints(name: str, tmp_path: Path) -> None:
 def test_several_captures_make_one_table(tmp_path: Path) -> None:
     assert run(f"dcpdump export samples -o {tmp_path}/out -q").code == 4  # one of them has lost bytes
     assert [spelled(row) for row in rows(tmp_path / "out/frames.parquet")] == read("samples")
-    assert [row["path"] for row in rows(tmp_path / "out/files.parquet")] == SAMPLES
+    assert [row["file"] for row in rows(tmp_path / "out/files.parquet")] == SAMPLES
 
 
 @pytest.mark.parametrize("choice", ["--opcode mutation --seqno 2-", "--key 'user::*'", "--kind response -c 3", "-c 5"])
@@ -98,7 +100,7 @@ def test_files_say_what_was_read(tmp_path: Path) -> None:
     assert run(f"dcpdump export {torn} -o {tmp_path}/out -q").code == 4
     (row,) = rows(tmp_path / "out/files.parquet")
     first, last = 1_763_640_191_000_000_000, 1_763_640_191_000_000_000 + 59 * 250_000
-    names = ("path", "size", "packets", "first_time_ns", "last_time_ns", "status")
+    names = ("file", "size", "packets", "first_ns", "last_ns", "status")
     assert [row[name] for name in names] == [str(torn), torn.stat().st_size, 60, first, last, "damaged"]
     assert "is cut short" in row["problem"]
 
@@ -298,7 +300,7 @@ def test_csv_has_a_column_for_each_and_reads_back(tmp_path: Path) -> None:
     with (tmp_path / "out/streams.csv").open(newline="", encoding="utf-8") as file:
         (stream,) = csv.DictReader(file)
     (request,) = json.loads(stream["requests"])
-    assert (request["ts"], request["status_name"]) == ("2025-11-20T12:03:11.007750Z", "Success")
+    assert (request["time"], request["status_name"]) == ("2025-11-20T12:03:11.007750Z", "Success")
     assert stream["end_status_name"] == "StateChanged"
 
 

@@ -122,7 +122,7 @@ def test_one_poisoned_file_does_not_stop_the_others(tmp_path: Path) -> None:
     (folder / "c.pcap").write_bytes(Path(DAMAGE).read_bytes()[:-7])
     printed = run(f"dcpdump pipeline {folder} -o {tmp_path}/out")
     assert printed.code == 4
-    files = {Path(row["path"]).name: row for row in found(tmp_path / "out", "files")}
+    files = {Path(row["file"]).name: row for row in found(tmp_path / "out", "files")}
     assert [files[name]["status"] for name in ("a.pcap", "b.pcap", "c.pcap")] == ["ok", "unusable", "damaged"]
     assert "not a capture" in files["b.pcap"]["problem"]
     assert f"warning: {folder}/b.pcap: " in printed.err

@@ -83,7 +83,7 @@ def answered(query: str, captures: str = SAMPLES, more: str = "") -> list[tuple[
         "select name, count(*), min(by_seqno), max(by_seqno) from frames group by name order by name",
         "select * from frames where opcode = 87",
         "select frame, key, value from frames where name in ('DCP_MUTATION', 'DCP_DELETION') and vbucket = 12",
-        "select frame, ts, time_ns, src from frames where ts > '2025-11-20 12:02:11.5' and connection < 3",
+        "select frame, time, time_ns, src from frames where time > '2025-11-20 12:02:11.5' and connection < 3",
         "select frame from frames where frame between 20 and 25",
         "select frame, problems, hints from frames where problems is not null or hints is not null",
         "select frame from frames where opcode = 86 limit 3",
@@ -96,7 +96,7 @@ def answered(query: str, captures: str = SAMPLES, more: str = "") -> list[tuple[
         "select sum(value_length), avg(length), count(distinct key) from frames",
         "select frame from frames where name = 'none'",
         "summarize streams",
-        "select code, f.ts from findings f asof join frames using (connection, ts)",
+        "select code, f.time from findings f asof join frames using (connection, time)",
     ],
 )
 def test_the_answer_is_that_of_duckdb_over_the_exported_tables(query: str, exported: Exported) -> None:
@@ -114,7 +114,7 @@ COMPARED: dict[str, list[Any]] = {
     "frame": [1, 19, 300],
     "opaque": [0, 4624],
     "time_ns": [1_763_640_131_000_000_000, 1_763_640_131_009_250_000],
-    "ts": [*TIMES, *(f"timestamp {time}" for time in TIMES)],
+    "time": [*TIMES, *(f"timestamp {time}" for time in TIMES)],
     "name": [f"'{word}'" for word in WORDS],
     "kind": ["'request'", "'response'", "'neither'"],
     "status": [0, 2, 35],
@@ -205,7 +205,8 @@ def test_what_only_reading_needed_is_released_before_rows_that_are_stored_are_as
 def test_times_choose_the_frames_as_they_do_for_export(since: str, tmp_path: Path) -> None:
     run(f"dcpdump export {REPLICA} -o {tmp_path}/out -q {since}")
     frames = pq.read_table(tmp_path / "out/frames.parquet").column("frame").to_pylist()
-    assert answered("select frame from frames where ts > '2025-11-20'", REPLICA, since) == [(each,) for each in frames]
+    query = "select frame from frames where time > '2025-11-20'"
+    assert answered(query, REPLICA, since) == [(each,) for each in frames]
 
 
 def test_keys_and_values_are_redacted_as_in_an_export(tmp_path: Path) -> None:
@@ -270,9 +271,10 @@ def test_intervals_are_spelled_as_duckdb_spells_them() -> None:
 
 
 def test_a_time_has_microseconds_wherever_it_stands() -> None:
-    query = "select ts, {'made': ts} inside, [ts] several from (select timestamptz '2025-11-20 12:00:00Z' as ts)"
+    moment = "timestamptz '2025-11-20 12:00:00Z'"
+    query = f"select time, {{'made': time}} inside, [time] several from (select {moment} as time)"
     assert json.loads(run(f'dcpdump sql "{query}" {REPLICA} -q -f ndjson').out) == {
-        "ts": "2025-11-20T12:00:00.000000Z",
+        "time": "2025-11-20T12:00:00.000000Z",
         "inside": {"made": "2025-11-20T12:00:00.000000Z"},
         "several": ["2025-11-20T12:00:00.000000Z"],
     }

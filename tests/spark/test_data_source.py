@@ -24,7 +24,7 @@ def reading(spark: "SparkSession") -> "SparkSession":
 
 def rows(frames: "DataFrame") -> list[dict[str, Any]]:
     """Return the rows of a DataFrame, in order of place, without times: collecting makes those local."""
-    columns = [name for name in frames.columns if name != "ts"]
+    columns = [name for name in frames.columns if name != "time"]
     return ordered([row.asDict(recursive=True) for row in frames.select(columns).collect()])
 
 
@@ -32,7 +32,7 @@ def expected(name: str, tmp_path: Path) -> list[dict[str, Any]]:
     """Return the rows of an export, as Spark has them: times left out, bytes as bytearrays, xattrs as a dict."""
     run(f"dcpdump export {name} -o {tmp_path}/export -q")
     found = exported(tmp_path / "export", "frames")
-    return [{key: value for key, value in row.items() if key != "ts"} for row in found]
+    return [{key: value for key, value in row.items() if key != "time"} for row in found]
 
 
 def test_the_rows_are_those_of_export(reading: "SparkSession", tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_captures_and_tables_may_be_in_object_storage(archive: str, bucket: str,
     assert (printed.code, printed.out) == (4, "")
     frames = stored(f"{bucket}/tables", "frames")
     assert frames == named(exported(expected(tmp_path), "frames"), archive)
-    assert [row["path"] for row in stored(f"{bucket}/tables", "files")] == sorted(
+    assert [row["file"] for row in stored(f"{bucket}/tables", "files")] == sorted(
         f"{archive}/{name}.pcap" for name in SAMPLES
     )
 
@@ -162,7 +162,7 @@ def test_a_second_run_leaves_only_its_own_rows_and_nothing_beside(archive: str, 
 
 def test_a_glob_chooses_among_objects(archive: str, tmp_path: Path) -> None:
     assert run(f"dcpdump pipeline '{archive}/*e*.pcap' -o {tmp_path}/out --engine local -q").code == 4
-    names = {row["path"].rpartition("/")[2] for row in found(tmp_path / "out", "files")}
+    names = {row["file"].rpartition("/")[2] for row in found(tmp_path / "out", "files")}
     assert names == {"replica.pcap", "damage.pcap", "slow-consumer.pcap"}
 
 

@@ -43,7 +43,7 @@ def watch_for(spark: "SparkSession", folder: Path, out: Path, names: set[str]) -
 
 
 def read_files(out: Path) -> set[str]:
-    return {Path(row["path"]).name for row in found(out, "files")}
+    return {Path(row["file"]).name for row in found(out, "files")}
 
 
 def come(source: Path, folder: Path, name: str, age: float = 60) -> None:
@@ -106,7 +106,7 @@ def test_a_batch_that_was_not_done_is_done_again_and_what_comes_late_is_said(
     come(source, folder, "late.pcap")
     late = watch_for(spark, folder, out, {"late.pcap"})[-1]
     assert (late.number, late.outcome.whole) == (1, False)
-    assert [(Path(row["path"]).name, row["status"]) for row in found(out, "files")] == [
+    assert [(Path(row["file"]).name, row["status"]) for row in found(out, "files")] == [
         ("late.pcap", "late"),
         ("node-000.pcap", "ok"),
         ("node-001.pcap", "ok"),

@@ -29,7 +29,7 @@ def understood(text: str) -> Query:
         ("select * from (select vbucket, count(*) from frames group by all)", {"frames": "vbucket"}),
         ("select s.* from streams s join frames using (connection)", {"frames": "connection", "streams": "*"}),
         ("select frame from frames qualify row_number() over (partition by vbucket) = 1", {"frames": "vbucket"}),
-        ("from findings where ts > (select min(ts) from frames)", {"findings": "*", "frames": "ts"}),
+        ("from findings where time > (select min(time) from frames)", {"findings": "*", "frames": "time"}),
         ("with few as (select name from frames) select * from few a, few b", {"frames": "name"}),
         ("select why, count(*) from streams where state = 'open' group by 1", {"streams": "why state"}),
         ("select count(*) from gaps, files", {"gaps": "", "files": ""}),
@@ -96,14 +96,14 @@ def test_simple_conditions_choose_frames_before_they_are_rows(condition: str, op
 @pytest.mark.parametrize(
     ("condition", "first", "last"),
     [
-        ("ts >= timestamp '2025-11-20 12:00' and ts < '2025-11-20 13:00'", 1_763_640_000, 1_763_643_600),
+        ("time >= timestamp '2025-11-20 12:00' and time < '2025-11-20 13:00'", 1_763_640_000, 1_763_643_600),
         (
-            "ts between '2025-11-20T13:00:00+01:00' and timestamptz '2025-11-20 12:59:59.999999'",
+            "time between '2025-11-20T13:00:00+01:00' and timestamptz '2025-11-20 12:59:59.999999'",
             1_763_640_000,
             1_763_643_600,
         ),
         ("time_ns >= 1763640000000000000 and time_ns <= 1763643599999999999", 1_763_640_000, 1_763_643_600),
-        ("ts >= date '2025-11-20'", 1_763_596_800, None),
+        ("time >= date '2025-11-20'", 1_763_596_800, None),
     ],
 )
 def test_conditions_on_times_are_a_window(condition: str, first: int, last: int | None) -> None:
@@ -124,7 +124,7 @@ def test_conditions_on_times_are_a_window(condition: str, first: int, last: int 
         "select * from frames union all select * from frames where opcode = 1",
         "select opcode from (select opcode + 1 as opcode from frames) where opcode = 1",
         "select * from frames f positional join streams s where f.opcode = 1",
-        "select * from frames where ts > now() - interval 3 days or ts = 'infinity'",
+        "select * from frames where time > now() - interval 3 days or time = 'infinity'",
         "select * from query('from frames') where opcode = 1",
         "select * from frames as f(opcode) where opcode = 1",
     ],

@@ -28,7 +28,7 @@ IDENTITIES = {"cas", "vbucket_uuid", "manifest_uid", "old_vbucket_uuid", "flush_
 #: Keys that ndjson has outside of ``fields``.
 OUTSIDE = {
     *columns()[: columns().index("features")],
-    *("framing", "collection", "collection_inferred", "key", "key_hex", "value_length"),
+    *("framing", "collection", "collection_inferred", "collection_name", "key", "key_hex", "value_length"),
     *("value", "value_json", "xattrs", "xattrs_unread_hex", "problems", "hints"),
 }
 
@@ -38,7 +38,7 @@ def scalar(packets: Iterable[Packet], *, value_bytes: int | None = 64, limits: L
     records, _, _ = _dissected(tuple(packets), limits)
     rows = [as_json(record, value_bytes=value_bytes) for record in records]
     for row in rows:
-        row.pop("collection_name", None)  # tables have ids
+        row.get("fields", {}).pop("collection_id", None)  # tables have it as collection
         # an identity that a FlatBuffers table leaves out:
         for name in IDENTITIES & row.get("fields", {}).keys():
             if row["fields"][name] == 0:
@@ -104,7 +104,7 @@ def spelled(row: dict[str, Any]) -> Json:
     out: Json = {}
     fields: Json = {}
     del row["direction"]
-    row.pop("ts", None)
+    row.pop("time", None)
     if "time_ns" in row:
         out["time"] = iso_time(row.pop("time_ns"))
     for name, value in row.items():

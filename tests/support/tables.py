@@ -25,5 +25,5 @@ def found(folder: Path, table: str) -> list[Row]:
 
 def ordered(rows: Sequence[Row]) -> list[Row]:
     """Return rows sorted by the place of their frames."""
-    names = ("path", "connection", "direction", "offset", "vbucket", "stream_id", "time_ns", "packet", "code")
+    names = ("file", "connection", "direction", "offset", "vbucket", "stream_id", "time_ns", "packet", "code")
     return sorted(rows, key=lambda row: [(row.get(name) is not None, row.get(name) or 0) for name in names])

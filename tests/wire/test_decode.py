@@ -575,7 +575,7 @@ TABLE: dict[str, int | bytes] = {
     "manifest_uid": 7,
     "scope_id": 8,
     "collection_id": 9,
-    "collection_name": b"beer",
+    "name_in_scope": b"beer",
 }
 
 
@@ -590,7 +590,7 @@ def test_a_system_event_in_flatbuffers_has_its_slots_wherever_they_lie() -> None
         "history": 1,
     }
     assert frame.get("max_ttl") == 0, "a slot that is missing has the default"
-    assert [field.value for field in frame.fields if field.field.name == "collection_name"] == [b"beer"]
+    assert [field.value for field in frame.fields if field.field.name == "name_in_scope"] == [b"beer"]
     assert encoded_fields(frame) == data
 
 
