@@ -10,7 +10,7 @@ from dataclasses import replace
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, WORD_END
-from dcpdump.wire.collection_names import NAMING, ConnectionNames, ServerNames
+from dcpdump.wire.collection_names import NAMING, ConnectionNames, ServerNames, said_by
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Fault, Frame, RawFrame, unpack_header
 from dcpdump.wire.mend import Edit, mend
@@ -63,8 +63,8 @@ def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False, breaks: Br
             end = _end(part, at, session)
             one = _annotate(part[at:end], len(out) + 1, session, show_secrets, breaks)
             record = one.record
-            if record.frame.header.opcode in NAMING:
-                server.learn(names, record.frame, record.meaning.document, record.number, ("", ""))
+            if record.frame.header.opcode in NAMING and (said := said_by(record.frame, record.meaning.document, "")):
+                names.take(said, server, record.number)
             one = replace(one, record=replace(record, names=names))
             stray = part[at] not in MAGICS and end < len(part) and end - at != one.record.frame.raw.length
             out.append(replace(one, frame_at=end) if stray else one)

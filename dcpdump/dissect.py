@@ -19,7 +19,7 @@ from dcpdump.tally import Tally
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
 from dcpdump.unsealing import Unsealing
-from dcpdump.wire.collection_names import NAMING, ServerNames
+from dcpdump.wire.collection_names import NAMING, Said, ServerNames, said_by
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where
 from dcpdump.wire.piece import Cut
@@ -271,8 +271,8 @@ class Dissector:
             self.tally.dcp_frames += 1
         understood = conversation.session.understand(frame, number, direction)
         src, dst = conversation.ends[direction]
-        if frame.header.opcode in NAMING:
-            self.names.learn(conversation.names, frame, understood.meaning.document, number, (src, dst))
+        if frame.header.opcode in NAMING and (said := said_by(frame, understood.meaning.document, dst)) is not None:
+            self._name(conversation, said, number)
         return Record(
             number,
             frame,
@@ -285,6 +285,10 @@ class Dissector:
             dst,
             conversation.names,
         )
+
+    def _name(self, conversation: Conversation, said: Said, number: int) -> bool:
+        """Take what a frame says of collections; return whether it may be new."""
+        return conversation.names.take(said, self.names, number)
 
 
 def _protocol(data: bytes) -> str:

@@ -53,6 +53,7 @@ class Decoding:
         saved_connections = [SavedConnection.unpacked(saved) for saved in work.entries.values() if saved is not None]
         self._entered: dict[Pair, bytes] = {saved.pair: saved.digest() for saved in saved_connections}
         self._dissection.resume(saved_connections)
+        self._dissection.name(work.names)
         self._event_writer = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if events else None
         if events:
             self._dissection.watch(closely=False)
@@ -108,4 +109,5 @@ class Decoding:
                 dissection.balance.conflicts,
                 dict(tally.foreign),
             ),
+            dissection.told,
         )

@@ -11,7 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from dcpdump.batch.connection_state import SavedConnection, is_thin, number_of, renumbered
+from dcpdump.net.endpoints import flow_of
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.spark.known_names import Ends, KnownNames, NamesState
 from dcpdump.spark.split_plan import Group, SplitPlan
 from dcpdump.spark.stitch import recounted, stitched
 from dcpdump.spark.work import BEGINNING, Exit, InputState, Pair, Seam, Surveyed, Work
@@ -156,13 +158,16 @@ class Seams:
             if saved is not None
         }
         works: list[Work] = []
+        known = KnownNames(self._begin.names)
         for first, stop in self._gluing():
             entries: dict[Pair, bytes | None] = {}
             for number in reversed(range(first, stop)):
                 entries |= {pair: own(saved) for pair, (left, saved) in self._entries[number].items() if left < first}
             splits = tuple(split for group in self._groups[first:stop] for split in group)
             used = {pair: entries[pair] for pair in sorted(entries, key=lambda pair: self._used(pair, first))}
-            works.append(Work(len(works), splits, used, first=bases[first]))
+            works.append(Work(len(works), splits, used, first=bases[first], names=_names(known, used)))
+            for number in range(first, stop):
+                known.follow(self._surveyed[number].told)
         self._promise(works, lasting if end else {})
         if end:
             last = self._begin.last
@@ -170,7 +175,8 @@ class Seams:
                 seen = self._surveyed[number].last
                 if seen.number:
                     last = seen._replace(number=seen.number + self._packets[number].get(seen.file, 0))
-            works.append(Work(len(works), (), dict(lasting), first=bases[-1], end=last))
+            names = _names(known, lasting)
+            works.append(Work(len(works), (), dict(lasting), first=bases[-1], end=last, names=names))
         elif works:
             works[-1] = works[-1]._replace(whole=True)
         return works
@@ -254,6 +260,7 @@ class _Chain:
         }
         deadlines = {pair: saved.deadline for pair, saved in saved_connections.items() if saved.deadline is not None}
         again: dict[int, Work] = {}
+        known = KnownNames(begin.names)
         first, last = begin.opened, begin.last
         for number in sorted(works):
             work, left = works[number], exits[number]
@@ -262,10 +269,13 @@ class _Chain:
             wrong = any(left.entered.get(pair) != (stand[pair][1] if pair in stand else None) for pair in affected)
             if wrong or first != work.first:
                 entries = self._whole({pair: each for pair, each in stand.items() if pair in affected})
-                again[number] = work._replace(entries=dict(entries), first=first)
+                again[number] = work._replace(entries=dict(entries), first=first, names=_names(known, entries))
                 lows = [stand[pair][0] for pair, saved in entries.items() if is_thin(saved)]
                 if lows and min(lows) >= 0:
                     again |= _glued(works, min(lows), number)
+            elif work.names != (names := _names(known, work.entries)):
+                again[number] = work._replace(names=names)
+            known.follow(left.told)
             first = left.opened
             last = left.last if left.last.number else last
             for pair, digest in left.digests.items():
@@ -276,7 +286,8 @@ class _Chain:
                 if pair in left.deadlines:
                     deadlines[pair] = left.deadlines[pair]
         ended = any(work.end is not None for work in works.values())
-        self.state = InputState({} if ended else self._whole(stand), first, last)
+        lasting = {} if ended else self._whole(stand)
+        self.state = InputState(lasting, first, last, _names(known, lasting))
         return [again[number] for number in sorted(again)]
 
     def _whole(self, stand: dict[Pair, tuple[int, bytes, bytes | None]]) -> dict[Pair, bytes]:
@@ -285,6 +296,16 @@ class _Chain:
             known = ((pair, saved) for work in self._works for pair, saved in work.entries.items() if saved is not None)
             promised = {(pair, SavedConnection.unpacked(saved).digest()): saved for pair, saved in known}
         return {pair: promised[pair, digest] if saved is None else saved for pair, (_, digest, saved) in stand.items()}
+
+
+def _names(known: KnownNames, entries: Iterable[Pair]) -> NamesState:
+    """Return what is known of the names that connections may use."""
+    return known.state({_ends(pair) for pair in entries})
+
+
+def _ends(pair: Pair) -> Ends:
+    one, other = sorted(map(str, flow_of(pair)))
+    return one, other
 
 
 def _glued(works: dict[int, Work], first: int, last: int) -> dict[int, Work]:

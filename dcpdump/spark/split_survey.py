@@ -82,6 +82,7 @@ class SplitSurvey:
             dissection.last,
             dissection.last_ns,
             dissection.fragmented,
+            dissection.told,
         )
 
     def _guess_past(self, here: Beginning, there: Beginning) -> None:

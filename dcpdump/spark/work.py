@@ -11,6 +11,7 @@ from dcpdump.batch.connection_state import SavedConnection, pack, unpack
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.event import Seen
 from dcpdump.spark.guess import Beginning
+from dcpdump.spark.known_names import NOTHING, NamesState, Told
 from dcpdump.spark.session_delta import SessionDelta
 from dcpdump.spark.splits import Reads, Split
 from dcpdump.spark.tail_state import DirectionTail
@@ -33,6 +34,7 @@ class Work(NamedTuple):
     end: Seen | None = None  #: set where the input ends: its last packet; all connections end
     whole: bool = False  #: save connections whole, however long their unfinished frames
     promised: tuple[tuple[Pair, bytes], ...] = ()  #: digests of the connections that later works start from
+    names: NamesState = NOTHING  #: of collections, as known before
 
 
 class Seam(NamedTuple):
@@ -66,6 +68,7 @@ class Surveyed(NamedTuple):
     last: Seen  #: the last packet
     last_ns: int | None  #: the latest time
     fragmented: bool  #: an IP datagram continues in the next split
+    told: tuple[Told, ...] = ()  #: what is said of the names of collections
 
 
 class Counted(NamedTuple):
@@ -91,6 +94,7 @@ class Exit(NamedTuple):
     last: Seen
     last_ns: int | None
     counted: Counted
+    told: tuple[Told, ...] = ()  #: what was said of the names of collections
 
 
 class InputState(NamedTuple):
@@ -99,10 +103,11 @@ class InputState(NamedTuple):
     saved_connections: dict[Pair, bytes]
     opened: int = 0  #: connections so far
     last: Seen = Seen(0, None)
+    names: NamesState = NOTHING  #: of collections, as known so far
 
     def packed(self, latest_ns: int | None = None) -> bytes:
         """Return it as bytes, with the latest time (ns) so far."""
-        return pack((_FORMAT, self.saved_connections, self.opened, (*self.last,), latest_ns))
+        return pack((_FORMAT, self.saved_connections, self.opened, (*self.last,), latest_ns, self.names))
 
     @classmethod
     def unpacked(cls, data: bytes, where: str) -> "tuple[InputState, int | None]":
@@ -114,12 +119,12 @@ class InputState(NamedTuple):
         if not isinstance(kept, tuple) or kept[:1] != (_FORMAT,):
             hint = "begin anew in another folder, or go on with the version of dcpdump that began"
             raise DcpdumpError("what was kept of the connections is of another version", where, hint)
-        _, saved_connections, opened, last, latest_ns = kept
-        return cls(saved_connections, opened, Seen(*last)), latest_ns
+        _, saved_connections, opened, last, latest_ns, names = kept
+        return cls(saved_connections, opened, Seen(*last), names), latest_ns
 
 
 #: Raised whenever a machine's state gets other keys: what was kept by another version is not read.
-_FORMAT = 1
+_FORMAT = 2
 
 #: The state of an input before anything is read.
 BEGINNING = InputState({})

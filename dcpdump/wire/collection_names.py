@@ -6,7 +6,7 @@ read: one by one or in blocks.
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dcpdump.escape import safe
 from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_SYSTEM_EVENT, SELECT_BUCKET
@@ -21,6 +21,19 @@ _LONGEST = 251
 LAST = 1 << 62  #: behind all frames
 
 _Said = tuple[int, str, int]  #: the frame that said it, the name, and of a collection its scope; -1: none
+_Named = tuple[int, str, int]  #: the id of a collection or scope, its name, and of a collection its scope; -1: none
+TableState = tuple[tuple[_Named, ...], tuple[_Named, ...]]  #: collections and scopes, as plain values
+#: The connection's own names, the bucket that it asked for, and whether it uses the names of that.
+ConnectionState = tuple[TableState | None, tuple[str, str] | None, bool]
+
+
+class Said(NamedTuple):
+    """What a frame says of names."""
+
+    asked: tuple[str, str] | None = None  #: for which bucket: the server, and its name
+    selected: bool = False  #: the bucket that was asked for is the connection's
+    collections: tuple[_Named, ...] = ()
+    scopes: tuple[_Named, ...] = ()
 
 
 class Names(Protocol):
@@ -46,13 +59,25 @@ class CollectionNames:
         self._collections: dict[int, list[_Said]] = {}
         self._scopes: dict[int, list[_Said]] = {}
 
-    def name_collection(self, number: int, name: str, scope: int | None, frame: int) -> None:
-        """Take the name of a collection from a frame."""
-        _take(self._collections, number, (frame, name, -1 if scope is None else scope))
+    def take(self, said: Said, frame: int) -> bool:
+        """Take the names that a frame says, and return whether one is new."""
+        scopes = [_take(self._scopes, number, (frame, name, none)) for number, name, none in said.scopes]
+        found = [_take(self._collections, number, (frame, name, scope)) for number, name, scope in said.collections]
+        return any(scopes) or any(found)
 
-    def name_scope(self, number: int, name: str, frame: int) -> None:
-        """Take the name of a scope from a frame."""
-        _take(self._scopes, number, (frame, name, -1))
+    def state(self) -> TableState:
+        """Return the names as known in the end, as plain values."""
+        one, other = (sorted((number, *said[-1][1:]) for number, said in table.items()) for table in self._tables)
+        return tuple(one), tuple(other)
+
+    def restore(self, state: TableState) -> None:
+        """Continue from a state: its names hold from the first frame on."""
+        for table, named in zip(self._tables, state, strict=True):
+            table.update({number: [(0, name, scope)] for number, name, scope in named})
+
+    @property
+    def _tables(self) -> tuple[dict[int, list[_Said]], ...]:
+        return self._collections, self._scopes
 
     def path(self, collection: int, frame: int = LAST) -> str | None:
         """Return ``scope.collection``, as known at a frame; without the scope where that has no name; or None."""
@@ -83,16 +108,18 @@ class CollectionNames:
             yield number, said[-1][1]
 
 
-def _take(table: dict[int, list[_Said]], number: int, said: _Said) -> None:
+def _take(table: dict[int, list[_Said]], number: int, said: _Said) -> bool:
+    """Take a name, and return whether it is new."""
     known = table.get(number)
     if known is None:
         if len(table) < _MOST:
             table[number] = [said]
-        return
+        return number in table
     at = bisect_right(known, said)
     if at and known[at - 1][1:] == said[1:]:
-        return
+        return False
     insort(known, said)
+    return True
 
 
 def _at(table: dict[int, list[_Said]], number: int, frame: int) -> _Said | None:
@@ -159,17 +186,32 @@ class ConnectionNames:
             self._own = make.another()
         return self._own
 
-    def ask(self, server: str, bucket: str) -> None:
-        """Take it that a bucket was asked for."""
-        self._asked = server, bucket
+    def take(self, said: Said, make: "ServerNames", frame: int) -> bool:
+        """Take what a frame says, and return whether it may be new.
 
-    def join(self, make: "ServerNames", frame: int) -> None:
-        """Use the names of the server's bucket from a frame on, which says that it was selected.
-
-        The first bucket of a connection is its only one.
+        From the frame on that says that a bucket was selected, the names of the server's bucket are used. The first
+        bucket of a connection is its only one.
         """
-        if self._shared is None and self._asked is not None:
-            self._shared, self._since = make.of_bucket(self._asked), frame
+        if said.asked is not None or said.selected:
+            new = self._shared is None
+            if new and said.asked is not None:
+                self._asked = said.asked
+            elif new and self._asked is not None:
+                self._shared, self._since = make.of_bucket(self._asked), frame
+            return new
+        return self.own(make).take(said, frame)
+
+    def state(self) -> ConnectionState:
+        """Return it as plain values, with its own names as known in the end."""
+        return None if self._own is None else self._own.state(), self._asked, self._shared is not None
+
+    def restore(self, state: ConnectionState, make: "ServerNames") -> None:
+        """Continue from a state: what it says holds from the first frame on."""
+        own, self._asked, joined = state
+        if own is not None:
+            self.own(make).restore(own)
+        if joined and self._asked is not None:
+            self._shared = make.of_bucket(self._asked)
 
 
 class ServerNames:
@@ -178,19 +220,6 @@ class ServerNames:
     def __init__(self) -> None:
         self._tables: list[CollectionNames] = []
         self.by_bucket: dict[tuple[str, str], CollectionNames] = {}  #: by server and bucket
-
-    def learn(self, names: ConnectionNames, frame: Frame, document: Any, number: int, ends: tuple[str, str]) -> None:
-        """Learn from a frame of NAMING. ``document``: its JSON; ``ends``: who sent it, and to whom."""
-        opcode, response = frame.header.opcode, frame.magic.response
-        if opcode == SELECT_BUCKET:
-            if response and not frame.header.word:
-                names.join(self, number)
-            elif not response and frame.key is not None:
-                names.ask(ends[1], safe(frame.key[:_LONGEST]))
-        elif opcode == DCP_SYSTEM_EVENT:
-            _learn_event(names.own(self), frame, number)
-        elif response and isinstance(document, dict):
-            _learn_manifest(names.own(self), document, number)
 
     def of_bucket(self, place: tuple[str, str]) -> CollectionNames | None:
         """Return the names of a server and a bucket; None where too many are remembered already."""
@@ -209,28 +238,42 @@ class ServerNames:
         return sorted({each for table in self._tables for each in table.known()})
 
 
-def _learn_event(names: CollectionNames, frame: Frame, number: int) -> None:
+def said_by(frame: Frame, document: Any, server: str) -> Said | None:
+    """Return what a frame of NAMING says; None for nothing. ``document``: its JSON; ``server``: who receives it."""
+    opcode, response = frame.header.opcode, frame.magic.response
+    if opcode == SELECT_BUCKET:
+        if response:
+            return None if frame.header.word else Said(selected=True)
+        return None if frame.key is None else Said(asked=(server, safe(frame.key[:_LONGEST])))
+    if opcode == DCP_SYSTEM_EVENT:
+        return _said_by_event(frame)
+    return _said_by_manifest(document) if response and isinstance(document, dict) else None
+
+
+def _said_by_event(frame: Frame) -> Said | None:
     event, scope, collection = frame.get("event"), frame.get("scope_id"), frame.get("collection_id")
     if not frame.key or len(frame.key) > _LONGEST:
-        return
+        return None
     name = safe(frame.key)
     if event in (BEGIN, MODIFY) and collection is not None:
-        names.name_collection(collection, name, scope, number)
-    elif event == CREATE and scope is not None:
-        names.name_scope(scope, name, number)
+        return Said(collections=((collection, name, -1 if scope is None else scope),))
+    return Said(scopes=((scope, name, -1),)) if event == CREATE and scope is not None else None
 
 
-def _learn_manifest(names: CollectionNames, manifest: dict[str, Any], number: int) -> None:
-    """Learn from a manifest: ``{"scopes": [{"name", "uid", "collections": [{"name", "uid"}]}]}``, uids in hex."""
+def _said_by_manifest(manifest: dict[str, Any]) -> Said:
+    """Read a manifest: ``{"scopes": [{"name", "uid", "collections": [{"name", "uid"}]}]}``, uids in hex."""
+    scopes: list[_Named] = []
+    collections: list[_Named] = []
     for scope in _objects(manifest.get("scopes")):
         scope_id = _identity(scope)
         if scope_id is None:
             continue
-        names.name_scope(scope_id, safe(str(scope.get("name"))[:_LONGEST]), number)
+        scopes.append((scope_id, safe(str(scope.get("name"))[:_LONGEST]), -1))
         for collection in _objects(scope.get("collections")):
             found = _identity(collection)
             if found is not None:
-                names.name_collection(found, safe(str(collection.get("name"))[:_LONGEST]), scope_id, number)
+                collections.append((found, safe(str(collection.get("name"))[:_LONGEST]), scope_id))
+    return Said(None, False, tuple(collections), tuple(scopes))
 
 
 def _objects(found: Any) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.captures import Record, pcap
@@ -27,6 +28,8 @@ MANIFEST = json.dumps(
     },
     separators=(",", ":"),
 )
+GET_MANIFEST = "TX collections-get-manifest{}\n"
+GET_MANIFEST += f"RX collections-get-manifest-response{{success, datatype=1, value={MANIFEST}}}\n"
 
 
 def document(seqno: int, collection: int, key: str) -> str:
@@ -118,9 +121,7 @@ def test_a_name_holds_from_the_frame_that_said_it(tmp_path: Path) -> None:
 
 def test_a_manifest_on_one_connection_names_collections_on_another_of_its_bucket(tmp_path: Path) -> None:
     begin = opening(collections=True)
-    learnt = "TX collections-get-manifest{}\n"
-    learnt += f"RX collections-get-manifest-response{{success, datatype=1, value={MANIFEST}}}\n"
-    talk = "CONNECT 10.0.0.9:1 10.0.0.1:11210\n" + begin + learnt + "CONNECT 10.0.0.9:2 10.0.0.1:11210\n" + begin
+    talk = "CONNECT 10.0.0.9:1 10.0.0.1:11210\n" + begin + GET_MANIFEST + "CONNECT 10.0.0.9:2 10.0.0.1:11210\n" + begin
     talk += STREAM + document(3, 10, "b") + "CONNECT 10.0.0.9:3 10.0.0.1:11210\n"
     talk += begin.replace("travel", "other") + STREAM + document(3, 10, "c")
     assert keys(f"read {captured(tmp_path, talk)} --collection shop.orders") == ["b"]
@@ -183,6 +184,27 @@ def test_a_name_holds_from_the_frame_on_that_said_it(tmp_path: Path) -> None:
     assert (keys(f"read {talk} --collection carts"), keys(f"read {talk} --collection baskets")) == (["a"], ["b"])
     rows = [json.loads(line) for line in run(f"dcpdump read {talk} --opcode mutation -f ndjson -q").out.splitlines()]
     assert [row["collection_name"] for row in rows] == ["shop.carts", "shop.baskets"]
+
+
+@pytest.mark.parametrize("how", ["", "--redact", "--redact-level full"])
+@pytest.mark.parametrize("command", ["export", "pipeline", "sql"])
+def test_tables_have_the_names_that_read_prints(tmp_path: Path, command: str, how: str) -> None:
+    again = CARTS.replace("seqno:2", "seqno:4").replace("carts", "baskets")
+    path = captured(tmp_path, TALK.replace(DROP, again))
+    (tmp_path / "salt").write_text("00" * 32)
+    how += f" --salt-file {tmp_path}/salt" if how else ""
+    rows = [json.loads(line) for line in run(f"dcpdump read {path} -f ndjson -q {how}").out.splitlines()]
+    names = [row.get("collection_name") for row in rows if "collection" in row]
+    assert len(set(names)) == 3
+    if command == "sql":
+        query = "select collection_name from frames where collection is not null"
+        found = [json.loads(line) for line in run(f'dcpdump sql "{query}" {path} -f ndjson -q {how}').out.splitlines()]
+    else:
+        run(f"dcpdump {command} {path} -o {tmp_path}/out -q {how}")
+        (file,) = (tmp_path / "out").rglob("frames*/**/*.parquet" if command == "pipeline" else "frames.parquet")
+        found = sorted(pq.ParquetFile(file).read().to_pylist(), key=lambda row: row["time_ns"])
+        found = [row for row in found if row["collection"] is not None]
+    assert [row["collection_name"] for row in found] == names
 
 
 def test_a_system_event_that_was_cut_is_no_change_of_a_document(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from dcpdump.net.seqnum import advance
 from dcpdump.wire.encode import encode
 from tests.batch.test_twins import talk
 from tests.bench.captures import capture
+from tests.cli.test_collections import CARTS, DROP, GET_MANIFEST, SCOPE, STREAM, document
 from tests.support.batch_rows import files
 from tests.support.captures import Record, pcap
+from tests.support.conversation import opening, packets, said
 from tests.support.packets import ACK, MILLISECOND, PSH, TcpTalk, flow, renumbered, vlan
 from tests.support.splitting import cut, whole
 from tests.support.strategies import damaged, sent
@@ -246,3 +248,29 @@ def test_samples_are_the_same_in_splits() -> None:
     for path in sorted(Path("samples").glob("*.pcap")):
         packets = files(str(path))
         assert cut(packets, range(3, len(packets), 9)).rows == whole(packets).rows, path.name
+
+
+def test_names_of_collections_are_those_of_the_whole_wherever_it_is_cut() -> None:
+    """They are said on one connection and used on another, change, and end with the connection that said them."""
+    begin, again = opening(collections=True), CARTS.replace("seqno:2", "seqno:4").replace("carts", "baskets")
+    one, other = "CONNECT 10.0.0.9:1 10.0.0.1:11210\n", "CONNECT 10.0.0.9:2 10.0.0.1:11210\n"
+    text = one + begin + GET_MANIFEST + STREAM + document(3, 9, "a") + again + document(5, 9, "b")
+    text += other + begin + STREAM + document(3, 10, "c") + document(4, 9, "d")
+    unnamed = begin.partition("select-bucket")[0].rpartition("\n")[0] + "\n"
+    text += one + unnamed + STREAM + document(1, 9, "e") + SCOPE + CARTS + document(3, 9, "f") + "ON 1\n" + DROP
+    traffic = packets(said(text + document(9, 9, "g") + "ON 2\n" + document(9, 9, "h")))
+    expected = whole(traffic)
+    names = {row["key"]: row.get("collection_name") for row in expected.frames if row["name"] == "DCP_MUTATION"}
+    assert names == {
+        b"a": "shop.carts",
+        b"b": "shop.baskets",
+        b"c": "shop.orders",
+        b"d": "shop.baskets",
+        b"e": None,
+        b"f": "shop.carts",
+        b"g": "shop.baskets",
+        b"h": "shop.carts",
+    }
+    everywhere = range(1, len(traffic))
+    for cuts in [everywhere, everywhere[::3], everywhere[1::5], *([at] for at in everywhere)]:
+        assert cut(traffic, cuts).rows == expected.rows, cuts
