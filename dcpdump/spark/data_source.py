@@ -176,7 +176,8 @@ class FilteringReader(FrameReader):
         """Note the values that a column has to have, unless no frame can have them: that is for Spark to find."""
         with suppress(FilterError):
             _CLAUSES[name](text)
-            self._texts.setdefault(name, text)
+            if "!" not in text:  # which would exclude
+                self._texts.setdefault(name, text)
 
 
 #: Spark has no unsigned numbers and no dictionaries, so columns get the types that it gives them when it reads the

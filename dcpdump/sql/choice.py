@@ -46,13 +46,13 @@ def window_of(hint: Hint) -> TimeWindow | None:
         return None
     low, high = min(low for low, _ in hint["time_ns"]), max(high for _, high in hint["time_ns"])
     until = Instant(high) if high < _LATEST else None
-    return TimeWindow(Instant(min(low, _LATEST)), until)
+    return TimeWindow(Instant(max(-_LATEST, min(low, _LATEST))), until)
 
 
 def _joined(spans: Spans, top: int) -> Spans:
     """Return spans in order, without those that touch others, up to the largest number."""
     found: list[tuple[int, int]] = []
-    for low, high in sorted(spans):
+    for low, high in sorted((max(low, 0), high) for low, high in spans if high >= 0):
         if low > top:
             break
         if found and low <= found[-1][1] + 1:

@@ -43,8 +43,9 @@ _ROWS = 250  #: of a batch of the result: few, as one may have hundreds of kilob
 _INCOMING = "dcpdump_incoming"
 _UNKNOWN_COLUMN = re.compile(r'column "([^"]+)" not found|does not have a column named "([^"]+)"')
 _UNKNOWN_TABLE = re.compile(r"Table with name (\S+) does not exist")
-#: What helps where bytes were taken for text, by what DuckDB says.
-_OF_BYTES = {
+#: What helps, by what DuckDB says.
+_HINTS = {
+    'syntax error at or near "x': "a number in hexadecimal stands in quotes: vbucket = '0x1f'",
     "(BLOB": "keys and values are bytes: decode(value) is their text, octet_length(value) their length",
     "Failure in decode": "try(decode(value)) is null where bytes are no text",
     "Malformed JSON": "try(decode(value)->>'$.name') is null where a value is not JSON",
@@ -223,8 +224,8 @@ class Engine:
         if table is not None:
             return QueryError(sentence, "", f"the tables are {', '.join(self._schemas)}")
         near = next((line for line in rest.splitlines() if line.startswith("Did you mean")), "")
-        of_bytes = next((hint for words, hint in _OF_BYTES.items() if words in sentence), "")
-        return QueryError(sentence, "", near or of_bytes)
+        known = next((hint for words, hint in _HINTS.items() if words in sentence), "")
+        return QueryError(sentence, "", near or known)
 
     def _meant(self, name: str) -> str:
         """Return which tables have a column that the asked ones have not, or which column may be meant."""

@@ -1,11 +1,13 @@
 """Read conditions of a query, as DuckDB has parsed them, as hints. What is not understood says nothing.
 
 DuckDB evaluates every condition again over the rows that it gets, so a hint may say less than a condition, never more.
+What no frame can be equal to is refused.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from dcpdump.sql.domains import check
 from dcpdump.sql.spans import NUMBERED, NUMBERS, Hint, Spans, both, compared, either, numbers_of
 
 Node = Mapping[str, Any]
@@ -69,13 +71,14 @@ class ColumnNames(NamedTuple):
         return found or {}
 
     def _compared(self, left: Node, operator: str, right: Node) -> Hint:
-        name = self.column(left)
+        name, number, word = self.column(left), integer(right), _text(right)
+        value = number if word is None else word
+        if name is not None and value is not None and operator == "COMPARE_EQUAL":
+            check(name, value)
         if name in NUMBERS:
-            number = integer(right)
             spans = None if number is None else compared(operator, number)
             return {} if spans is None else {str(name): spans}
         if name in NUMBERED and operator == "COMPARE_EQUAL":
-            word = _text(right)
             return {} if word is None else {NUMBERED[str(name)]: numbers_of(str(name), word)}
         if name == "time":
             spans = self._times(operator, right)

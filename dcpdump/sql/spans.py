@@ -20,7 +20,9 @@ NUMBERS = frozenset({"frame", "connection", "opcode", "vbucket", "opaque", "by_s
 KINDS: Sequence[str] = ("request", "response")
 #: Columns of words → the columns that have numbers for them.
 NUMBERED: Mapping[str, str] = {"name": "opcode", "kind": "kind"}
-ALL: Spans = ((0, U64),)
+#: Times may be before 1970.
+_LEAST = -(1 << 63)
+ALL: Spans = ((_LEAST, U64),)
 
 
 def both(one: Hint, other: Hint) -> Hint:
@@ -41,7 +43,7 @@ def compared(operator: str, number: int) -> Spans | None:
     if operator in above:
         return _common(((above[operator], U64),), ALL)
     if operator in below:
-        return _common(((0, below[operator]),), ALL)
+        return _common(((_LEAST, below[operator]),), ALL)
     return _common(((number, number),), ALL) if operator == "COMPARE_EQUAL" else None
 
 

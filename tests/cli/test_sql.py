@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -29,7 +30,7 @@ from dcpdump.cli.sql_prompt import words
 from dcpdump.sql.database import Engine
 from dcpdump.sql.interrupts import Calls, interrupting
 from dcpdump.sql.result_values import plain, rows_of
-from tests.support.captures import Record, pcap
+from tests.support.captures import Pcapng, Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
 from tests.support.hostile import in_pcap, requests_without_answers
@@ -94,7 +95,7 @@ def answered(query: str, captures: str = SAMPLES, more: str = "") -> list[tuple[
         "select frame, row_number() over (partition by vbucket order by frame) n from frames where opcode = 87",
         "select unnest(framing) from frames where framing is not null",
         "select sum(value_length), avg(length), count(distinct key) from frames",
-        "select frame from frames where name = 'none'",
+        "select frame from frames where opcode = 250",
         "summarize streams",
         "select code, f.time from findings f asof join frames using (connection, time)",
     ],
@@ -104,19 +105,19 @@ def test_the_answer_is_that_of_duckdb_over_the_exported_tables(query: str, expor
     assert answered(ordered) == exported.rows(ordered)
 
 
-WORDS = ["DCP_MUTATION", "DCP_DELETION", "DCP_STREAM_REQ", "DCP_NOOP", "HELLO", "no such name"]
+WORDS = ["DCP_MUTATION", "DCP_DELETION", "DCP_STREAM_REQ", "DCP_NOOP", "HELLO", "UNKNOWN"]
 TIMES = [f"'2025-11-20 12:02:{second}'" for second in ("00", "11.0085", "11.009", "57.09")]
 COMPARED: dict[str, list[Any]] = {
     "opcode": [83, 86, 87, 92, 255],
-    "vbucket": [0, 5, 12, 417, 528, 65_536],
+    "vbucket": [0, 5, 12, 417, 528, 65_535],
     "by_seqno": [0, 1, 90, 110_208, 18_446_744_073_709_551_615],
     "connection": [0, 1, 5],
     "frame": [1, 19, 300],
     "opaque": [0, 4624],
-    "time_ns": [1_763_640_131_000_000_000, 1_763_640_131_009_250_000],
+    "time_ns": [0, 1_763_640_131_000_000_000, 1_763_640_131_009_250_000],
     "time": [*TIMES, *(f"timestamp {time}" for time in TIMES)],
     "name": [f"'{word}'" for word in WORDS],
-    "kind": ["'request'", "'response'", "'neither'"],
+    "kind": ["'request'", "'response'"],
     "status": [0, 2, 35],
 }
 
@@ -157,6 +158,33 @@ FORMS = [
 def test_what_is_pushed_down_changes_no_answer(form: str, one: str, other: str, exported: Exported) -> None:
     query = form.format(one, other)
     assert answered(query) == exported.rows(query)
+
+
+def test_a_frame_of_before_1970_is_found_by_its_time(tmp_path: Path) -> None:
+    write, day = Pcapng(), 86_400
+    blocks = [write.section(), write.interface(1, 0, [(9, b"\x09"), (14, struct.pack("<q", -day))])]
+    blocks += [write.packet(each.ts_ns % 10**9, each.data) for each in packets(said(opening()))]
+    (tmp_path / "old.pcapng").write_bytes(b"".join(blocks))
+    everything = answered("select count(*) from frames", str(tmp_path / "old.pcapng"))
+    for condition in ("time < '1970-01-01'", "time_ns < 5", "time between '1969-12-31' and '1970-01-01'"):
+        query = f"select count(*) from frames where {condition}"
+        assert answered(query, str(tmp_path / "old.pcapng")) == everything != [(0,)], condition
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ("name = 'mutation'", "did you mean TAP_MUTATION or DCP_MUTATION?"),
+        ("kind in ('Request')", "did you mean request?"),
+        ("status_name = 'rollback'", "did you mean Rollback?"),
+        ("vbucket = 70000", "the largest is 65535"),
+        ("collection_id = 9", "did you mean collection or"),
+        ("collection = 0x9", "a number in hexadecimal stands in quotes"),
+    ],
+)
+def test_what_no_frame_can_be_equal_to_is_an_error(condition: str, hint: str) -> None:
+    printed = run(f'dcpdump sql "select frame from frames where {condition}" {REPLICA}')
+    assert (printed.code, printed.out, hint in printed.err) == (2, "", True)
 
 
 def test_a_condition_on_headers_decodes_as_little_as_read_does(monkeypatch: pytest.MonkeyPatch) -> None:
