@@ -177,7 +177,7 @@ def objects(
                 "losses": sum(each.losses),
                 "lost_bytes": sum(each.lost_bytes),
                 "manifest_uid": None if each.manifest_uid is None else f"0x{each.manifest_uid:016x}",
-                "collections": _collections(each.collection_names),
+                "collection_names": _collections(each.collection_names),
                 "first": None if each.first_ns is None else iso_time(each.first_ns),
                 "last": None if each.last_ns is None else iso_time(each.last_ns),
                 "end": each.end_reason or None,
@@ -187,9 +187,9 @@ def objects(
 
 
 def _collections(names: Names | None) -> Json | None:
-    """Return the names of collections by id, without their scopes."""
+    """Return the names of collections by id."""
     known = names.known() if names is not None else []
-    return {f"0x{number:x}": path.rpartition(".")[2] for number, path in known} or None
+    return {f"{number:x}": path for number, path in known} or None
 
 
 def agent(text: str | None) -> str:

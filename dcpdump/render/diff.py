@@ -312,7 +312,7 @@ def _row_object(row: Any) -> Json:
             "time": None if ts == NO_TIME else iso_time(ts),
             "name": find(opcode).name,
             "opcode": opcode,
-            "message_kind": "response" if magic.response else "request",
+            "kind": "response" if magic.response else "request",
             "vbucket": _vbucket(row),
             "seqno": seqno_of(row),
             "length": int(row["length"]),

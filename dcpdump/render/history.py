@@ -84,13 +84,12 @@ def lines(
 
 
 def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_bytes: int | None) -> Iterator[Json]:
-    """Yield the same as objects: ``kind`` is change or coverage. Of a cache transfer, a change has its own item."""
+    """Yield the same as objects: ``type`` is change or coverage. Of a cache transfer, a change has its own item."""
     record: Record | None = None
     for each in changes:
         if each.record is not record:  # the changes of a frame follow each other
             record, flat = each.record, as_json(each.record, value_bytes=value_bytes)
-        out: Json = {"kind": "change", "seqno": each.seqno, "rev_seqno": each.rev_seqno}
-        out |= {name: value for name, value in flat.items() if name != "kind"}
+        out: Json = {"type": "change", "seqno": each.seqno, "rev_seqno": each.rev_seqno, **flat}
         if each.revoked is not None:
             out["revoked"] = _revocation(each.revoked)
         if each.item is not None:
@@ -98,7 +97,7 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
         yield without_none(out)
     for covered in coverages:
         stream = covered.stream
-        place: Json = {"kind": "coverage", "connection": stream.connection.number, "name": stream.connection.name}
+        place: Json = {"type": "coverage", "connection": stream.connection.number, "name": stream.connection.name}
         place |= {"vbucket": stream.vbucket, "stream_id": stream.stream_id or None}
         place |= {"first_seqno": covered.first, "last_seqno": covered.last, "complete": covered.complete}
         place["why"] = covered.why

@@ -21,7 +21,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "bucket_status": (INT, "the status of its refusal"),
     "buffer": (INT, "bytes that may be unacknowledged"),
     "buffer_asked": (INT, "bytes that were asked for as buffer"),
-    "buffer_bytes": (INT, "bytes that may be unacknowledged, or that a message acknowledges"),
     "both": (INT, "frames that both captures have"),
     "bytes": (INT, "bytes of frames"),
     "bytes_per_second": (INT, "bytes a second, over the last rate_seconds"),
@@ -40,7 +39,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "collection": (INT, "the id of the collection: of the key, or that the message names"),
     "collection_inferred": (BOOL, "whether keys have collections is inferred: HELLO was not captured"),
     "collection_name": (TEXT, "the name of the collection, scope.collection, where it was captured"),
-    "collection_names": ("{text}", "names of the collections of a filter, by their ids, where they were captured"),
+    "collection_names": ("{text}", "names of collections, by their ids in hexadecimal, where they were captured"),
     "collections": ("[text]", "ids of the collections that are asked for"),
     "command": (TEXT, "the command that shows more"),
     "complete": (BOOL, "nothing of it is missing"),
@@ -115,7 +114,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "max": (INT, "the largest"),
     "mechanism": (TEXT, "how the client logged in"),
     "message": (TEXT, "what was found, in words"),
-    "message_kind": (TEXT, "request or response"),
     "messages": (INT, "how many messages"),
     "moved": (INT, "frames that both captures have, in another order"),
     "mismatch": ("@mismatch", "sums of flow control that do not agree"),
@@ -199,7 +197,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "trouble": (BOOL, "it is certain to be wrong"),
     "troubles": (INT, "how many things are certain to be wrong"),
     "type": (TEXT, "which of the rows it is"),
-    "unacknowledged_bytes": (INT, "bytes that were not acknowledged"),
     "unknown": (INT, "how many are not known"),
     "unanswered": (INT, "requests without a response"),
     "value": (TEXT, "the beginning of a value, decompressed, as text"),
@@ -231,7 +228,6 @@ KEYS: dict[str, tuple[str, str]] = {
 
 _MESSAGE, _NUMBERS = (TEXT, "the name of the message"), ("[int]", "the numbers of the frames")
 _OF_MESSAGES = "frame kind stats.message stats.latency key.change diff.frame diff.changed".split()
-_ROW = (TEXT, "which of the rows it is")
 _STATS = tuple(f"stats.{name}" for name in "total message connection vbucket sizes latency interval".split())
 _DIFF = tuple(f"diff.{name}" for name in "connection stream frame changed alone total document documents".split())
 _OF_DOCUMENTS = {
@@ -245,13 +241,11 @@ _OF_DOCUMENTS = {
 OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     **{(row, "name"): _MESSAGE for row in _OF_MESSAGES},
     ("mismatch", "kind"): (TEXT, "the names of the messages, or what of them"),
-    **{(row, "kind"): _ROW for row in ("key.change", "key.coverage", *_STATS)},
     ("flow", "client"): (TEXT, "what the client is called: its name, or its address"),
     ("flow", "state"): (TEXT, "what flow control does"),
     ("tcp_fault", "intervals"): ("[@fault_interval]", "when it did"),
     ("tcp_fault", "role"): (TEXT, "which end: producer, consumer; else server, client, one end"),
     **{(row, "status"): (TEXT, "the status that a conforming peer answers") for row in ("check", "broken")},
-    ("conns", "collections"): ("{text}", "names of collections by id, where they were captured"),
     ("control", "value"): (TEXT, "what it was set to"),
     ("request", "fault"): ("@request_fault", "what is wrong with the request in itself"),
     **{(row, "frames"): _NUMBERS for row in ("rollbacks", "diagnose.trouble")},
@@ -276,13 +270,13 @@ _FRAME = """frame packet file time connection src dst offset length gap_before c
 _COUNTS = "mutations deletions expirations prepares commits aborts system_events seqno_advanced cache_transfers"
 _ASKED = "start_seqno end_seqno vbucket_uuid snap_start_seqno snap_end_seqno rollback_seqno"
 _LAG = "lag lag_exact high_seqno high_seqno_at high_seqno_from"
-_DIFFERING = "frame name opcode message_kind length | time vbucket seqno"
+_DIFFERING = "frame name opcode kind length | time vbucket seqno"
 #: row → its keys; those before a ``|`` are always there
 ROWS: dict[str, str] = {
     "frame": f"| {_FRAME} context",
     "explain": f"| {_FRAME} rules suggestion",
-    "key.change": f"kind | seqno rev_seqno revoked {_FRAME}",
-    "key.coverage": "kind connection vbucket why | name stream_id first_seqno last_seqno complete",
+    "key.change": f"type | seqno rev_seqno revoked {_FRAME}",
+    "key.coverage": "type connection vbucket why | name stream_id first_seqno last_seqno complete",
     "streams": f"""connection src dst vbucket roles verdict state cause why trouble requests bytes lost_bytes |
         stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno {_LAG} snapshot
         degree rollback_seqno rollbacks failover_log end_status end_status_name ended_at last_at""",
@@ -290,7 +284,7 @@ ROWS: dict[str, str] = {
         response_frame status status_name latency_us fault""",
     "conns": """connection src dst client server roles controls streams frames bytes lost_bytes | role name agent bucket
         mechanism authenticated features_asked features open_flags open_flags_names open_status stream_requests noops
-        unanswered losses manifest_uid collections first last end ended_at bucket_refused bucket_status""",
+        unanswered losses manifest_uid collection_names first last end ended_at bucket_refused bucket_status""",
     "rollbacks": f"""connection vbucket frame count loop frames clause why | name stream_id response_frame time {_ASKED}
         cause expected_seqno failover_log failover_log_frame purge_seqno purge_seqno_frame granted_start_seqno
         granted_frame granted_connection resume""",
@@ -300,7 +294,7 @@ ROWS: dict[str, str] = {
         ignored tcp_faults""",
     "top": "frames rate_seconds connections streams | time",
     "top.connection": """connection src dst roles streams frames_per_second bytes_per_second lost_bytes | name end
-        ended_at buffer_bytes unacknowledged_bytes blocked exceeded""",
+        ended_at buffer outstanding blocked exceeded""",
     "top.stream": f"""connection vbucket frames_per_second bytes_per_second lost_bytes state cause why trouble |
         stream_id last_seqno {_LAG}""",
     "check": "code rule severity title connection frame message spec | vbucket stream_id time status reason more",
@@ -322,13 +316,13 @@ ROWS: dict[str, str] = {
     "diff.document": """type vbucket collection key | only_in differs last_seqno_a last_seqno_b cas_a cas_b name_a
         name_b frame other_frame cause why""",
     "diff.documents": "type equal both only_a only_b changed | unknown",
-    "stats.total": "kind frames bytes seconds after_gaps | first last",
-    "stats.message": "kind name opcode message_kind frames bytes |",
-    "stats.connection": "kind connection src dst frames bytes |",
-    "stats.vbucket": "kind vbucket frames bytes |",
-    "stats.sizes": "kind count p50 p90 p99 max |",
-    "stats.latency": "kind name opcode count p50 p90 p99 max |",
-    "stats.interval": "kind time seconds frames bytes |",
+    "stats.total": "type frames bytes seconds after_gaps | first last",
+    "stats.message": "type name opcode kind frames bytes |",
+    "stats.connection": "type connection src dst frames bytes |",
+    "stats.vbucket": "type vbucket frames bytes |",
+    "stats.sizes": "type count p50 p90 p99 max |",
+    "stats.latency": "type name opcode count p50 p90 p99 max |",
+    "stats.interval": "type time seconds frames bytes |",
     "control": "key value frame | status status_name",
     "entry": "vbucket_uuid seqno |",
     "interval": "outstanding | from to messages",
@@ -351,12 +345,12 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "read": ("", ("frame",)),
     "sniff": ("", ("frame",)),
     "explain": ("", ("explain",)),
-    "stats": ("kind", _STATS),
+    "stats": ("type", _STATS),
     "streams": ("", ("streams",)),
     "conns": ("", ("conns",)),
     "rollbacks": ("", ("rollbacks",)),
     "flow": ("", ("flow",)),
-    "key": ("kind", ("key.change", "key.coverage")),
+    "key": ("type", ("key.change", "key.coverage")),
     "top": ("", ("top",)),
     "check": ("", ("check",)),
     "diff": ("type", _DIFF),

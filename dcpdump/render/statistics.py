@@ -53,28 +53,28 @@ def lines(found: Statistics, order: Order = list) -> list[Line]:
 
 
 def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
-    """Yield the same as objects, each with its ``kind``."""
+    """Yield the same as objects, each with its ``type``."""
     if not found.total.frames:
         return
-    total: Json = {"kind": "total", **_amount(found.total), "seconds": _seconds(found), "after_gaps": found.gaps}
+    total: Json = {"type": "total", **_amount(found.total), "seconds": _seconds(found), "after_gaps": found.gaps}
     if found.first_ns is not None and found.last_ns is not None:
         total |= {"first": iso_time(found.first_ns), "last": iso_time(found.last_ns)}
     yield total
     for (server, opcode, response), _, amount in order(_kinds(found)):
         name = find(opcode, server=server).name
         what = "response" if response else "request"
-        yield {"kind": "message", "name": name, "opcode": opcode, "message_kind": what, **_amount(amount)}
+        yield {"type": "message", "name": name, "opcode": opcode, "kind": what, **_amount(amount)}
     for ends, _, amount in order(_ends(found)):
         place = {"connection": ends.connection, "src": ends.src, "dst": ends.dst}
-        yield {"kind": "connection", **place, **_amount(amount)}
+        yield {"type": "connection", **place, **_amount(amount)}
     for vbucket, _, amount in order(_vbuckets(found)):
-        yield {"kind": "vbucket", "vbucket": vbucket, **_amount(amount)}
-    yield {"kind": "sizes", **_percentiles(found.sizes)}
+        yield {"type": "vbucket", "vbucket": vbucket, **_amount(amount)}
+    yield {"type": "sizes", **_percentiles(found.sizes)}
     for opcode, latencies in sorted(found.latencies.items()):
-        yield {"kind": "latency", "name": find(opcode).name, "opcode": opcode, **_percentiles(latencies)}
+        yield {"type": "latency", "name": find(opcode).name, "opcode": opcode, **_percentiles(latencies)}
     for begins, amount in found.timeline.steps(_COLUMNS):
         step = {"time": iso_time(begins), "seconds": found.timeline.step_ns / _NS}
-        yield {"kind": "interval", **step, **_amount(amount)}
+        yield {"type": "interval", **step, **_amount(amount)}
 
 
 def _kinds(found: Statistics) -> list[CountedRow]:

@@ -214,7 +214,7 @@ def test_a_system_event_that_was_cut_is_no_change_of_a_document(tmp_path: Path) 
     cut = [Record(each.ts_ns or 0, each.data[:115], len(each.data)) for each in packets(said(text))]
     path.write_bytes(pcap(cut))
     printed = run(f"dcpdump key '*' {path} -f ndjson -q").out.splitlines()
-    rows = [row for row in map(json.loads, printed) if row["kind"] == "change"]
+    rows = [row for row in map(json.loads, printed) if row["type"] == "change"]
     assert [(row["seqno"], row["name"], row["key"]) for row in rows] == [
         (seqno, "DCP_MUTATION", key) for seqno, key in ((3, "a"), (4, "b"), (8, "late"))
     ]

@@ -156,7 +156,7 @@ def test_a_history_has_the_changes_of_streams_that_were_evicted(folder: Path) ->
     path = made(mixed_streams, 500, folder)
     plenty, little = (run(f"dcpdump key k* {path} -f ndjson {memory}") for memory in ("--memory 1G", FEW))
     changes, some = (
-        [line for line in printed.out.splitlines() if json.loads(line)["kind"] == "change"]
+        [line for line in printed.out.splitlines() if json.loads(line)["type"] == "change"]
         for printed in (plenty, little)
     )
     assert len(changes) > 500

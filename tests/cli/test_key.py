@@ -31,7 +31,7 @@ def capture(path: Path, captured: Iterable[Packet], snaplen: int = 1 << 16) -> P
 
 
 def coverage(path: Path) -> list[tuple[bool, str]]:
-    rows = [row for row in objects(f"dcpdump key '*' {path}") if row["kind"] == "coverage"]
+    rows = [row for row in objects(f"dcpdump key '*' {path}") if row["type"] == "coverage"]
     return [(row["complete"], row["why"]) for row in rows]
 
 
@@ -95,10 +95,10 @@ def test_a_change_of_a_cache_transfer_has_its_own_item_of_the_frame(tmp_path: Pa
     talk = said(WHOLE)
     path = capture(tmp_path, packets([*talk, replace(talk[-1], data=transfer)]))
     whole, *_ = [row for row in objects(f"dcpdump read {path}") if row["name"] == "DCP_CACHE_TRANSFER"]
-    rows = [row for row in objects(f"dcpdump key 'a*' {path}") if row["kind"] == "change"]
+    rows = [row for row in objects(f"dcpdump key 'a*' {path}") if row["type"] == "change"]
     kept = [(0, 1), (2, 3)]
     expected = [
-        {"kind": "change", "seqno": seqno, "rev_seqno": 0, **{name: whole[name] for name in whole if name != "kind"}}
+        {"type": "change", "seqno": seqno, "rev_seqno": 0, **whole}
         | {"fields": {"items": [whole["fields"]["items"][at]]}}
         for at, seqno in kept
     ]

@@ -81,7 +81,7 @@ def test_the_worst_verdict_comes_first() -> None:
         ("conns", ("conn", "frames", "bytes", "streams"), lambda row: row["connection"]),
         ("flow", ("conn", "client", "sent", "blocked"), lambda row: row["connection"]),
         ("rollbacks", ("vb", "time", "start", "to", "count"), lambda row: row["frame"]),
-        ("stats", ("name", "frames", "bytes"), lambda row: (row.get("name"), row.get("connection"), row["kind"])),
+        ("stats", ("name", "frames", "bytes"), lambda row: (row.get("name"), row.get("connection"), row["type"])),
     ],
 )
 def test_every_table_is_sorted_by_its_columns(
@@ -99,10 +99,10 @@ def test_every_table_is_sorted_by_its_columns(
 def test_statistics_are_sorted_within_their_tables() -> None:
     found = objects(f"stats {STOPPED} --sort bytes")
     for kind in ("message", "connection", "vbucket"):
-        sizes = [row["bytes"] for row in found if row["kind"] == kind]
+        sizes = [row["bytes"] for row in found if row["type"] == kind]
         assert sizes == sorted(sizes)
         assert sizes
-    names = [row["name"] for row in objects(f"stats {STOPPED} --sort name --reverse") if row["kind"] == "message"]
+    names = [row["name"] for row in objects(f"stats {STOPPED} --sort name --reverse") if row["type"] == "message"]
     assert names == sorted(names, reverse=True)
 
 

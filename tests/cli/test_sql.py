@@ -163,7 +163,7 @@ def test_what_is_pushed_down_changes_no_answer(form: str, one: str, other: str, 
 def test_a_frame_of_before_1970_is_found_by_its_time(tmp_path: Path) -> None:
     write, day = Pcapng(), 86_400
     blocks = [write.section(), write.interface(1, 0, [(9, b"\x09"), (14, struct.pack("<q", -day))])]
-    blocks += [write.packet(each.ts_ns % 10**9, each.data) for each in packets(said(opening()))]
+    blocks += [write.packet((each.ts_ns or 0) % 10**9, each.data) for each in packets(said(opening()))]
     (tmp_path / "old.pcapng").write_bytes(b"".join(blocks))
     everything = answered("select count(*) from frames", str(tmp_path / "old.pcapng"))
     for condition in ("time < '1970-01-01'", "time_ns < 5", "time between '1969-12-31' and '1970-01-01'"):

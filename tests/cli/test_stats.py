@@ -19,7 +19,7 @@ def counted(arguments: str) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for line in run(f"dcpdump stats {arguments} -f ndjson -q").out.splitlines():
         row = json.loads(line)
-        found.setdefault(row.pop("kind"), []).append(row)
+        found.setdefault(row.pop("type"), []).append(row)
     return found
 
 
@@ -42,8 +42,8 @@ def test_everything_is_counted_once() -> None:
 def test_messages_are_distinguished_by_name_and_kind() -> None:
     found = counted("samples/takeover.pcap --opcode set_vbucket_state")
     assert found["message"] == [
-        {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "message_kind": "request", "frames": 2, "bytes": 50},
-        {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "message_kind": "response", "frames": 2, "bytes": 48},
+        {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "kind": "request", "frames": 2, "bytes": 50},
+        {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "kind": "response", "frames": 2, "bytes": 48},
     ]
     assert found["latency"] == [
         {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "count": 2, "p50": 500, "p90": 500, "p99": 500, "max": 500}

@@ -210,7 +210,7 @@ def test_a_connection_is_one_object() -> None:
         ("enable_stream_id", "true", "Success"),
         ("enable_expiry_opcode", "true", "Success"),
     ]
-    assert found["collections"] == {"0x8": "carts"}
+    assert found["collection_names"] == {"8": "carts"}
 
 
 def test_an_unanswered_noop_is_reported() -> None:
@@ -247,12 +247,12 @@ def test_a_window_is_one_object_with_its_intervals() -> None:
 
 def test_a_history_is_its_changes_and_how_complete_they_are() -> None:
     *changes, coverage = objects("dcpdump key user::1001 samples/history.pcap")
-    assert [(each["kind"], each["seqno"], each["rev_seqno"], each["name"], each["cas"]) for each in changes] == [
+    assert [(each["type"], each["seqno"], each["rev_seqno"], each["name"], each["cas"]) for each in changes] == [
         ("change", 5512, 1, "DCP_MUTATION", "0x1763000000001588"),
         ("change", 5530, 3, "DCP_DELETION", "0x176300000000159a"),
     ]
     assert coverage == {
-        "kind": "coverage",
+        "type": "coverage",
         "connection": 0,
         "name": "kafka-7f",
         "vbucket": 300,

@@ -55,8 +55,8 @@ def test_scripts_get_one_object_with_the_same() -> None:
                     "streams": 1,
                     "frames_per_second": 0.4,
                     "bytes_per_second": 10,
-                    "buffer_bytes": 1900,
-                    "unacknowledged_bytes": 1920,
+                    "buffer": 1900,
+                    "outstanding": 1920,
                     "blocked": True,
                     "lost_bytes": 0,
                 }

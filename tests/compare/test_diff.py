@@ -132,7 +132,7 @@ def test_a_segment_that_b_did_not_capture_is_evidence(tmp_path: Path) -> None:
         "frame": row["frame"],
         "name": "DCP_MUTATION",
         "opcode": 0x57,
-        "message_kind": "request",
+        "kind": "request",
         "length": size,
         "time": row["time"],
         "vbucket": 7,
@@ -310,7 +310,7 @@ def test_frames_that_differ_are_listed_in_order_of_time(tmp_path: Path) -> None:
     )
     printed = compared(tmp_path, captured(said(a), PRODUCER), captured(said(b), CONSUMER), "-f ndjson")
     differing = [row for row in map(json.loads, printed.out.splitlines()) if row["type"] in ("frame", "changed")]
-    names = [(row.get("only_in", "both"), row["message_kind"], row.get("seqno")) for row in differing]
+    names = [(row.get("only_in", "both"), row["kind"], row.get("seqno")) for row in differing]
     assert names == [
         ("A", "request", None),
         ("A", "response", None),

@@ -124,7 +124,7 @@ def test_the_command_that_shows_more_troubles_can_be_pasted(tmp_path: Path) -> N
 
 
 def test_the_sum_of_all_lanes_is_the_bytes_of_stats(sample: str, page: Node) -> None:
-    (total,) = (row for row in objects(f"dcpdump stats {HERE}/{sample}.pcap") if row["kind"] == "total")
+    (total,) = (row for row in objects(f"dcpdump stats {HERE}/{sample}.pcap") if row["type"] == "total")
     lanes = data_of(page)["lanes"]
     assert sum(sum(lane) for name, lane in lanes.items() if name.startswith("timeline")) == total["bytes"]
 
@@ -285,8 +285,8 @@ def test_every_time_of_the_page_is_in_the_zone_that_was_asked_for() -> None:
 def test_messages_are_named_as_stats_names_them(sample: str, page: Node) -> None:
     (section,) = page.all("section", id="messages")
     named = {row.all("td")[0].text for row in section.all("tr") if row.all("td")}
-    rows = [row for row in objects(f"dcpdump stats {HERE}/{sample}.pcap") if row["kind"] == "message"]
-    assert named == {f"{row['name']} {row['message_kind']}" for row in rows}
+    rows = [row for row in objects(f"dcpdump stats {HERE}/{sample}.pcap") if row["type"] == "message"]
+    assert named == {f"{row['name']} {row['kind']}" for row in rows}
 
 
 def test_messages_that_are_not_known_are_named_by_their_opcodes(tmp_path: Path) -> None:
