@@ -224,7 +224,9 @@ def _fields(frame: Frame) -> Json:
         if field.group and field.group != "flat":
             _append(out.setdefault(field.group, []), field)
         elif isinstance(field.field, Field) and field.value is not None:
-            out[field.field.name] = _plain(field)
+            if field.field.renamed:
+                out.pop(field.field.name, None)
+            out[field.field.key] = _plain(field)
             out |= _value_names(field.field, field.value)
         elif field.group == "flat":
             out[field.field.name] = _plain(field)
@@ -253,9 +255,9 @@ def _value_names(field: Field, value: int | bytes) -> Json:
     if not isinstance(value, int):
         return {}
     if isinstance(field.names, Bits):
-        return {f"{field.name}_names": list(field.names.describe(value))}
+        return {f"{field.key}_names": list(field.names.describe(value))}
     if isinstance(field.names, EnumValue):
-        return {f"{field.name}_name": name for name in field.names.describe(value)}
+        return {f"{field.key}_name": name for name in field.names.describe(value)}
     return {}
 
 
@@ -338,6 +340,7 @@ def columns() -> list[str]:
 def _columns_of(part: Part) -> list[str]:
     if isinstance(part, FlatTable):
         return [name for slot in part.slots for name in _columns_of(slot.field)]
-    if isinstance(part, Field) and part.names is not None:
-        return [part.name, f"{part.name}_names" if isinstance(part.names, Bits) else f"{part.name}_name"]
+    if isinstance(part, Field):
+        name = f"{part.key}_names" if isinstance(part.names, Bits) else f"{part.key}_name"
+        return [part.key] if part.names is None else [part.key, name]
     return [part.name, "features_names"] if isinstance(part, Repeat) and part.name == "features" else [part.name]

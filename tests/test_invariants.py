@@ -215,7 +215,7 @@ def reencoded(row: Json) -> bytes:
         for name, value in row.get("fields", {}).items()
         if not name.endswith(("_name", "_names")) and name not in ("nmeta",)
     }
-    fields = {name: _value(value) for name, value in fields.items()}
+    fields = {{"end_status": "status"}.get(name, name): _value(value) for name, value in fields.items()}
     value = row.get("value", "") if "value_length" in row else ""
     response = row["kind"] == "response"
     structured = not value and row.get("value_length", 0) > 0

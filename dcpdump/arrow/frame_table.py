@@ -169,11 +169,11 @@ class FrameTable:
         everyone = bool(chosen.all())
         rows = place[group.rows if everyone else group.rows[chosen]]
         for field in group.plan.fields:
-            if not columns.has(field.name, f"{field.name}_name", f"{field.name}_names"):
+            if not columns.has(field.key, f"{field.key}_name", f"{field.key}_names"):
                 continue
             values = group.column(field.name)
             values = values if everyone else values[chosen]
-            columns.numbers(field.name, rows, values)
+            columns.numbers(field.key, rows, values)
             _put_names(columns, field, rows, values)
         columns.words("layout", rows, [group.plan.layout.version])
 
@@ -255,6 +255,6 @@ def _put_names(columns: ColumnBuilder, field: Field, rows: Array, values: Array)
     unique, _, which = distinct(values)
     named = [list(field.names.describe(value)) for value in unique.tolist()]
     if isinstance(field.names, Bits):
-        columns.pick(f"{field.name}_names", rows, pa.array(named, schema.WORDS), which)
+        columns.pick(f"{field.key}_names", rows, pa.array(named, schema.WORDS), which)
     else:
-        columns.words(f"{field.name}_name", rows, ["".join(words) for words in named], which)
+        columns.words(f"{field.key}_name", rows, ["".join(words) for words in named], which)

@@ -46,7 +46,7 @@ _KNOWN: dict[str, pa.DataType] = {
     "name": WORD,
     "layout": WORD,
     "vbucket": pa.uint16(),
-    "status": pa.uint32(),
+    "status": pa.uint16(),
     "status_name": WORD,
     "request_frame": pa.int64(),
     "latency_us": pa.int64(),
@@ -162,9 +162,10 @@ def _parts() -> dict[str, pa.DataType]:
     types: dict[str, pa.DataType] = {}
     for part in _table():
         kind = _type(part)
-        # A name stands for one thing: where widths differ, the wider holds both (status: 16 and 32 bits).
-        if part.name not in types or (pa.types.is_integer(kind) and kind.bit_width > types[part.name].bit_width):
-            types[part.name] = kind
+        name = part.key if isinstance(part, Field) else part.name
+        # A name stands for one thing: where widths differ, the wider holds both.
+        if name not in types or (pa.types.is_integer(kind) and kind.bit_width > types[name].bit_width):
+            types[name] = kind
     return types
 
 

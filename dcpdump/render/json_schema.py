@@ -94,11 +94,12 @@ def _properties(parts: tuple[Part, ...]) -> Iterator[tuple[str, Schema]]:
             if part.name == "features":
                 yield "features_names", _type("[text]")
         else:
-            yield part.name, _plain(part)
+            key = part.key if isinstance(part, Field) else part.name
+            yield key, _plain(part)
             if isinstance(part, Field) and isinstance(part.names, Bits):
-                yield f"{part.name}_names", _type("[text]")
+                yield f"{key}_names", _type("[text]")
             elif isinstance(part, Field) and isinstance(part.names, EnumValue):
-                yield f"{part.name}_name", _type(row_keys.TEXT)
+                yield f"{key}_name", _type(row_keys.TEXT)
 
 
 def _item(part: Repeat) -> Schema:

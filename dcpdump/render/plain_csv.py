@@ -22,7 +22,7 @@ class _Named:
 
     def __init__(self, slot: PlainField) -> None:
         self.slot = slot
-        self.column = f"{slot.field.name}_names" if isinstance(slot.field.names, Bits) else f"{slot.field.name}_name"
+        self.column = f"{slot.field.key}_names" if isinstance(slot.field.names, Bits) else f"{slot.field.key}_name"
         self._known: dict[int, str] = {}
 
     def text(self, number: int) -> str:
@@ -40,7 +40,9 @@ class _Row:
     def __init__(self, layout: PlainLayout) -> None:
         self.slots = layout.slots
         self.named = [_Named(slot) for slot in layout.slots if isinstance(slot.field.names, (Bits, EnumValue))]
-        own = {slot.field.name for slot in self.slots} | {each.column for each in self.named}
+        own = {slot.field.key: slot.field.name for slot in self.slots} | {
+            each.column: each.column for each in self.named
+        }
         fixed = {
             "magic": str(layout.magic),
             "kind": "request",
@@ -54,7 +56,7 @@ class _Row:
         for number, name in enumerate(columns()):
             before += "," if number else ""
             if name in own or name in common:
-                self.cells.append((before, name))
+                self.cells.append((before, own.get(name, name)))
                 before = ""
             else:
                 before += fixed.get(name, "")

@@ -30,9 +30,9 @@ class _Names:
             field = self.slot.field
             words = field.names.describe(number) if field.names else ()
             if isinstance(field.names, Bits):
-                text = f', "{field.name}_names": [{", ".join(map(quoted, words))}]'
+                text = f', "{field.key}_names": [{", ".join(map(quoted, words))}]'
             else:
-                text = f', "{field.name}_name": {quoted("".join(words))}'
+                text = f', "{field.key}_name": {quoted("".join(words))}'
             known = self._known[number] = text.encode()
         return known
 
@@ -54,8 +54,8 @@ class _Members(FieldTexts):
 
 def _member(slot: PlainField, frames: PlainRows) -> str:
     if slot.field.identity:
-        return f'"{slot.field.name}": "0x{frames.hex_text(slot.at, slot.end)}"'
-    return f'"{slot.field.name}": {frames.field(slot)}'
+        return f'"{slot.field.key}": "0x{frames.hex_text(slot.at, slot.end)}"'
+    return f'"{slot.field.key}": {frames.field(slot)}'
 
 
 class _Object:

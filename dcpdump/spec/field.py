@@ -125,7 +125,7 @@ Names = EnumValue | Bits | Moment | ServerDuration
 class Field:
     """An unsigned big-endian integer of 1, 2, 4 or 8 bytes."""
 
-    name: str  #: JSON key, column, name in filters: "by_seqno"
+    name: str  #: "by_seqno"
     label: str  #: the specification's words, for the printed table: "by seqno"
     width: int
     names: Names | None = None
@@ -135,6 +135,12 @@ class Field:
     seqno: bool = False
     #: Reserved: zero in every message that follows the specification.
     reserved: bool = False
+    renamed: str = ""  #: its key, where another thing has its name
+
+    @property
+    def key(self) -> str:
+        """Return its JSON key and column, and the beginning of that of its names."""
+        return self.renamed or self.name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

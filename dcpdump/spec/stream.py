@@ -8,6 +8,7 @@ from dcpdump.spec.field import (
     MANAGER,
     MAY,
     PRODUCER,
+    Field,
     Layout,
     Message,
     id64,
@@ -137,7 +138,13 @@ STREAM_END = one_way(
     opcodes.DCP_STREAM_END,
     "DCP_STREAM_END",
     sender=PRODUCER,
-    request=(Layout("1", extras=(u32("status", "flag", STREAM_END_STATUS),), when={"extras_length": 4}),),
+    request=(
+        Layout(
+            "1",
+            extras=(Field("status", "flag", 4, STREAM_END_STATUS, renamed="end_status"),),
+            when={"extras_length": 4},
+        ),
+    ),
     since="3.0",
     source="commands/stream-end.md",
     streamed=True,

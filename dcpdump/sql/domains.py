@@ -36,5 +36,5 @@ def _words() -> dict[str, set[str]]:
             for part in (*layout.extras, *layout.parts):
                 if isinstance(part, Field) and isinstance(part.names, EnumValue):
                     names = {*part.names.names.values(), part.names.otherwise} - {""}
-                    found.setdefault(f"{part.name}_name", set()).update(names)
+                    found.setdefault(f"{part.key}_name", set()).update(names)
     return found

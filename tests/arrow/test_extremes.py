@@ -162,15 +162,17 @@ def printed(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+#: Fields whose columns have other names.
+COLUMNS = {"collection_id": "collection", "status": "end_status"}
+
+
 def test_every_number_reads_back_as_it_was_sent(sent: dict[int, Extreme], frames_of: list[dict[str, Any]]) -> None:
     rows = {row["opaque"]: row for row in frames_of if row["opaque"] >= FIRST_OPAQUE}
     assert rows.keys() == sent.keys()
     wrong = [
         (str(EVERY[(opaque - FIRST_OPAQUE) // 1000]), extreme.field, extreme.number, read)
         for opaque, extreme in sent.items()
-        if extreme.field
-        and (read := rows[opaque]["collection" if extreme.field == "collection_id" else extreme.field])
-        != extreme.number
+        if extreme.field and (read := rows[opaque][COLUMNS.get(extreme.field, extreme.field)]) != extreme.number
     ]
     assert wrong == []
 

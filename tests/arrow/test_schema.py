@@ -22,7 +22,7 @@ def test_a_field_has_the_width_that_the_table_gives_it() -> None:
                 places = [slot.field for slot in part.slots] if isinstance(part, FlatTable) else [part]
                 for place in places:
                     if isinstance(place, Field):
-                        column = schema.frames().field("collection" if place.name == "collection_id" else place.name)
+                        column = schema.frames().field("collection" if place.name == "collection_id" else place.key)
                         assert column.type.bit_width == 8 * place.width, place.name
 
 

@@ -100,7 +100,6 @@ def files(*paths: str) -> list[Packet]:
 def spelled(row: dict[str, Any]) -> Json:
     """Return a row as ndjson spells it."""
     row = {name: value for name, value in row.items() if value is not None}
-    response = row["kind"] == "response"
     out: Json = {}
     fields: Json = {}
     del row["direction"]
@@ -108,8 +107,7 @@ def spelled(row: dict[str, Any]) -> Json:
     if "time_ns" in row:
         out["time"] = iso_time(row.pop("time_ns"))
     for name, value in row.items():
-        belongs = name in OUTSIDE and not (name in ("status", "status_name") and not response)
-        (out if belongs else fields)[name] = _value(name, value)
+        (out if name in OUTSIDE else fields)[name] = _value(name, value)
     if "value_json" in out:
         out["value_json"] = json.loads(out["value_json"])
     if fields:
