@@ -44,19 +44,23 @@ def to_scapy(record: Record) -> Any:
 
 #: Larger frames have no length in the header of IP: 0, as where the network card cuts segments.
 _MOST = 65_000
+#: Packets that are kept for the headers of frames that wait for bytes before them.
+_KEPT = 1_024
 
 
 class DCPSession(DefaultSession):  # type: ignore[misc]
     """A session for ``sniff``: frames of DCP instead of the segments that carried them; other packets as they are.
 
-    Frames come when their last byte has come, below the IP and TCP headers of the packet that completed them. At the
-    end of a capture those follow that were not whole, below headers that name their ends.
+    A frame comes as soon as it is known, which may be with a packet of the other direction that acknowledges bytes
+    before it. It is below the headers of the packet that carried its end, or, where that was long ago, below headers
+    that name its ends. At the end of a capture those frames follow that were not whole.
     """
 
     def __init__(self, supersession: Any = None) -> None:
         super().__init__(supersession)
         self._dissector = Dissector()
         self._count = 0
+        self._carriers: dict[int, Any] = {}  #: the last packets, by number
         self._first: dict[tuple[str, int], int] = {}  #: sequence numbers of directions' first bytes
 
     def recv(self, sock: Any) -> Iterator[Any]:
@@ -64,8 +68,7 @@ class DCPSession(DefaultSession):  # type: ignore[misc]
         try:
             packet = sock.recv()
         except EOFError:
-            for record in self._dissector.drain():
-                yield _between(record.src, record.dst) / to_scapy(record)
+            yield from map(self._with_headers, self._dissector.drain())
             raise
         if not packet:
             return
@@ -74,31 +77,46 @@ class DCPSession(DefaultSession):  # type: ignore[misc]
             if packet is None:
                 return
         self._count += 1
-        records = self._dissector.feed(to_packet(packet, self._count))
-        if not records and not packet.haslayer(DCP):
-            yield packet
         tcp = packet.getlayer(TCP)
-        if tcp is None:
-            yield from map(to_scapy, records)
-            return
-        ends = f"{tcp.underlayer.src if tcp.underlayer is not None else ''} {tcp.sport}", tcp.dport
-        if "S" in tcp.flags:
-            self._first[ends] = tcp.seq + 1
-        elif len(tcp.payload):
-            self._first.setdefault(ends, tcp.seq)
-        for record in records:
-            yield _below(packet, to_scapy(record), self._first.get(ends, tcp.seq) + record.frame.raw.offset)
+        if tcp is not None:
+            self._carriers[self._count] = packet
+            if "S" in tcp.flags:
+                self._first[_ends(tcp)] = tcp.seq + 1
+            elif len(tcp.payload):
+                self._first.setdefault(_ends(tcp), tcp.seq)
+        records = self._dissector.feed(to_packet(packet, self._count))
+        yield from map(self._with_headers, records)
+        carried = any(record.frame.raw.where.packet == self._count for record in records)
+        if not carried and not packet.haslayer(DCP):
+            yield packet
+        self._carriers.pop(self._count - _KEPT, None)
+
+    def _with_headers(self, record: Record) -> Any:
+        """Return the frame of a record below the headers of the packet that carried its end."""
+        raw = record.frame.raw
+        frame = to_scapy(record)
+        carrier = self._carriers.get(raw.where.packet)
+        if carrier is None:
+            carrier = _between(record.src, record.dst)
+            carrier.time = frame.time
+        ends = _ends(carrier[TCP])
+        return _below(carrier, frame, self._first.get(ends, carrier[TCP].seq) + raw.offset)
+
+
+def _ends(tcp: Any) -> tuple[str, int]:
+    """Return what distinguishes a direction: the end that sends, and the other's port."""
+    return f"{tcp.underlayer.src if tcp.underlayer is not None else ''} {tcp.sport}", tcp.dport
 
 
 def _between(src: str, dst: str) -> Any:
-    """Return headers for a frame that no packet completed."""
+    """Return headers for a frame whose own are not known."""
     (source, sport), (target, dport) = (end.rpartition(":")[::2] for end in (src, dst))
     ip = IPv6 if ":" in source else IP
-    return ip(src=source.strip("[]"), dst=target.strip("[]")) / TCP(sport=int(sport), dport=int(dport))
+    return ip(src=source.strip("[]"), dst=target.strip("[]")) / TCP(sport=int(sport), dport=int(dport), flags="PA")
 
 
 def _below(packet: Any, frame: Any, seq: int) -> Any:
-    """Return a frame below the headers of the packet that completed it, as if it had been sent by itself.
+    """Return a frame below the headers of a packet, as if it had been sent by itself.
 
     So frames can be written and read again: lengths and checksums are filled in when the packet is built.
     """

@@ -225,3 +225,22 @@ def test_other_packets_pass_a_session_as_they_are() -> None:
 def test_messages_without_layouts_are_sections_under_their_own_name() -> None:
     packet = DCP(bytes(dcp.GET(key=b"k")))
     assert (type(packet).__name__, packet.key) == ("GET", b"k")
+
+
+def test_a_frame_that_another_packet_released_has_the_headers_of_its_own(tmp_path: Path) -> None:
+    """The client's packet acknowledges bytes that were not captured, so the server's frame behind them is known."""
+    noop, ends = bytes(dcp.DCP_NOOP(opaque=7)), {"sport": 11210, "dport": 50000}
+    server = Ether(src="02:00:00:00:00:02") / IP(src="10.0.0.2", dst="10.0.0.1", ttl=9)
+    client = Ether(src="02:00:00:00:00:01") / IP(src="10.0.0.1", dst="10.0.0.2")
+    packets = [
+        server / TCP(**ends, flags="A", seq=100) / noop,
+        server / TCP(**ends, flags="A", seq=148) / noop,
+        client / TCP(sport=50000, dport=11210, flags="A", seq=1, ack=172),
+    ]
+    for number, packet in enumerate(packets):
+        packet.time = 1_763_640_000 + 60 * number
+    wrpcap(str(tmp_path / "a.pcap"), packets)
+    first, second, acknowledgement = sniff(offline=str(tmp_path / "a.pcap"), session=DCPSession)
+    got = [(each.src, each[IP].ttl, each[TCP].seq, each.time - packets[0].time) for each in (first, second)]
+    assert got == [("02:00:00:00:00:02", 9, 100, 0), ("02:00:00:00:00:02", 9, 148, 60)]
+    assert bytes(acknowledgement) == bytes(packets[2])
