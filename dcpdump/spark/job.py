@@ -105,8 +105,7 @@ def run(
     """Read captures as one timeline, and write the parts of their tables to a folder."""
     choice, folder = job.choice, job.folder
     plan = plan_splits(found, open_binary, split_bytes)
-    if plan.first_ns is not None:
-        choice.begin(plan.first_ns)
+    choice.begin(plan.begins_ns)
     rounds = TaskRounds(spark, folder, progress)
     done: dict[int, TaskResult] = {}
 

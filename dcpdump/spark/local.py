@@ -60,9 +60,8 @@ class _Engine:
 
     def run(self, captures: list[Capture], unusable: list[dict[str, Any]]) -> Outcome:
         dissection = self._dissection
-        for number, block in enumerate(blocks_of(captures)):
-            if not number:
-                self._choice.begin(int(block.ts_ns[0]))
+        for block in blocks_of(captures):
+            self._choice.begin(block.begins_ns)
             self._others.meet(block)
             self._take(dissection.feed_block(block))
         self._take(dissection.close_blocks())

@@ -4,7 +4,6 @@ from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.filter import Masks
 from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.net.no_time import NO_TIME
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import DEFAULT_VALUE_BYTES
 from dcpdump.redact import Redactor
@@ -26,10 +25,10 @@ class Options:
         """Return the limits of a dissection."""
         return Limits.within(self.memory)
 
-    def begin(self, start_ns: int) -> None:
-        """Take the time of the first packet, from which relative times count."""
+    def begin(self, start_ns: int | None) -> None:
+        """Take the time of the first packet that has one, from which relative times count."""
         window = self.masks.window
-        if window is not None and window.start_ns is None and start_ns != NO_TIME:
+        if window is not None and window.start_ns is None:
             window.start_ns = start_ns
 
     def table(self) -> FrameTable:

@@ -19,10 +19,9 @@ class SplitPlan(NamedTuple):
     unusable: tuple[tuple[str, int, str], ...]  #: path, size, and why
 
     @property
-    def first_ns(self) -> int | None:
-        """Return the time of the very first packet."""
-        times = [source.first_ns for source in self.sources if source.first_ns is not None]
-        return min(times) if times else None
+    def begins_ns(self) -> int | None:
+        """Return the time of the very first packet that has one."""
+        return min((each.begins_ns for each in self.sources if each.begins_ns is not None), default=None)
 
     @property
     def splits(self) -> list[Split]:

@@ -23,15 +23,17 @@ from dcpdump.spark.splits import FilePiece, Opener, Read, Source, Split
 def inspect_file(path: str, size: int, open_file: Opener) -> Source:
     """Return what a capture's beginning, and where that is cheap its end, says of it. Raises CaptureError, OSError."""
     capture = _capture(path, open_file, salvage=False)
-    first = capture.first_time()
+    first = begins = capture.first_time()
+    if begins is None:
+        with capture:
+            begins = next((packet.ts_ns for packet in capture if packet.ts_ns is not None), None)
+    source = Source(path, size, first, begins_ns=begins)
     with open_file(path) as file:
         head = file.read(4)
         if head not in MAGICS and head != PCAPNG_MAGIC:
-            return Source(path, size, first)
+            return source
         form = PcapForm(file)
-        if not form.divisible:
-            return Source(path, size, first)
-        return Source(path, size, first, form.last_time(size), True)
+        return source._replace(last_ns=form.last_time(size), divisible=True) if form.divisible else source
 
 
 class SplitReading:

@@ -23,6 +23,7 @@ class Source(NamedTuple):
     first_ns: int | None = None  #: the time of its first packet
     last_ns: int | None = None  #: that of its last, as far as known
     divisible: bool = False  #: it is neither compressed nor damaged
+    begins_ns: int | None = None  #: the time of its first packet that has one
 
 
 class FilePiece(NamedTuple):

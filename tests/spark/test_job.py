@@ -8,6 +8,7 @@ import pytest
 
 from tests.check.test_succession import save_silent
 from tests.support import archives
+from tests.support.captures import Pcapng
 from tests.support.console import run
 from tests.support.tables import exported, found
 
@@ -98,6 +99,21 @@ def test_filters_and_redaction_choose_and_hide_as_export_does(tmp_path: Path) ->
     assert rows == exported(tmp_path / "export", "frames")
     assert {row["name"] for row in rows} == {"DCP_MUTATION"}
     assert sorted(os.listdir(tmp_path / "spark")) == ["files", "frames"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_times_from_the_start_count_from_the_first_packet_that_has_one(tmp_path: Path) -> None:
+    write, (first, *others) = Pcapng(), archives.records(300)
+    untimed = write.simple_packet(first.data + bytes(-len(first.data) % 4), len(first.data))
+    timed = [write.packet(each.ts_ns // 1000, each.data) for each in others]
+    (tmp_path / "a.pcapng").write_bytes(b"".join([write.section(), write.interface(), untimed, *timed]))
+    choice = f"{tmp_path}/a.pcapng --tables frames --since +2ms"
+    assert run(f"dcpdump export {choice} -o {tmp_path}/export -q").code == 0
+    assert run(f"dcpdump pipeline {choice} -o {tmp_path}/local -q").code == 0
+    assert on_spark(choice, tmp_path / "spark", "--split 20k") == 0
+    rows = exported(tmp_path / "export", "frames")
+    assert found(tmp_path / "local", "frames") == found(tmp_path / "spark", "frames") == rows
+    assert 0 < rows[0]["time_ns"] - others[0].ts_ns // 1000 * 1000 - 2_000_000 < 1_000_000
 
 
 @pytest.mark.usefixtures("spark")

@@ -192,7 +192,7 @@ def test_captures_of_object_storage_are_read_through_their_opener(tmp_path: Path
         return io.BytesIO(held[path])
 
     plan = plan_splits([(path, len(data)) for path, data in held.items()], open_held, 50_000)
-    assert plan.first_ns == traffic[0].ts_ns
+    assert plan.begins_ns == traffic[0].ts_ns
     assert [source.divisible for source in plan.sources] == [True, False]
     assert len(plan.splits) == round(len(held["memory://a.pcap"]) / 50_000) + 1
 
