@@ -1,18 +1,21 @@
 """Find a file or folder, on this machine or in object storage, by the name that the user typed.
 
 Local paths and whatever Arrow knows: ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``; ``s3a://`` is Hadoop's name for
-the first. Workers and the driver open the same name, each for themselves.
+the first. A name is kept as it was typed, with the account and the host that are not in Arrow's paths: workers and the
+driver open the same name, each for themselves.
 """
 
 import os
 from contextlib import suppress
 from typing import BinaryIO, NamedTuple, cast
+from urllib.parse import quote
 
 from pyarrow import ArrowException, fs
 
 from dcpdump.errors import DcpdumpError
 
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasb": "abfs", "wasbs": "abfss"}
+_IN_URI = "/!$&'()*+,;=:@~"  #: what stands for itself in the path of a URI, beside letters and digits
 
 
 class RemotePath(NamedTuple):
@@ -50,8 +53,17 @@ def place(name: str) -> RemotePath:
     if not colon:
         return RemotePath(fs.LocalFileSystem(), os.path.abspath(name))
     scheme = _SAME.get(scheme.lower(), scheme.lower())
+    host, slash, path = rest.partition("/")
+    if ":" in host.rpartition("@")[0]:
+        raise DcpdumpError(
+            "a password in a name would be written to the tables",
+            f"{scheme}://…",
+            "put it into the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    if scheme.startswith("abfs") and "@" in host:  # Arrow reads CONTAINER@ACCOUNT with this ending only
+        host = host.replace(".blob.core.windows.net", ".dfs.core.windows.net")
     try:
-        return RemotePath(*fs.FileSystem.from_uri(f"{scheme}://{rest}"))
+        return RemotePath(*fs.FileSystem.from_uri(f"{scheme}://{host}{slash}{quote(path, safe=_IN_URI + '?#%')}"))
     except (ArrowException, OSError, ValueError) as error:
         what = str(error).strip().splitlines()[0]
         raise DcpdumpError(f"this place cannot be opened: {what}", name, "a path, or s3://BUCKET/FOLDER") from error
@@ -61,6 +73,21 @@ def below(folder: str, name: str) -> str:
     """Return the name of a file in a folder; options of its file system (``?…``) stay at the end."""
     base, mark, options = folder.partition("?") if is_remote(folder) else (folder, "", "")
     return f"{base.rstrip('/')}/{name}{mark}{options}"
+
+
+def child(folder: str, root: str, path: str) -> str:
+    """Return the name of what is at ``path`` below a folder, which is at ``root``, in the paths of its file system."""
+    base, mark, options = folder.partition("?")
+    scheme, colon, rest = base.partition("://")
+    below_root = quote(path[len(root.rstrip("/")) :], safe=_IN_URI)
+    return f"{scheme}{colon}{rest.rstrip('/')}{below_root}{mark}{options}"
+
+
+def for_hadoop(name: str) -> str:
+    """Return a name as Java takes it: with Hadoop's scheme, and without what only Arrow understands."""
+    scheme, colon, rest = name.partition("://")
+    hadoop = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}.get(scheme.lower(), scheme)
+    return f"{hadoop}{colon}{rest.partition('?')[0]}" if colon else name
 
 
 def open_binary(name: str) -> BinaryIO:

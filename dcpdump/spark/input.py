@@ -16,7 +16,7 @@ from pyarrow import fs
 from dcpdump.capture import expand
 from dcpdump.capture.paths import CAPTURE_NAME
 from dcpdump.errors import CaptureError
-from dcpdump.spark.filesystem import is_remote, place
+from dcpdump.spark.filesystem import child, is_remote, place
 from dcpdump.unfinished import temporary_folder
 
 _CHUNK = 4 * 1024 * 1024
@@ -68,7 +68,6 @@ def _remote(name: str) -> list[Input]:
     stem, star, _ = base.partition("*")
     folder = stem.rsplit("/", 1)[0] if star else base
     where = place(folder + mark + query)
-    scheme = base.split("://", 1)[0]
     try:
         info = where.system.get_file_info(where.path)
         if info.type is fs.FileType.File:
@@ -78,12 +77,12 @@ def _remote(name: str) -> list[Input]:
         below = where.system.get_file_info(fs.FileSelector(where.path, recursive=True))
     except OSError as error:
         raise CaptureError(f"this cannot be listed: {error.strerror or error}", name) from error
-    pattern = f"{where.path}{base[len(folder) :]}" if star else None
+    root = where.path.rstrip("/")
     files = [
-        Input(f"{scheme}://{each.path}{mark}{query}", each.size)
+        Input(child(folder + mark + query, root, each.path), each.size)
         for each in sorted(below, key=lambda each: str(each.path))
         if each.type is fs.FileType.File
-        and (fnmatchcase(each.path, pattern) if pattern else CAPTURE_NAME.search(each.path))
+        and (fnmatchcase(each.path[len(root) :], base[len(folder) :]) if star else CAPTURE_NAME.search(each.path))
     ]
     if not files:
         raise CaptureError("no file matches" if star else "there is no capture in this folder", name)

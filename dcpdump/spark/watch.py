@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from dcpdump.errors import DcpdumpError, unwritable
 from dcpdump.spark.arrivals import Arrival, Arrivals
-from dcpdump.spark.filesystem import below, make_folders, place
+from dcpdump.spark.filesystem import below, for_hadoop, make_folders, place
 from dcpdump.spark.input import Input
 from dcpdump.spark.job import InputPart, TaskOptions, run
 from dcpdump.spark.outcome import Outcome
@@ -136,7 +136,7 @@ class FolderWatch:
     def run(self, seconds: float | None = None, captures: int | None = None) -> None:
         """Run until interrupted; or for ``seconds``, or until ``captures`` were decoded. Raises what a batch raised."""
         writing = self._stream.writeStream.foreachBatch(self._do).trigger(processingTime=_EVERY)
-        query = writing.option("checkpointLocation", below(self._home, "checkpoint")).start()
+        query = writing.option("checkpointLocation", for_hadoop(below(self._home, "checkpoint"))).start()
         until = None if seconds is None else time.monotonic() + seconds
         try:
             while not (

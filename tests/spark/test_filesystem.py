@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.spark.filesystem import below, place
+from dcpdump.errors import DcpdumpError
+from dcpdump.spark.filesystem import below, child, for_hadoop, place
+from dcpdump.spark.input import inputs
 
 
 def test_options_of_a_file_system_stay_behind_what_is_below_a_folder() -> None:
@@ -20,3 +22,34 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (where.read(), [each.name for each in (tmp_path / "new").iterdir()]) == (b"two", ["state"])
     with pytest.raises(FileNotFoundError):
         (place(str(tmp_path)) / "none").read()
+
+
+def test_what_is_in_a_folder_keeps_the_account_and_the_host_of_its_name() -> None:
+    azure, hdfs = "abfss://in@corp.dfs.core.windows.net/node1/", "hdfs://namenode:8020/node1"
+    assert child(azure, "in/node1/", "in/node1/a.pcap") == f"{azure}a.pcap"
+    assert child(hdfs, "/node1", "/node1/b c/100%.pcap") == f"{hdfs}/b%20c/100%25.pcap"
+    assert child("s3a://in?region=eu-west-1", "in", "in/a.pcap") == "s3a://in/a.pcap?region=eu-west-1"
+
+
+def test_what_a_folder_lists_can_be_opened_again(tmp_path: Path) -> None:
+    held = tmp_path / "[1] 100%" / "a?.pcap"
+    held.parent.mkdir()
+    held.write_bytes(b"x")
+    for name in (f"file://{tmp_path}", f"file://{tmp_path}/*.pcap", f"file://{tmp_path}/[1] 100%25/*"):
+        (found,) = inputs([name])
+        assert place(found.path).read() == b"x"
+
+
+def test_an_account_of_wasb_is_the_one_of_abfs() -> None:
+    assert place("wasbs://in@corp.blob.core.windows.net/a.pcap").path == "in/a.pcap"
+
+
+def test_java_gets_the_names_of_hadoop() -> None:
+    named = ["s3://b/x?region=eu-west-1", "s3a://b/x", "gcs://b/x", "abfs://in@corp.dfs.core.windows.net/x", "/b/x?"]
+    assert [for_hadoop(name) for name in named] == ["s3a://b/x", "s3a://b/x", "gs://b/x", named[3], named[4]]
+
+
+def test_a_password_in_a_name_is_refused_and_not_repeated() -> None:
+    with pytest.raises(DcpdumpError) as refused:
+        place("s3://key:secret@bucket/x")
+    assert "secret@" not in f"{refused.value} {refused.value.hint}"
