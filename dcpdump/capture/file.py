@@ -19,6 +19,7 @@ from dcpdump.capture.section import ORDERS, SectionState
 from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
+from dcpdump.plural import counted
 from dcpdump.tls.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -126,17 +127,26 @@ class Capture:
 
     def remaining(self) -> Iterator[Packet]:
         """Yield the packets that were not read yet."""
-        path = self.name
         while True:
             yield from self._packets()
-            path = self._followed.successor if self._followed else ""
+            successor = None if self._followed is None else self._leave(self._followed)
             self.close()
-            if not path:
+            if successor is None:
                 break
-            self.health.note(f"went on with {path}")
-            self._open(path)
+            self._open(successor)
         if not self.health.packets and not self.health.damage_count:
             self.health.note("the capture holds no packets")
+
+    def _leave(self, followed: FollowedFile) -> FollowedFile | None:
+        """Return the file that continues one that was read to its end, and note what was between them."""
+        successor, missed = followed.successor, followed.missed()
+        if successor is not None:
+            if missed:
+                where = f"between {followed.path} and {successor.path}"
+                self.health.hurt(0, 0, f"deleted before being read: {counted(missed, 'file')} {where}")
+            self.health.note(f"went on with {successor.path}")
+        followed.successor = None
+        return successor
 
     def _begin(self) -> None:
         """Stand at the first packet, where that can be read again."""
@@ -192,11 +202,13 @@ class Capture:
                 if other._window is not None:
                     gather(other._window, self.name, self._secrets)
 
-    def _open(self, path: str = "") -> None:
+    def _open(self, followed: FollowedFile | None = None) -> None:
         """Open the file up to its first header, or raise CaptureError, which says what it is instead."""
-        path = path or self.name
-        regular = self._source is None and _is_regular(path)
-        self._followed = FollowedFile(path) if self._follow and regular else None
+        path = self.name if followed is None else followed.path
+        regular = followed is not None or (self._source is None and _is_regular(path))
+        if followed is None and self._follow and regular:
+            followed = FollowedFile(path, self.health.note)
+        self._followed = followed
         self._window = SourceWindow(self._followed or (self._source() if self._source else open_source(path)))
         try:
             form = _compression_of(self._window.peek(6))
@@ -204,9 +216,8 @@ class Capture:
             if form is not None:
                 if self._followed is not None:
                     self.health.note(f"{form.name} data is read as it is now, not followed")
-                    self._window.close()
+                    self._followed.final = True
                     self._followed = None
-                    self._window = SourceWindow(open_source(path))
                 self._window = SourceWindow(form.unpack(self._window, path if regular else None))
             _refuse_unusable(path, self._window, form.name if form else "")
         except CaptureError:

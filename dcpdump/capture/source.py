@@ -147,7 +147,10 @@ class SourceWindow:
 
     def ready(self, seconds: float) -> bool:
         """Wait so long at most, and return whether bytes came, or the end, as far as the source can say."""
-        return self.ended or self._arriving is None or self._arriving.ready(seconds)
+        try:
+            return self.ended or self._arriving is None or self._arriving.ready(seconds)
+        except OSError:  # reading says what it is
+            return True
 
     def gather(self, most: int) -> None:
         """Load what has arrived, up to about ``most`` bytes; where that is much, also what arrives just behind it."""

@@ -6,13 +6,16 @@ import io
 import lzma
 import os
 import random
+import shutil
 import threading
 import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from struct import pack
+from typing import Any
 
 import cramjam
 import pytest
@@ -1009,6 +1012,40 @@ def test_following_continues_with_the_next_file_of_a_series(save: Callable[..., 
     Writer(lambda: save(pcap(FIVE[1:2]), "x.pcap1"), lambda: save(pcap(FIVE[2:3]), "x.pcap2"))
     with open_capture(path, follow=True) as capture:
         assert take(capture, 3) == [record.data for record in FIVE[:3]]
+
+
+def test_following_goes_on_where_a_ring_deletes_the_file_that_is_read_and_its_folder(
+    save: Callable[..., str], tmp_path: Path
+) -> None:
+    first, second, fourth = (str(tmp_path / f"ring/r_0000{n}_2025010112000{n}.pcap") for n in (1, 2, 4))
+    save(pcap(FIVE[:1]), first)
+    Writer(lambda: shutil.rmtree(tmp_path / "ring"), lambda: save(pcap(FIVE[1:2]), second))
+    with open_capture(first, follow=True) as capture:
+        packets = iter(capture)
+        assert [next(packets).data, next(packets).data] == [FIVE[0].data, FIVE[1].data]
+        save(pcap(FIVE[2:3]), fourth)
+        assert next(packets).data == FIVE[2].data
+    deleted = f"{first} was deleted while it was read, and was read to its end"
+    assert capture.health.notes == [deleted, f"went on with {second}", f"went on with {fourth}"]
+    assert whats(capture) == [f"deleted before being read: 1 file between {second} and {fourth}"]
+
+
+def test_following_passes_over_files_that_are_deleted_while_they_are_looked_for(
+    save: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, *others = (save(pcap([FIVE[at]]), f"x.pcap{at}") for at in range(4))
+    scan = os.scandir
+
+    def scan_as_they_are_deleted(folder: str) -> Any:
+        entries = {entry.path: entry for entry in scan(folder)}
+        entries[others[1]].stat()  # known, and deleted before it is opened
+        for each in others[:2]:
+            Path(each).unlink(missing_ok=True)
+        return nullcontext(iter(entries.values()))
+
+    monkeypatch.setattr(os, "scandir", scan_as_they_are_deleted)
+    with open_capture(path, follow=True) as capture:
+        assert take(capture, 2) == [FIVE[0].data, FIVE[3].data]
 
 
 @pytest.mark.parametrize(
