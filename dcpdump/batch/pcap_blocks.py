@@ -5,6 +5,7 @@ the capture's own reader goes on from there, and reports what is wrong.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockSize, PcapPlace
@@ -23,9 +24,9 @@ class PlainPcap:
         self.ended = False  #: the file was plain to its end
 
     def blocks(self, size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
-        """Yield the packets, up to the end or to the first that is not plain."""
+        """Yield the packets, up to the end or to the first that is not plain, or that cannot be read."""
         sizes = BlockSize.of(size)
-        with open(self._path, "rb", buffering=0) as file:
+        with suppress(OSError), open(self._path, "rb", buffering=0) as file:
             header = PcapHeader.of(file.read(HEADER_SIZE))
             if header is None or not is_plain(header):
                 return

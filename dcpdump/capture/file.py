@@ -5,6 +5,7 @@ and pcapng look like inside, nor several files at once: that is the timeline's.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.capture.damage import Damage, Health
@@ -87,8 +88,9 @@ class Capture:
 
     def first_time(self) -> int | None:
         """Return the time (ns) of the first packet of an ordinary file; None where there is none."""
-        with Capture(self.name, self._salvage, False, self._source) as probe:
+        with suppress(CaptureError), Capture(self.name, self._salvage, False, self._source) as probe:
             return next((packet.ts_ns for packet in probe), None)
+        return None
 
     def __iter__(self) -> Iterator[Packet]:
         self._begin()
@@ -149,11 +151,14 @@ class Capture:
         return successor
 
     def _begin(self) -> None:
-        """Stand at the first packet, where that can be read again."""
+        """Stand at the first packet, where that can be read again. What befell the file since is damage."""
         if self.rereadable:
             self.close()
             self.health = Health(self.name)
-            self._open()
+            try:
+                self._open()
+            except CaptureError as error:
+                self.health.hurt(0, 0, f"this capture is not what it was: {error.what}", "all of it")
 
     def __enter__(self) -> "Capture":
         return self
@@ -196,7 +201,7 @@ class Capture:
     def _gather(self) -> None:
         """Take the secrets of the whole file, wherever they stand in it."""
         if self._secrets is not None:
-            with Capture(self.name, self._salvage, False, self._source) as other:
+            with suppress(CaptureError), Capture(self.name, self._salvage, False, self._source) as other:
                 if other._window is None:
                     other._open()
                 if other._window is not None:

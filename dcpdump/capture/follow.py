@@ -1,8 +1,8 @@
 """Follow a capture file that is still being written, and the files that its writer continues with.
 
 Knows when a file has ended because another replaced it: the same name with another file behind it, a file cut back to
-its beginning, or the next of a numbered or dated series. Any of them may be deleted at any time, as the writer of a ring
-does: what is open is read to its end. Knows no format.
+its beginning, or the next of a numbered or dated series. The writer of a ring deletes any of them at any
+time: what is open is read to its end. Knows no format.
 """
 
 import os

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dcpdump.capture.file import Capture
+from dcpdump.capture.follow import FollowedFile
 from dcpdump.capture.source import ByteSource, SourceWindow
 from dcpdump.net.packet import Packet
 
@@ -68,7 +69,7 @@ class RawRecords(Capture):
         """Return the bytes from what was taken last to the end of the packet that was yielded last."""
         return self._kept.taken() if self._kept is not None else b""
 
-    def _open(self, path: str = "") -> None:
-        super()._open(path)
+    def _open(self, followed: FollowedFile | None = None) -> None:
+        super()._open(followed)
         if self._window is not None:
             self._window = self._kept = KeptWindow(self._window)

@@ -1,5 +1,6 @@
 """Define how commands read captures: the same options for all of them."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,8 @@ import click
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.cli.key_logs import can_open, key_logs, keylog_option
 from dcpdump.cli.options import Command, Size
+from dcpdump.cli.stderr import note
+from dcpdump.errors import CaptureError
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.quick_dataclass import dataclass, field
 
@@ -42,11 +45,19 @@ class InputOptions:
         return Limits.within(self.memory)
 
     def open(self, paths: Sequence[str]) -> "list[Capture]":
-        """Open captures, to be read once. Raises errors.CaptureError."""
+        """Open captures, to be read once; of several, not those that are deleted by now. Raises errors.CaptureError."""
         from dcpdump.capture import open_capture
 
         self.keys.secrets.forget_connections()
-        return [open_capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets) for path in paths]
+        opened: list[Capture] = []
+        for path in paths:
+            try:
+                opened.append(open_capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets))
+            except CaptureError:
+                if os.path.lexists(path) or (path == paths[-1] and not opened):
+                    raise
+                note(f"dcpdump: note: {path}: it was deleted before it was read")
+        return opened
 
 
 def input_options(*, follow: bool = True, keylog: bool = True, jobs: str | None = "") -> Callable[[Command], Command]:

@@ -14,6 +14,7 @@ from dcpdump.batch import read_blocks as intake
 from dcpdump.batch.block import Block
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import open_capture, timeline
+from dcpdump.cli.input_options import InputOptions
 from tests.support.captures import Record, pcap
 
 Reported = list[tuple[str, int, int | None, bytes]]
@@ -90,6 +91,31 @@ def test_a_file_that_is_cut_short_hands_on_to_the_next(tmp_path: Path) -> None:
     found = [each for block in blocks_of(captures) for each in reported(block)]
     assert [number for _, number, _, _ in found] == [1, 2, 1, 2, 1, 2]
     assert [bool(capture.damage) for capture in captures] == [False, True, False]
+
+
+@pytest.mark.parametrize("deleted", [[0], [1], [0, 1, 2]])
+def test_a_file_that_is_deleted_before_its_turn_is_damage_and_the_others_are_read(
+    tmp_path: Path, deleted: list[int]
+) -> None:
+    paths = files(tmp_path, records(1, 2), records(3, 4), records(5, 6))
+    captures = [open_capture(str(path)) for path in paths]
+    for at in deleted:
+        paths[at].unlink()
+    found = [each for block in blocks_of(captures) for each in reported(block)]
+    assert found == in_turn([path for path in paths if path.exists()])
+    gone = ["this capture is not what it was: there is no such file; lost: all of it"]
+    assert [[str(each) for each in capture.damage] for capture in captures] == [
+        gone * (at in deleted) for at in range(3)
+    ]
+
+
+def test_a_file_that_is_deleted_before_it_is_opened_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, gone = files(tmp_path, records(1), records(2))
+    gone.unlink()
+    assert [capture.name for capture in InputOptions().open([str(gone), str(path)])] == [str(path)]
+    assert capsys.readouterr().err == f"dcpdump: note: {gone}: it was deleted before it was read\n"
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=6), min_size=1, max_size=5))
