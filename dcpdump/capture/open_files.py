@@ -8,6 +8,7 @@ import os
 import select
 import stat
 from collections import OrderedDict
+from threading import Lock
 
 try:
     import resource
@@ -51,6 +52,8 @@ class ReopenedFile:
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, up to ``size``; none at the end."""
+        with _lock:
+            _open.pop(id(self), None)  # nobody closes it meanwhile
         if self._fd < 0:
             self._reopen()
         data = os.read(self._fd, size)
@@ -64,8 +67,9 @@ class ReopenedFile:
 
     def close(self) -> None:
         """Close the file, for good."""
-        _open.pop(id(self), None)
-        self.rest()
+        with _lock:
+            _open.pop(id(self), None)
+            self.rest()
 
     def rest(self) -> None:
         """Close the file until it is read again."""
@@ -83,17 +87,18 @@ class ReopenedFile:
         self._fd = fd
 
 
-#: The open ordinary files of this process, that which was read longest ago first.
+#: The open ordinary files of this process that are not being read just now, that which was read longest ago first.
 _open: OrderedDict[int, ReopenedFile] = OrderedDict()
+_lock = Lock()  # several threads read
 
 
 def _used(file: ReopenedFile) -> None:
     if not file._regular:  # it could not be opened again where it was left
         return
-    _open[id(file)] = file
-    _open.move_to_end(id(file))
-    if len(_open) > 1 and len(_open) > _limit():
-        _open.popitem(last=False)[1].rest()
+    with _lock:
+        _open[id(file)] = file
+        if len(_open) > _limit():
+            _open.popitem(last=False)[1].rest()
 
 
 def _limit() -> int:

@@ -4,10 +4,12 @@ import os
 import resource
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from dcpdump.capture import open_files
 from dcpdump.capture.open_files import ReopenedFile
 from tests.support.console import Printed, run
 from tests.support.live import PATIENCE, ROOT
@@ -63,3 +65,21 @@ def test_a_file_that_was_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> No
     with pytest.raises(OSError, match="replaced"):
         file.read(2)
     file.close()
+
+
+def test_a_file_stays_open_while_a_thread_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    slow, *others = (ReopenedFile(str(tmp_path / "a")) for _ in range(open_files._MOST + 1))
+    assert slow.read(1) == b"a"
+    read = os.read
+
+    def read_after_all_others(fd: int, size: int) -> bytes:
+        monkeypatch.undo()
+        with ThreadPoolExecutor(1) as pool:
+            assert set(pool.map(lambda file: file.read(3), others)) == {b"abc"}
+        return read(fd, size)
+
+    monkeypatch.setattr(os, "read", read_after_all_others)
+    assert slow.read(2) == b"bc"
+    for file in (slow, *others):
+        file.close()
