@@ -47,7 +47,9 @@ FLOORS: list[set[str]] = [
 #: Third parties, and the only modules that may know them.
 DOORS: dict[str, set[str]] = {
     "scapy": {"capture", "net/link.py", "scapy"},
-    "cramjam": {"wire/snappy.py", "capture/compression.py", "index/checkpoints.py"},
+    "cramjam": {"wire/snappy.py", "index/checkpoints.py"},
+    "lz4": {"capture/compression.py"},
+    "backports": {"capture/compression.py"},
     "rich": {"render/style.py", "browse"},
     "textual": {"browse"},
     "click": {"cli"},

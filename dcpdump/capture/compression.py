@@ -7,37 +7,32 @@ much as their header says.
 
 import bz2
 import lzma
-import mmap
-import os
-import signal
-import tempfile
-import threading
+import sys
 import zlib
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from dcpdump.capture.source import CHUNK, ByteSource
-from dcpdump.errors import CaptureError
-from dcpdump.forked_worker import started
+from dcpdump.capture.source import ByteSource
 
 #: The largest output of one step, so that a bomb is met in pieces; an error costs at most the step it is in.
 STEP = 64 * 1024
 #: The most memory that one stream may ask for: twice what `xz -9` needs (65 MiB), and the largest window that zstd
-#: decompresses by default (``--long=27``), a bound that is cramjam's own.
+#: decompresses by default (``--long=27``).
 MEMORY = 128 * 1024 * 1024
+_WINDOW_LOG = 27
 #: What lzma and zstd say of data that ask for more, and how to decompress those all the same.
 _TOO_MUCH = {"Memory usage limit exceeded": "xz -dc", "too much memory": "zstd -dc --long=31"}
 
 
 class Decompressor(Protocol):
-    """What bz2 and lzma have in common, and gzip after a little help."""
+    """What the others have in common, and gzip after a little help."""
 
     @property
     def eof(self) -> bool: ...
     @property
     def needs_input(self) -> bool: ...
     @property
-    def unused_data(self) -> bytes: ...
+    def unused_data(self) -> bytes | None: ...
     def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
@@ -86,16 +81,32 @@ def _xz() -> Decompressor:
     return lzma.LZMADecompressor(memlimit=MEMORY)
 
 
-class StreamDecompression:
-    """The bytes inside a gzip, xz or bzip2 stream, or inside several of them one after the other."""
+def _zstd() -> Decompressor:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    decompressor: Decompressor = zstd.ZstdDecompressor(
+        options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG}
+    )
+    return decompressor
 
-    def __init__(self, source: ByteSource, name: str, magic: bytes, begin: Callable[[], Decompressor]) -> None:
+
+def _lz4() -> Decompressor:
+    from lz4.frame import LZ4FrameDecompressor
+
+    decompressor: Decompressor = LZ4FrameDecompressor()
+    return decompressor
+
+
+class StreamDecompression:
+    """The bytes inside a compressed stream, or inside several of them one after the other."""
+
+    def __init__(self, source: ByteSource, form: "Compression") -> None:
         self.failure = ""
         self._source = source
-        self._name = name
-        self._magic = magic
-        self._begin = begin
-        self._member = begin()
+        self._form = form
+        self._member = form.begin()
         self._carried = b""  #: read, and belonging to the member that follows
         self._ended = False
 
@@ -106,12 +117,12 @@ class StreamDecompression:
                 continue
             piece = self._input() if self._member.needs_input else b""
             if not piece and self._member.needs_input:
-                self._end(self._source.failure or f"the {self._name} data is cut short")
+                self._end(self._source.failure or f"the {self._form.name} data is cut short")
                 break
             try:
                 out = self._member.decompress(piece, min(size, STEP))
-            except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
-                self._end(_too_large(self._name, error) or f"the {self._name} data is damaged ({error})")
+            except Exception as error:  # each library has its own
+                self._end(_too_large(self._form.name, error) or f"the {self._form.name} data is damaged ({error})")
                 break
             if out:
                 return out
@@ -126,87 +137,21 @@ class StreamDecompression:
 
     def _next_member(self) -> None:
         """Begin the member that follows, if one does; zero bytes between them are padding."""
-        rest = (self._member.unused_data + self._carried).lstrip(b"\0")
-        while len(rest) < len(self._magic):
+        rest = ((self._member.unused_data or b"") + self._carried).lstrip(b"\0")
+        while len(rest) < len(self._form.beginnings[0]):
             piece = self._source.read(4096)
             if not piece:
                 break
             rest = (rest + piece).lstrip(b"\0")
-        if rest.startswith(self._magic):
-            self._member = self._begin()
+        if rest.startswith(self._form.beginnings):
+            self._member = self._form.begin()
             self._carried = rest
         else:
-            self._end(f"bytes that are not {self._name} data follow its end" if rest else "")
+            self._end(f"bytes that are not {self._form.name} data follow its end" if rest else "")
 
     def _end(self, failure: str) -> None:
         self.failure = failure
         self._ended = True
-
-
-class PipedDecompression:
-    """The bytes inside a zstd or lz4 file, written to a pipe by a thread.
-
-    cramjam decompresses these only from one buffer into one output. The buffer is the file, mapped, and the output a
-    pipe: so neither is ever in memory as a whole. What comes from a pipe is copied to an unnamed temporary file first,
-    and is thus read only when its writer has finished.
-    """
-
-    def __init__(self, source: ByteSource, path: str | None, name: str) -> None:
-        import cramjam  # here, because most captures are not compressed
-
-        self.failure = ""
-        self._damage = cramjam.DecompressionError
-        self._name = name
-        self._source = source
-        self._mapped = _mapped(path) if path else _spooled(source)
-        self._pipe, into = os.pipe()
-        try:
-            sink = cramjam.File(f"/dev/fd/{into}", read=False, write=True)
-        except OSError as error:
-            os.close(self._pipe)
-            raise CaptureError(
-                f"{name} cannot be decompressed on this system",
-                path or "-",
-                f"{name} -dc FILE | dcpdump read -",
-            ) from error
-        finally:
-            os.close(into)
-        sinks = [sink]
-        del sink  # the thread holds the only reference: the pipe ends when it drops it
-        codec = getattr(cramjam, name).decompress_into
-        self._thread = threading.Thread(target=self._decompress, args=(codec, sinks), daemon=True)
-        if not started(self._thread):
-            sinks.clear()
-            os.close(self._pipe)
-            self._mapped.close()
-            raise CaptureError(
-                f"{name} cannot be decompressed: no thread may be started here",
-                path or "-",
-                f"{name} -dc FILE | dcpdump read -",
-            )
-
-    def read(self, size: int, /) -> bytes:
-        piece = os.read(self._pipe, min(size, STEP))
-        if not piece:
-            self._thread.join()
-        return piece
-
-    def close(self) -> None:
-        os.close(self._pipe)  # a thread still pouring now meets a broken pipe, and ends
-        self._thread.join()
-        self._mapped.close()
-        self._source.close()
-
-    def _decompress(self, codec: Callable[..., object], sinks: list[object]) -> None:
-        if hasattr(signal, "pthread_sigmask"):  # closing early is no reason for SIGPIPE to end the program
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
-        try:
-            codec(self._mapped, sinks[0])
-        except (self._damage, OSError) as error:
-            damaged = f"the {self._name} data is cut short or damaged ({error})"
-            self.failure = _too_large(self._name, error) or damaged
-        finally:
-            sinks.clear()
 
 
 def _too_large(name: str, error: Exception) -> str:
@@ -217,36 +162,29 @@ def _too_large(name: str, error: Exception) -> str:
     return f"the {name} data asks for more than {MEMORY >> 20} MiB of memory; try: {way} FILE | dcpdump read -"
 
 
-def _mapped(path: str) -> mmap.mmap:
-    with open(path, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _spooled(source: ByteSource) -> mmap.mmap:
-    with tempfile.TemporaryFile() as file:
-        while piece := source.read(CHUNK):
-            file.write(piece)
-        file.flush()
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
 class Compression(NamedTuple):
-    """A compressed form: its name, its first bytes, and how it is opened from (source, path or None)."""
+    """A compressed form: its name, how its members may begin, and what decompresses one."""
 
     name: str
-    magic: bytes
-    unpack: Callable[[ByteSource, str | None], ByteSource]
+    beginnings: tuple[bytes, ...]
+    begin: Callable[[], Decompressor]
+
+    def unpack(self, source: ByteSource) -> ByteSource:
+        """Return the bytes inside those of a source."""
+        return StreamDecompression(source, self)
 
 
+#: Frames of zstd and lz4 with nothing to decompress, as an index behind all others.
+_SKIPPABLE = tuple(bytes.fromhex(f"5{digit}2a4d18") for digit in "0123456789abcdef")
 COMPRESSIONS = (
-    Compression("gzip", b"\x1f\x8b", lambda source, _: StreamDecompression(source, "gzip", b"\x1f\x8b", Gzip)),
-    Compression("xz", b"\xfd7zXZ\0", lambda source, _: StreamDecompression(source, "xz", b"\xfd7zXZ\0", _xz)),
-    Compression("bzip2", b"BZh", lambda source, _: StreamDecompression(source, "bzip2", b"BZh", bz2.BZ2Decompressor)),
-    Compression("zstd", b"\x28\xb5\x2f\xfd", lambda source, path: PipedDecompression(source, path, "zstd")),
-    Compression("lz4", b"\x04\x22\x4d\x18", lambda source, path: PipedDecompression(source, path, "lz4")),
+    Compression("gzip", (b"\x1f\x8b",), Gzip),
+    Compression("xz", (b"\xfd7zXZ\0",), _xz),
+    Compression("bzip2", (b"BZh",), bz2.BZ2Decompressor),
+    Compression("zstd", (b"\x28\xb5\x2f\xfd", *_SKIPPABLE), _zstd),
+    Compression("lz4", (b"\x04\x22\x4d\x18", *_SKIPPABLE), _lz4),
 )
 
 
 def compression_of(head: bytes) -> Compression | None:
     """Return the compressed form that begins with ``head``; None for any other bytes."""
-    return next((form for form in COMPRESSIONS if head.startswith(form.magic)), None)
+    return next((form for form in COMPRESSIONS if head.startswith(form.beginnings)), None)

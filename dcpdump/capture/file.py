@@ -210,8 +210,7 @@ class Capture:
     def _open(self, followed: FollowedFile | None = None) -> None:
         """Open the file up to its first header, or raise CaptureError, which says what it is instead."""
         path = self.name if followed is None else followed.path
-        regular = followed is not None or (self._source is None and _is_regular(path))
-        if followed is None and self._follow and regular:
+        if followed is None and self._follow and self._source is None and _is_regular(path):
             followed = FollowedFile(path, self.health.note)
         self._followed = followed
         self._window = SourceWindow(self._followed or (self._source() if self._source else open_source(path)))
@@ -223,7 +222,7 @@ class Capture:
                     self.health.note(f"{form.name} data is read as it is now, not followed")
                     self._followed.final = True
                     self._followed = None
-                self._window = SourceWindow(form.unpack(self._window, path if regular else None))
+                self._window = SourceWindow(form.unpack(self._window))
             _refuse_unusable(path, self._window, form.name if form else "")
         except CaptureError:
             self.close()

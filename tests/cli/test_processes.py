@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import cramjam
 import pytest
 
 from tests.support.console import Printed, run
@@ -61,19 +60,6 @@ def _files(folder: Path) -> list[tuple[str, int]]:
     """Return the folder and the size of each file: names are drawn anew in each run."""
     files = (each for each in folder.rglob("*") if each.is_file())
     return sorted((str(each.parent.relative_to(folder)), each.stat().st_size) for each in files)
-
-
-@pytest.mark.parametrize("name", ["zstd", "lz4"])
-def test_what_only_a_thread_can_decompress_is_refused_with_the_way_out(tmp_path: Path, name: str) -> None:
-    file = tmp_path / "packed"
-    file.write_bytes(bytes(getattr(cramjam, name).compress(HISTORY.read_bytes())))
-    reported = few(1, "read", str(file))
-    assert reported == (
-        3,
-        "",
-        f"dcpdump: error: {name} cannot be decompressed: no thread may be started here ({file})\n"
-        f"hint: {name} -dc FILE | dcpdump read -\n",
-    )
 
 
 @pytest.mark.parametrize("words", ["sniff", "sniff -w /dev/null --force", "top --once"])
