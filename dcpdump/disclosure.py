@@ -11,7 +11,7 @@ from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec.field import Field, FlatTable, Holds, Message
 from dcpdump.spec.header import MAGICS
 from dcpdump.wire.flat import structure
-from dcpdump.wire.frame import FieldValue, Frame, Section
+from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.json_text import parse_json
 
 PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
@@ -24,17 +24,19 @@ ANY_NUMBER = lazy_pattern(r"0x[0-9a-f]+|[0-9]+")
 
 def is_damaged(frame: Frame) -> bool:
     """Return whether lengths contradict each other or the table: then a key may stand where a number is expected."""
-    return frame.layout.version == "?" or any(
-        problem.needs is not None and (problem.end > problem.start or problem.has == 0) for problem in frame.problems
-    )
+    return frame.layout.version == "?" or any(map(_contradicts, frame.problems))
+
+
+def _contradicts(problem: Problem) -> bool:
+    """Return whether a problem is bytes that are too many or too few."""
+    return problem.needs is not None and (problem.end > problem.start or problem.has == 0)
 
 
 def has_known_bug(frame: Frame) -> bool:
     """Return whether all that is wrong is the framing extras' length, which some servers forget to count."""
     return frame.layout.version != "?" and all(
         (problem.start, problem.end, problem.needs, problem.has) == (2, 3, 3, 0)
-        for problem in frame.problems
-        if problem.needs is not None and problem.end > problem.start
+        for problem in filter(_contradicts, frame.problems)
     )
 
 

@@ -8,6 +8,7 @@ from dcpdump.disclosure import is_damaged
 from dcpdump.record import Record
 from dcpdump.rewrite.plain_frames import Plain
 from dcpdump.wire.body import Body
+from dcpdump.wire.frame import Span
 
 
 class FramePlace(NamedTuple):
@@ -42,7 +43,14 @@ def plain_proof_hash(place: FramePlace, plain: Plain, data: bytes) -> int:
 
 def proof_hash(place: FramePlace, record: Record, data: bytes) -> int:
     """Return the hash of any frame whose bytes, once written, are ``data``."""
+    if is_damaged(record.frame):
+        return damaged_hash(place, record.frame.raw.holes, data)
     return hash((place, _facts(record), data))
+
+
+def damaged_hash(place: FramePlace, holes: tuple[Span, ...], data: bytes) -> int:
+    """Return the hash of a damaged frame: nothing of it is sure but its header, and that is among its bytes."""
+    return hash((place, holes, data))
 
 
 def _texts(body: Body | None) -> tuple[tuple[int, int], ...] | None:
@@ -55,8 +63,6 @@ def _texts(body: Body | None) -> tuple[tuple[int, int], ...] | None:
 def _facts(record: Record) -> tuple[object, ...]:
     """Return what must be the same for a frame and its concealed copy: every number, and how long texts are."""
     frame, meaning = record.frame, record.meaning
-    if is_damaged(frame):  # nothing is sure but its header, and that is among the bytes
-        return (frame.raw.holes,)
     return (
         frame.raw.holes,
         frame.header,

@@ -386,6 +386,17 @@ def test_several_captures_become_a_folder_and_a_connection_continues_across_them
     ]
 
 
+@pytest.mark.parametrize("promised", [99, 5], ids=["too-long", "too-short"])
+def test_a_cache_transfer_with_a_wrong_length_is_blank_behind_its_header(promised: int, tmp_path: Path) -> None:
+    """Blank it is two whole items; and where its length is too short, its text stands where an item's numbers do."""
+    text = b"the text of a document that is not to be seen"
+    frame = encode("DCP_CACHE_TRANSFER", {"items": [{"key": b"", "value": text[:40], "value_length": promised}]})
+    path = saved(TcpTalk().send(1, frame + encode("DCP_NOOP")).packets, tmp_path / "in.pcap")
+    out = redacted(path)
+    assert survivors(out.read_bytes(), (text,)) == set()
+    assert [row["name"] for row in rows(out)] == ["DCP_CACHE_TRANSFER", "DCP_NOOP"]
+
+
 def test_what_cannot_be_proved_is_not_written(tmp_path: Path) -> None:
     name = b"consumer-of-orders"
     sent = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me"))
