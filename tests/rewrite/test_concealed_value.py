@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.pseudonymize import Pseudonyms
@@ -45,6 +45,7 @@ def shape(value: bytes, datatype: int) -> tuple[int, int, list[tuple[int, int]] 
 
 @modest
 @given(BODIES, PAIRS, st.integers(0, 7), st.integers(1, 3))
+@example(b"5", [], 3, 1)
 def test_a_concealed_value_has_the_structure_that_it_had(
     body: bytes, pairs: list[tuple[bytes, bytes]], datatype: int, times: int
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_concealed_value_has_the_structure_that_it_had(
 
 @modest
 @given(st.binary(max_size=60), st.integers(0, 7))
+@example(b"\xff85567".ljust(71, b"\xff"), 2)  # the letters that it comes to are Snappy
 def test_any_bytes_stay_as_wrong_as_they_were(value: bytes, datatype: int) -> None:
     assert shape(conceal_value(WORDS, value, datatype), datatype) == shape(value, datatype)
 
