@@ -93,6 +93,9 @@ def redact(
             parts = [target.write(path, redaction.write(path, salvage=given.salvage)) for path in paths]
             _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
     if not quiet:
+        for path, name in _names(paths).items() if len(paths) > 1 else ():
+            if name != os.path.basename(path).removesuffix(_packed(path)):
+                note(f"dcpdump: note: {path} is written as {name}, since another input has its name")
         _report(redaction, out)
     return status_of(redaction.dissector, inputs)
 
@@ -107,22 +110,33 @@ def _salt(text: str | None, file: str | None) -> bytes:
 
 def _target(paths: Sequence[str], out: str, force: bool) -> "_File | _Folder":
     """Return the output file; of several inputs, the output folder."""
-    if out.endswith((".gz", ".zst", ".xz", ".bz2", ".lz4")):
+    if _packed(out):
         raise click.UsageError(f"{out}: the result is not compressed; give it another name, and compress it afterwards")
     if len(paths) == 1 and not os.path.isdir(out):
         return _File(Sink(out, force=force, inputs=paths), out)
-    names = [os.path.basename(path) for path in paths]
-    if len(set(names)) < len(names):
-        raise click.UsageError("two of the inputs have the same name, and both would be written to one folder")
     if os.path.exists(out):
         raise OutputError("the output exists already", out, "name a folder that is not there yet")
-    return _Folder(out)
+    return _Folder(out, _names(paths))
 
 
-def _plain(name: str) -> str:
-    """Return a name without the suffix of a compression."""
-    stem, suffix = os.path.splitext(name)
-    return stem if suffix in (".gz", ".zst", ".xz", ".bz2", ".lz4") else name
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """Return the name of each result: that of its input, not compressed, with a number where there are several."""
+    names: dict[str, str] = {}
+    for path in paths:
+        plain = name = os.path.basename(path).removesuffix(_packed(path))
+        stem, suffix = os.path.splitext(plain)
+        for number in range(2, len(paths) + 1):
+            if name not in names.values():
+                break
+            name = f"{stem}-{number}{suffix}"
+        names[path] = name
+    return names
+
+
+def _packed(path: str) -> str:
+    """Return the suffix of a compression, "" where there is none."""
+    suffix = os.path.splitext(path)[1]
+    return suffix if suffix in (".gz", ".zst", ".xz", ".bz2", ".lz4") else ""
 
 
 class _File:
@@ -150,13 +164,14 @@ class _File:
 class _Folder:
     """A folder that appears under its name if all went well, and otherwise not at all."""
 
-    def __init__(self, out: str) -> None:
+    def __init__(self, out: str, names: dict[str, str]) -> None:
+        self._names = names
         self._part = UnfinishedFolder(Path(os.path.abspath(out)))
         self._out = out
 
     def write(self, path: str, pieces: Iterable[bytes]) -> str:
         """Write what becomes of an input, and return where it can be read back."""
-        part = str(self._part.path / _plain(os.path.basename(path)))
+        part = str(self._part.path / self._names[path])
         with Sink(part) as sink:
             sink.write_pieces(pieces)
         return part

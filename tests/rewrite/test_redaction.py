@@ -386,6 +386,21 @@ def test_several_captures_become_a_folder_and_a_connection_continues_across_them
     ]
 
 
+def test_results_of_inputs_with_one_name_have_their_own(tmp_path: Path) -> None:
+    path = saved(talk(count=2).packets, tmp_path / "a.pcap")
+    others = tmp_path / "a.pcap.gz", tmp_path / "a-2.pcap.gz"
+    for other in others:
+        other.write_bytes(gzip.compress(path.read_bytes()))
+    printed = run(f"dcpdump redact {path} {others[0]} {others[1]} -w {tmp_path}/out")
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["a-2-2.pcap", "a-2.pcap", "a.pcap"]
+    wanted = {others[0]: "a-2.pcap", others[1]: "a-2-2.pcap"}
+    notes = "".join(
+        f"dcpdump: note: {other} is written as {name}, since another input has its name\n"
+        for other, name in wanted.items()
+    )
+    assert printed.err.startswith(notes)
+
+
 @pytest.mark.parametrize("promised", [99, 5], ids=["too-long", "too-short"])
 def test_a_cache_transfer_with_a_wrong_length_is_blank_behind_its_header(promised: int, tmp_path: Path) -> None:
     """Blank it is two whole items; and where its length is too short, its text stands where an item's numbers do."""
