@@ -221,7 +221,7 @@ class One:
 
 
 #: What PySpark has no public name for: the Java process behind a session.
-_OF_PYSPARK = {"SparkContext._gateway", "SparkContext._jvm", "SparkContext._active_spark_context"}
+_OF_PYSPARK = {f"SparkContext.{name}" for name in ("_gateway", "_jvm", "_active_spark_context", "_ensure_initialized")}
 
 
 def test_nothing_private_is_used_by_others() -> None:

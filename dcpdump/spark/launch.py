@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 _END_SECONDS = 10  #: seconds that Java is given to end
 _QUIET = Path(__file__).with_name("log4j2.properties")
-#: What suits a job of some minutes; --conf overrides it.
+_OLDEST = (4, 1)  #: the first pyspark that has all that is used here
+#: The master where none is named: without the second number a task that fails is not tried again.
+HERE = "local[*,4]"
+#: What suits a job of some minutes, where neither --conf nor spark-submit says otherwise.
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -42,6 +45,7 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.extraJavaOptions": (
         f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -Xlog:disable -Xlog:all=error:stderr -XX:+UseSerialGC"
+        " -Xss16m"  # Spark matches a pattern to the whole text of an error, step by step, when --watch is stopped
     ),
     "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
 }
@@ -51,9 +55,14 @@ _LOCAL = {
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
     """Provide a session, in a ``with``; one that was started here ends there, and its Java too."""
     try:
+        from pyspark import SparkConf, SparkContext, __version__
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise DcpdumpError("the Spark engine needs pyspark, which is not installed", "", install_hints.SPARK) from error
+    if tuple(map(int, __version__.split(".")[:2])) < _OLDEST:
+        raise DcpdumpError(
+            f"the Spark engine needs pyspark 4.1 or later, this is {__version__}", "", install_hints.SPARK
+        )
     for name in ("pyarrow", "pandas"):
         if find_spec(name) is None:
             raise DcpdumpError(f"the Spark engine needs {name}, which is not installed", "", install_hints.SPARK)
@@ -62,12 +71,16 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         yield running
         return
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    where = master or (None if submitted else "local[*]")
+    where = master or (None if submitted else HERE)
     here = not submitted and (where or "").startswith("local")
     builder = SparkSession.builder.appName("dcpdump")
     if where is not None:
         builder = builder.master(where)
-    for name, value in {**_SETTINGS, **(_LOCAL if here else {}), **(conf or {})}.items():
+    given: dict[str, str] = {}
+    if submitted:
+        SparkContext._ensure_initialized()  # else it does not know them
+        given = dict(SparkConf().getAll())
+    for name, value in settings(given, conf or {}, here=here).items():
         builder = builder.config(name, value)
     with _surroundings(submitted=submitted, here=here), _undisturbed():
         _ignore_hang_ups()
@@ -83,6 +96,15 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
             yield spark
         finally:
             _end(spark)
+
+
+def settings(given: Mapping[str, str], conf: Mapping[str, str], *, here: bool) -> dict[str, str]:
+    """Return what is to be set: ours where spark-submit has ``given`` nothing, and ``conf``.
+
+    ``here``: all runs on this machine.
+    """
+    ours = {**_SETTINGS, **(_LOCAL if here else {})}
+    return {name: value for name, value in ours.items() if name not in given} | dict(conf)
 
 
 @contextmanager

@@ -5,6 +5,8 @@ import struct
 
 import pytest
 
+from dcpdump.spark.launch import settings
+
 accumulators = pytest.importorskip("pyspark.accumulators", reason="Spark is not installed: its start is not tested")
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -29,3 +31,10 @@ def test_java_that_closes_its_connection_is_not_reported(capfd: pytest.CaptureFi
 def test_whoever_does_not_know_the_secret_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     connect(b"guess!")
     assert "the provided token to the AccumulatorServer is not correct" in capfd.readouterr().err
+
+
+def test_what_spark_submit_and_conf_say_comes_before_ours() -> None:
+    given, conf = {"spark.ui.enabled": "true"}, {"spark.task.maxFailures": "9"}
+    chosen = settings(given, conf, here=False)
+    assert "spark.ui.enabled" not in chosen
+    assert (chosen["spark.task.maxFailures"], chosen["spark.sql.session.timeZone"]) == ("9", "UTC")
