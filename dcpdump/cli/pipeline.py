@@ -16,6 +16,7 @@ from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.light_libraries import let_pandas_in
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.progress import progress
+from dcpdump.cli.salt import is_given
 from dcpdump.cli.sink import folder_of, saying_what_is_left
 from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 SMALL_BYTES = 1_000_000_000
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  #: in the environment of what spark-submit runs
 _LOCAL = "TLS is opened on this machine only, not on Spark: --engine local, without --watch and --master"
+#: The tables that --watch writes: the others look at all of an input.
+WATCHED = ("frames", "gaps", "files")
 #: Options for frames as text that say nothing about tables.
 _FIXED = {"color": "never", "format": "parquet", "force": True}
 
@@ -94,7 +97,7 @@ _BY_ID = "--collection takes ids here (0x8): a task may not see where names were
     show_default=True,
     help="auto: input of less than 1 GB without Spark, which takes longer to start.",
 )
-@click.option("--master", metavar="URL", help="Spark's; the default: local[*], or what spark-submit says.")
+@click.option("--master", metavar="URL", help="Spark's; the default: local[*,4], or what spark-submit says.")
 @click.option("--conf", type=Setting(), multiple=True, help="A setting of Spark's; as often as there are some.")
 @click.option("--tables", type=TableNames(), default=",".join(TABLES), show_default=True, help="Which to write.")
 @click.option("--capture-id", type=CaptureId(), help="The name of this input in the tables; a second run replaces it.")
@@ -161,6 +164,10 @@ def pipeline(
     )
     if given.keys.files and (watch or engine == "spark"):
         raise click.UsageError(_LOCAL)
+    if watch and engine == "local":
+        raise click.UsageError("--watch runs on Spark: leave --engine local out")
+    if watch and is_given("tables") and not set(tables) <= set(WATCHED):
+        raise click.UsageError(f"--watch writes {', '.join(WATCHED)} alone: the others look at all of an input")
     return follow(job) if watch else run(job, engine)
 
 
@@ -238,7 +245,7 @@ def follow(job: Job) -> int:
 
     hurt, captures = False, 0
     with session(job.master, job.conf) as spark:
-        from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch, WatchOptions
+        from dcpdump.spark.watch import BatchOutcome, FolderWatch, WatchOptions
 
         def report(done: BatchOutcome) -> None:
             nonlocal hurt, captures
@@ -248,7 +255,7 @@ def follow(job: Job) -> int:
                 _complain(done.outcome)
                 note(f"batch {done.number}: {_summary(job, done.outcome)}")
 
-        tables = tuple(name for name in job.tables if name in TABLES)
+        tables = tuple(name for name in job.tables if name in WATCHED)
         job = replace(job, tables=tables)
         if not job.quiet:
             note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
@@ -257,6 +264,8 @@ def follow(job: Job) -> int:
         with saying_what_is_left(lambda: _watched(captures, job.output)):
             watch.run(job.duration)
         if not job.quiet:
+            if not captures:
+                note(_watched(captures, job.output))
             for path in watch.arrivals.open():
                 note(f"dcpdump: note: {path}: it may still grow, and was not read")
         for path in watch.arrivals.grown():
@@ -288,7 +297,7 @@ def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options"
 def _cores(jobs: int | None, master: str | None) -> dict[str, str]:
     """Return the setting for how many cores of this machine Spark uses, where nothing else says what it runs on."""
     elsewhere = master is not None or _SUBMITTED in os.environ
-    return {} if jobs is None or elsewhere else {"spark.master": f"local[{jobs}]"}
+    return {} if jobs is None or elsewhere else {"spark.master": f"local[{jobs},4]"}
 
 
 def _named(captures: Sequence[str]) -> str:

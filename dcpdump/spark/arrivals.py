@@ -8,7 +8,10 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
+
+from pyarrow import fs
 
 from dcpdump.errors import CaptureError
 from dcpdump.spark.filesystem import RemotePath, is_remote, place
@@ -60,7 +63,7 @@ class Arrivals:
     def open(self) -> list[str]:
         """Return the paths of the captures that are there and not closed yet."""
         now = time.time()
-        return [each.path for each in self._listed() if now - _changed(each.path) < self._idle]
+        return [each.path for changed, each in self._listed() if now - changed < self._idle]
 
     def grown(self) -> list[str]:
         """Return the paths of captures that grew after they were taken as closed: their remainder was not read."""
@@ -68,20 +71,21 @@ class Arrivals:
         while known := self.batch(number):
             self._known.update(known)
             number += 1
-        return [each.path for each in self._listed() if each.size > self._known.get(each.path, each.size)]
+        return [each.path for _, each in self._listed() if each.size > self._known.get(each.path, each.size)]
 
     def _closed(self) -> list[Arrival]:
         now = time.time()
-        fresh = [(_changed(each.path), Arrival(*each)) for each in self._listed() if each.path not in self._known]
+        fresh = [(changed, Arrival(*each)) for changed, each in self._listed() if each.path not in self._known]
         return [arrival for changed, arrival in sorted(fresh) if now - changed >= self._idle]
 
-    def _listed(self) -> list[Input]:
-        found: list[Input] = []
+    def _listed(self) -> list[tuple[float, Input]]:
+        """Return the captures that are there, and when each was last modified."""
+        found: list[tuple[float, Input]] = []
         for name in self._names:
-            try:
-                found += inputs([name])
-            except CaptureError:  # nothing is there yet
-                continue
+            with suppress(CaptureError):  # nothing is there yet
+                for each in inputs([name]):
+                    with suppress(FileNotFoundError):  # deleted meanwhile, as by the writer of a ring
+                        found.append((_changed(each.path), each))
         return found
 
     def _note(self, number: int) -> RemotePath:
@@ -89,9 +93,12 @@ class Arrivals:
 
 
 def _changed(path: str) -> float:
-    """Return the time, in seconds since the epoch, at which a file was last modified."""
+    """Return the time, in seconds since the epoch, at which a file was last modified. Raises FileNotFoundError."""
     if is_remote(path):
         where = place(path)
-        changed: float = where.system.get_file_info(where.path).mtime_ns / 1e9
+        info = where.system.get_file_info(where.path)
+        if info.type is fs.FileType.NotFound:
+            raise FileNotFoundError(path)
+        changed: float = info.mtime_ns / 1e9
         return changed
     return os.stat(path).st_mtime

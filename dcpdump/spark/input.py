@@ -6,7 +6,7 @@ tables.
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +36,9 @@ def inputs(names: Sequence[str]) -> list[Input]:
         if is_remote(name):
             found += _remote(name)
         else:
-            found += [Input(path, os.path.getsize(path)) for path in expand([name])]
+            for path in expand([name]):
+                with suppress(FileNotFoundError):  # deleted meanwhile, as by the writer of a ring
+                    found.append(Input(path, os.path.getsize(path)))
     return list(dict.fromkeys(found))
 
 

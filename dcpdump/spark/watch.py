@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyarrow import fs
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-TABLES = ("frames", "gaps", "files")
 _EVERY = "2 seconds"
 _START_S = 30.0  #: seconds that a process may take to start
 
@@ -175,6 +175,7 @@ class FolderWatch:
         until_ns = max([*lasts, *([] if since_ns is None else [since_ns])], default=None)
         # The batch before the next may be done again: its state stays.
         place(self._path(last + 1)).write((outcome.after or BEGINNING).packed(until_ns))
+        self._forget(number)
         self._report(BatchOutcome(number, len(found), outcome))
         self._captures += len(found)
 
@@ -184,6 +185,13 @@ class FolderWatch:
             return None, None
         path = self._path(number)
         return InputState.unpacked(place(path).read(), path)
+
+    def _forget(self, number: int) -> None:
+        """Remove the states before earlier batches, which are done."""
+        system, folder = place(below(self._home, "lives"))
+        for each in system.get_file_info(fs.FileSelector(folder)):
+            if each.base_name.isdigit() and int(each.base_name) < number:
+                system.delete_file(each.path)
 
     def _path(self, number: int) -> str:
         """Return where the state before a batch is kept."""

