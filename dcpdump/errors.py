@@ -1,5 +1,7 @@
 """Define the user's errors: what went wrong, where, and what to try. Damaged bytes are not errors, they are data."""
 
+import os
+
 
 class DcpdumpError(Exception):
     """An error that a user can act on. Carries what, where and a hint (a command or an action to try), or several."""
@@ -42,7 +44,14 @@ def system_words(error: OSError) -> str:
 
 def unwritable(error: OSError, where: str) -> OutputError:
     """Return the error of an output that cannot be written."""
-    return OutputError(f"cannot write: {system_words(error)}", where)
+    folder, hint = os.path.dirname(where), ""
+    if "://" in where:
+        hint = "dcpdump pipeline writes to object storage, the other commands to files"
+    elif isinstance(error, FileNotFoundError) and folder and not os.path.exists(folder):
+        hint = f"mkdir -p {folder}"
+    elif isinstance(error, (FileExistsError, NotADirectoryError)):
+        hint = "name a folder, or one that is not there yet"
+    return OutputError(f"cannot write: {system_words(error)}", where, hint)
 
 
 #: What the loader of shared objects says where there is no address space for one.

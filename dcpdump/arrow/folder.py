@@ -97,11 +97,11 @@ def _refuse_to_harm(final: Path, path: str, force: bool) -> None:
         return
     if not final.is_dir() or final.is_symlink():
         raise OutputError("the output is not a folder", path)
-    if not force:
-        raise OutputError("the output exists already", path, "--force replaces it")
     ours = {f"{name}.{each}" for name in SCHEMAS for each in FORMATS}
     others = sorted(set(os.listdir(final)) - ours)
     if others:
         raise OutputError(
             f"the folder holds what is not a table: {others[0]}", path, "name a folder for the tables alone"
         )
+    if not force:
+        raise OutputError("the output exists already", path, "--force replaces it")

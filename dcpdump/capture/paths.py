@@ -115,6 +115,10 @@ def _refuse(error: OSError) -> None:
 
 
 def _nearest(path: str) -> str:
+    if path.startswith("file://"):
+        return f"name it as {path.removeprefix('file://')}"
+    if "://" in path:
+        return "dcpdump pipeline reads object storage; the other commands read files: fetch it before"
     folder, name = os.path.split(path)
     try:
         names = os.listdir(folder or ".")

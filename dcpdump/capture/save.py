@@ -139,6 +139,8 @@ def new_file(path: str, *, force: bool) -> int:
     try:
         return os.open(path, flags, 0o600)
     except FileExistsError as error:
+        if os.path.isdir(path):
+            raise OutputError("the output is a folder", path) from error
         raise OutputError("the output exists already", path, "--force replaces it") from error
     except OSError as error:
         raise unwritable(error, path) from error

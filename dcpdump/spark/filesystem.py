@@ -66,7 +66,10 @@ def place(name: str) -> RemotePath:
         return RemotePath(*fs.FileSystem.from_uri(f"{scheme}://{host}{slash}{quote(path, safe=_IN_URI + '?#%')}"))
     except (ArrowException, OSError, ValueError) as error:
         what = str(error).strip().splitlines()[0]
-        raise DcpdumpError(f"this place cannot be opened: {what}", name, "a path, or s3://BUCKET/FOLDER") from error
+        s3 = f"is it {name.partition('?')[0]}?region=…, or another server's: AWS_ENDPOINT_URL=http://…"
+        known = "a path, or one that begins with s3://, gs://, abfs:// or hdfs://"
+        hint = s3 if scheme == "s3" else "" if scheme in ("gs", "abfs", "abfss", "hdfs") else known
+        raise DcpdumpError(f"this place cannot be opened: {what}", name, hint) from error
 
 
 def below(folder: str, name: str) -> str:

@@ -235,7 +235,11 @@ def test_damaged_input_without_a_frame_cannot_be_used_and_leaves_no_earlier_tabl
 
 def test_a_place_that_cannot_be_written_is_an_error_of_its_own() -> None:
     printed = run(f"dcpdump export {REPLICA} -o /nowhere/at/all")
-    assert printed == (5, "", "dcpdump: error: cannot write: no such file or directory (/nowhere/at/all)\n")
+    assert printed == (
+        5,
+        "",
+        "dcpdump: error: cannot write: no such file or directory (/nowhere/at/all)\nhint: mkdir -p /nowhere/at\n",
+    )
 
 
 def test_what_is_missing_is_a_matter_of_usage() -> None:
