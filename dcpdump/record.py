@@ -273,6 +273,13 @@ def _number(field: Field, number: int) -> int | str:
     return f"0x{number:0{2 * field.width}x}" if field.identity else number
 
 
+def shown_body(record: Record) -> Body | None:
+    """Return what a frame's value holds, decompressed; None where it has none, or fields, or what must not be shown."""
+    frame = record.frame
+    hidden = frame.masked or not frame.value_length or isinstance(frame.layout.value, tuple)
+    return None if hidden else record.meaning.body
+
+
 def _key_and_value(record: Record, value_bytes: int | None) -> Json:
     frame, meaning = record.frame, record.meaning
     out: Json = {}
@@ -285,14 +292,15 @@ def _key_and_value(record: Record, value_bytes: int | None) -> Json:
     if frame.key is not None and meaning.key is not None:
         out["key"] = safe(meaning.key)
         out["key_hex"] = frame.key.hex()
-    length = frame.value_length
+    length, body = frame.value_length, shown_body(record)
     if length:
-        out["value_length"] = length
+        whole = body is not None and len(frame.raw.data) == frame.raw.length
+        out["value_length"] = len(body.value) if body is not None and whole else length
     if frame.masked:
         out["value"] = f"<secret {length} B>"
     elif meaning.body is not None:
-        if length and value_bytes != 0 and isinstance(frame.layout.value, tuple) is False:
-            out["value"] = safe(_head(meaning.body.value, value_bytes))
+        if body is not None and value_bytes != 0:
+            out["value"] = safe(_head(body.value, value_bytes))
         out |= _xattrs(meaning.body)
     if meaning.document is not None:
         out["value_json"] = meaning.document

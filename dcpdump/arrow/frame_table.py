@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dcpdump.arrow import schema
 from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
-from dcpdump.arrow.record_rows import misfit
+from dcpdump.arrow.record_rows import VALUES, is_cut, misfit
 from dcpdump.arrow.record_rows import row as row_of
 from dcpdump.arrow.values import Values, hexed
 from dcpdump.batch.chosen import record_of
@@ -34,8 +34,8 @@ _COMMON = frozenset(
     "frame packet file time time_ns connection direction src dst offset length gap_before magic kind opcode name "
     "opaque cas datatype datatype_names".split()
 )
-#: Columns for which values are decoded.
-_OPENED = frozenset({"value", "xattrs", "xattrs_unread_hex", "problems", "hints"})
+#: Columns for which values are decompressed and freed of xattrs; and those for which JSON is judged too.
+_OPENED, _JUDGED = frozenset({"value", "value_length", "xattrs", "xattrs_unread_hex"}), frozenset({"problems", "hints"})
 #: By the number of a datatype: its words.
 _DATATYPES = pa.array([list(DATATYPE.describe(value)) for value in range(256)], schema.WORDS)
 
@@ -63,6 +63,7 @@ class FrameTable:
         self._apart = apart
         self._columns: Collection[str] = schema.frames().names
         self.rows = 0  #: rows returned so far
+        self.cut = 0  #: of these, the ones in which a value was cut
 
     def choose(self, columns: Collection[str]) -> None:
         """Build only these columns."""
@@ -107,7 +108,9 @@ class FrameTable:
         keep = wanted.by_header(part)
         for group in part.groups:
             keep[group.rows] &= wanted.by_fields(group)
-        values = Values(part, keep, opened=wanted.problems or not _OPENED.isdisjoint(self._columns))
+        judged = wanted.problems or not _JUDGED.isdisjoint(self._columns)
+        opened = judged or not _OPENED.isdisjoint(self._columns)
+        values = Values(part, keep, opened=opened, judged=judged)
         for row in values.unsound.tolist():
             part.records[row] = record_of(part, row)
         rows = np.array(list(part.records), np.int64)
@@ -205,11 +208,14 @@ class FrameTable:
         if len(keyed) and columns.has("key_hex"):
             columns.pick("key_hex", place[keyed], hexed(values.wire_keys(keyed)))
         valued = rows[values.total[rows] > 0]
-        columns.numbers("value_length", place[valued], values.total[valued])
+        columns.numbers("value_length", place[valued], values.whole[valued])
         valued = valued[values.length[valued] > 0]
         if len(valued):
-            if self._value_bytes != 0 and columns.has("value"):
-                values.put_heads(columns, valued, place, self._value_bytes)
+            if columns.has("value"):
+                if self._value_bytes is not None:
+                    self.cut += int((values.whole[valued] > self._value_bytes).sum())
+                if self._value_bytes != 0:
+                    values.put_heads(columns, valued, place, self._value_bytes)
             values.put_xattrs(columns, valued, place)
             values.put_faults(columns, valued, place)
 
@@ -221,6 +227,7 @@ class FrameTable:
             record, at = part.record(row), int(place[row])
             if self._redactor is not None:
                 record = self._redactor.record(record)
+            self.cut += columns.has(*VALUES) and is_cut(record, self._value_bytes)
             for name, value in row_of(record, self._value_bytes).items():
                 if name not in _COMMON and value is not None and columns.has(name, "problems"):
                     rows, values = found[name]

@@ -9,14 +9,17 @@ import pyarrow as pa
 
 from dcpdump.arrow.column_builder import Vocabulary
 
+#: Key of a batch's metadata: in how many of its rows a value was cut.
+_CUT = b"cut"
 
-def pack_batch(batch: pa.RecordBatch | None) -> bytes:
-    """Return a batch as bytes; empty for None and for a batch without rows."""
+
+def pack_batch(batch: pa.RecordBatch | None, cut: int = 0) -> bytes:
+    """Return a batch as bytes, empty where it has no rows. ``cut``: in how many of them a value was cut."""
     if batch is None or not batch.num_rows:
         return b""
     batch = batch.select([at for at, column in enumerate(batch.columns) if column.null_count < len(column)])
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
+    with pa.ipc.new_stream(sink, batch.schema.with_metadata({_CUT: str(cut)})) as stream:
         stream.write_batch(batch)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
@@ -28,6 +31,7 @@ class ReceivedBatches:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._vocabulary = Vocabulary()
+        self.cut = 0  #: in how many rows so far a value was cut
 
     def batch(self, data: bytes | memoryview) -> pa.RecordBatch | None:
         """Return the next batch with all columns of its table; None for empty bytes."""
@@ -35,6 +39,7 @@ class ReceivedBatches:
             return None
         with pa.ipc.open_stream(pa.py_buffer(bytes(data))) as stream:
             found = stream.read_next_batch()
+        self.cut += int(found.schema.metadata[_CUT])
         places = {name: at for at, name in enumerate(found.schema.names)}
         columns = [
             self._column(field, found.column(places[field.name]))

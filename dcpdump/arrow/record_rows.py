@@ -9,16 +9,18 @@ import pyarrow as pa
 
 from dcpdump.arrow import schema
 from dcpdump.arrow.arrays import encodable, fitted
-from dcpdump.record import Record, as_json, framing
+from dcpdump.record import Record, as_json, framing, shown_body
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Field, FlatTable, Message, Part, Repeat
 
 Row = dict[str, Any]
+#: Columns that have values, which may be long.
+VALUES = frozenset({"value", "items"})
 
 
 def row(record: Record, value_bytes: int | None) -> Row:
     """Return the columns of one frame that are not null."""
-    flat = as_json(record, value_bytes=value_bytes)
+    flat = as_json(record, value_bytes=0)  # values are bytes here, so that their text is not made
     fields = flat.pop("fields", {})
     out = {**fields, **flat}
     out = {name: value for name, value in out.items() if name in _NAMES}
@@ -33,9 +35,10 @@ def row(record: Record, value_bytes: int | None) -> Row:
     out["direction"] = record.direction
     if "key" in out:
         out["key"] = meaning.key
-    if "value" in out:
-        body = meaning.body.value if meaning.body is not None and not frame.masked else out["value"].encode()
-        out["value"] = body if value_bytes is None or frame.masked else body[:value_bytes]
+    if frame.masked:
+        out["value"] = out["value"].encode()
+    elif value_bytes != 0 and (body := shown_body(record)) is not None:
+        out["value"] = body.value[:value_bytes]
     if meaning.body is not None and meaning.body.xattrs is not None:
         out["xattrs"] = list(dict(meaning.body.xattrs).items())
     if "value_json" in out:
@@ -45,10 +48,19 @@ def row(record: Record, value_bytes: int | None) -> Row:
     if meaning.items:
         for understood, item in zip(meaning.items, out["items"], strict=False):
             value = understood.body.value
-            item |= {"key": understood.key, "value": value if value_bytes is None else value[:value_bytes]}
+            item |= {"key": understood.key, "value": value[:value_bytes]}
+            item["value_hex"] = item.get("value_hex", "")[: None if value_bytes is None else 2 * value_bytes]
             if understood.body.xattrs is not None:
                 item["xattrs"] = list(dict(understood.body.xattrs).items())
     return out
+
+
+def is_cut(record: Record, value_bytes: int | None) -> bool:
+    """Return whether a frame's value, or one of its items', has more bytes than so many; None: all are wanted."""
+    if value_bytes is None:
+        return False
+    bodies = (shown_body(record), *(item.body for item in record.meaning.items))
+    return any(body is not None and len(body.value) > value_bytes for body in bodies)
 
 
 def batch_of_records(

@@ -26,10 +26,10 @@ _HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "
 class Values:
     """The keys and values of a part's planned frames, by row. Decodes only those that are ``wanted``.
 
-    Not ``opened``: no value is decoded, nor checked.
+    Not ``opened``: no value is decompressed; not ``judged``: no JSON is checked that is not compressed.
     """
 
-    def __init__(self, part: Part, wanted: Array, *, opened: bool = True) -> None:
+    def __init__(self, part: Part, wanted: Array, *, opened: bool = True, judged: bool = True) -> None:
         self._part = part
         header, count = part.header, len(part)
         self.planned = np.zeros(count, bool)
@@ -57,12 +57,14 @@ class Values:
         #: By row: what is wrong with values that are not what their datatypes say, and in words.
         self.faults: dict[int, tuple[Fault, str]] = {}
         if opened:
-            self._open(np.flatnonzero(self._document & (self.length > 0)))
+            self._open(np.flatnonzero(self._document & (self.length > 0)), judged=judged)
         self.faulty = np.zeros(count, bool)
         self.faulty[list(self.faults)] = True
         for row in np.flatnonzero(self.faulty & part.underlying).tolist():
             start, end = int(self._end[row]), int(self._end[row] + self.length[row])
             self._bodies[row] = open_rest(part.data[start:end], int(header.datatype[row]))
+        self.whole = self.total.copy()  #: the same as columns have them: decompressed, without xattrs
+        self.whole[list(self._bodies)] = [len(body.value) for body in self._bodies.values()]
 
     def _split(self, rows: Array) -> None:
         if len(rows):
@@ -74,10 +76,10 @@ class Values:
 
     # -- what is not as its datatype says ---------------------------------------------------------------
 
-    def _open(self, rows: Array) -> None:
+    def _open(self, rows: Array, *, judged: bool) -> None:
         """Decode values that are compressed or have xattrs, and check those that are marked JSON."""
         datatype = self._part.header.datatype[rows]
-        plain = rows[datatype == JSON]
+        plain = rows[(datatype == JSON) & judged]
         if len(plain):
             self._try_json(plain)
         packed = rows[datatype & (SNAPPY | XATTR) != 0]
@@ -145,7 +147,7 @@ class Values:
         split = {row: list(dict(body.xattrs).items()) for row, body in bodies.items() if body.xattrs is not None}
         damaged = {row: body.unread.hex() for row, body in bodies.items() if body.unread}
         for name, found in (("xattrs", split), ("xattrs_unread_hex", damaged)):
-            if found:
+            if found and columns.has(name):
                 kind = schema.frames().field(name).type
                 columns.pick(name, place[list(found)], pa.array(list(found.values()), kind))
 

@@ -44,7 +44,7 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     shown as they are, with what is wrong, and with the smallest edit that would make them consistent. Rules of `check`
     that need no other frame are applied to each; the exit code is 0 all the same.
     """
-    chosen, shown = selection(options), display(options, text_value_bytes=None)
+    chosen, shown = selection(options), display(options, whole=_TEXTS)
     pasted = _read(_paste(text, source), source, form)
     if not quiet:
         note(f"form: {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))

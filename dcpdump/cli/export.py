@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from dcpdump.batch.part import Part
     from dcpdump.cli.reading import Reading
 
+FORMATS = ("parquet", "arrow", "csv")
+
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @selection_options(captures=True)
-@display_options(("parquet", "arrow", "csv"))
+@display_options(FORMATS, value_bytes="all")
 @click.option("--schema", is_flag=True, help="Print the tables' columns and their types, and do nothing.")
 @click.option(
     "--tables",
@@ -52,7 +54,7 @@ def export(
     """
     need_pyarrow()
     given = input_of(options, captures)
-    chosen, shown = selection(options), display({**options, "color": "never"})
+    chosen, shown = selection(options), display({**options, "color": "never"}, whole=FORMATS)
     if schema:
         _print_schemas()
         return code.DONE

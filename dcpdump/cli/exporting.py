@@ -1,6 +1,6 @@
 """Write the frames of a reading as rows of tables; several processes make the rows, a thread writes them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dcpdump.arrow.background import BackgroundWriter
@@ -9,13 +9,16 @@ from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.arrow.ipc import ReceivedBatches, pack_batch
 from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.arrow.schema import frames
-from dcpdump.batch.block import BLOCK_BYTES, Block
+from dcpdump.batch.block import Block
+from dcpdump.batch.even_groups import even_groups
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
 from dcpdump.capture import Capture
 from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
+from dcpdump.cli.tables import cut_notes
 from dcpdump.cli.workers import Workers
+from dcpdump.dissect import Dissector
 from dcpdump.streams.watching import Watching
 
 #: Parts of more bytes than any block's have a frame that is large, of which handing it over would make more copies.
@@ -27,7 +30,7 @@ class Exporting(ChoosingConsumer[Part]):
 
     def __init__(self, dissection: Watching, chosen: Selection, shown: Display, tables: Tables, jobs: int) -> None:
         super().__init__(chosen, shown)
-        self._tables = tables
+        self._tables, self._value_bytes = tables, shown.value_bytes
         self._table = FrameTable(
             chosen.masks,
             shown.value_bytes,
@@ -44,6 +47,11 @@ class Exporting(ChoosingConsumer[Part]):
         self._writing: BackgroundWriter[Any] | None = None
         self._arrivals = ReceivedBatches(frames())
 
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return which names of collections are not known, and in how many rows values were cut."""
+        yield from super().remarks(dissection)
+        yield from cut_notes(self._arrivals.cut, self._value_bytes)
+
     def meet(self, block: Block) -> None:
         """Count packets. The first block sets the beginning of the input, which the processes need."""
         super().meet(block)
@@ -57,7 +65,7 @@ class Exporting(ChoosingConsumer[Part]):
         for name, rows in self._others.take(parts):
             self._tables.feed(name, rows)
         if "frames" in self._tables.names:
-            for group in _groups(parts):
+            for group in even_groups(parts):
                 if not self._is_full:
                     here = sum(len(part.data) for part in group) > _LARGE or all(map(is_heavy, group))
                     self._write((self._decoding.put_here if here else self._decoding.put)(group))
@@ -83,7 +91,9 @@ class Exporting(ChoosingConsumer[Part]):
         return self._chosen.count is not None and self.frames >= self._chosen.count
 
     def _decode(self, parts: list[Part]) -> bytes:
-        return pack_batch(self._table.feed(joined(parts)))
+        before = self._table.cut
+        batch = self._table.feed(joined(parts))
+        return pack_batch(batch, self._table.cut - before)
 
     def _write(self, made: Iterable[bytes | memoryview]) -> None:
         for data in made:
@@ -91,17 +101,3 @@ class Exporting(ChoosingConsumer[Part]):
             if batch is not None and self._writing is not None:
                 self.frames += batch.num_rows
                 self._writing.feed(batch)
-
-
-def _groups(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """Group small parts. At the end of the input much may be left, and it is not copied all at once."""
-    group: list[Part] = []
-    size = 0
-    for part in parts:
-        if group and size + len(part.data) > 2 * BLOCK_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(part)
-        size += len(part.data)
-    if group:
-        yield group

@@ -1,7 +1,7 @@
 """Define the options that commands share, gathered into small frozen groups: what to choose, how to show it."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -290,11 +290,14 @@ def display_options(
     return add
 
 
-def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Display:
-    """Take the options for how to show frames out of ``options``, and return them as a Display."""
+def display(options: dict[str, Any], *, whole: Collection[str] = ()) -> Display:
+    """Take the options for how to show frames out of ``options``, and return them as a Display.
+
+    ``whole``: the formats in which values are shown whole by default.
+    """
     given = options.pop("value_bytes", None)
     form = options.pop("format")
-    value_bytes = DEFAULT_VALUE_BYTES if form in ("ndjson", "csv") else text_value_bytes
+    value_bytes = None if form in whole else DEFAULT_VALUE_BYTES
     if given is not None:
         value_bytes = None if given < 0 else given
     return Display(

@@ -19,7 +19,7 @@ from dcpdump.cli.progress import progress
 from dcpdump.cli.salt import is_given
 from dcpdump.cli.sink import folder_of, saying_what_is_left
 from dcpdump.cli.stderr import clear_status, note, status
-from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
+from dcpdump.cli.tables import TABLES, TableNames, cut_notes, need_pyarrow
 from dcpdump.errors import CaptureError
 from dcpdump.escape import bytes_of
 from dcpdump.filter.collection_choice import collection_choice
@@ -116,7 +116,7 @@ _BY_ID = "--collection takes ids here (0x8): a task may not see where names were
 @click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
 @input_options(follow=False, jobs="Most processes of Spark on this machine; the default: the cores.")
 @selection_options(captures=True)
-@display_options(("parquet",))
+@display_options(("parquet",), value_bytes="all")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and no summary.")
 def pipeline(
     captures: tuple[str, ...],
@@ -140,7 +140,7 @@ def pipeline(
     frames; streams and findings look at all.
     """
     need_pyarrow()
-    chosen, shown = selection(options), display({**options, **_FIXED})
+    chosen, shown = selection(options), display({**options, **_FIXED}, whole=("parquet",))
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     folder = folder_of(shown.path)
@@ -203,7 +203,7 @@ def run(job: Job, engine: str) -> int:
             raise CaptureError(_nothing(outcome), hint="dcpdump read FILE says more about one of them")
         output.publish(outcome.written, job.tables)
     if not job.quiet:
-        note(_summary(job, outcome))
+        _close(job, outcome)
     return code.DONE if outcome.whole else code.DAMAGED
 
 
@@ -253,7 +253,7 @@ def follow(job: Job) -> int:
             captures += done.captures
             if not job.quiet:
                 _complain(done.outcome)
-                note(f"batch {done.number}: {_summary(job, done.outcome)}")
+                _close(job, done.outcome, f"batch {done.number}: ")
 
         tables = tuple(name for name in job.tables if name in WATCHED)
         job = replace(job, tables=tables)
@@ -311,6 +311,12 @@ def _complain(outcome: "Outcome") -> None:
     for row in outcome.files:
         if row["problem"]:
             note(f"dcpdump: warning: {row['file']}: {row['problem']}")
+
+
+def _close(job: Job, outcome: "Outcome", batch: str = "") -> None:
+    for line in cut_notes(outcome.cut, job.choice.value_bytes):
+        note(line)
+    note(batch + _summary(job, outcome))
 
 
 def _nothing(outcome: "Outcome") -> str:

@@ -20,6 +20,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.tables import need_pyarrow
 from dcpdump.errors import DcpdumpError
 
+FORMATS = ("table", "csv", "ndjson")
 #: Of the bytes of --memory, those that reading and writing take; and those without which DuckDB answers little.
 _OTHERS, _LEAST = 160 << 20, 96 << 20
 
@@ -36,7 +37,7 @@ def _schema() -> Any:
 @click.argument("words", nargs=-1, metavar="QUERY CAPTURE…")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for queries, one after the other: without QUERY.")
 @window_options
-@display_options(("table", "csv", "ndjson"))
+@display_options(FORMATS, value_bytes="all")
 @input_options(follow=False)
 @click.option(
     "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="The balance of all bytes."
@@ -55,7 +56,7 @@ def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **
     times = {name: options.pop(name) for name in ("since", "until", "tz")}
     selection(dict(times))  # what is wrong with them is said before anything is read
     query, names = ("", words) if interactive else (words[0] if words else "", words[1:])
-    shown, given = display({**options, "tz": times["tz"]}), input_of(options, names)
+    shown, given = display({**options, "tz": times["tz"]}, whole=FORMATS), input_of(options, names)
     if not names:
         missing = "CAPTURE…" if interactive or words else "QUERY"
         raise click.UsageError(f"Missing argument '{missing}': dcpdump sql 'select count(*) from frames' node1.pcap")
@@ -93,6 +94,7 @@ def _answer(
         with reading.summarised(summary):
             with progress(() if summary == "none" else [each.name for each in captures]):
                 rows = made.offer(engine)
+                engine.long = made.long
                 schema, batches = engine.answer(text)
                 first = list(islice(batches, 1))  # before it comes, all or most is read
             with closing(rows), closing(batches):

@@ -1,7 +1,7 @@
 """Read captures for a query: no more of them is decoded, and no more rows are made, than it may need."""
 
 import gc
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Union
@@ -11,16 +11,20 @@ import pyarrow as pa
 from dcpdump.arrow.folder import SCHEMAS
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.arrow.other_tables import JUDGED, OtherTables
-from dcpdump.arrow.record_rows import batch_of_records
+from dcpdump.arrow.record_rows import VALUES, batch_of_records, is_cut
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.dissector import BlockDissector
+from dcpdump.batch.even_groups import even_groups
+from dcpdump.batch.part import joined
 from dcpdump.batch.picker import BLOCK_BYTES, NumberPicker, Picked, Picker
 from dcpdump.capture import Capture
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import Display, Selection, selection
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.summary import READ
+from dcpdump.cli.tables import cut_notes
+from dcpdump.dissect import Dissector
 from dcpdump.filter import FrameFilter
 from dcpdump.filter.header_clauses import Wanted, wanted_of
 from dcpdump.record import Record
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
 Piece = Union[Picked, "Part"]
 #: Where no frame becomes a row, none has to be decoded.
 _NO_FRAME = Wanted(bytes(256), bytes(65_536))
+#: Values of so many bytes make no row long.
+_SHORT = 1 << 16
 
 
 class QueryReading:
@@ -57,6 +63,13 @@ class QueryReading:
     def begun(self) -> bool:
         """Return whether anything was read: a query may not need it, or DuckDB see that no row can be wanted."""
         return self._rows.begun
+
+    @property
+    def long(self) -> bool:
+        """Return whether a row may have a whole document."""
+        most = self._rows.shown.value_bytes
+        named = not VALUES.isdisjoint(self._query.columns.get(FRAMES, ()))
+        return named and (most is None or most > _SHORT)
 
     def offer(self, engine: Engine) -> Generator[pa.RecordBatch, None, None]:
         """Offer the tables of a query; return the rows that are read as they come, to be closed once it is answered."""
@@ -93,8 +106,7 @@ class QueryReading:
     def _batches(self) -> Generator[pa.RecordBatch, None, None]:
         with closing(self.reading.steps()) as steps:
             for _ in steps:
-                made, self._rows.made = self._rows.made, []
-                yield from made
+                yield from self._rows.made()
 
     def _batches_of(self, table: str) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of another table than frames: as they come, and what is known at the end."""
@@ -133,7 +145,7 @@ class _Rows(Consumer[Piece]):
         dissection: BlockDissector[Any],
         others: OtherTables,
     ) -> None:
-        self._query, self._chosen, self._shown = query, chosen, shown
+        self._query, self._chosen, self.shown = query, chosen, shown
         self._dissection, self.others = dissection, others
         self.redactor = shown.redactor
         self.table = FrameTable(
@@ -143,7 +155,8 @@ class _Rows(Consumer[Piece]):
         )
         self.table.choose(query.columns.get(FRAMES, ()))
         self.begun = False
-        self.made: list[pa.RecordBatch] = []  #: rows of frames, to be taken away
+        self._pieces: list[Piece] = []  # of which rows are to be made
+        self._cut = 0  # rows in which a value was cut
         self.tables: dict[str, list[pa.RecordBatch]] = {"gaps": []}  #: rows of other tables, of what is needed
 
     @property
@@ -161,14 +174,25 @@ class _Rows(Consumer[Piece]):
         self.others.meet(block)
 
     def take(self, pieces: list[Piece]) -> bool:
-        """Make rows of what is chosen; there are never enough."""
+        """Take what rows are to be made of; there are never enough."""
         self.keep(self.others.take([piece for piece in pieces if not isinstance(piece, Picked)]))
         if FRAMES in self._query.tables:
-            for piece in pieces:
-                batch = self._picked(piece.records) if isinstance(piece, Picked) else self.table.feed(piece)
-                if batch is not None:
-                    self.made.append(batch)
+            self._pieces += pieces
         return False
+
+    def made(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of what was taken since the last call, in batches that are not large."""
+        pieces, self._pieces = self._pieces, []
+        for piece in pieces:
+            groups: Iterable[Any] = [piece] if isinstance(piece, Picked) else even_groups([piece])
+            for group in groups:
+                batch = self._picked(group.records) if isinstance(group, Picked) else self._fed(group)
+                if batch is not None:
+                    yield batch
+
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return in how many rows values were cut."""
+        return cut_notes(self._cut, self.shown.value_bytes)
 
     def keep(self, tables: Iterable[tuple[str, pa.RecordBatch]]) -> None:
         """Keep what the query needs of rows of other tables."""
@@ -181,9 +205,18 @@ class _Rows(Consumer[Piece]):
         found, self.tables[table] = self.tables.get(table, []), []
         return found
 
+    def _fed(self, parts: list["Part"]) -> pa.RecordBatch | None:
+        before = self.table.cut
+        batch = self.table.feed(joined(parts))
+        self._cut += self.table.cut - before
+        return batch
+
     def _picked(self, records: Sequence[Record]) -> pa.RecordBatch | None:
-        chosen = [self._shown.shown(record) for record in records if self._chosen.accepts(record)]
-        return batch_of_records(chosen, self._shown.value_bytes, self._query.columns[FRAMES]) if chosen else None
+        chosen = [self.shown.shown(record) for record in records if self._chosen.accepts(record)]
+        columns, most = self._query.columns[FRAMES], self.shown.value_bytes
+        if not columns.isdisjoint(VALUES):
+            self._cut += sum(is_cut(record, most) for record in chosen)
+        return batch_of_records(chosen, most, columns) if chosen else None
 
 
 def _schema(query: Query, table: str) -> pa.Schema:

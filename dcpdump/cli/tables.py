@@ -1,11 +1,13 @@
 """Define what the commands that write tables share: the tables' names, and the package that they need."""
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from dcpdump import install_hints
+from dcpdump.plural import counted
 
 #: All tables. ``files`` is always written: it says what was read.
 TABLES = ("frames", "gaps", "streams", "findings", "files")
@@ -29,6 +31,13 @@ class TableNames(click.ParamType):  # type: ignore[type-arg]
             if name not in TABLES:
                 raise click.BadParameter(f"{name!r} is not a table; there are {', '.join(TABLES)}", ctx, param)
         return tuple(name for name in TABLES if name in names or name == "files")
+
+
+def cut_notes(rows: int, value_bytes: int | None) -> Iterator[str]:
+    """Yield a line where ``--value-bytes`` cut values, or left them out, in so many rows."""
+    if rows:
+        was = f"{counted(rows, 'row')} by --value-bytes {value_bytes}: value_length says how long they were"
+        yield f"dcpdump: note: values were cut in {was}"
 
 
 def need_pyarrow() -> None:

@@ -111,7 +111,7 @@ class PlainCsv(PlainWriter):
             "collection_name": _cell(frames.collection_name()),
             "key": _cell(shown_text(frames.key)),
             "key_hex": frames.wire_key.hex(),
-            "value_length": str(frames.value_length or ""),
+            "value_length": str(frames.whole_length) if frames.value_length else "",
             "stream_id": str(frames.stream_id) if layout.framed else "",
             "value": _cell(shown_text(value)) if layout.has_value else "",
             "problems": _cell(frames.fault),

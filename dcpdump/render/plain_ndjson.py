@@ -133,7 +133,7 @@ class PlainNdjson(PlainWriter):
             out.append(_quoted(shown(frames.key)))
             out.append(f', "key_hex": "{frames.wire_key.hex()}"'.encode())
         if frames.value_length:
-            out.append(f', "value_length": {frames.value_length}'.encode())
+            out.append(f', "value_length": {frames.whole_length}'.encode())
             if layout.has_value and self._limit:
                 out.append(b', "value": ')
                 value, limit = frames.value, self._limit

@@ -97,6 +97,7 @@ class PlainRows:
         self.collection = -1  #: -1: none
         self.inferred = False
         self.value_length = 0
+        self.whole_length = 0  #: of the value, decompressed
         self.value = b""  #: decompressed
         self.is_plain = False  #: the value is known to be shown as it is
         self.fault = ""  #: why a value that is marked JSON is not
@@ -139,6 +140,7 @@ class PlainRows:
                 return False
         elif layout.has_value:
             self.value = data[start + self.key_end : start + length]
+        self.whole_length = len(self.value) if layout.document and self.value_length else self.value_length
         self.digits = hexlify(data[start : start + layout.reach])
         self._take(at)
         return True

@@ -201,7 +201,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "unanswered": (INT, "requests without a response"),
     "value": (TEXT, "the beginning of a value, decompressed, as text"),
     "value_json": (ANY, "JSON of the control plane"),
-    "value_length": (INT, "bytes of the value as it was sent"),
+    "value_length": (INT, "bytes of the whole value, decompressed, without xattrs"),
     "vbucket": (INT, "the vbucket; of a response that of its request, where it was captured"),
     "vbucket_uuid": (HEX, "the branch of a vbucket's history"),
     "verdict": (TEXT, "what became of a stream, in words"),

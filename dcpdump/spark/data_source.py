@@ -24,7 +24,6 @@ from pyspark.sql.types import StructType
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.errors import CaptureError, DcpdumpError, FilterError
 from dcpdump.filter import Clause, FrameFilter, clauses
-from dcpdump.record import DEFAULT_VALUE_BYTES
 from dcpdump.spark.decoding import decode_split
 from dcpdump.spark.filesystem import open_binary
 from dcpdump.spark.input import inputs
@@ -101,7 +100,7 @@ class FrameReader(DataSourceReader):
         self._paths: list[str] = json.loads(options.get("paths", "[]")) if path is None else [path]
         self._schema = schema
         self._split = int(options.get("split", TARGET))
-        value_bytes = options.get("value_bytes", DEFAULT_VALUE_BYTES)
+        value_bytes = options.get("value_bytes", "all")
         self._value_bytes = None if value_bytes in ("all", "-1") else int(value_bytes)
         self._show_secrets = options.get("show_secrets", "").lower() == "true"
         self._salvage = options.get("salvage", "").lower() == "true"

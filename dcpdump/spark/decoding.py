@@ -7,6 +7,7 @@ import pyarrow as pa
 from dcpdump.arrow.files import gap_rows
 from dcpdump.batch.block import Block
 from dcpdump.batch.connection_state import SavedConnection
+from dcpdump.batch.even_groups import even_groups
 from dcpdump.batch.part import Part, joined
 from dcpdump.spark.event_log import EventWriter
 from dcpdump.spark.resume import ResumedDissection
@@ -75,8 +76,8 @@ class Decoding:
         dissection = self._dissection
         if self._event_writer is not None:
             yield "events", self._event_writer.write(dissection, parts, last_ns)
-        if parts:
-            batch = self._table.feed(joined(parts))
+        for group in even_groups(parts):
+            batch = self._table.feed(joined(group))
             if batch is not None:
                 yield "frames", batch
         if dissection.gaps:
@@ -108,6 +109,7 @@ class Decoding:
                 tally.skipped_bytes,
                 dissection.balance.conflicts,
                 dict(tally.foreign),
+                self._table.cut,
             ),
             dissection.told,
         )

@@ -146,6 +146,7 @@ def _outcome(done: Sequence[TaskResult]) -> Outcome:
         outcome.skipped_bytes += counted.skipped_bytes
         outcome.conflicts += counted.conflicts
         outcome.foreign.update(counted.foreign)
+        outcome.cut += counted.cut
     return outcome
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dcpdump.arrow.other_tables import OtherTables
+from dcpdump.batch.even_groups import even_groups
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture, open_capture
@@ -73,13 +74,20 @@ class _Engine:
             self._parts.feed(name, batch)
         tally, net = dissection.tally, dissection.balance
         return Outcome(
-            self._parts.close(), tally.frames, tally.lost_bytes, tally.skipped_bytes, net.conflicts, rows, tally.foreign
+            self._parts.close(),
+            tally.frames,
+            tally.lost_bytes,
+            tally.skipped_bytes,
+            net.conflicts,
+            rows,
+            tally.foreign,
+            self._table.cut,
         )
 
     def _take(self, some: Iterable[list[Part]]) -> None:
         for parts in some:
-            if parts and "frames" in self._tables:
-                batch = self._table.feed(joined(parts))
+            for group in even_groups(parts) if "frames" in self._tables else ():
+                batch = self._table.feed(joined(group))
                 if batch is not None:
                     self._parts.feed("frames", batch)
             for name, rows in self._others.take(parts):

@@ -21,6 +21,7 @@ class Outcome:
     conflicts: int = 0  #: overlaps that disagree
     files: list[dict[str, Any]] = field(default_factory=list)  #: the rows of the table
     foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: other protocols, by port
+    cut: int = 0  #: rows in which a value was cut
 
     moved: int = 0  #: bytes that went between tasks, beside rows
     after: InputState | None = None  #: the state to continue from, if the input continues

@@ -5,7 +5,6 @@ from dcpdump.batch.filter import Masks
 from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.record import DEFAULT_VALUE_BYTES
 from dcpdump.redact import Redactor
 
 
@@ -14,7 +13,7 @@ class Options:
     """What is the same for all tasks of a run. ``begin`` fixes times that are relative to the start of the input."""
 
     masks: Masks = field(default_factory=lambda: Masks(FrameFilter(())))
-    value_bytes: int | None = DEFAULT_VALUE_BYTES
+    value_bytes: int | None = None  #: what is shown of each value; None: all
     show_secrets: bool = False
     redactor: Redactor | None = None
     salvage: bool = False

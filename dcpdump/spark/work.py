@@ -79,6 +79,7 @@ class Counted(NamedTuple):
     skipped_bytes: int  #: captured, but not frames
     conflicts: int  #: overlaps that disagree
     foreign: dict[tuple[str, int], int]  #: other protocols, by port: connections
+    cut: int  #: rows in which a value was cut
 
 
 class Exit(NamedTuple):

@@ -33,6 +33,12 @@ _SETTINGS = {
 }
 #: Few rows are written at a time, since a hundred columns of a hundred thousand rows would take most of the memory.
 _STORE = "ATTACH '{}' AS stored (ROW_GROUP_SIZE 16384)"
+#: Rows may have documents of 20 MB, of which only a few fit the memory.
+_BOUNDED = (
+    "PRAGMA verify_parallelism",  # else rows that were sorted on disk are merged 122,880 at a time
+    "SET enable_caching_operators = false",  # else a condition collects 2,048 rows before it passes them on
+    "SET streaming_buffer_size = '1MB'",  # bytes of the result that wait
+)
 _LOCKED = (
     "USE stored",
     "SET TimeZone = 'UTC'",
@@ -40,6 +46,8 @@ _LOCKED = (
     "SET lock_configuration = true",
 )
 _ROWS = 250  #: of a batch of the result: few, as one may have hundreds of kilobytes
+#: The same where each row may have a document of 20 MB; of a batch of many columns, which costs as much for few rows.
+_LONG_ROWS, _LONG_WIDE_ROWS, _WIDE = 4, 16, 16
 _INCOMING = "dcpdump_incoming"
 _UNKNOWN_COLUMN = re.compile(r'column "([^"]+)" not found|does not have a column named "([^"]+)"')
 _UNKNOWN_TABLE = re.compile(r"Table with name (\S+) does not exist")
@@ -66,6 +74,7 @@ class Engine:
 
     def __init__(self, schemas: Mapping[str, pa.Schema], memory: int = DEFAULT.memory) -> None:
         self._schemas = schemas
+        self.long = True  #: rows may have whole documents
         self._folder = temporary_folder("dcpdump-sql")
         self._umask = os.umask(0o077)  # what DuckDB writes is for its owner alone
         self._open = ExitStack()
@@ -129,16 +138,16 @@ class Engine:
         """Run a query, and return its columns and its rows. Raises QueryError, here or between rows."""
         with self._errors():
             relation = self._connection.sql(text)
-            new = hasattr(relation, "to_arrow_reader")
-            reader = relation.to_arrow_reader(_ROWS) if new else relation.fetch_arrow_reader(_ROWS)
+            many = _LONG_WIDE_ROWS if len(relation.columns) > _WIDE else _LONG_ROWS
+            reader = relation.to_arrow_reader(many if self.long else _ROWS)
         return reader.schema, self._rows(reader)
 
     def _prepare(self) -> None:
         """Set what no configuration of a new connection can, and at last that nothing can be set."""
         self._attach(str(self._folder.path / "tables"))
-        # Else rows that were sorted on disk are merged 122,880 at a time, and all of these have to fit the memory.
-        with suppress(duckdb.CatalogException):
-            self._execute("PRAGMA verify_parallelism")
+        for setting in _BOUNDED:
+            with suppress(duckdb.CatalogException):  # of another version
+                self._execute(setting)
         for setting in _LOCKED:
             self._execute(setting)
 

@@ -37,7 +37,7 @@ _MEANINGS: dict[str | tuple[str, str], str] = {
     ("gaps", "reason"): "why they are missing",
     (FRAMES, "stream_id"): "the DCP stream id; null: none",
     (FRAMES, "key"): "the key without its collection: bytes",
-    (FRAMES, "value"): "the beginning of the value, decompressed: bytes; all of it with --value-bytes all",
+    (FRAMES, "value"): "the value, decompressed, without xattrs: bytes; shorter than value_length where it was cut",
 }
 #: Rows of other commands whose keys are columns of a table.
 _ROWS = {FRAMES: "frame", "streams": "streams", "findings": "check"}

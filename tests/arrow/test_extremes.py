@@ -153,7 +153,7 @@ def frames_of(folder: Path) -> list[dict[str, Any]]:
 
 def printed(path: Path) -> list[dict[str, Any]]:
     """Return the rows that ``read`` prints, without the field that is a row's collection: tables have it once."""
-    rows = [json.loads(line) for line in run(f"dcpdump read {path} -f ndjson -q").out.splitlines()]
+    rows = [json.loads(line) for line in run(f"dcpdump read {path} -f ndjson -q --value-bytes all").out.splitlines()]
     for row in rows:
         row.get("fields", {}).pop("collection_id", None)
         for name in IDENTITIES & row.get("fields", {}).keys():
