@@ -1,0 +1,34 @@
+"""Groups of parts have about as many bytes of values once they are decompressed, and the rows that the parts have."""
+
+import cramjam
+
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.block import blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.even_groups import GROUP_BYTES, even_groups
+from dcpdump.batch.filter import Masks
+from dcpdump.batch.part import joined
+from dcpdump.filter import FrameFilter
+from dcpdump.wire.encode import encode
+from tests.support.packets import TcpTalk, flow
+
+
+def compressed(seqno: int, size: int) -> bytes:
+    value = bytes(cramjam.snappy.compress_raw(b"%09d" % seqno + bytes(size)))
+    given = {"by_seqno": seqno, "rev_seqno": 1}
+    return encode("DCP_MUTATION", given, key=b"k", value=value, datatype=2, vbucket=7, opaque=9)
+
+
+def test_parts_are_joined_and_cut_by_the_bytes_of_their_values_once_decompressed() -> None:
+    talk = TcpTalk(flow(), acks=False).send(0, encode("DCP_OPEN", {"flags": 1}, key=b"x"))
+    for seqno in range(1, 41):
+        talk.send(1, compressed(seqno, (100, 1_000_000)[seqno % 2]) + encode("DCP_NOOP", opaque=seqno))
+    dissection, table = Dissection(), FrameTable(Masks(FrameFilter()), None)
+    parts = [part for block in blocks(talk.packets) for some in dissection.feed_block(block) for part in some]
+    parts += [part for some in dissection.close_blocks() for part in some]
+    batches = [table.feed(joined(group)) for group in even_groups(parts)]
+    sizes = [sum(map(len, filter(None, batch["value"].to_pylist()))) for batch in batches if batch is not None]
+    assert (len(parts) < len(sizes), max(sizes) <= GROUP_BYTES, sum(sizes)) == (True, True, 20 * 1_000_100 + 40 * 9)
+    (whole,) = [FrameTable(Masks(FrameFilter()), None).feed(joined(parts))]
+    rows = [row for batch in batches if batch is not None for row in batch.to_pylist()]
+    assert whole is not None and rows == whole.to_pylist()
