@@ -96,7 +96,7 @@ def _answer(
                 rows = made.offer(engine)
                 engine.long = made.long
                 schema, batches = engine.answer(text)
-                first = list(islice(batches, 1))  # before it comes, all or most is read
+                first = iter(list(islice(batches, 1)))  # before it comes, all or most is read
             with closing(rows), closing(batches):
                 if reading.frames or not made.begun:
                     write_answer(sink, shown, schema, chain(first, batches))

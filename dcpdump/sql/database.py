@@ -47,7 +47,7 @@ _LOCKED = (
 )
 _ROWS = 250  #: of a batch of the result: few, as one may have hundreds of kilobytes
 #: The same where each row may have a document of 20 MB; of a batch of many columns, which costs as much for few rows.
-_LONG_ROWS, _LONG_WIDE_ROWS, _WIDE = 4, 16, 16
+_LONG_ROWS, _LONG_WIDE_ROWS, _WIDE = 1, 8, 16
 _INCOMING = "dcpdump_incoming"
 _UNKNOWN_COLUMN = re.compile(r'column "([^"]+)" not found|does not have a column named "([^"]+)"')
 _UNKNOWN_TABLE = re.compile(r"Table with name (\S+) does not exist")

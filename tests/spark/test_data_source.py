@@ -100,12 +100,12 @@ def test_several_captures_are_given_as_a_list_whatever_their_names(reading: "Spa
 
 
 def test_values_are_as_long_as_asked_for(reading: "SparkSession") -> None:
-    def longest(value_bytes: str) -> int:
-        frames = reading.read.format("dcp").option("value_bytes", value_bytes).load("samples/replica.pcap")
+    def longest(**options: str) -> int:
+        frames = reading.read.format("dcp").options(**options).load("samples/replica.pcap")
         documents = frames.where("name = 'DCP_MUTATION'").select("value").collect()
         return max(len(row["value"] or b"") for row in documents)
 
-    assert [longest(each) for each in ("0", "10", "all")] == [0, 10, 4000]
+    assert [longest(value_bytes="0"), longest(value_bytes="10"), longest()] == [0, 10, 4000]
 
 
 def test_what_cannot_be_read_is_said(reading: "SparkSession", tmp_path: Path) -> None:

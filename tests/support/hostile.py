@@ -332,6 +332,13 @@ def compressed_xattrs(count: int) -> list[Packet]:
     return _opened(_talk()).send(1, document * count).packets
 
 
+def large_documents(count: int) -> list[Packet]:
+    """Return compressed documents of 8 MB each."""
+    value = bytes(cramjam.snappy.compress_raw(bytes(8 << 20)))
+    document = encode("DCP_MUTATION", {"by_seqno": 1}, key=b"k", value=value, datatype=2, vbucket=7, opaque=9)
+    return _opened(_talk(32_000)).send(1, document * count).packets
+
+
 SHAPES: dict[Callable[[int], list[Packet]], int] = {
     noops_without_answers: 10_000,
     many_noops: 40_000,
