@@ -29,6 +29,7 @@ def test_parts_are_joined_and_cut_by_the_bytes_of_their_values_once_decompressed
     batches = [table.feed(joined(group)) for group in even_groups(parts)]
     sizes = [sum(map(len, filter(None, batch["value"].to_pylist()))) for batch in batches if batch is not None]
     assert (len(parts) < len(sizes), max(sizes) <= GROUP_BYTES, sum(sizes)) == (True, True, 20 * 1_000_100 + 40 * 9)
-    (whole,) = [FrameTable(Masks(FrameFilter()), None).feed(joined(parts))]
+    whole = FrameTable(Masks(FrameFilter()), None).feed(joined(parts))
     rows = [row for batch in batches if batch is not None for row in batch.to_pylist()]
-    assert whole is not None and rows == whole.to_pylist()
+    assert whole is not None
+    assert rows == whole.to_pylist()

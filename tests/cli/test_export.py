@@ -37,7 +37,8 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def read(command: str) -> list[dict[str, Any]]:
     """Return the rows that ``read`` prints, without the field that is a row's collection: tables have it once."""
-    found = [json.loads(line) for line in run(f"dcpdump read {command} -f ndjson -q --value-bytes all").out.splitlines()]
+    lines = run(f"dcpdump read {command} -f ndjson -q --value-bytes all").out.splitlines()
+    found = [json.loads(line) for line in lines]
     for row in found:
         row.get("fields", {}).pop("collection_id", None)
     return found
