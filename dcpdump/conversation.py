@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dcpdump.net.endpoints import Connection
+from dcpdump.tally import Missing
 from dcpdump.wire.collection_names import ConnectionNames
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
@@ -20,12 +21,14 @@ class Conversation:
 
     __slots__ = (
         "before",
+        "begun",
         "connection",
         "counted",
         "disagrees",
         "ended",
         "ends",
         "framed",
+        "lost",
         "names",
         "protocol",
         "session",
@@ -33,7 +36,6 @@ class Conversation:
         "splitters",
         "suspect",
         "tls",
-        "unseen",
     )
 
     def __init__(self, connection: Connection, session: Session) -> None:
@@ -47,7 +49,8 @@ class Conversation:
         self.ended = 0  #: a bit for each direction
         self.framed = [False, False]  #: whether a direction has had a frame
         self.before = [0, 0]  #: bytes skipped before the first
-        self.unseen = [0, 0]  #: bytes that were sent at least, and not captured, before the first
+        self.begun = [0, 0]  #: of these, those of a frame that began before the capture
+        self.lost = (Missing(), Missing())  #: what each direction lost before any frame
         self.tls: Unsealer | None = None  #: what opens it, where it is TLS
         self.suspect: Unsealer | None = None  #: the same, where it may be
         self.sources: list[str] = []  #: the captures that its bytes came from in turn, up to the third change

@@ -22,7 +22,7 @@ from dcpdump.unsealing import Unsealing
 from dcpdump.wire.collection_names import NAMING, Said, ServerNames, said_by
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where
-from dcpdump.wire.piece import Cut
+from dcpdump.wire.piece import Cut, Skipped, Why
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
@@ -130,6 +130,10 @@ class Dissector:
                     continue
                 conversation = self._conversations[connection.number] = Conversation(connection, Session())
             events = self._unsealing.take(conversation, direction, event)
+            if isinstance(event, Gap) and conversation.tls is not None:
+                gap = conversation.tls.untold(direction, event)
+                if gap is not None:
+                    self._lose(conversation, direction, gap)
             if events is None:
                 yield from self._follow(conversation, direction, event)
             else:
@@ -163,16 +167,26 @@ class Dissector:
             if splitter is None:
                 splitter = self._splitter(conversation, direction, late=True)
                 splitter.begin(event.offset)
-            carved = event.reason == CARVED
-            if any(conversation.framed):
-                self.tally.lost_bytes += 0 if carved else event.length or 0
-            elif event.reason not in (SNAPLEN, CARVED):
-                conversation.unseen[direction] += event.length or 1
+            self._lose(conversation, direction, event)
             before = splitter.held
-            cuts = splitter.gap(event.length, joins=carved)
+            cuts = splitter.gap(event.length, joins=event.reason == CARVED)
             self._unweighed += max(0, splitter.held - before)  # a hole inside a frame stands as zeros
             return cuts
         return splitter.close() if isinstance(event, End) and splitter else []
+
+    def _lose(self, conversation: Conversation, direction: int, gap: Gap) -> tuple[Gap, ...]:
+        """Count what was lost at a gap, and return that: of TLS it is what was sent, which is longer than the text."""
+        sent = (gap,) if conversation.tls is None else conversation.tls.take_gaps(direction)
+        missing = self.tally.lost if any(conversation.framed) else conversation.lost[direction]
+        for each in sent:
+            if each.reason == CARVED:
+                self.tally.carved_bytes += each.length or 0
+            else:
+                missing.add(each.reason, each.length)
+        return sent
+
+    def _skip(self, conversation: Conversation, direction: int, skipped: Skipped) -> None:
+        """Take it that bytes of a direction belong to no frame."""
 
     def _weigh(self) -> list[Record]:
         """Sum up the memory of all conversations; where that is too much, the largest give up theirs.
@@ -209,8 +223,16 @@ class Dissector:
         for direction, splitter in enumerate(conversation.splitters):
             if splitter is not None:
                 records += self._records(conversation, direction, splitter.close())
-        if any(conversation.framed):
-            self.tally.joined_bytes += sum(conversation.before)
+        for direction in (0, 1):
+            gap = None if conversation.tls is None else conversation.tls.untold(direction)
+            if gap is not None:
+                self._lose(conversation, direction, gap)
+        framed = any(conversation.framed)
+        for missing in conversation.lost:
+            (self.tally.lost if framed else self.tally.lost_elsewhere).merge(missing)
+        if framed:
+            self.tally.joined_bytes += sum(conversation.begun)
+            self.tally.skipped_bytes += sum(conversation.before) - sum(conversation.begun)
         else:
             self.tally.foreign_bytes += sum(conversation.before)
             if not any(conversation.before) and conversation.tls is None:
@@ -234,7 +256,8 @@ class Dissector:
         flow, unseen = conversation.connection.flow, self.tally.unseen
         ports = flow.src.port, flow.dst.port
         port = min(ports)
-        for direction, size in enumerate(conversation.unseen):
+        for direction, missing in enumerate(conversation.lost):
+            size = missing.bytes - missing.by_reason.get(SNAPLEN, 0) + missing.unknown
             where = port, ports[1 - direction] == port
             if where not in unseen and len(unseen) >= _NAMED:
                 where = 0, where[1]
@@ -255,10 +278,16 @@ class Dissector:
                 tally.frame_bytes += len(cut.data) - sum(end - start for start, end in cut.holes)
                 conversation.framed[direction] = True
                 records += self._framed(conversation, direction, cut)
-            elif conversation.framed[direction] and not conversation.connection.carved:
+                continue
+            carved = conversation.connection.carved > 0
+            begun = carved or cut.why is Why.BEGUN_BEFORE
+            if not begun:
+                self._skip(conversation, direction, cut)
+            if conversation.framed[direction] and not carved:
                 tally.skipped_bytes += cut.length
             else:
                 conversation.before[direction] += cut.length
+                conversation.begun[direction] += begun * cut.length
         return records
 
     def _framed(self, conversation: Conversation, direction: int, raw: RawFrame) -> list[Record]:

@@ -65,6 +65,8 @@ class Unsealing:
             tls = self._recognise(conversation, direction, event)
             if tls is None:
                 return None
+        if conversation.tls is None:
+            tls.take_gaps(direction)  # they were counted as they were sent
         events = tls.feed(direction, event)
         if conversation.tls is None:
             if not (tls.opened or tls.certain):
@@ -100,6 +102,8 @@ class Unsealing:
         suspect = conversation.suspect
         if suspect is not None and conversation.tls is None and not any(conversation.framed) and suspect.likely:
             self._adopt(conversation, suspect)
+            for direction in (0, 1):
+                suspect.take_gaps(direction)
         conversation.suspect = None
         if conversation.tls is None:
             return []
@@ -154,7 +158,7 @@ class Unsealing:
         """Take a connection for TLS after all: what splitters made of it is forgotten."""
         conversation.tls, conversation.suspect, self.any = tls, None, True
         conversation.splitters = [None, None]
-        conversation.before = [0, 0]
+        conversation.before, conversation.begun = [0, 0], [0, 0]
         conversation.protocol = ""
 
 

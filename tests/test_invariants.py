@@ -125,7 +125,7 @@ def test_a_hole_in_a_frame_is_in_the_books_and_in_the_frame() -> None:
     rows, machine = dissected(talk.packets)
     assert [row["length"] for row in rows] == [len(frame) for frame in sent]
     assert [problem["text"] for problem in rows[5]["problems"]] == ["300 bytes of the frame were lost"]
-    assert sum(machine.balance.hole_bytes.values()) == 300
+    assert machine.tally.lost.bytes == 300
     assert machine.tally.frame_bytes == machine.balance.payload_bytes == sum(map(len, sent)) - 300
 
 

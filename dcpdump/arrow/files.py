@@ -14,14 +14,14 @@ from dcpdump.redact import Redactor
 
 
 def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.RecordBatch:
-    """Return the rows of ``gaps``."""
+    """Return the rows of ``gaps``: what was skipped has none."""
     rows = [
         {
             "connection": ends.connection,
             "direction": ends.direction,
             "src": ends.src,
             "dst": ends.dst,
-            "offset": gap.offset,
+            "offset": each.gap.offset,
             "bytes": gap.length,
             "reason": gap.reason,
             "time": None if gap.seen.ts_ns is None else gap.seen.ts_ns // 1000,
@@ -29,7 +29,9 @@ def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.Recor
             "packet": gap.seen.number,
             "file": gap.seen.file,
         }
-        for ends, gap in ((each.redacted(redactor), gap) for each, gap in lost)
+        for each in lost
+        for ends in (each.ends.redacted(redactor),)
+        for gap in each.sent
     ]
     return batch_of(rows, schema.gaps())
 

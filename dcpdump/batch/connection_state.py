@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.stream_state import StreamState, stream_essence
+from dcpdump.tally import MissingValues
 from dcpdump.wire.session import SessionState, session_essence
 from dcpdump.wire.splitter_state import CUT, SplitterState, splitter_essence
 
@@ -30,6 +31,8 @@ class SavedConnection(NamedTuple):
     session: SessionState | None = None  #: None: no payload was captured yet, or the connection ended
     framed: tuple[bool, bool] = (False, False)
     before: tuple[int, int] = (0, 0)
+    begun: tuple[int, int] = (0, 0)
+    lost: tuple[MissingValues, ...] = ()  #: before any frame, by direction
     ended: int = 0
     protocol: str = ""
     thin: bool = False  #: of an unfinished frame only the head is kept; zeros follow

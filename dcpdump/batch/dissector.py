@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.cutting import MOST_WEIGHT, Cutting
-from dcpdump.batch.ends import Ends, Lost
+from dcpdump.batch.ends import Lost, ends_of
 from dcpdump.conversation import Conversation
 from dcpdump.dissect import Dissector
 from dcpdump.net.batch import Segments, take
 from dcpdump.net.connections import Delivery
-from dcpdump.net.endpoints import Connection
-from dcpdump.net.event import Bytes, Event, Gap
+from dcpdump.net.event import Bytes, Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.frames import Frames
-from dcpdump.wire.piece import Cut
+from dcpdump.wire.piece import Skipped
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
@@ -198,23 +197,14 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     # -- what the Dissector calls -----------------------------------------------------------------------
 
-    def _split(self, conversation: Conversation, direction: int, event: Event) -> list[Cut]:
-        if isinstance(event, Gap):
-            self._lose(conversation.connection, direction, event)
-        return super()._split(conversation, direction, event)
+    def _lose(self, conversation: Conversation, direction: int, gap: Gap) -> tuple[Gap, ...]:
+        sent = super()._lose(conversation, direction, gap)
+        self.gaps.append(Lost(ends_of(conversation, direction), gap, sent))
+        return sent
 
-    def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
-        for connection, direction, event in deliveries:
-            if isinstance(event, Gap):
-                conversation = self._conversations.get(connection.number)
-                if conversation is not None and conversation.tls is not None and not conversation.tls.opened:
-                    self._lose(connection, direction, event)  # of what stays closed it is lost as it was sent
-        return super()._take(deliveries)
-
-    def _lose(self, connection: Connection, direction: int, gap: Gap) -> None:
-        flow = connection.toward(direction)
-        ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn, connection.carved > 0)
-        self.gaps.append(Lost(ends, gap))
+    def _skip(self, conversation: Conversation, direction: int, skipped: Skipped) -> None:
+        gap = Gap(skipped.offset, 0, "", Seen(*skipped.where[:2]))
+        self.gaps.append(Lost(ends_of(conversation, direction), gap, skipped=skipped.length))
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         splitter = FrameSplitter(StreamsOf(self, conversation), late=late)

@@ -48,7 +48,9 @@ def ends_of(conversation: Conversation, direction: int) -> Ends:
 
 
 class Lost(NamedTuple):
-    """Bytes of a connection that were never captured."""
+    """Bytes of a direction that are in no frame: never captured, or skipped."""
 
     ends: Ends
-    gap: Gap
+    gap: Gap  #: where they are, as offsets of frames go; its length is that of the text that is missing
+    sent: tuple[Gap, ...] = ()  #: what was never captured, as it was sent
+    skipped: int = 0

@@ -9,6 +9,7 @@ from dcpdump.conversation import Conversation
 from dcpdump.net.connections import ConnectionsState
 from dcpdump.net.endpoints import Connection, flow_of
 from dcpdump.net.half import Half
+from dcpdump.tally import Missing
 from dcpdump.tls.secrets import SecretsState
 from dcpdump.unsealing import TlsState
 from dcpdump.wire.collection_names import CollectionNames, ConnectionNames
@@ -88,7 +89,10 @@ def load_connection(
             splitter = FrameSplitter(StreamsOf(dissection, conversation))
             splitter.restore(state)
             conversation.splitters[direction] = splitter
-    conversation.framed, conversation.before = list(saved.framed), list(saved.before)
+    conversation.framed = list(saved.framed)
+    conversation.before, conversation.begun = list(saved.before), list(saved.begun)
+    for missing, lost in zip(conversation.lost, saved.lost, strict=False):
+        missing.merge(Missing(*lost))
     conversation.ended, conversation.protocol = saved.ended, saved.protocol
     return conversation
 
@@ -120,6 +124,8 @@ def _saved(half: Half, conversation: Conversation | None, thin: bool) -> SavedCo
         conversation.session.state(),
         (conversation.framed[0], conversation.framed[1]),
         (conversation.before[0], conversation.before[1]),
+        (conversation.begun[0], conversation.begun[1]),
+        () if any(conversation.framed) else tuple(each.values for each in conversation.lost),
         conversation.ended,
         conversation.protocol,
         cut,

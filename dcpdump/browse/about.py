@@ -28,9 +28,10 @@ def about(paths: Sequence[str], index: Reader) -> list[Line]:
     if len(times):
         first, last = (clock_in_use().full(int(ts)) for ts in (times.min(), times.max()))
         lines.append(Line(LineKind.PLAIN, f"{first} to {last} ({span(int(times.max() - times.min()))})"))
-    lost = int(index.columns.gap_bytes.sum())
-    if lost:
-        lines.append(Line(LineKind.PROBLEM, f"{lost:,} bytes in {counted(index.columns.gaps, 'gap')} were lost"))
+    if index.lost.gaps:
+        lines.append(Line(LineKind.PROBLEM, index.lost.words()))
+    if index.skipped_bytes:
+        lines.append(Line(LineKind.PROBLEM, f"{counted(index.skipped_bytes, 'byte')} skipped"))
     lines += [Line(LineKind.PROBLEM, str(damage)) for damage in index.damage] or [
         Line(LineKind.GOOD, "nothing of the files is damaged")
     ]

@@ -14,7 +14,7 @@ from dcpdump.render import flow
 from dcpdump.render import streams as stream_rows
 from dcpdump.render.conns import ConnectionTable, agent, ends
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import fitted, number
+from dcpdump.render.text_columns import fitted, lost, number
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
@@ -131,13 +131,13 @@ def _connections(evidence: Evidence) -> TabRows:
             number(each.stream_count),
             number(sum(each.frames)),
             number(sum(each.bytes)),
-            number(sum(each.lost_bytes)) if each.shows_loss else "",
+            lost(each.missing),
             f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "?" if each.carved else "open",
         )
         card = ConnectionTable([each]).lines(_WIDTH)
         windows = fitted(flow.lines([each], evidence.now_ns), None)
         page = (*card, Line(LineKind.PLAIN, ""), *windows)
-        kind = LineKind.HINT if each.shows_loss else LineKind.PLAIN
+        kind = LineKind.HINT if each.missing.gaps or each.missing.skipped else LineKind.PLAIN
         rows.append(TabRow(cells, kind, (("connection", str(each.number)),), None, tuple(page)))
     right = ("conn", "streams", "frames", "bytes", "lost")
     return TabRows(_CONNECTION_HEADS, right, ("agent", "bucket", "bytes"), tuple(rows), "no connections")

@@ -96,6 +96,8 @@ class FrameService:
             index.failure,
             tuple(FrameEnds(each.connection, each.direction) for each in index.ends[ends:]),
             tuple(index.damage[damage:]),
+            index.lost,
+            index.skipped_bytes,
         )
         self._pending = news != before
         first = index.frames > 0 and (before is None or not before.counts[0])

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dcpdump.tally import MissingValues
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -87,6 +89,8 @@ class IndexNews(NamedTuple):
     failure: str
     ends: tuple[FrameEnds, ...]  #: behind those that are known
     damage: tuple["Damage", ...]
+    lost: MissingValues
+    skipped_bytes: int
 
 
 Message = Answer | IndexNews | Exception

@@ -13,6 +13,7 @@ from dcpdump.browse.questions import Answer, Failed, FrameEnds, IndexNews, Messa
 from dcpdump.errors import DcpdumpError
 from dcpdump.forked_worker import ForkedWorker, Messages, can_fork_alone, packed, write_all
 from dcpdump.index.columns import Columns
+from dcpdump.tally import Missing
 
 if TYPE_CHECKING:
     from dcpdump.browse.frame_service import FrameService
@@ -33,6 +34,8 @@ class Reader:
         self.columns = Columns()
         self.ends: list[FrameEnds] = []  #: the directions that ``columns.place`` numbers
         self.damage: list[Damage] = []
+        self.lost = Missing()
+        self.skipped_bytes = 0
         self.begins_ns: int | None = None
         self.progress: tuple[int, int | None] = (0, None)  #: bytes that were read, and of how many
         self.complete = self.idle = False
@@ -73,6 +76,7 @@ class Reader:
     def _take(self, news: IndexNews) -> None:
         self.ends += news.ends
         self.damage += news.damage
+        self.lost, self.skipped_bytes = Missing(*news.lost), news.skipped_bytes
         self.begins_ns, self.progress = news.begins_ns, news.read
         self.idle, self.complete, self.failure = news.idle, news.complete, news.failure or self.failure
         if news.counts[0] != self.frames:

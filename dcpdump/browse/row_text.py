@@ -10,6 +10,7 @@ from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
 from dcpdump.net.no_time import NO_TIME
+from dcpdump.plural import counted
 from dcpdump.record import Record
 from dcpdump.render.line import message_name, message_words
 from dcpdump.spec import find
@@ -174,5 +175,5 @@ def text_of(record: Record) -> RowText:
 
 
 def gap_row(facts: RowFacts, lost: int) -> Sequence[Piece]:
-    """Return the row for bytes that were lost before a frame."""
-    return [(f"  {LOST} {lost:,} byte{'s' * (lost != 1)} of c{facts.connection} were not captured", "bold red")]
+    """Return the row for bytes that were lost or skipped before a frame."""
+    return [(f"  {LOST} {counted(lost, 'byte')} of c{facts.connection} lost or skipped", "bold red")]

@@ -14,7 +14,7 @@ from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import JSON
 from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.document_run import Close, DocumentRun, Step
-from dcpdump.streams.frame_event import HIDDEN, FrameEvent, kept
+from dcpdump.streams.frame_event import HIDDEN, Before, FrameEvent, kept
 from dcpdump.streams.last_message import last_message
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.messages import snapshot_of
@@ -64,7 +64,7 @@ class RuleEngine:
         if frame.gap_before or not frame.whole:
             evidence.lose()
             runner.lose(connection, frame.direction)
-            frame = frame._replace(skipped=False)
+            frame = frame._replace(before=None)
         if not frame.whole:
             if frame.shape is HIDDEN:
                 self._ask(Event.DECODED, frame, connection, connection.no_stream)
@@ -110,11 +110,11 @@ class RuleEngine:
             self.ledger.learn_run(connection, run, stream)
         return self._runner.taken()
 
-    def lose(self, connection: int, direction: int, length: int | None, ts_ns: int | None = None) -> None:
+    def lose(self, connection: int, direction: int, before: Before, ts_ns: int | None = None) -> None:
         """Take it that bytes were lost and that no frame followed."""
         known = self.ledger.connections.get(connection)
         if known is not None:
-            self.ledger.lose(connection, direction, length, ts_ns)
+            self.ledger.lose(connection, direction, before, ts_ns)
             self._evidence_of(known).lose()
             self._runner.lose(known, direction)
 
@@ -184,7 +184,7 @@ class RuleEngine:
 
     def _ask_before(self, frame: FrameEvent, connection: ConnectionState) -> None:
         """Ask about what lies between a frame and the one before it."""
-        if frame.skipped and connection.frames[frame.direction]:
+        if frame.before is not None and frame.before.skipped and connection.frames[frame.direction]:
             self._ask(Event.SKIPPED, frame, connection, connection.no_stream)
         latest_ns = connection.latest_ns[frame.direction]
         if latest_ns is not None and frame.ts_ns is not None and frame.ts_ns - latest_ns > SILENT:

@@ -134,7 +134,9 @@ class Browsing:
             return self._say_nothing_found()
         if ended:
             return ended
-        return code.DAMAGED if self._reader.damage or self._reader.columns.gaps else code.DONE
+        return (
+            code.DAMAGED if self._reader.damage or self._reader.lost.gaps or self._reader.skipped_bytes else code.DONE
+        )
 
     def app(self, text: str, value_bytes: int | None) -> "BrowseApp":
         """Return the screen. ``text``: the filter of the beginning."""

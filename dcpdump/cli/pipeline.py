@@ -336,8 +336,8 @@ def _summary(job: Job, outcome: "Outcome") -> str:
         words[0] = f"{rows['frames']:,} of {counted(outcome.frames, 'frame')}"
     hurt = sum(row["status"] != "ok" for row in outcome.files)
     words.append(counted(len(outcome.files), "file") + (f", {hurt:,} damaged" if hurt else ""))
-    if outcome.lost_bytes or outcome.skipped_bytes:
-        words.append(f"{outcome.lost_bytes:,} B lost, {outcome.skipped_bytes:,} B skipped")
+    words += [outcome.lost.words("B")] * bool(outcome.lost.gaps)
+    words += [f"{outcome.skipped_bytes:,} B skipped"] * bool(outcome.skipped_bytes)
     return f"{' · '.join(words)} → {job.output} (capture_id={job.capture_id})"
 
 

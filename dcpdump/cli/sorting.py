@@ -30,7 +30,7 @@ CONNECTIONS: Columns[ConnectionState] = {
     "streams": lambda each: each.stream_count,
     "frames": lambda each: sum(each.frames),
     "bytes": lambda each: sum(each.bytes),
-    "lost": lambda each: sum(each.lost_bytes),
+    "lost": lambda each: each.lost_bytes,
     "end": lambda each: each.ended_ns,
 }
 

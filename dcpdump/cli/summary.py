@@ -60,7 +60,7 @@ def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
         return code.UNUSABLE
     hurt = any(capture.health.damage_count for capture in captures)
     hurt = hurt or any(each.lost_records for each in dissector.sealings.values())
-    return code.DAMAGED if hurt or tally.lost_bytes or tally.skipped_bytes or net.conflicts else code.DONE
+    return code.DAMAGED if hurt or tally.lost.gaps or tally.skipped_bytes or net.conflicts else code.DONE
 
 
 def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> dict[str, Any]:
@@ -75,8 +75,10 @@ def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> di
         "shown": shown,
         "payload_bytes": net.payload_bytes,
         "payload": payload(dissector.tally, dissector.balance),
-        "gaps": net.gaps,
-        "lost_bytes": dict(net.hole_bytes),
+        "gaps": tally.lost.gaps,
+        "unknown_gaps": tally.lost.unknown,
+        "lost_bytes": dict(tally.lost.by_reason),
+        "lost_without_frames": dict(tally.lost_elsewhere.by_reason),
         "conflicts": net.conflicts,
         "evicted_connections": net.closed,
         "not_understood": dict(net.not_understood),
@@ -119,11 +121,12 @@ def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
         counted(net.connections, "connection"),
         f"payload {net.payload_bytes:,} B = " + " + ".join(used),
     ]
-    if net.carved_bytes:
-        parts.append(f"{net.carved_bytes:,} B left out when it was carved")
-    if net.gaps:
-        reasons = ", ".join(reason for reason, count in sorted(net.hole_bytes.items()) if count)
-        parts.append(f"{counted(net.gaps, 'gap')}, {sum(net.hole_bytes.values()):,} B lost ({reasons})")
+    if tally.carved_bytes:
+        parts.append(f"{tally.carved_bytes:,} B left out when it was carved")
+    if tally.lost.gaps:
+        parts.append(tally.lost.words("B"))
+    if tally.lost_elsewhere.gaps:
+        parts.append(f"connections without frames: {tally.lost_elsewhere.words('B')}")
     if net.conflicts:
         parts.append(f"{counted(net.conflicts, 'overlap')} that disagree{'s' * (net.conflicts == 1)}")
     return " · ".join(parts)
@@ -199,7 +202,7 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     others = ", ".join(f"{count:,} {reason}" for reason, count in net.not_understood.items())
     if others:
         found.append(f"packets without TCP: {others}")
-    cut = net.hole_bytes.get(SNAPLEN)
+    cut = dissector.tally.lost_elsewhere.by_reason.get(SNAPLEN)
     if cut:
         found.append(f"packets were cut when they were captured: {cut:,} B of what they carry are missing")
     silent = bool(net.tcp_packets) and not net.payload_bytes and not cut

@@ -45,8 +45,8 @@ _NAMES = ("opaque", "word", "opcode", "magic", "datatype", "cas")
 
 #: (vbucket, stream id)
 StreamPlace = tuple[int, int]
-#: (offset, length; 0 where that is not known)
-Loss = tuple[int, int]
+#: (offset, length of the text that is missing, bytes that were lost; 0 where that is not known)
+Loss = tuple[int, int, int]
 
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -135,8 +135,10 @@ class CaptureRows:
 
     def lose(self, lost: Sequence[Lost]) -> None:
         """Note what was not captured."""
-        for ends, gap in lost:
-            self.losses.setdefault(ends.place, []).append((gap.offset, gap.length or 0))
+        for loss in lost:
+            if not loss.skipped:
+                size = sum(each.length or 0 for each in loss.sent)
+                self.losses.setdefault(loss.ends.place, []).append((loss.gap.offset, loss.gap.length or 0, size))
 
     def settle(self) -> None:
         """Prepare for ``rows``: all frames are there."""

@@ -202,8 +202,8 @@ class _Judge:
         end = 0 if before is None else begin + int(before[0]["length"])
         high = None if behind is None else int(behind[0]["offset"])
         lost = [
-            length
-            for offset, length in self._losses
+            size
+            for offset, length, size in self._losses
             if (high is None or offset <= high)
             # One of an unknown length may lie within the frame before and go beyond it.
             and (before is None or (offset + length >= end if length else offset > begin))

@@ -43,11 +43,11 @@ class DocumentLosses:
 
     def lose(self, gaps: Sequence[Lost]) -> None:
         """Note lost bytes."""
-        for ends, gap in gaps:
-            if gap.length is None:
-                self._unmeasured.add(ends.place)
-            else:
-                self._lost[ends.place] += gap.length
+        for loss in gaps:
+            lengths = [each.length for each in loss.sent]
+            if None in lengths:
+                self._unmeasured.add(loss.ends.place)
+            self._lost[loss.ends.place] += sum(each or 0 for each in lengths)
 
     @cached_property
     def doubtful(self) -> Array:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import reduce
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble
-from dcpdump.plural import counted
+from dcpdump.plural import counted, measured
 from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked
+from dcpdump.streams.frame_event import Missed
 from dcpdump.streams.intervals import Intervals, between
 from dcpdump.streams.leak import leak
 from dcpdump.streams.situations import Situation
@@ -19,6 +21,7 @@ from dcpdump.streams.wording import clock, span
 #: A connection that was blocked for less of its time was not slowed down by it.
 _PERMILLE = 5
 _LISTED = 40  #: in a command
+_ONLY_SO_FAR = "verdicts reach only as far as what was captured"
 _REASONS = {
     "lost-by-capture": "the receiver acknowledged them: the capture lost them, not the network",
     "not-acked": "nothing shows that they arrived",
@@ -236,7 +239,7 @@ def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble
 def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield what is missing of connections, and of the captures themselves."""
     several = len(evidence.dcp) > 1
-    torn = [each for each in evidence.connections if each.shows_loss]
+    torn = [each for each in evidence.connections if each.lossy and not each.carved]
     if torn:
         yield _lost(evidence, torn, several)
     if evidence.damage or evidence.drops:
@@ -263,23 +266,24 @@ def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
 
 
 def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Trouble:
-    total = sum(sum(each.lost_bytes) for each in torn)
-    places = sum(sum(each.losses) for each in torn)
-    worst = sorted(torn, key=lambda each: -sum(each.lost_bytes))
-    reasons = [reason for reason, count in evidence.counters.hole_bytes.items() if count]
-    why = "; or ".join(_REASONS[reason] for reason in reasons if reason in _REASONS)
-    skipped = evidence.tally.skipped_bytes
-    also = f"{counted(skipped, 'byte')} of them were captured, and are no frames" if skipped else ""
-    detail = "; ".join(filter(None, (why, also, "verdicts reach only as far as what was captured")))
-    sender = _sender(torn[0]) if len(torn) == 1 else ""
+    missed = reduce(Missed.plus, (each.missing for each in torn))
+    worst = sorted(torn, key=lambda each: -each.lost_bytes)
+    names, sender = words.named(worst, several), _sender(torn[0]) if len(torn) == 1 else ""
+    if missed.gaps:
+        amount, verb = measured(missed.lost, missed.unknown), "is" if missed[:3] == (1, 1, 0) else "are"
+        text = f"{amount} of {names} {verb} not in the capture ({counted(missed.gaps, 'gap')}{sender})"
+        why = "; or ".join(_REASONS[reason] for reason in evidence.tally.lost.by_reason if reason in _REASONS)
+        also = f"{Missed(skipped=missed.skipped).words(' more')}, as no frame was found to begin there"
+    else:
+        text, why, also = missed.words(f" of {names}"), "no frame was found to begin there", ""
+    detail = "; ".join(filter(None, (why, also * bool(missed.skipped), _ONLY_SO_FAR)))
     return Trouble(
         Situation.LOST,
-        f"{counted(total, 'byte')} of {words.named(worst, several)} {'is' if total == 1 else 'are'} not in the capture "
-        f"({counted(places, 'gap')}{sender})",
+        text,
         Command("conns", ("--connection", ",".join(str(each.number) for each in worst[:_LISTED]))),
         detail,
         "bytes-lost",
-        places,
+        sum(sum(each.losses) for each in torn),
         tuple(each.number for each in worst),
         frames=tuple(each.lost_frame for each in worst if each.lost_frame)[: words.NAMED],
         ts_ns=min((ns for each in torn for ns in each.lost_ns if ns is not None), default=None),

@@ -19,6 +19,7 @@ from dcpdump.index.spool import Spool
 from dcpdump.index.spool_size import SPOOL_BYTES
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.tally import MissingValues
 from dcpdump.tls.secrets import Secrets
 
 #: A block has about so many frames at most that are decoded one by one, as the one before has shown; and at least so
@@ -58,7 +59,9 @@ class Update:
 
     frames: int = 0  #: rows of the columns
     answers: int = 0
-    gaps: int = 0
+    gaps: int = 0  #: frames before which bytes were lost or skipped
+    lost: MissingValues = (0, 0, {})
+    skipped_bytes: int = 0
     bytes_read: int = 0
     begins_ns: int | None = None  #: the time of the first packet
     blocks: list[KeptPlace] = field(default_factory=list)
@@ -187,6 +190,8 @@ class Builder:
 
     def _sum_up(self, update: Update) -> None:
         update.frames, update.answers, update.gaps = self._frames, self._answers, self._gaps
+        tally = self._dissection.tally
+        update.lost, update.skipped_bytes = tally.lost.values, tally.skipped_bytes
         update.begins_ns = self._begins_ns
         update.bytes_read = self._plain_bytes + bytes_read() - self._before
         update.ends, self._known_ends = self._places.ends[self._known_ends :], len(self._places.ends)

@@ -16,6 +16,7 @@ from dcpdump.index.matcher import Matched, matching
 from dcpdump.index.replay import Replay
 from dcpdump.index.spool import Spool
 from dcpdump.record import Record
+from dcpdump.tally import MissingValues
 
 
 class CaptureIndex:
@@ -60,6 +61,8 @@ class CaptureIndex:
         self.complete = False  #: everything was read
         self.idle = False  #: nothing comes at the moment
         self.failure = ""  #: why nothing more is indexed before the end, in words
+        self.lost: MissingValues = (0, 0, {})
+        self.skipped_bytes = 0
         self.counts = 0, 0, 0  #: how many frames, answers and gaps the columns have
 
     @property
@@ -140,6 +143,7 @@ class CaptureIndex:
                 self._builder.double_distance()
         self.ends += update.ends
         self.damage += update.damage
+        self.lost, self.skipped_bytes = update.lost, update.skipped_bytes
         self.bytes_read, self.begins_ns = update.bytes_read, update.begins_ns
         self.idle, self.complete = update.idle, update.complete
         self.failure = update.failure

@@ -53,7 +53,8 @@ class HelperBuilder:
         if piece is None:
             self._end()
             last = self._last
-            return [Update(last.frames, last.answers, last.gaps, last.bytes_read, last.begins_ns, failure=_ENDED)]
+            counts = last.frames, last.answers, last.gaps, last.lost, last.skipped_bytes
+            return [Update(*counts, last.bytes_read, last.begins_ns, failure=_ENDED)]
         found: list[Update] = []
         for message in self._messages.feed(piece):
             if not isinstance(message, Update):

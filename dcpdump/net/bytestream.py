@@ -343,7 +343,6 @@ class ByteStream(Reassembly):
             out.append(self._gap(self.offset + ahead, reason, seen))
         else:
             reason = CARVED if self._limits.carved else reason
-            self._balance.hole(reason, None)
             out.append(Gap(self.offset, None, reason, seen))
             self._base, self._isn, self._top = advance(first, -self.offset), None, self.offset
         self._acked = self._fin = None

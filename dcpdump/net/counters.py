@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from dcpdump.net.event import CARVED
-
 #: Kinds of refusal kept apart; a hostile capture could name 65,536 ethertypes.
 REASONS = 64
 #: Distances of repeats that are kept apart.
@@ -25,9 +23,6 @@ class Counters:
     keepalive_bytes: int = 0  #: one garbage byte each, ignored
     late_bytes: int = 0  #: come after their place was given up, or from before a late-joined start
     stray_bytes: int = 0  #: far outside the stream, or carried by a reset
-    hole_bytes: dict[str, int] = field(default_factory=dict)  #: never captured, by reason
-    gaps: int = 0
-    carved_bytes: int = 0  #: left out on purpose, of files that hold chosen packets only
     conflicts: int = 0  #: overlaps that disagree
     evictions: int = 0  #: directions and connections that gave up memory
     closed: int = 0  #: connections of them: what may go on, and is joined late then
@@ -59,11 +54,3 @@ class Counters:
         if reason not in self.not_understood and len(self.not_understood) >= REASONS:
             reason = "other reasons"
         self.not_understood[reason] = self.not_understood.get(reason, 0) + 1
-
-    def hole(self, reason: str, length: int | None) -> None:
-        """Count a gap; one of unknown length has no bytes to count. What was left out on purpose is none."""
-        if reason == CARVED:
-            self.carved_bytes += length or 0
-            return
-        self.gaps += 1
-        self.hole_bytes[reason] = self.hole_bytes.get(reason, 0) + (length or 0)

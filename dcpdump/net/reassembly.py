@@ -226,7 +226,6 @@ class Reassembly:
         """Give up a hole and continue at ``goal``."""
         reason = CARVED if self._limits.carved else reason
         gap = Gap(self.offset, goal - self.offset, reason, seen)
-        self._balance.hole(reason, gap.length)
         self.offset = goal
         return gap
 

@@ -127,7 +127,6 @@ class ReorderQueue:
                 offset = limit
             elif offset < cut_until:
                 goal = min(cut_until, heap[0][0]) if heap else cut_until
-                balance.hole(SNAPLEN, goal - offset)
                 out.append(Gap(offset, goal - offset, SNAPLEN, seen))
                 offset = goal
             else:

@@ -8,7 +8,7 @@ from dcpdump.record import Json
 from dcpdump.render.cells import folded
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
-from dcpdump.render.text_columns import Table, number
+from dcpdump.render.text_columns import Table, lost, lost_keys, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS
 from dcpdump.spec.statuses import STATUS, SUCCESS
 from dcpdump.streams.facts import Control
@@ -125,7 +125,7 @@ def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
                 _noops(each),
                 number(sum(each.frames)),
                 number(sum(each.bytes)),
-                number(sum(each.lost_bytes)) if each.shows_loss else "",
+                lost(each.missing),
                 f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "?" if each.carved else "open",
             )
         )
@@ -174,8 +174,9 @@ def objects(
                 "unanswered": each.exchanges.count,
                 "frames": sum(each.frames),
                 "bytes": sum(each.bytes),
-                "losses": sum(each.losses),
-                "lost_bytes": sum(each.lost_bytes),
+                "losses": each.missing.gaps,
+                **lost_keys(each.missing),
+                "skipped_bytes": each.missing.skipped,
                 "manifest_uid": None if each.manifest_uid is None else f"0x{each.manifest_uid:016x}",
                 "collection_names": _collections(each.collection_names),
                 "first": None if each.first_ns is None else iso_time(each.first_ns),

@@ -10,13 +10,14 @@ from dcpdump.diagnosis.diagnosis import Diagnosis, DiagnosisOutcome
 from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
 from dcpdump.diagnosis.trouble import Command, Trouble, Unjudged
 from dcpdump.iso_time import iso_time
-from dcpdump.plural import counted
+from dcpdump.plural import counted, measured
 from dcpdump.record import Json
 from dcpdump.render.cells import folded
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.streams import lag_object
+from dcpdump.render.text_columns import lost_keys
 from dcpdump.streams.lag import Lag
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -63,19 +64,20 @@ def _holds(evidence: Evidence, names: str, width: int | None) -> Iterator[Line]:
     """Yield what the captures hold: when, how much, what is missing."""
     yield from _wrapped(LineKind.TITLE, names, width)
     ledger = evidence.ledger
-    lost = sum(sum(each.lost_bytes) for each in ledger.connections.values())
-    losses = sum(sum(each.losses) for each in ledger.connections.values() if not each.carved)
+    lost, skipped = evidence.tally.lost, evidence.tally.skipped_bytes
+    missing = f"{measured(lost.bytes, lost.unknown, 'B')} lost in {counted(lost.gaps, 'gap')}" if lost.gaps else ""
     words = [
         between(evidence.begins_ns, evidence.last_ns),
         counted(ledger.frames, "frame"),
         f"{evidence.frame_bytes:,} B",
         counted(len(ledger.connections), "connection"),
         counted(ledger.stream_count, "stream"),
-        *(["carved: only chosen packets are in it"] if evidence.carved else []),
-        *([f"{lost:,} B missing in {counted(losses, 'gap')}"] if losses else []),
-        *([] if losses or evidence.carved else ["nothing missing"]),
+        "carved: only chosen packets are in it" if evidence.carved else "",
+        missing,
+        f"{skipped:,} B skipped" if skipped else "",
+        "" if missing or skipped or evidence.carved else "nothing missing",
     ]
-    yield from _wrapped(LineKind.PLAIN, " · ".join(words), width)
+    yield from _wrapped(LineKind.PLAIN, " · ".join(filter(None, words)), width)
 
 
 def between(first_ns: int | None, last_ns: int | None) -> str:
@@ -166,7 +168,9 @@ def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Ite
             "frames": evidence.ledger.frames,
             "bytes": evidence.frame_bytes,
             "payload_bytes": evidence.counters.payload_bytes,
-            "lost_bytes": sum(sum(each.lost_bytes) for each in evidence.ledger.connections.values()),
+            "lost_bytes": evidence.tally.lost.bytes,
+            "unknown_gaps": evidence.tally.lost.unknown or None,
+            "skipped_bytes": evidence.tally.skipped_bytes,
             "connections": len(evidence.connections),
             "streams": evidence.streams,
             "states": dict(evidence.kinds().most_common()),
@@ -213,7 +217,7 @@ def _connection(evidence: Evidence, each: ConnectionState) -> Json:
             "states": dict(evidence.kinds(each.number).most_common()),
             "frames": sum(each.frames),
             "bytes": sum(each.bytes),
-            "lost_bytes": sum(each.lost_bytes),
+            **lost_keys(each.missing),
         }
     )
 

@@ -107,8 +107,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "layout": (TEXT, "the version of the message's layout"),
     "length": (INT, "bytes of the whole frame, or of what a problem is about"),
     "loop": (BOOL, "the same request was rolled back again and again"),
-    "losses": (INT, "how often bytes were lost"),
-    "lost_bytes": (INT, "bytes that were not captured"),
+    "losses": (INT, "gaps: places where bytes were lost"),
+    "lost_bytes": (INT, "bytes that were sent and are not in the captures"),
     "magic": (INT, "the first byte"),
     "manifest_uid": (HEX, "the newest manifest of collections that was seen"),
     "max": (INT, "the largest"),
@@ -175,6 +175,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "seqno_advanced": (INT, "messages of that name"),
     "server": (TEXT, "the address of the server"),
     "severity": (TEXT, "violation, suspicious or info; of a trouble, wrong or note"),
+    "skipped_bytes": (INT, "bytes that were captured, where no frame was found to begin"),
     "snap_end_seqno": (INT, "the end of the snapshot that the client is in"),
     "snap_start_seqno": (INT, "its start"),
     "snapshot": ("@snapshot", "the last snapshot that was announced"),
@@ -198,6 +199,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "troubles": (INT, "how many things are certain to be wrong"),
     "type": (TEXT, "which of the rows it is"),
     "unknown": (INT, "how many are not known"),
+    "unknown_gaps": (INT, "gaps of which nobody knows how many bytes they lack; left out for none"),
     "unanswered": (INT, "requests without a response"),
     "value": (TEXT, "the beginning of a value, decompressed, as text"),
     "value_json": (ANY, "JSON of the control plane"),
@@ -259,6 +261,8 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     ("way", "p50"): (INT, "microseconds on the way between the captures: half are not above it"),
     ("way", "p99"): (INT, "microseconds on the way: ninety-nine hundredths are not above it"),
     ("top", "connections"): ("[@top.connection]", "the connections"),
+    ("streams", "lost_bytes"): (INT, "bytes that its direction lost while it was open, and that may be its own"),
+    ("top.stream", "lost_bytes"): (INT, "bytes that its direction lost while it was open, and that may be its own"),
     ("top", "streams"): ("[@top.stream]", "the streams"),
     ("top.connection", "exceeded"): (BOOL, "more was sent than flow control allows"),
 }
@@ -278,13 +282,14 @@ ROWS: dict[str, str] = {
     "key.change": f"type | seqno rev_seqno revoked {_FRAME}",
     "key.coverage": "type connection vbucket why | name stream_id first_seqno last_seqno complete",
     "streams": f"""connection src dst vbucket roles verdict state cause why trouble requests bytes lost_bytes |
-        stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno {_LAG} snapshot
-        degree rollback_seqno rollbacks failover_log end_status end_status_name ended_at last_at""",
+        unknown_gaps stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno
+        {_LAG} snapshot degree rollback_seqno rollbacks failover_log end_status end_status_name ended_at last_at""",
     "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
         response_frame status status_name latency_us fault""",
     "conns": """connection src dst client server roles controls streams frames bytes lost_bytes | role name agent bucket
         mechanism authenticated features_asked features open_flags open_flags_names open_status stream_requests noops
-        unanswered losses manifest_uid collection_names first last end ended_at bucket_refused bucket_status""",
+        unanswered losses unknown_gaps skipped_bytes manifest_uid collection_names first last end ended_at
+        bucket_refused bucket_status""",
     "rollbacks": f"""connection vbucket frame count loop frames clause why | name stream_id response_frame time {_ASKED}
         cause expected_seqno failover_log failover_log_frame purge_seqno purge_seqno_frame granted_start_seqno
         granted_frame granted_connection resume""",
@@ -294,14 +299,14 @@ ROWS: dict[str, str] = {
         ignored tcp_faults""",
     "top": "frames rate_seconds connections streams | time",
     "top.connection": """connection src dst roles streams frames_per_second bytes_per_second lost_bytes | name end
-        ended_at buffer outstanding blocked exceeded""",
+        ended_at buffer outstanding blocked exceeded unknown_gaps""",
     "top.stream": f"""connection vbucket frames_per_second bytes_per_second lost_bytes state cause why trouble |
-        stream_id last_seqno {_LAG}""",
+        stream_id last_seqno {_LAG} unknown_gaps""",
     "check": "code rule severity title connection frame message spec | vbucket stream_id time status reason more",
-    "diagnose.capture": """type captures packets frames bytes payload_bytes lost_bytes connections streams states
-        outcome text troubles notes | first last""",
+    "diagnose.capture": """type captures packets frames bytes payload_bytes lost_bytes skipped_bytes connections
+        streams states outcome text troubles notes | first last unknown_gaps""",
     "diagnose.connection": """type connection src dst client server roles dcp streams states frames bytes lost_bytes |
-        name agent bucket""",
+        name agent bucket unknown_gaps""",
     "diagnose.trouble": """type rank code severity text count connections command | cause detail follows frames time
         streams""",
     "diagnose.lag": "type connection vbucket lag lag_exact high_seqno | stream_id high_seqno_at high_seqno_from",

@@ -2,22 +2,23 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from sys import intern
 from typing import Any
 
 from dcpdump.iso_time import iso_time
-from dcpdump.plural import counted
+from dcpdump.plural import counted, measured
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
-from dcpdump.render.text_columns import Table, number
+from dcpdump.render.text_columns import Table, lost, lost_keys, number
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import STREAM_FLAGS
 from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.filter_names import collection_names, filter_text, scope_name
+from dcpdump.streams.frame_event import Missed
 from dcpdump.streams.lag import Lag
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -95,7 +96,7 @@ COLUMNS: Mapping[str, Callable[[Judged], Any]] = {
         for name, opcode in _KINDS.items()
     },
     "bytes": lambda each: each[0].size,
-    "lost": lambda each: each[0].lost_bytes,
+    "lost": lambda each: each[0].missed.lost,
     "verdict": lambda each: (each[1].rank, each[1].text),
 }
 
@@ -118,7 +119,7 @@ def table(judged: Sequence[Judged], now_ns: int | None, rates: Mapping[Stream, s
             number(stream.snapshots or None),
             *(number(stream.count(opcode) or None) for opcode in _KINDS.values()),
             number(stream.size or None),
-            number(stream.lost_bytes or None),
+            lost(stream.missed),
             (rates or {}).get(stream, ""),
             verdict.text,
         )
@@ -131,15 +132,17 @@ def total(judged: Sequence[Judged], evicted: EvictedStreams, connections: Sequen
     """Return the number of streams by verdict, with those that were evicted, and what was lost, as one line."""
     kinds = Counter(verdict.kind.value for _, verdict in judged)
     kinds.update(evicted.kinds)
-    lost = sum(sum(connection.lost_bytes) for connection in connections)
+    missed = reduce(Missed.plus, (connection.missing for connection in connections), evicted.missed)
     words = [counted(kinds.total(), "stream"), counted(len(connections) + evicted.connections, "connection")]
     if kinds:
         words.insert(1, ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()))
     rollbacks = sum(len(stream.rollbacks) for stream, _ in judged) + evicted.rollbacks
     if rollbacks:
         words.append(counted(rollbacks, "rollback"))
-    if any(connection.shows_loss for connection in connections):
-        words.append(f"{lost:,} B lost")
+    if missed.gaps:
+        words.append(f"{measured(missed.lost, missed.unknown, 'B')} lost")
+    if missed.skipped:
+        words.append(f"{missed.skipped:,} B skipped")
     return Line(LineKind.TITLE, " · ".join(words))
 
 
@@ -194,7 +197,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         out |= {"end_status": stream.end_status, "end_status_name": reason_name(stream.end_status)}
     out["ended_at"] = _time(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
     out["last_at"] = _time(stream.last_ns)
-    out |= {"bytes": stream.size, "lost_bytes": stream.lost_bytes}
+    out |= {"bytes": stream.size, **lost_keys(stream.missed)}
     return without_none(out)
 
 

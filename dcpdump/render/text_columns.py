@@ -5,8 +5,10 @@ from itertools import zip_longest
 from typing import Protocol
 
 from dcpdump.quick_dataclass import dataclass
+from dcpdump.record import Json
 from dcpdump.render.cells import cell_len, folded, padded
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.streams.frame_event import Missed
 
 BARS = "▁▂▃▄▅▆▇█"
 _GAP = "  "
@@ -133,6 +135,16 @@ def spark(counts: Sequence[int]) -> str:
     """Return counts as a line of bars; a space for 0."""
     most = max(counts, default=0)
     return "".join(" " if not count else BARS[(count * len(BARS) - 1) // most] for count in counts)
+
+
+def lost(missed: Missed) -> str:
+    """Return how many bytes were lost, as a cell: ``?`` stands for gaps of which nobody knows how many they lack."""
+    return " + ".join([*[f"{missed.lost:,}"] * bool(missed.lost), *"?" * bool(missed.unknown)])
+
+
+def lost_keys(missed: Missed) -> Json:
+    """Return how many bytes were lost, as keys of an object."""
+    return {"lost_bytes": missed.lost} | ({"unknown_gaps": missed.unknown} if missed.unknown else {})
 
 
 def number(value: int | None) -> str:

@@ -10,7 +10,7 @@ from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.streams import KINDS, lag_object
-from dcpdump.render.text_columns import Fitting, Table, number
+from dcpdump.render.text_columns import Fitting, Table, lost, lost_keys, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.rates import Rate
 from dcpdump.streams.state import ConnectionState
@@ -136,7 +136,7 @@ def _connection(peer: Peer, now_ns: int | None) -> tuple[str, ...]:
         number(window.outstanding) if known else "",
         number(window.size),
         f"{100 * window.outstanding // window.size} %" if known and window.size else "",
-        number(sum(each.lost_bytes)) if each.shows_loss else "",
+        lost(each.missing),
         f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else _mark(each, now_ns),
     )
 
@@ -152,7 +152,7 @@ def _stream(row: StreamRow, now_ns: int | None) -> tuple[str, ...]:
         _rate(row.rate.bytes / 1000),
         number(stream.high_seqno),
         lag_text(row.verdict.lag, now_ns),
-        number(stream.lost_bytes or None),
+        lost(stream.missed),
         row.verdict.text,
     )
 
@@ -178,7 +178,7 @@ def _connection_object(peer: Peer) -> Json:
             "outstanding": window.outstanding if known else None,
             "blocked": window.is_blocked and not window.is_exceeded if known else None,
             "exceeded": window.is_exceeded or None if known else None,
-            "lost_bytes": sum(each.lost_bytes),
+            **lost_keys(each.missing),
             "end": each.end_reason or None,
             "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
         }
@@ -196,7 +196,7 @@ def _stream_object(row: StreamRow) -> Json:
             "bytes_per_second": round(row.rate.bytes),
             "last_seqno": stream.high_seqno,
             **lag_object(row.verdict.lag),
-            "lost_bytes": stream.lost_bytes,
+            **lost_keys(stream.missed),
             "state": row.verdict.kind.value,
             "cause": row.verdict.cause.value,
             "why": row.verdict.why,

@@ -159,11 +159,9 @@ class Gathered:
 
     def take(self, parts: Sequence[Part], gaps: Sequence[Lost]) -> None:
         """Take what a block brought."""
-        for ends, gap in gaps:
-            if gap.reason == CARVED:
-                continue  # it is no loss
+        for lost, gap in ((each, gap) for each in gaps for gap in each.sent if gap.reason != CARVED):  # that is no loss
             if len(self.gaps) < _GAPS:
-                place = ends.connection, ends.direction, gap.offset, gap.length
+                place = lost.ends.connection, lost.ends.direction, lost.gap.offset, gap.length
                 self.gaps.append(LostBytes(*place, gap.reason, gap.seen.ts_ns))
             else:
                 self.more_gaps += 1

@@ -2,7 +2,6 @@
 
 from dcpdump.diagnosis.trouble import Command
 from dcpdump.dissect import payload
-from dcpdump.plural import counted
 from dcpdump.report.context import Context, row, section, table
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.wording import clock
@@ -44,15 +43,13 @@ def _balance(context: Context) -> str:
     tally, counters = context.evidence.tally, context.evidence.counters
     found = payload(tally, counters).items()
     parts = " + ".join(f"{count:,} {_NAMES.get(name, name)}" for name, count in found if count)
-    lost = sum(counters.hole_bytes.values())
     text = f"{counters.payload_bytes:,} bytes of payload = {parts or '0'}. "
     text += "".join(f"{said}. " for said in context.evidence.carved)
-    if not counters.gaps:
-        return text + ("" if context.evidence.carved else "No byte is missing.")
-    reasons = ", ".join(reason for reason, count in sorted(counters.hole_bytes.items()) if count)
-    return (
-        text + f"{counted(counters.gaps, 'gap')}: {counted(lost, 'byte')} lost" + (f" ({reasons})." if reasons else ".")
-    )
+    if tally.lost_elsewhere.gaps:
+        text += f"On connections without frames: {tally.lost_elsewhere.words()}. "
+    if tally.lost.gaps:
+        return text + f"{tally.lost.words()}."
+    return text + ("" if context.evidence.carved else "No byte is lost.")
 
 
 def _row(context: Context, at: int) -> Markup:

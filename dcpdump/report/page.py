@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from dcpdump import __version__
 from dcpdump.check.rule import Severity
-from dcpdump.plural import counted
+from dcpdump.plural import counted, measured
 from dcpdump.report import dialogues, flow, frame_pages, latency, messages, timeline, vbuckets, verdict
 from dcpdump.report.axis import day, size, zone_name
 from dcpdump.report.context import Context
@@ -138,13 +138,11 @@ def _facts(context: Context) -> Iterator[str]:
     rollbacks = sum(len(stream.rollbacks) for stream, _ in evidence.judged) + evidence.evicted.rollbacks
     if rollbacks:
         yield counted(rollbacks, "rollback")
-    lost = sum(evidence.counters.hole_bytes.values())
+    lost = evidence.tally.lost
     if evidence.carved:
         yield "carved: only chosen packets are in it"
-    elif not evidence.counters.gaps:
-        yield "nothing lost"
-    if evidence.counters.gaps:
-        yield f"{counted(lost, 'byte')} lost"
+    if lost.gaps or not evidence.carved:
+        yield f"{measured(lost.bytes, lost.unknown)} lost" if lost.gaps else "nothing lost"
 
 
 def _data_note(context: Context) -> Markup | None:

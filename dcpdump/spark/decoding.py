@@ -93,6 +93,9 @@ class Decoding:
         deadlines = {saved.pair: saved.deadline for saved in left}
         digests, promised = {saved.pair: saved.digest() for saved in left}, dict(self._work.promised)
         tally = dissection.tally
+        for conversation in dissection.conversations.values():
+            for missing in conversation.lost if any(conversation.framed) else ():
+                tally.lost.merge(missing)
         return Exit(
             self._work.ordinal,
             read,
@@ -105,7 +108,7 @@ class Decoding:
             dissection.last_ns,
             Counted(
                 tally.frames,
-                tally.lost_bytes,
+                tally.lost.values,
                 tally.skipped_bytes,
                 dissection.balance.conflicts,
                 dict(tally.foreign),

@@ -24,6 +24,7 @@ from dcpdump.spark.split_survey import survey_split
 from dcpdump.spark.splits import TARGET
 from dcpdump.spark.task_rounds import Progress, TaskRounds
 from dcpdump.spark.work import Exit, InputState, Surveyed, Work
+from dcpdump.tally import Missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,7 +143,7 @@ def _outcome(done: Sequence[TaskResult]) -> Outcome:
         counted = left.counted
         outcome.written += written
         outcome.frames += counted.frames
-        outcome.lost_bytes += counted.lost_bytes
+        outcome.lost.merge(Missing(*counted.lost))
         outcome.skipped_bytes += counted.skipped_bytes
         outcome.conflicts += counted.conflicts
         outcome.foreign.update(counted.foreign)

@@ -76,7 +76,7 @@ class _Engine:
         return Outcome(
             self._parts.close(),
             tally.frames,
-            tally.lost_bytes,
+            tally.lost,
             tally.skipped_bytes,
             net.conflicts,
             rows,

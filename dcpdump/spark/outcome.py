@@ -6,6 +6,7 @@ from typing import Any
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spark.parts import Written
 from dcpdump.spark.work import InputState
+from dcpdump.tally import Missing
 
 OK, DAMAGED, LATE, UNUSABLE = "ok", "damaged", "late", "unusable"
 
@@ -16,7 +17,7 @@ class Outcome:
 
     written: list[Written] = field(default_factory=list)
     frames: int = 0
-    lost_bytes: int = 0  #: never captured
+    lost: Missing = field(default_factory=Missing)  #: never captured
     skipped_bytes: int = 0  #: captured, but not frames
     conflicts: int = 0  #: overlaps that disagree
     files: list[dict[str, Any]] = field(default_factory=list)  #: the rows of the table
@@ -29,5 +30,5 @@ class Outcome:
     @property
     def whole(self) -> bool:
         """Return whether nothing is missing and nothing is damaged."""
-        hurt = self.lost_bytes or self.skipped_bytes or self.conflicts
+        hurt = self.lost.gaps or self.skipped_bytes or self.conflicts
         return not hurt and all(row["status"] == OK for row in self.files)

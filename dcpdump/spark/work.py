@@ -15,6 +15,7 @@ from dcpdump.spark.known_names import NOTHING, NamesState, Told
 from dcpdump.spark.session_delta import SessionDelta
 from dcpdump.spark.splits import Reads, Split
 from dcpdump.spark.tail_state import DirectionTail
+from dcpdump.tally import MissingValues
 
 Pair = bytes
 
@@ -75,7 +76,7 @@ class Counted(NamedTuple):
     """What became of frames and bytes."""
 
     frames: int
-    lost_bytes: int  #: never captured
+    lost: MissingValues  #: never captured
     skipped_bytes: int  #: captured, but not frames
     conflicts: int  #: overlaps that disagree
     foreign: dict[tuple[str, int], int]  #: other protocols, by port: connections

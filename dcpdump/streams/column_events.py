@@ -66,7 +66,7 @@ def frame_events(part: Part, *, documents: bool = True, rows: Array | None = Non
         whole.tolist(),
         (part.weak[rows] != 0).tolist(),
         repeat(None),
-        repeat(False),
+        repeat(None),
         strict=False,
     )
     out: list[FrameEvent] = list(map(FrameEvent._make, columns))

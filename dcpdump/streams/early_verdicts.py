@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.conclusion import compare, conclude
 from dcpdump.streams.consumer import NAMELESS
+from dcpdump.streams.frame_event import NOTHING_MISSED, Missed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -38,6 +39,7 @@ class EvictedStreams:
     troubled: Counter[str] = field(default_factory=Counter)  #: those in trouble
     rollbacks: int = 0
     connections: int = 0  #: that are evicted too
+    missed: Missed = NOTHING_MISSED  #: what of these is in no frame
     by_connection: dict[int, Counter[str]] = field(default_factory=dict)  #: the kinds of those whose connection is not
 
     @property
@@ -48,6 +50,7 @@ class EvictedStreams:
     def evict(self, connection: ConnectionState) -> None:
         """Count a connection of streams that were evicted, and which is evicted itself."""
         self.connections += 1
+        self.missed = self.missed.plus(connection.missing)
         self.by_connection.pop(connection.number, None)
 
     def add(self, streams: Sequence[Stream], judge: Judge) -> None:

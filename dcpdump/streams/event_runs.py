@@ -42,7 +42,7 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
     single = frame_events(part, documents=closely, rows=begins[~run])
     for row, before in losses.items():
         at = int(np.searchsorted(begins[~run], row))
-        single[at] = single[at]._replace(gap_before=before.length, skipped=before.skipped)
+        single[at] = single[at]._replace(gap_before=before.length, before=before)
     if not run.any():
         return list(single)
     alone = iter(single)

@@ -10,10 +10,10 @@ from dcpdump.net.no_time import NO_TIME
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.ends_watching import Ended, EndsWatching
 from dcpdump.streams.eviction import Evictable, Eviction
-from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.frame_event import Before, FrameEvent
 from dcpdump.streams.hidden_numbers import without_numbers
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.pending_losses import PendingLosses
+from dcpdump.streams.pending_losses import PendingLosses, before_of
 from dcpdump.streams.run_dissection import Piece, RunPiece
 from dcpdump.streams.succession import Succession
 from dcpdump.streams.time_order import Order
@@ -26,7 +26,7 @@ _EARLY = 1_024
 #: Frames may follow a RST that is forged, or out of order: live, it ends a connection of which none did for so long.
 _RESET_NS = 2_000_000_000
 
-Lose = Callable[[int, int, int | None, int | None], None]
+Lose = Callable[[int, int, Before, int | None], None]
 
 
 class Feed:
@@ -143,8 +143,9 @@ class Feed:
         self._ledger.close(last_ns)
 
     def _lose(self, losses: Sequence[Lost], lose: Lose | None) -> None:
-        for ends, gap in losses:
-            (lose or self._ledger.lose)(ends.connection, ends.direction, gap.length, gap.seen.ts_ns)
+        for loss in losses:
+            ends = loss.ends
+            (lose or self._ledger.lose)(ends.connection, ends.direction, before_of([loss]), loss.gap.seen.ts_ns)
 
     def _end(self) -> None:
         """Have the ledger know which connections ended by now."""

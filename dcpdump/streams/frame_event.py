@@ -5,6 +5,7 @@ from functools import cache
 from struct import Struct
 from typing import NamedTuple
 
+from dcpdump.plural import counted, measured
 from dcpdump.record import Record
 from dcpdump.spec.field import Field, Layout
 from dcpdump.spec.header import HEADER_LENGTH
@@ -15,11 +16,46 @@ from dcpdump.wire.frame import unpack_header
 UNKNOWN_LOSS = -1
 
 
-class Before(NamedTuple):
-    """What is before a frame in its direction, and is not a frame."""
+class Missed(NamedTuple):
+    """What of a direction is in no frame."""
 
-    length: int
-    skipped: bool  #: none of it was lost
+    lost: int = 0  #: bytes that were sent and never captured
+    gaps: int = 0  #: in so many places
+    unknown: int = 0  #: places of which it is not known how many bytes they lack
+    skipped: int = 0  #: bytes that were captured, where no frame was found to begin
+
+    def plus(self, other: "Missed") -> "Missed":
+        """Return it with what another has."""
+        return Missed(*map(int.__add__, self, other))
+
+    def minus(self, other: "Missed") -> "Missed":
+        """Return it without what another has."""
+        return Missed(*map(int.__sub__, self, other))
+
+    def words(self, of: str = "") -> str:
+        """Return it as the beginning of a sentence; ``of``: whose bytes they are."""
+        amount, verb = measured(self.lost, self.unknown), "was" if (self.lost, self.unknown) == (1, 0) else "were"
+        skipped = "was" if self.skipped == 1 else "were"
+        if self.gaps and self.skipped:
+            return f"{amount}{of} {verb} lost and {self.skipped:,} skipped"
+        if self.skipped:
+            return f"{counted(self.skipped, 'byte')}{of} {skipped} skipped"
+        return f"{amount}{of} {verb} lost" if self.gaps else f"bytes{of} could not be read"
+
+
+NOTHING_MISSED = Missed()
+
+
+class Before(NamedTuple):
+    """What is before a frame in its direction, and in no frame, or missing in the frame before."""
+
+    length: int  #: bytes; UNKNOWN_LOSS where it is unknown how many
+    missed: Missed
+
+    @property
+    def skipped(self) -> bool:
+        """Return whether all of it was captured."""
+        return self.length == self.missed.skipped and not self.missed.gaps
 
 
 class Shape(NamedTuple):
@@ -72,7 +108,7 @@ class FrameEvent(NamedTuple):
     whole: bool  #: all its bytes are there
     weak: bool  #: found on weak evidence, after bytes were lost
     record: Record | None  #: of what was decoded one by one: most responses, control, what has JSON, damaged frames
-    skipped: bool = False  #: of the bytes before it none was lost: they were captured, and are no frame
+    before: Before | None = None  #: what they are; None where there are none
 
     @property
     def key(self) -> bytes:
@@ -117,7 +153,7 @@ def place_of(frame: FrameEvent) -> FrameEvent:
     number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque = frame[:10]
     return _row(FrameEvent, (
         number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque, 0, 0, frame.length,
-        frame.stream_id, frame.seqno, NO_FRAME.shape, (), b"", 0, 0, 0, 0, True, frame.weak, None, False,
+        frame.stream_id, frame.seqno, NO_FRAME.shape, (), b"", 0, 0, 0, 0, True, frame.weak, None, None,
     ))  # fmt: skip
 
 

@@ -82,13 +82,13 @@ def _lost(stream: Stream) -> str:
     """Return what may be missing, and behind which seqnos."""
     if stream.connection.carved:
         return CARVED
-    size = f"up to {stream.lost_bytes:,}" if stream.lost_bytes else "an unknown number of"
+    size = "" if stream.missed.unknown and not stream.missed.lost else "up to "
     known = [seqno(each) for each in stream.lost_after if each is not None]
     if len(known) < len(stream.lost_after):
         where = " before its first seqno" + (f", and after {', '.join(known)}" if known else "")
     else:
         where = f" after seqno {', '.join(known)}"
-    return f"{size} bytes were lost or skipped{where}{', …' * (stream.epoch > len(stream.lost_after))}"
+    return f"{size}{stream.missed.words()}{where}{', …' * (stream.epoch > len(stream.lost_after))}"
 
 
 def vbucket_of(key: bytes) -> int:

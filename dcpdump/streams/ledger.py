@@ -12,7 +12,7 @@ from dcpdump.streams.conclusion import compare, conclude
 from dcpdump.streams.counted import COUNTED, FIRST
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.failover_logs import Logs
-from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
+from dcpdump.streams.frame_event import Before, FrameEvent
 from dcpdump.streams.joins import joins, marker_joins
 from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_documents, learn_keys
@@ -118,8 +118,8 @@ class Ledger:
                 connection.first_ns = ts_ns
                 if self.first_ns is None:
                     self.first_ns = ts_ns
-        if frame.gap_before:
-            connection.lose(direction, frame.gap_before, ts_ns, frame.number, skipped=frame.skipped)
+        if frame.before is not None:
+            connection.lose(direction, frame.before, ts_ns, frame.number)
         if frame.record is not None and frame.record.names is not None:
             connection.collection_names = frame.record.names
         if not frame.whole:
@@ -143,7 +143,7 @@ class Ledger:
         begun.first_ns = frame.ts_ns
         begun.losses = connection.losses[frame.direction]
         begun.other_losses = connection.losses[1 - frame.direction]
-        begun.lost_before = connection.lost_bytes[frame.direction]
+        begun.missed_before = connection.missed[frame.direction]
         begun.holes = connection.holes
         if before is None or before.doubtful or not before.live:  # or else it may be an earlier one that trails in
             begun.follow(before)
@@ -259,11 +259,11 @@ class Ledger:
             turns.serve(stream)
         window.sends_run(kinds, frames if stream_id else 0, first_ns, last_ns)
 
-    def lose(self, number: int, direction: int, length: int | None, ts_ns: int | None) -> None:
+    def lose(self, number: int, direction: int, before: Before, ts_ns: int | None) -> None:
         """Take it that bytes were lost, and that no frame followed."""
         connection = self.connections.get(number)
         if connection is not None:
-            connection.lose(direction, length or UNKNOWN_LOSS, ts_ns)
+            connection.lose(direction, before, ts_ns)
 
     def end(self, number: int, direction: int, reason: str, ts_ns: int | None) -> None:
         """Note who ended a TCP connection: the sender of what came first, of either direction."""

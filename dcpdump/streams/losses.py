@@ -27,14 +27,14 @@ def lost_since(connection: ConnectionState, ts_ns: int | None) -> Unknown | None
     if not all(connection.frames):
         return Unknown(Reason.ONE_DIRECTION, ONE_DIRECTION)
     if connection.lost_after(ts_ns):
-        return _missing(connection, "the connection")
+        return _missing(connection, " of the connection")
     return None
 
 
-def _missing(connection: ConnectionState, name: str) -> Unknown:
+def _missing(connection: ConnectionState, of: str) -> Unknown:
     if connection.carved:
         return Unknown(Reason.CARVED, CARVED)
-    return Unknown(Reason.BYTES_LOST, f"{sum(connection.lost_bytes):,} bytes of {name} were lost or skipped")
+    return Unknown(Reason.BYTES_LOST, connection.missing.words(of))
 
 
 class Losses:
@@ -65,7 +65,7 @@ class Losses:
             text = "bytes of connections that were not kept in memory were lost or skipped"
             return Unknown(Reason.BYTES_LOST, text) if self._evicted_ns >= ts_ns else None
         if mate.lost_after(ts_ns):
-            return _missing(mate, f"connection {mate.number}")
+            return _missing(mate, f" of connection {mate.number}")
         return Unknown(Reason.STARTS_LATE, f"the beginning of connection {mate.number} was not captured")
 
     def _mates(self, connection: ConnectionState, ts_ns: int) -> Iterator[ConnectionState]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from dcpdump.batch.ends import Lost
-from dcpdump.streams.frame_event import UNKNOWN_LOSS, Before, FrameEvent
+from dcpdump.streams.frame_event import UNKNOWN_LOSS, Before, FrameEvent, Missed
 from dcpdump.streams.run_dissection import Piece
 
 
@@ -24,12 +24,12 @@ class PendingLosses:
             self._count += 1
 
     def before(self, piece: Piece) -> dict[int, Before]:
-        """Return what is before rows of a piece that their own gap does not have, or that is no loss.
+        """Return what is before rows of a piece.
 
         A loss stands before the first frame of its direction that begins behind it, and is forgotten with it.
         """
         gaps = piece.gaps()
-        found = {row: Before(length, True) for row, length in gaps.items()}
+        found = {row: Before(length, Missed(skipped=length)) for row, length in gaps.items()}
         for place, ends in enumerate(piece.places) if self._of else ():
             pending = self._of.get((ends.connection, ends.direction))
             if pending:
@@ -41,7 +41,7 @@ class PendingLosses:
     def mark(self, part: Piece, events: list[FrameEvent]) -> None:
         """Mark in the events of all frames of a piece what is before them."""
         for row, gap in self.before(part).items():
-            events[row] = events[row]._replace(gap_before=gap.length, skipped=gap.skipped)
+            events[row] = events[row]._replace(gap_before=gap.length, before=gap)
 
     def take(self, connection: int) -> list[Lost]:
         """Return the losses of a connection that no frame followed, and forget them."""
@@ -61,10 +61,20 @@ def _place(
     found: dict[int, Before],
 ) -> None:
     """Move losses of a direction to the frames behind them, as far as these are there."""
+    moved: dict[int, list[Lost]] = {}
     while pending and len(rows) and pending[0][1].gap.offset <= offsets[-1]:
-        gap = pending.popleft()[1].gap
-        row = int(rows[bisect_left(offsets, gap.offset)])
-        if row in gaps:
-            found.pop(row, None)
-        else:
-            found.setdefault(row, Before(gap.length or UNKNOWN_LOSS, False))
+        loss = pending.popleft()[1]
+        moved.setdefault(int(rows[bisect_left(offsets, loss.gap.offset)]), []).append(loss)
+    for row, losses in moved.items():
+        found[row] = before_of(losses, gaps.get(row, 0))
+
+
+def before_of(losses: Sequence[Lost], length: int = 0) -> Before:
+    """Return several losses as one; ``length``: of what is between two frames, 0 where all of it is in the first."""
+    sent = [each.length for loss in losses for each in loss.sent]
+    skipped = sum(loss.skipped for loss in losses)
+    missed = Missed(sum(each or 0 for each in sent), len(sent), sent.count(None), skipped)
+    texts = [loss.gap.length for loss in losses]
+    if None in texts:
+        return Before(UNKNOWN_LOSS, missed)
+    return Before(length or sum(each or 0 for each in texts) + skipped or UNKNOWN_LOSS, missed)

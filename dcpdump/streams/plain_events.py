@@ -81,5 +81,5 @@ def plain_event(single: Single, number: int) -> FrameEvent:
     return _row(FrameEvent, (
         number, single.ts_ns, place >> 1, place & 1, header.magic, header.opcode, response, False, word, opaque, cas,
         header.datatype, length, stream_id, None if shape.own < 0 else values[shape.own], shape, values, data,
-        header.key_at, value_at, header.value_length, 0, True, False, None, False,
+        header.key_at, value_at, header.value_length, 0, True, False, None, None,
     ))  # fmt: skip

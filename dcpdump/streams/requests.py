@@ -45,7 +45,7 @@ def asked(
         stream = before
     else:
         stream = Stream(connection, frame.word, request.stream_id)
-        stream.losses, stream.lost_before = connection.losses[direction], connection.lost_bytes[direction]
+        stream.losses, stream.missed_before = connection.losses[direction], connection.missed[direction]
         stream.other_losses = connection.losses[frame.direction]
         stream.holes = connection.holes
         stream.first_ns = frame.ts_ns
@@ -120,7 +120,8 @@ def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream
     later = Stream(connection, stream.vbucket, stream.stream_id, number=stream.number + 1)
     later.requests, stream.requests = stream.requests[at:], stream.requests[:at]
     later.losses, later.other_losses, later.holes = stream.losses, stream.other_losses, stream.holes
-    later.lost_before, later.first_ns, later.opaque = stream.lost_before, stream.last_ns, later.requests[-1].opaque
+    later.missed_before, later.first_ns = stream.missed_before, stream.last_ns
+    later.opaque = later.requests[-1].opaque
     stream.opaque, stream.rival = request.opaque, later
     moved = set(map(id, later.requests))
     for each in connection.asked_for(STREAM_REQ):
@@ -164,7 +165,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     stream.last_frame = max(stream.last_frame, frame.number)
     stream.failover_log = request.failover_log
     stream.caching = bool((request.flags or 0) & CACHE_TRANSFER)
-    stream.losses, stream.lost_before = connection.losses[frame.direction], connection.lost_bytes[frame.direction]
+    stream.losses, stream.missed_before = connection.losses[frame.direction], connection.missed[frame.direction]
     stream.other_losses, stream.holes = connection.losses[1 - frame.direction], connection.holes
     stream.reached = max(stream.reached, request.start)
     stream.marker_holes = connection.holes

@@ -107,7 +107,7 @@ class RunPiece:
         """Return the event of a frame that stands by itself, and has something before it or nothing."""
         record = self._decoded.get(row)
         event = self._each(row, row + 1)[0] if record is None else event_of(record)
-        return event if before is None else event._replace(gap_before=before.length, skipped=before.skipped)
+        return event if before is None else event._replace(gap_before=before.length, before=before)
 
     def _run(self, run: RowRun, *, closely: bool) -> DocumentRun:
         begin, end, place, facts, kinds, pause_ns, data, start, announced = run

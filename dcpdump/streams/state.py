@@ -15,7 +15,7 @@ from dcpdump.streams.capture_order import FAR
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, NameTaken, Noops, SetupRefusal, Snapshot, UnansweredRequest
-from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, FrameEvent
+from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed
 from dcpdump.streams.intervals import Recurring
 from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
@@ -110,8 +110,8 @@ class ConnectionState:
     manifest_uid: int | None = None
     frames: list[int] = field(default_factory=lambda: [0, 0])
     bytes: list[int] = field(default_factory=lambda: [0, 0])
-    losses: tuple[int, int] = (0, 0)  #: how often bytes were lost, by direction
-    lost_bytes: tuple[int, int] = (0, 0)
+    losses: tuple[int, int] = (0, 0)  #: how often bytes were lost or skipped, by direction
+    missed: tuple[Missed, Missed] = (NOTHING_MISSED, NOTHING_MISSED)  #: what of each direction is in no frame
     lost_ns: tuple[int | None, int | None] = (None, None)  #: when bytes were lost last
     holes: int = 0  #: frames of which bytes are missing
     lost_frame: int = 0  #: the number of the frame before which bytes were lost last
@@ -131,18 +131,19 @@ class ConnectionState:
     def __post_init__(self) -> None:
         self.exchanges = Exchanges(closely=self.closely)
 
-    def lose(self, direction: int, length: int, ts_ns: int | None, number: int = 0, *, skipped: bool = False) -> None:
-        """Take it that bytes were lost before frame ``number``, or at the end. ``skipped``: they are not frames."""
+    def lose(self, direction: int, before: Before, ts_ns: int | None, number: int = 0) -> None:
+        """Take it that bytes were lost or skipped before frame ``number``, or at the end."""
         if self.carved:  # what was left out is no loss, and may have been sent at any time
-            length, ts_ns = UNKNOWN_LOSS, None
+            before, ts_ns = Before(UNKNOWN_LOSS, NOTHING_MISSED), None
+        length, missed = before
+        self.missed = replaced(self.missed, direction, self.missed[direction].plus(missed))
+        if not number and before.skipped:
+            return  # it may be the end of the capture that cuts a frame
         self.losses = replaced(self.losses, direction, self.losses[direction] + 1)
-        self.lost_bytes = replaced(self.lost_bytes, direction, self.lost_bytes[direction] + max(0, length))
         self.lost_ns = replaced(self.lost_ns, direction, ts_ns)
         self.lost_frame = number
         self.window.lose(length if length > 0 else None, ts_ns, acks=direction != self.feeder)
-        amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
-        place = f" before frame {number}" if number else " at the end"
-        self.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
+        self.lost_text = f"{missed.words()} {f'before frame {number}' if number else 'at the end'}"
         if self.carved:
             self.lost_text = CARVED
         self.exchanges.lose()
@@ -151,7 +152,7 @@ class ConnectionState:
         """Take it that only chosen packets are in the file: anything may have been sent before, and after."""
         self.carved = True
         for direction in (0, 1):
-            self.lose(direction, UNKNOWN_LOSS, None)
+            self.lose(direction, Before(UNKNOWN_LOSS, NOTHING_MISSED), None)
 
     def miss(self, frame: FrameEvent) -> None:
         """Take it that bytes of a frame are missing, or hidden."""
@@ -187,13 +188,18 @@ class ConnectionState:
         return self._no_stream
 
     @property
-    def shows_loss(self) -> bool:
-        """Whether bytes of it were lost, and not left out on purpose."""
-        return self.lossy and not self.carved
+    def missing(self) -> Missed:
+        """What of both directions is in no frame."""
+        return self.missed[0].plus(self.missed[1])
+
+    @property
+    def lost_bytes(self) -> int:
+        """How many of its bytes were never captured, as far as that is known."""
+        return self.missed[0].lost + self.missed[1].lost
 
     @property
     def lossy(self) -> bool:
-        """Whether bytes of it were lost."""
+        """Whether bytes of it were lost or skipped."""
         return bool(self.losses[0] or self.losses[1])
 
     @property

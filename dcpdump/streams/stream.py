@@ -8,7 +8,7 @@ from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATE
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.counted import FIRST, LAST
 from dcpdump.streams.facts import Complaint, Entry, Snapshot, TakeoverState
-from dcpdump.streams.frame_event import FrameEvent, kept, place_of
+from dcpdump.streams.frame_event import NOTHING_MISSED, FrameEvent, Missed, kept, place_of
 from dcpdump.streams.key_memory import NO_KEYS, SnapshotKeys
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.prepares import NO_PREPARES, Prepares
@@ -91,10 +91,10 @@ class Stream:
     other_losses: int = 0  #: the other direction's count of losses when it began
     holes: int = 0  #: frames of its connection that bytes were missing of, when it began
     marker_holes: int = 0  #: and when its latest snapshot began
-    lost_bytes: int = 0  #: of its own, at most
+    missed: Missed = NOTHING_MISSED  #: what its direction lost or skipped while it was open, and may be its own
     lost_after: tuple[int | None, ...] = ()  #: its last seqno before such losses, the first few
     lost_seqno: int | None = NEVER  #: its last seqno before the latest of these; NEVER: there were none
-    lost_before: int = 0  #: the direction's lost bytes that are not its own, or counted already
+    missed_before: Missed = NOTHING_MISSED  #: what the direction missed that is not its own, or counted already
     cut: int = 0  #: messages about documents of which bytes of the key are missing
     replaced: bool = False  #: another was granted in its place while it was open
     complaints: tuple[Complaint, ...] = ()  #: what the consumer answered with an error, the first few
@@ -271,13 +271,13 @@ class Stream:
         ``joins``: none of its own can be among them, so it does.
         """
         connection = self.connection
-        before = self.lost_before
-        self.losses, self.lost_before = connection.losses[direction], connection.lost_bytes[direction]
+        before = self.missed_before
+        self.losses, self.missed_before = connection.losses[direction], connection.missed[direction]
         if joins:
             self.joined += 1
             return
         self.epoch += 1
-        self.lost_bytes += self.lost_before - before
+        self.missed = self.missed.plus(self.missed_before.minus(before))
         if len(self.lost_after) < _LOSSES:
             self.lost_after += (self.last_seqno,)
         self.lost_seqno = self.last_seqno

@@ -68,7 +68,7 @@ class Side:
     assumed: int = 0  #: records since the last one that was proven
     unknown: bool = False  #: since then an unknown number of bytes was lost
     lost: bool = False  #: the number of the next record is not known
-    reason: str = END  #: of the last gap
+    missing: list[Gap] = field(default_factory=list)  #: what was lost as it was sent, and is in no gap of the text yet
     offset: int = 0  #: of the text
     early: list[Bytes] | None = None  #: text that counts only if the server takes it
     queue: deque[Queued] = field(default_factory=deque)
@@ -172,7 +172,7 @@ class Side:
         """Give a gap in the text."""
         if length == 0:
             return
-        out.append(Gap(self.offset, length, self.reason, seen))
+        out.append(Gap(self.offset, length, END, seen))
         self.offset += length or 0
 
     def hurt(self, sealed: Sealed, out: list[Event]) -> None:

@@ -24,6 +24,8 @@ from dcpdump.tls.unsealer_state import packed, unpacked
 _ORDER: Final = 64 * 1024
 _PATIENCE: Final = 4 * 1024 * 1024
 _PATIENCE_NS: Final = 10_000_000_000
+#: Gaps that wait for one of the text.
+_GAPS: Final = 256
 #: What is not known to be TLS is that after so many records in a chain.
 _CHAIN: Final = 8
 
@@ -80,7 +82,7 @@ class Unsealer:
                 self._cut(side, events)
             hurt = side.cutter.gap(event.length, event.seen)
             self._reader.progress.lose(direction)
-            side.reason = event.reason
+            side.missing.append(event)
             if hurt is not None:
                 self._take(side, hurt, events)
             side.unknown = side.unknown or event.length is None
@@ -212,6 +214,26 @@ class Unsealer:
         """Return where the text of the records of a direction stands, where that was kept."""
         side = self._sides[direction]
         return side.places if side is not None else None
+
+    # -- what was lost -----------------------------------------------------------------------------------
+
+    def take_gaps(self, direction: int) -> tuple[Gap, ...]:
+        """Return what a direction lost, as it was sent, since this was asked last."""
+        side = self._sides[direction]
+        found = () if side is None else tuple(side.missing)
+        if side is not None:
+            side.missing = []
+        return found
+
+    def untold(self, direction: int, gap: Gap | None = None) -> Gap | None:
+        """Return where in a direction lies what it lost, a ``gap`` last; None where a gap of the text will say it."""
+        side = self._sides[direction]
+        if gap is not None and (not self.opened or side is None):
+            return gap
+        if side is None or not side.missing:
+            return None
+        tells = gap is not None and not side.closed and len(side.missing) < _GAPS
+        return None if tells else side.missing[-1]._replace(offset=side.offset, length=0)
 
     # -- what is known -----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ class Why(Enum):
     NO_BOUNDARY = "no frame begins there"
     NOT_MEMCACHED = "not the memcached binary protocol"
     TORN_HEADER = "the rest of the header was lost"
+    BEGUN_BEFORE = "the rest of a frame that began before the capture"
     PASSED_BY = "the rest of a frame of which too much was lost or too much waits"
 
 

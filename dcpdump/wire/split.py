@@ -343,8 +343,11 @@ class FrameSplitter:
         return self._skip(len(self._held.data), Why.TORN_HEADER if self.in_step else Why.NO_BOUNDARY)
 
     def _skip(self, length: int, why: Why) -> Skipped:
+        if self._joining:
+            why = Why.BEGUN_BEFORE
+        else:
+            self._lost += length
         skipped = Skipped(self._held.offset, length, why, self._held.where(self._held.offset + length))
-        self._lost += 0 if self._joining else length
         self._held.drop(length)
         return skipped
 

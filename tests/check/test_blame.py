@@ -194,7 +194,7 @@ def test_bytes_that_are_no_frame_though_none_was_lost_are_reported_as_such() -> 
     garbled = "HEX RX " + "7f" * 70 + "\n"
     text = PLAIN + STREAM + "RX snapshot-marker{start=0, end=9, flags=0x5}\n" + items(1, 2) + garbled + items(4, 6)
     assert [(each.rule.id, each.message, each.reason) for each in findings(text)] == [
-        ("S12", "the order between seqno 2 and 4 was not seen", "70 bytes before frame 16 are no frames"),
+        ("S12", "the order between seqno 2 and 4 was not seen", "70 bytes were skipped before frame 16"),
         ("F1", "70 bytes before this frame begin with no magic of the protocol", ""),
     ]
 

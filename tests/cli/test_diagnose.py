@@ -97,7 +97,7 @@ def test_a_healthy_capture_has_one_line_that_says_what_was_looked_at(name: str) 
             1,
             [
                 ("violation", "Lengths that contradict each other (DCP102)"),
-                ("bytes-lost", "196 bytes of indexer:3f2 are not in the capture (1 gap, of what the server sent)"),
+                ("bytes-lost", "100 bytes of indexer:3f2 are not in the capture (1 gap, of what the server sent)"),
             ],
         ),
     ],
@@ -195,6 +195,7 @@ def test_the_objects_say_what_the_capture_holds_first() -> None:
             "bytes": 1925,
             "payload_bytes": 1925,
             "lost_bytes": 0,
+            "skipped_bytes": 0,
             "connections": 1,
             "streams": 3,
             "states": {"ended": 1, "quiet": 1, "open and flowing": 1},

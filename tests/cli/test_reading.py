@@ -213,7 +213,7 @@ def test_what_was_lost_is_not_kept_for_as_long_as_it_is_read(captures: dict[str,
     with Sink(shown.path) as sink:
         taking = frames.FrameOutput(Selection(FrameFilter(()), None, None, {}), shown, sink)
         Reading(CaptureSource([open_capture(str(captures["lossy"]))]), dissection, taking, sink).read()
-    assert dissection.balance.gaps > 0
+    assert dissection.tally.lost.gaps > 0
     assert dissection.gaps == []
 
 

@@ -288,10 +288,9 @@ def test_an_overlap_that_disagrees_is_reported() -> None:
 def test_a_segment_that_the_capture_lost_is_a_gap() -> None:
     conversation = TcpTalk(segment=3).send(0, b"abcdefghi")
     lost = conversation.packets[5]
-    out, counts = run([each for each in conversation if each is not lost])
+    out, _ = run([each for each in conversation if each is not lost])
     assert texts(out) == {(0, 0): b"abcghi"}
     assert gaps(out) == [(0, 3, 3, "lost-by-capture")]
-    assert counts.hole_bytes == {"lost-by-capture": 3}
 
 
 def test_a_lost_segment_that_is_captured_late_is_no_gap() -> None:
@@ -329,10 +328,9 @@ def test_a_capture_of_acknowledgements_only_says_what_is_missing() -> None:
 def test_the_snap_length_leaves_the_head_of_each_segment() -> None:
     conversation = TcpTalk(segment=100).send(0, ASK)
     cut = [each._replace(data=each.data[:96]) for each in conversation]
-    out, counts = run(cut)
+    out, _ = run(cut)
     assert texts(out) == {(0, 0): ASK[:42] + ASK[100:142]}
     assert gaps(out) == [(0, 42, 58, "snaplen"), (0, 142, 58, "snaplen")]
-    assert counts.hole_bytes == {"snaplen": 116}
 
 
 def test_one_segment_far_ahead_does_not_stop_a_stream() -> None:
@@ -499,9 +497,8 @@ def test_all_reassembly_together_stays_within_its_memory() -> None:
     evicted = len(gaps(out))
     assert evicted > 50
     assert set(gaps(out)) == {(0, 0, 10, "evicted")}
-    out += machine.close()
+    machine.close()
     assert machine.counts.delivered_bytes == 100 * 5000
-    assert machine.counts.hole_bytes["evicted"] == evicted * 10
 
 
 def test_a_hundred_thousand_connections_are_cheap() -> None:

@@ -1,5 +1,6 @@
 """What is forgotten of a connection is forgotten by the others too: an interface may be watched for days."""
 
+from dcpdump.streams.frame_event import Before, Missed
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger, only
 
@@ -22,7 +23,7 @@ def test_of_connections_that_have_one_name_the_last_keeps_the_one_before_and_no_
 def test_a_connection_that_is_evicted_is_counted_with_the_time_of_its_last_loss() -> None:
     kept = ledger(SAME_NAME)
     first, second, *_ = kept.connections.values()
-    first.lose(0, 10, 77)
+    first.lose(0, Before(10, Missed(10, 1)), 77)
     kept.evict(first)
     kept.evict(second)
     assert (kept.evicted, kept.evicted_lost_ns) == (2, 77)

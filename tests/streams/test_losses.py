@@ -124,7 +124,7 @@ def test_whether_a_refused_request_was_repeated_is_not_known_after_a_loss_of_its
     text = text[: text.index("RX snapshot")] + text[text.index("ON 1") :]
     back = text.replace("ANSWER", "stream-request-response{rollback, rollback-seqno=2}")
     (verdict, *_), (found,) = judged(damaged(back)), rollbacks(damaged(back))
-    unknown = "whether it was asked for again is unknown: 112 bytes of connection 1 were lost or skipped"
+    unknown = "whether it was asked for again is unknown: 112 bytes of connection 1 were lost"
     assert verdict == Verdict(VerdictKind.ROLLED_BACK, Reason.BYTES_LOST, f"to 2; {unknown}", Situation.ROLLED_BACK)
     assert found.lost is not None
     assert found.lost.reason is Reason.BYTES_LOST

@@ -7,7 +7,7 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part, joined
 from dcpdump.net.event import Gap, Seen
-from dcpdump.streams.frame_event import UNKNOWN_LOSS, Before
+from dcpdump.streams.frame_event import UNKNOWN_LOSS, Before, Missed
 from dcpdump.streams.pending_losses import PendingLosses
 from tests.support.conversation import opening, packets, said
 from tests.support.pieces import all_pieces
@@ -23,14 +23,15 @@ def part() -> Part:
 
 def lost(part: Part, row: int, past: int, length: int | None) -> Lost:
     """Return a loss in the direction of a row, so many bytes past its beginning."""
-    return Lost(part.places[int(part.place[row])], Gap(int(part.offset[row]) + past, length, "", Seen(1, None)))
+    gap = Gap(int(part.offset[row]) + past, length, "", Seen(1, None))
+    return Lost(part.places[int(part.place[row])], gap, (gap,))
 
 
 def test_a_loss_of_unknown_size_stands_before_the_frame_that_begins_there(part: Part) -> None:
     for row in (0, len(part) - 1):
         pending = PendingLosses()
         pending.add([lost(part, row, 0, None)])
-        assert pending.before(part) == {row: Before(UNKNOWN_LOSS, False)}
+        assert pending.before(part) == {row: Before(UNKNOWN_LOSS, Missed(gaps=1, unknown=1))}
         assert pending.rest() == []
 
 

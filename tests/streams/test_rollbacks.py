@@ -559,7 +559,7 @@ def test_after_lost_bytes_it_is_not_known_whether_the_client_asked_again() -> No
     ends = [line.text for some in (before, after) for line in _lines(ledger_of(some)) if "then: " in line.text]
     assert ends == [
         "  then: the client did not ask again",
-        "  then: not known: 24 bytes of the connection were lost or skipped",
+        "  then: not known: 24 bytes of the connection were lost",
     ]
 
 

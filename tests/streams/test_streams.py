@@ -292,7 +292,7 @@ def test_a_reason_of_an_end_that_was_not_captured_has_no_name() -> None:
     row = rows.as_object(only(kept), verdict)
     assert (verdict.why, row.get("end_status"), row.get("end_status_name"), row["ended_at"]) == (
         "at 12:00:00.016, its reason was not captured; whether it was reopened is unknown: 2 bytes of the connection "
-        "were lost or skipped",
+        "were lost",
         None,
         None,
         "2025-11-20T12:00:00.016000Z",
@@ -440,7 +440,7 @@ def test_a_loss_begins_a_new_epoch_of_what_is_known() -> None:
     captured = packets(said(OPEN + STREAM + TWO + "RX mutation{seqno:3}\n"))
     del captured[-2]
     stream = only(ledger_of(captured))
-    assert (stream.epoch, stream.snapshot, stream.ordered, stream.lost_bytes) == (1, None, False, 60)
+    assert (stream.epoch, stream.snapshot, stream.ordered, stream.missed.lost) == (1, None, False, 60)
 
 
 def test_the_ledger_keeps_what_a_connection_agreed_on() -> None:
@@ -595,10 +595,7 @@ def test_what_was_lost_since_its_last_message_may_have_ended_a_stream() -> None:
     end = len(packets(said(text))) - 3
     (stream,) = without(text, end)
     verdict = Judge(ledger_of([each for at, each in enumerate(packets(said(text))) if at != end])).verdict(stream)
-    assert (
-        verdict.text
-        == "open and flowing (as far as was captured: 28 bytes of the connection were lost or skipped since)"
-    )
+    assert verdict.text == "open and flowing (as far as was captured: 28 bytes of the connection were lost since)"
 
 
 def test_of_requests_with_one_opaque_in_a_late_capture_none_is_said_to_wait() -> None:

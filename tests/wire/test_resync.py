@@ -278,7 +278,7 @@ def test_a_document_that_copies_its_own_streams_frames_does_not_fool_while_they_
 def test_the_bytes_of_a_frame_that_was_under_way_are_passed_by() -> None:
     data = MUTATION[20:] + MUTATION * 4
     cuts = through([data], late=True)
-    assert cuts[0] == Skipped(0, len(MUTATION) - 20, Why.NO_BOUNDARY)
+    assert cuts[0] == Skipped(0, len(MUTATION) - 20, Why.BEGUN_BEFORE)
     assert [frame.data for frame in frames_of(cuts)] == [MUTATION] * 4
     assert [frame.gap_before for frame in frames_of(cuts)] == [0] * 4  # nothing of it is missing
 
@@ -291,7 +291,7 @@ def test_neighbours_of_dcp_are_believed_where_a_segment_begins() -> None:
 
 def test_a_lonely_frame_is_believed_at_the_end_with_low_confidence() -> None:
     cuts = through([b"noise before" + MUTATION[:-3]], late=True)
-    assert cuts[0] == Skipped(0, 12, Why.NO_BOUNDARY)
+    assert cuts[0] == Skipped(0, 12, Why.BEGUN_BEFORE)
     (frame,) = frames_of(cuts)
     assert (frame.offset, frame.data, frame.confidence) == (12, MUTATION[:-3], "low")
 

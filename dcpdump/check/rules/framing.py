@@ -70,7 +70,7 @@ def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
 
     Usual causes: a frame written with a wrong length before this one; a proxy that mixes two connections.
     """
-    if frame.skipped:
+    if frame.before is not None:
         return f"{frame.gap_before:,} bytes before this frame begin with no magic of the protocol"
     if not frame.server:
         if frame.magic in MAGICS:
