@@ -33,7 +33,6 @@ class PacketsPlace(NamedTuple):
     """Where in a capture the packets of a block are."""
 
     begins: CapturePlace
-    passed: int  #: packets from there to the first
     packets: int
 
 

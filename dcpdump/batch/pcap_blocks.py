@@ -1,7 +1,7 @@
 """Blocks of a plain pcap, read many records at once.
 
-Only what every well-made file has is read here: at anything else it stops, and says how many packets it gave;
-the capture's own reader goes on from there, and reports what is wrong.
+Only what every well-made file has is read here: at anything else it stops, and the capture's own reader goes on from
+there, and reports what is wrong.
 """
 
 from collections.abc import Iterator
@@ -21,6 +21,8 @@ class PlainPcap:
     def __init__(self, path: str) -> None:
         self._path = path
         self.packets = 0  #: given so far
+        self.at = 0  #: the offset behind these; 0: the file is no plain pcap
+        self.seconds: int | None = None  #: of the last of them
         self.ended = False  #: the file was plain to its end
 
     def blocks(self, size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
@@ -30,19 +32,19 @@ class PlainPcap:
             header = PcapHeader.of(file.read(HEADER_SIZE))
             if header is None or not is_plain(header):
                 return
-            at, want, before = HEADER_SIZE, sizes.take(), None
+            self.at, want = HEADER_SIZE, sizes.take()
             while True:
-                file.seek(at)
+                file.seek(self.at)
                 data = file.read(want)
-                found = plain_block(data, header, before, self.packets, self._path)
+                found = plain_block(data, header, self.seconds, self.packets, self._path)
                 block, used = found.block, found.used
                 if block is not None:
-                    block.place = PcapPlace(self._path, at, used, self.packets, before)
+                    block.place = PcapPlace(self._path, self.at, used, self.packets, self.seconds)
                     self.packets += len(block)
                     yield block
-                at, before = at + used, found.seconds
-                if not found.plain or before is None or not data:
-                    self.ended = found.plain and before is not None
+                self.at, self.seconds = self.at + used, found.seconds
+                if not found.plain or self.seconds is None or not data:
+                    self.ended = found.plain and self.seconds is not None
                     return
                 if len(data) < want and used < len(data):
                     return

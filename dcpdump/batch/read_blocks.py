@@ -1,7 +1,7 @@
 """Input: the packets of captures as blocks; of plain pcap files the short way, as far as one follows the other."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, PacketsPlace, PcapPlace, blocks, gathered
 from dcpdump.batch.pcap_blocks import PlainPcap, plain_block
@@ -36,48 +36,44 @@ def _blocks_of(captures: Sequence[Capture], size: int | BlockSize) -> Iterator[B
         # The first block is large: what malloc has seen free in that size, it keeps for all that follow.
         size = BlockSize(size, first=BLOCK_BYTES)
     queue = sorted(captures, key=begin) if len(captures) > 1 else list(captures)
-    passed = 0
-    while queue and queue[0].rereadable:
+    while queue and (len(queue) == 1 or queue[0].rereadable):
         capture, *others = queue
         until = begin(others[0]) if others else None
-        plain = PlainPcap(capture.name)
-        for block in plain.blocks(size):
-            if until is not None and (max(block.batch.times), capture.name) >= until:
-                passed = plain.packets - len(block)  # the next file has begun: they are to be merged
-                break
+        found = _of_one(capture, size)
+        for block in found:
+            if until is not None and (max(block.batch.times), capture.name) >= until:  # the next file has begun
+                left = (packet for each in chain([block], found) for packet in each.packets)
+                yield from blocks(timeline(queue, left=left), size)
+                return
             yield block
-        else:
-            if plain.ended:
-                queue = others
-                continue
-            passed = plain.packets
-        break
-    if len(queue) == 1 and queue[0].place is not None:
-        yield from _placed(queue[0], passed, size)
-    elif len(queue) == 1:
-        yield from (block for block in arriving_blocks(queue[0], size) if block is not None)
-        yield from blocks(_remaining(queue[0]), size)
-    elif queue:
-        yield from blocks(timeline(queue, passed=passed), size)
+        queue = others
+    if queue:
+        yield from blocks(timeline(queue), size)
 
 
-def _placed(capture: Capture, passed: int, size: BlockSize) -> Iterator[Block]:
-    """Yield the packets of one capture but the first, in blocks that say where they can be read again."""
+def _of_one(capture: Capture, size: BlockSize) -> Iterator[Block]:
+    """Yield the packets of one capture, what is plain of it the short way. Each byte is read once."""
+    if capture.place is None:
+        yield from (block for block in arriving_blocks(capture, size) if block is not None)
+        yield from blocks(_remaining(capture), size)
+        return
+    plain = PlainPcap(capture.name)
+    yield from plain.blocks(size)
+    if plain.ended:
+        return
+    capture.enter(plain.at, plain.packets, plain.seconds)
     place = capture.place
-    try:
-        for block in blocks(islice(capture, passed, None), size):
-            block.place = None if place is None else PacketsPlace(place, passed, len(block))
-            place, passed = capture.place, 0
-            yield block
-    finally:
-        capture.close()
+    for block in blocks(_remaining(capture), size):
+        block.place = None if place is None else PacketsPlace(place, len(block))
+        place = capture.place
+        yield block
 
 
 def read_again(place: BlockPlace) -> Block | None:
     """Return a block that was read before; None where its file is not what it was. Raises CaptureError, OSError."""
     if isinstance(place, PcapPlace):
         return PlainPcap(place.path).read_again(place)
-    packets = list(islice(packets_from(place.begins), place.passed, place.passed + place.packets))
+    packets = list(islice(packets_from(place.begins), place.packets))
     return gathered(packets) if len(packets) == place.packets else None
 
 

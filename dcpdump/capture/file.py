@@ -121,6 +121,17 @@ class Capture:
         header = PcapHeader.of(head)
         return header if header is not None and is_plain(header) else None
 
+    def enter(self, offset: int, packets: int, seconds: int | None) -> None:
+        """Stand behind so many packets of a plain pcap, which ``remaining`` leaves out then, at an offset of the file.
+
+        ``seconds``: those of the last of them.
+        """
+        begun = self.begin_plain()
+        if begun is not None:
+            begun[0].close()
+            self._window = SourceWindow(open_source(self.name, offset), offset)
+            self.passed(packets, seconds)
+
     def passed(self, packets: int, seconds: int | None) -> None:
         """Note that so many packets were read at the window, and the seconds of the last of them."""
         self.health.packets += packets
@@ -177,9 +188,10 @@ class Capture:
         """Return the place behind the last packet that was yielded; None where a file cannot be entered there."""
         if not self.rereadable or self._packed or self._source is not None:
             return None
-        if self._window is None or self._reader is None:
+        if self._window is None:
             return CapturePlace(self.name, self._salvage)
-        return CapturePlace(self.name, self._salvage, self._window.offset, self.health.packets, self._reader.state)
+        state = self._state if self._reader is None else self._reader.state
+        return CapturePlace(self.name, self._salvage, self._window.offset, self.health.packets, state)
 
     def _packets(self) -> Iterator[Packet]:
         """Yield the packets of the open file: usually of one pcap or pcapng, sometimes of several."""

@@ -6,7 +6,6 @@ one packet of each file that is read, and opens a file only when its time has co
 
 import heapq
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from dcpdump.capture.file import Capture
 from dcpdump.errors import CaptureError
@@ -17,18 +16,21 @@ from dcpdump.net.packet import Packet
 OPEN_LIMIT = 1024
 
 
-def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT, *, passed: int = 0) -> Iterator[Packet]:
+def timeline(
+    captures: Sequence[Capture], open_limit: int = OPEN_LIMIT, *, left: Iterator[Packet] | None = None
+) -> Iterator[Packet]:
     """Yield the packets of all captures in order of (time, file, number), each file in its own order.
 
-    A packet without a time comes right after the one before it in its file. The first ``passed`` packets of the first
-    capture are left out. However it ends, the captures are closed then.
+    A packet without a time comes right after the one before it in its file. ``left``: the packets of the first capture,
+    where some were taken before. However it ends, the captures are closed then.
     """
     try:
         if len(captures) == 1:
-            yield from islice(captures[0], passed, None)
+            yield from captures[0]
         else:
-            lanes = [_Lane(capture, 0 if at else passed) for at, capture in enumerate(captures)]
-            yield from _merged(lanes, open_limit)
+            yield from _merged(
+                [_Lane(capture, None if at else left) for at, capture in enumerate(captures)], open_limit
+            )
     finally:
         for capture in captures:
             capture.close()
@@ -70,17 +72,16 @@ def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
 class _Lane:
     """A capture, its next packet, and that packet's place in the timeline."""
 
-    def __init__(self, capture: Capture, passed: int) -> None:
+    def __init__(self, capture: Capture, left: Iterator[Packet] | None) -> None:
         self.capture = capture
-        self._passed = passed
         self.packet: Packet | None = None
-        self._packets: Iterator[Packet] | None = None
+        self._packets = left
         self.key = (*begin(capture), 0)
 
     def advance(self) -> bool:
         """Read the next packet; return whether there is one. A finished capture is closed."""
         if self._packets is None:
-            self._packets = islice(self.capture, self._passed, None)
+            self._packets = iter(self.capture)
         self.packet = next(self._packets, None)
         if self.packet is None:
             self.capture.close()

@@ -14,6 +14,7 @@ from dcpdump.batch import read_blocks as intake
 from dcpdump.batch.block import Block
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import open_capture, timeline
+from dcpdump.capture.source import bytes_read
 from dcpdump.cli.input_options import InputOptions
 from tests.support.captures import Record, pcap
 
@@ -84,13 +85,24 @@ def test_a_file_that_is_not_plain_is_read_by_its_own_reader(tmp_path: Path, at: 
     assert in_blocks(paths) == in_turn(paths)
 
 
-def test_a_file_that_is_cut_short_hands_on_to_the_next(tmp_path: Path) -> None:
+def test_of_a_file_that_is_cut_short_the_last_record_alone_is_read_by_its_own_reader(tmp_path: Path) -> None:
+    path = tmp_path / "large.pcap"
+    path.write_bytes(pcap([Record(1_700_000_000_000_000_000, bytes(200_000))] * 10)[:-5])
+    capture = open_capture(str(path))
+    before = bytes_read()
+    assert [len(packet.data) for block in blocks_of([capture]) for packet in block.packets] == [200_000] * 9 + [199_995]
+    assert bytes_read() - before < 1_000_000
+    assert [(each.record, each.where) for each in capture.damage] == [(10, 24 + 9 * 200_016)]
+
+
+def test_a_file_that_is_cut_short_hands_on_to_the_next(tmp_path: Path, merged: list[int]) -> None:
     paths = files(tmp_path, records(1, 2), records(3, 4), records(5, 6))
     paths[1].write_bytes(paths[1].read_bytes()[:-5])
     captures = [open_capture(str(path)) for path in paths]
     found = [each for block in blocks_of(captures) for each in reported(block)]
     assert [number for _, number, _, _ in found] == [1, 2, 1, 2, 1, 2]
     assert [bool(capture.damage) for capture in captures] == [False, True, False]
+    assert merged == []
 
 
 @pytest.mark.parametrize("deleted", [[0], [1], [0, 1, 2]])
