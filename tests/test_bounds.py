@@ -301,6 +301,14 @@ def test_memory_stays_under_its_cap_and_64_mib(make: Callable[[], Iterator[bytes
     assert most <= baseline + 32 + 64
 
 
+@pytest.mark.parametrize(("opcode", "extras"), [(0x57, bytes(29)), (0x56, b"\x07")])
+def test_frames_that_fit_no_layout_have_one_in_common(opcode: int, extras: bytes) -> None:
+    header = bytes((0x80, opcode, 0, 0, len(extras), 0, 0, 1, 0, 0, 0, len(extras))) + bytes(12)
+    frames = [decode(RawFrame.of(header + extras)) for _ in range(2)]
+    assert frames[0].problems
+    assert frames[0].layout is frames[1].layout  # of each layout something is remembered for good
+
+
 def test_streams_and_open_frames_together_stay_within_their_half() -> None:
     limits = Limits(memory=MIB)
     machine, frames, most = Dissector(limits), 0, 0

@@ -20,6 +20,7 @@ PUSHES: dict[int, Message] = {message.opcode: message for message in neighbours.
 
 RAW = Layout("raw", key=MAY, value=MAY)  #: a message of which only the name is known
 ERROR = Layout("error", value=MAY)  #: any response with an error status; the value may be JSON
+UNFIT = Layout("?", key=MAY, value=MAY)  #: a message whose extras have a length that none of its layouts has
 UNKNOWN_NAME = "UNKNOWN"
 
 
@@ -53,13 +54,14 @@ def choose(
     alike = [layout for layout in layouts if layout.extras_length == extras_length]
     if not alike:
         legal = _either({layout.extras_length for layout in layouts})
-        return (
-            Layout("?", key=MAY, value=MAY),
-            f"extras length {extras_length} fits no layout of {message.name} ({legal})",
-        )
-    return Layout("?", extras=alike[0].extras, key=alike[0].key, value=MAY), _why_not(
-        message, alike, status, extras, value_length
-    )
+        return UNFIT, f"extras length {extras_length} fits no layout of {message.name} ({legal})"
+    return _like(alike[0]), _why_not(message, alike, status, extras, value_length)
+
+
+@functools.cache
+def _like(layout: Layout) -> Layout:
+    """Return what a frame fits that has the extras of a layout, and nothing else of it."""
+    return Layout("?", extras=layout.extras, key=layout.key, value=MAY)
 
 
 def _fits(layout: Layout, status: int, extras: bytes, extras_length: int, value_length: int) -> bool:
