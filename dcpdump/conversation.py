@@ -71,4 +71,4 @@ class Conversation:
     def held(self) -> int:
         """Return about how many bytes of memory the session, open frames and what waits inside TLS take."""
         sealed = 0 if self.tls is None else self.tls.held
-        return sealed + self.session.held + sum(splitter.held for splitter in self.splitters if splitter is not None)
+        return sealed + self.session.held + sum(splitter.weight for splitter in self.splitters if splitter is not None)

@@ -168,9 +168,9 @@ class Dissector:
                 splitter = self._splitter(conversation, direction, late=True)
                 splitter.begin(event.offset)
             self._lose(conversation, direction, event)
-            before = splitter.held
+            before = splitter.weight
             cuts = splitter.gap(event.length, joins=event.reason == CARVED)
-            self._unweighed += max(0, splitter.held - before)  # a hole inside a frame stands as zeros
+            self._unweighed += max(0, splitter.weight - before)  # a hole inside a frame stands as zeros
             return cuts
         return splitter.close() if isinstance(event, End) and splitter else []
 

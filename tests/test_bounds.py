@@ -23,13 +23,14 @@ from dcpdump.paste import read_paste
 from dcpdump.record import Record, as_json
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
+from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
-from dcpdump.wire.frame import RawFrame, Span
+from dcpdump.wire.frame import RawFrame, Span, Where
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 from tests.support import captures
-from tests.support.packets import ACK, FIN, FLOW, SYN, ethernet, flow, ipv4, ipv4_tcp, packet, packets, tcp
+from tests.support.packets import ACK, FIN, FLOW, NOON, SYN, ethernet, flow, ipv4, ipv4_tcp, packet, packets, tcp
 
 MIB = 1 << 20
 
@@ -299,6 +300,29 @@ def test_memory_stays_under_its_cap_and_64_mib(make: Callable[[], Iterator[bytes
     code, most = peak(make(), "32M")
     assert code in (0, 3, 4)
     assert most <= baseline + 32 + 64
+
+
+def test_of_the_packets_of_an_open_frame_the_last_alone_is_remembered() -> None:
+    splitter, data = FrameSplitter(Session()), mutation(1, 2000)
+    weights = []
+    for at in range(len(data)):
+        cuts = splitter.feed(data[at : at + 1], Where(at))
+        weights.append(splitter.weight)
+    assert max(weights[HEADER_LENGTH:]) < 2 * len(data)
+    assert [cut.where.packet for cut in cuts] == [len(data) - 1]
+
+
+def test_the_packets_of_what_is_searched_for_a_frame_count() -> None:
+    machine, data = Dissector(Limits(memory=4 * MIB)), promise(900_000) + bytes(12_000)
+    first, *some = segments([(100 + at, data[at : at + 1]) for at in range(len(data))], syn=False)
+    lost = [*segments([(0, mutation(1))]), first, packet(ethernet(ipv4_tcp(FLOW.reverse, 1, ack=1101)))]
+    later = [each._replace(ts_ns=NOON + 3_000_000_000) for each in some]
+    most = 0
+    for each in [*lost, *later]:
+        machine.feed(each)
+        most = max(most, sum(each.held for each in machine.conversations.values()))
+    assert MIB < most < 3 * MIB
+    assert machine.balance.evictions > 0
 
 
 @pytest.mark.parametrize(("opcode", "extras"), [(0x57, bytes(29)), (0x56, b"\x07")])

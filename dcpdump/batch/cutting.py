@@ -68,7 +68,7 @@ class Cutting:
                 return at
             direction = place & 1
             splitter = conversation.splitters[direction]
-            if splitter is None:
+            if splitter is None or not (splitter.foreign or splitter.ready):
                 return at
             stop = at + 1
             last = min(count, at + self._reach)
@@ -83,12 +83,10 @@ class Cutting:
                     tally.skipped_bytes += size
                 else:
                     conversation.before[direction] += size
-            elif splitter.ready:
+            else:
                 stop = self._cut(segments, at, stop, conversation, splitter)
                 if stop == at:
                     return at
-            else:
-                return at
             at = stop
         return at
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 
+#: What a segment may cost beside its bytes, when deciding how soon to look at the memory again.
+_SEGMENT = 256
+
 
 class BlockDissector(Dissector, ABC, Generic[P]):
     """Feed it blocks; it yields pieces of output. ``gaps`` collects losses, to be taken away by its owner.
@@ -154,7 +157,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
                     self._drain([segments.event(at)])
                     at += 1
             yield from self._full()
-        self._unweighed += sum(map(len, segments.pieces))
+        self._unweighed += sum(map(len, segments.pieces)) + _SEGMENT * len(segments.pieces)
         if self._unweighed > self._limit // 16:
             self._weigh()
 

@@ -5,6 +5,8 @@ searched that has another at its end; whether it is one, a key proves.
 """
 
 import re
+from bisect import bisect_left, bisect_right
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from dcpdump.net.event import Seen
@@ -15,6 +17,8 @@ LONGEST: Final = (1 << 14) + 2_048
 _TYPES: Final = frozenset(range(20, 25))
 _HEADER: Final = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
 _NOWHERE: Final = Seen(0, None)
+#: About how many bytes of memory a packet takes that brought some.
+_MARK: Final = 256
 
 
 class Sealed(NamedTuple):
@@ -77,6 +81,11 @@ class SealedCutter:
     def held(self) -> int:
         """How many bytes wait for the rest of a record, lost ones included."""
         return len(self._data) - self._at
+
+    @property
+    def weight(self) -> int:
+        """The memory that they take."""
+        return self.held + _MARK * len(self._marks) if self.held else 0
 
     @property
     def held_there(self) -> int:
@@ -197,8 +206,8 @@ class SealedCutter:
 
     def _where(self, offset: int) -> Seen:
         marks = self._marks
-        while len(marks) > 1 and marks[0][0] < offset:
-            del marks[0]
+        if len(marks) > 1:
+            del marks[: min(bisect_left(marks, offset, key=itemgetter(0)), len(marks) - 1)]
         return marks[0][1] if marks else _NOWHERE
 
     def _tidy(self) -> None:
@@ -209,6 +218,7 @@ class SealedCutter:
             self.offset += at
             self._tried = max(self._tried - at, 0)
             self._holes = [(start - at, end - at) for start, end in self._holes if end > at]
+            del self._marks[: bisect_right(self._marks, self.offset, key=itemgetter(0))]
             self._at = 0
 
     def _skip(self, count: int) -> None:

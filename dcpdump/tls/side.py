@@ -93,7 +93,7 @@ class Side:
     @property
     def held(self) -> int:
         """The memory that waiting bytes take."""
-        return self.cutter.held + self.queued + _COST * len(self.queue) + sum(len(e.data) for e in self.early or ())
+        return self.cutter.weight + self.queued + _COST * len(self.queue) + sum(len(e.data) for e in self.early or ())
 
     @property
     def pending(self) -> int:

@@ -2,22 +2,33 @@
 
 from bisect import bisect_left, bisect_right
 from operator import itemgetter
+from typing import Final
 
 from dcpdump.wire.frame import NOWHERE, Span, Where
+
+#: About how many bytes of memory a packet takes that brought some, and a hole.
+_MARK: Final = 256
+_HOLE: Final = 128
 
 
 class Held:
     """Bytes from ``offset`` of their direction on. Lost ones among them stand as zeros."""
 
-    __slots__ = ("data", "hole_bytes", "holes", "marks", "offset", "segment")
+    __slots__ = ("data", "hole_bytes", "holes", "least", "marks", "offset", "segment")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.offset = 0  #: of the first byte
         self.marks: list[tuple[int, Where]] = []  #: where the bytes up to an offset came from
+        self.least = 0  #: of the packets that brought what is before this offset, only the last is asked for
         self.holes: list[Span] = []  #: lost bytes, as places in ``data``
         self.hole_bytes = 0  #: all of them together
         self.segment = True  #: the first byte is that of a segment
+
+    @property
+    def weight(self) -> int:
+        """The memory that it takes: of segments of a byte, those cost more than the bytes."""
+        return len(self.data) + _MARK * len(self.marks) + _HOLE * len(self.holes)
 
     def add(self, data: bytes, where: Where) -> None:
         """Add the next bytes, which a packet brought."""
@@ -33,7 +44,15 @@ class Held:
 
     def mark(self, end: int, where: Where) -> None:
         """Note that a packet brought the bytes up to an offset."""
+        if self.marks and self.marks[-1][0] < self.least:
+            self.marks.clear()
         self.marks.append((end, where))
+
+    def wait(self, size: int) -> None:
+        """Take it that so many bytes are one piece, of which the last are still to come; 0: that is not known."""
+        self.least = self.offset + size if size else 0
+        if size:
+            del self.marks[:-1]
 
     def lose(self, length: int) -> None:
         """Let zeros stand for lost bytes. The packet that made the hole known may have come long after."""
@@ -49,6 +68,7 @@ class Held:
             return
         del self.data[:count]
         self.offset += count
+        self.least = 0
         self.segment = False
         if self.holes:
             self.fill([Span(max(0, a - count), b - count) for a, b in self.holes if b > count])
@@ -71,6 +91,7 @@ class Held:
     def clear(self) -> None:
         """Forget the bytes; the offset stays that of the first of them."""
         self.data = bytearray()
+        self.least = 0
         self.marks.clear()
         self.fill([])
 

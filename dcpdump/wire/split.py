@@ -82,6 +82,9 @@ class FrameSplitter:
         held.data, held.offset, held.segment = bytearray(state["data"]), state["offset"], state["segment"]
         held.marks = [(end, Where(*where)) for end, where in state["marks"]]
         held.fill([Span(*hole) for hole in state["holes"]])
+        if state["state"] == CUT and len(held.data) >= HEADER_LENGTH:
+            header = unpack_header(held.data)
+            held.wait(header.frame_length if framed(header) else 0)
         self._state, self._need, self._lost = state["state"], state["need"], state["lost"]
         self._confidence, self._passing = state["confidence"], state["passing"]
         self._doubtful, self._joining, self.foreign = state["doubtful"], state["joining"], state["foreign"]
@@ -95,6 +98,11 @@ class FrameSplitter:
     def held(self) -> int:
         """The bytes that wait here for the rest of a frame, lost ones in it included."""
         return len(self._held.data)
+
+    @property
+    def weight(self) -> int:
+        """The memory that these take."""
+        return self._held.weight
 
     def begin(self, offset: int) -> None:
         """Set the offset in its direction of the first byte to come; without this it is 0."""
@@ -136,6 +144,7 @@ class FrameSplitter:
             self._lost = 0
         held.take(data, used)
         self._need = frames.need
+        held.wait(frames.need if frames.need > HEADER_LENGTH else 0)
         return used
 
     def mark(self, end: int, where: Where) -> None:
@@ -240,6 +249,7 @@ class FrameSplitter:
     def _cut(self, final: bool) -> list[Cut]:
         out: list[Cut] = []
         data, at, end, confidence = self._held.data, 0, len(self._held.data), self._confidence
+        waits = 0
         while end - at >= HEADER_LENGTH:
             header = unpack_header(data, at)
             stop = at + HEADER_LENGTH + header.body_length
@@ -251,7 +261,7 @@ class FrameSplitter:
                     self._need = stop + HEADER_LENGTH - at
                     break
             if stop > end:
-                self._need = stop - at
+                self._need = waits = stop - at
                 break
             out.append(self._frame(header, at, stop, confidence))
             at = stop
@@ -260,6 +270,7 @@ class FrameSplitter:
             if at < end and data[at] not in MAGICS:
                 return self._out_of_step(out, at)
         self._held.drop(at)
+        self._held.wait(waits)
         if out and not final:
             self._confidence = ""  # what follows in later segments was not guessed
         return out
