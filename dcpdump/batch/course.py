@@ -137,7 +137,7 @@ class Course:
     def __init__(self) -> None:
         self.connections: dict[int, int] = {}  #: rows by connection number
         self.streams: dict[Place, int] = {}  #: rows by place
-        self.bytes = Grid(Kind.SUM)
+        self.bytes = Grid(Kind.SUM, dtype="i8")
         self.frames = Grid(Kind.SUM)
         self.messages = Grid(Kind.SUM)
         self.seqnos = Grid(Kind.MOST, dtype="u8", coarse=COARSE)
@@ -199,7 +199,7 @@ class Course:
     def lane(self, number: int) -> Array:
         """Return the bytes of a connection in each step; zeros where it has none."""
         row = self.connections.get(number)
-        return self.bytes.cells[row, : self.axis.used] if row is not None else np.zeros(self.axis.used, np.uint32)
+        return self.bytes.cells[row, : self.axis.used] if row is not None else np.zeros(self.axis.used, np.int64)
 
     def came(self, places: Iterable[Place]) -> Array:
         """Return the messages of several streams together in each step, of those that have a row of their own."""

@@ -1,6 +1,7 @@
 """Course: whatever the times and sizes of frames, each is counted once, in its step."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,6 +40,13 @@ def test_the_sum_of_a_lane_is_the_bytes_of_all_frames() -> None:
     found, seen = course(TALK)
     assert int(found.lane(0).sum()) == sum(int(part.length.sum()) for part in seen)
     assert int(found.frames.cells.sum()) == sum(len(part) for part in seen)
+
+
+def test_a_step_may_have_more_than_four_gigabytes() -> None:
+    found, seen = Course(), parts(TALK)
+    for part in seen:
+        found.feed(replace(part, length=part.length + (3 << 30)))
+    assert int(found.lane(0).sum()) == sum(int(part.length.sum()) + (len(part) * 3 << 30) for part in seen)
 
 
 def test_messages_and_seqnos_are_counted_by_stream() -> None:
