@@ -4,6 +4,7 @@ A record is tags that say between whom, then the payload. What one end says cont
 segments made of them follow one another; that the first is the beginning of the connection, nothing says.
 """
 
+from collections import OrderedDict
 from struct import error, unpack_from
 from typing import Final
 
@@ -12,17 +13,20 @@ from dcpdump.net.tcp import Segment
 LINK_TYPE: Final = 252
 _END, _IPV4_SRC, _IPV4_DST, _IPV6_SRC, _IPV6_DST, _PORT_TYPE, _SRC_PORT, _DST_PORT = 0, 20, 21, 22, 23, 24, 25, 26
 _TCP: Final = 2  #: the type of port
-#: Directions whose places are remembered.
-_MOST: Final = 131_072
 
 
 class ExportedPdus:
-    """Makes segments of the records of one capture."""
+    """Makes segments of the records of one capture.
 
-    __slots__ = ("_next",)
+    ``connections``: so many are remembered, those used last. Where whoever puts the segments together remembers no more
+    than that, no direction begins anew in a connection that is known.
+    """
 
-    def __init__(self) -> None:
-        self._next: dict[bytes, int] = {}  # the sequence number of what comes next, by key
+    __slots__ = ("_most", "_next")
+
+    def __init__(self, connections: int) -> None:
+        self._most = 2 * connections
+        self._next: OrderedDict[bytes, int] = OrderedDict()  # the sequence number of what comes next, by key
 
     def state(self) -> dict[bytes, int]:
         """Return the sequence numbers of what comes next, for ``restore``."""
@@ -30,7 +34,7 @@ class ExportedPdus:
 
     def restore(self, state: dict[bytes, int]) -> None:
         """Continue from a state."""
-        self._next = dict(state)
+        self._next = OrderedDict(state)
 
     def feed(self, data: bytes, cut: int) -> Segment | str:
         """Return the segment of a record, of which ``cut`` bytes were not captured, or the reason why there is none."""
@@ -44,11 +48,13 @@ class ExportedPdus:
         if src is None or dst is None or {len(src), len(dst)} not in ({4}, {16}):
             return "exported PDU without addresses"
         ports = tags.get(_SRC_PORT, b"")[-2:].rjust(2, b"\0") + tags.get(_DST_PORT, b"")[-2:].rjust(2, b"\0")
-        key, payload = src + dst + ports, data[at:]
-        if key not in self._next and len(self._next) >= _MOST:
-            self._next.clear()
-        seq = self._next.get(key, 1)
+        key, back, payload = src + dst + ports, dst + src + ports[2:] + ports[:2], data[at:]
+        seq = self._next.pop(key, 1)
+        if back in self._next:
+            self._next.move_to_end(back)
         self._next[key] = (seq + len(payload) + cut) & 0xFFFFFFFF
+        if len(self._next) > self._most:
+            self._next.popitem(last=False)
         return Segment(key, seq, 0, 0, 0, payload, cut)
 
 

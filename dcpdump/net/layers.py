@@ -34,7 +34,7 @@ class Layers:
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self._limits = limits
         self._fragments = Fragments(limits)
-        self._exported = ExportedPdus()
+        self._exported = ExportedPdus(limits.connections)
 
     @property
     def waiting(self) -> int:
