@@ -19,7 +19,7 @@ from dcpdump.tally import Tally
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
 from dcpdump.unsealing import Unsealing
-from dcpdump.wire.collection_names import NAMING, Said, ServerNames, said_by
+from dcpdump.wire.collection_names import NAME, NAMING, Said, ServerNames, said_by
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where
 from dcpdump.wire.piece import Cut, Skipped, Why
@@ -46,6 +46,8 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
 _BOTH = 0b11
 #: Pairs of protocol and port that are named; a capture full of scans could hold half a million.
 _NAMED = 4_096
+#: Names of collections that are remembered, whatever the memory is; of that they may take an eighth.
+_NAMES = 4_096
 #: Bytes of state that a record may add to its connection.
 _RECORD = 512
 #: Bytes that a conversation takes though it holds nothing.
@@ -64,7 +66,7 @@ class Dissector:
         self._show_secrets = show_secrets
         self.balance = self._connections.counts
         self.tally = Tally()
-        self.names = ServerNames()  #: of collections, by server and bucket
+        self.names = ServerNames(max(_NAMES, limits.memory // 8 // NAME))  #: of collections, by server and bucket
         self._unsealing = Unsealing(Secrets() if secrets is None else secrets, self.tally)
 
     @property
@@ -247,6 +249,7 @@ class Dissector:
                 self.tally.foreign[named] += 1
         if conversation.mixed is not None and len(self.tally.mixed) < _NAMED:
             self.tally.mixed.append((*conversation.ends[0], conversation.mixed))
+        self.names.leave(conversation.names)
         conversation.splitters = [None, None]  # they ask it for its streams: without the circle the memory is free
         del self._conversations[conversation.connection.number]
         return records

@@ -165,7 +165,9 @@ def mixed_lines(dissector: Dissector) -> Iterator[str]:
 
 
 def eviction_lines(dissector: Dissector) -> Iterator[str]:
-    """Yield a line where connections that had not ended were given up."""
+    """Yield a line where connections that had not ended were given up, and where names were."""
+    if dissector.names.forgotten:
+        yield "dcpdump: note: to stay within --memory, names of collections were forgotten: ids stand without them"
     count = dissector.balance.closed
     if count:
         verb, what = ("was", "it goes") if count == 1 else ("were", "they go")

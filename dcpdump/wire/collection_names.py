@@ -7,6 +7,7 @@ read: one by one or in blocks.
 from bisect import bisect_right, insort
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
+from weakref import ref
 
 from dcpdump.escape import safe
 from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_SYSTEM_EVENT, SELECT_BUCKET
@@ -17,6 +18,8 @@ from dcpdump.wire.frame import Frame
 NAMING = frozenset({DCP_SYSTEM_EVENT, COLLECTIONS_GET_MANIFEST, SELECT_BUCKET})
 DEFAULT = "_default"  #: the name of the collection, and of the scope, with the id 0
 _MOST = 16_384  #: ids that are remembered
+#: About how many bytes of memory a name takes.
+NAME = 256
 _LONGEST = 251
 LAST = 1 << 62  #: behind all frames
 
@@ -91,6 +94,19 @@ class CollectionNames:
         """Return the name of a scope, as known at a frame. The default scope has its name from the protocol."""
         said = _at(self._scopes, number, frame)
         return said[1] if said is not None else None if number else DEFAULT
+
+    def __len__(self) -> int:
+        return sum(map(len, (*self._collections.values(), *self._scopes.values())))
+
+    def forget(self, *, all_names: bool) -> int:
+        """Forget the names that others replaced, or all: then none is known. Return how many those were."""
+        before = len(self)
+        for table in (self._collections, self._scopes):
+            for said in table.values():
+                del said[:-1]
+            if all_names:
+                table.clear()
+        return before - len(self)
 
     @property
     def any(self) -> bool:
@@ -199,6 +215,7 @@ class ConnectionNames:
             elif new and self._asked is not None:
                 self._shared, self._since = make.of_bucket(self._asked), frame
             return new
+        make.count(len(said.collections) + len(said.scopes))
         return self.own(make).take(said, frame)
 
     def state(self) -> ConnectionState:
@@ -215,11 +232,25 @@ class ConnectionNames:
 
 
 class ServerNames:
-    """All names of an input, by server and bucket; those of connections whose bucket is not known by themselves."""
+    """All names of an input, by server and bucket; those of connections whose bucket is not known by themselves.
 
-    def __init__(self) -> None:
-        self._tables: list[CollectionNames] = []
+    Beyond ``most`` names, those that others replaced are forgotten, then those of whole tables, the oldest first. A
+    table of one connection is not kept here once nobody else asks for it.
+    """
+
+    def __init__(self, most: int = 131_072) -> None:
+        self._most = most
+        self._taken = 0  # names that there are at most
+        self._tables: list[ref[CollectionNames]] = []  # in the order in which they began
+        self._over: set[tuple[int, str]] = set()  # what was known on connections that are over
+        self.forgotten = False  #: names were forgotten
         self.by_bucket: dict[tuple[str, str], CollectionNames] = {}  #: by server and bucket
+
+    def count(self, names: int) -> None:
+        """Count names that are to be kept; where they are too many, forget others."""
+        if self._taken >= self._most:
+            self._make_room()
+        self._taken += names
 
     def of_bucket(self, place: tuple[str, str]) -> CollectionNames | None:
         """Return the names of a server and a bucket; None where too many are remembered already."""
@@ -230,12 +261,34 @@ class ServerNames:
 
     def another(self) -> CollectionNames:
         """Return an empty table."""
-        self._tables.append(CollectionNames())
-        return self._tables[-1]
+        table = CollectionNames()
+        self._tables.append(ref(table))
+        self._taken += 1
+        return table
+
+    def leave(self, names: ConnectionNames) -> None:
+        """Take it that a connection is over."""
+        if len(self._over) < _MOST:
+            self._over.update(names.known())
 
     def known(self) -> list[tuple[int, str]]:
         """Return the ids and names of all collections that were named, in order."""
-        return sorted({each for table in self._tables for each in table.known()})
+        return sorted(self._over.union(*(table.known() for table in self._living())))
+
+    def _living(self) -> list[CollectionNames]:
+        return [table for each in self._tables if (table := each()) is not None]
+
+    def _make_room(self) -> None:
+        """Forget names where there are more than three quarters of what there may be."""
+        living = self._living()
+        self._tables = list(map(ref, living))
+        self._taken = sum(map(len, living))
+        for all_names in (False, True):
+            for table in living:
+                if self._taken <= self._most * 3 // 4:
+                    return
+                self._taken -= table.forget(all_names=all_names)
+                self.forgotten = True
 
 
 def said_by(frame: Frame, document: Any, server: str) -> Said | None:
