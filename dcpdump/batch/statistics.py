@@ -12,6 +12,7 @@ import numpy as np
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
+from dcpdump.net.limits import DEFAULT, LEAST
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec import find
@@ -21,6 +22,7 @@ from dcpdump.wire.frame import magic_of
 VBUCKETS = 1 << 16
 _STEPS = 4096  #: of time, at most
 _EXACT = 1000  #: values up to here are kept as they are
+_ENDS = 4096  #: bytes of memory for each direction that has a row: a fourth of them it may take itself
 _SECOND = 1_000_000_000
 
 #: (server opcode, opcode, response)
@@ -105,11 +107,13 @@ class Timeline:
 
 @dataclass(slots=True)
 class Statistics:
-    """What was counted so far."""
+    """What was counted so far. ``memory``: that of the command; the directions beyond what fits have no row."""
 
+    memory: int = DEFAULT.memory
     total: Amount = field(default_factory=Amount)
     kinds: dict[Kind, Amount] = field(default_factory=dict)
     ends: dict[Ends, Amount] = field(default_factory=dict)
+    unlisted: Amount = field(default_factory=Amount)  #: of the directions that have no row
     vbuckets: Array = field(default_factory=lambda: np.zeros(VBUCKETS, np.int64))
     vbucket_bytes: Array = field(default_factory=lambda: np.zeros(VBUCKETS, np.int64))
     sizes: Distribution = field(default_factory=Distribution)
@@ -153,7 +157,11 @@ class Statistics:
         place = part.place[chosen]
         frames, sizes = np.bincount(place, minlength=1), np.bincount(place, length)
         for number in np.flatnonzero(frames).tolist():
-            self.ends.setdefault(part.places[number], Amount()).add(int(frames[number]), int(sizes[number]))
+            amount = self.ends.get(part.places[number])
+            if amount is None:
+                full = len(self.ends) >= max(2 * LEAST, self.memory // _ENDS)
+                amount = self.unlisted if full else self.ends.setdefault(part.places[number], Amount())
+            amount.add(int(frames[number]), int(sizes[number]))
 
     def _count_vbuckets(self, magic: Array, opcode: Array, word: Array, length: Array) -> None:
         mine = STREAMED[opcode] & REQUEST[magic]

@@ -15,8 +15,10 @@ from dcpdump.cli.options import display, display_options, selection, selection_o
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sorting import sort_options, sorting
+from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import COUNTED
 from dcpdump.clock import writing_times
+from dcpdump.plural import counted
 from dcpdump.render import statistics
 
 
@@ -35,7 +37,7 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     paths = expand(captures)
     inputs = given.open(paths)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        found = Statistics()
+        found = Statistics(given.memory)
         counting = Selected(chosen, found.feed, COUNTED, shown)
         dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         reading = Reading(CaptureSource(inputs), dissection, counting, sink)
@@ -44,4 +46,10 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         if dissection.tally.frames:
             with writing_times(shown.times, found.first_ns, found.last_ns):
                 report(sink, shown, lambda: statistics.lines(found, order), lambda: statistics.objects(found, order))
+        if found.unlisted.frames and not quiet:
+            note(
+                f"dcpdump: note: to stay within --memory, {counted(found.unlisted.frames, 'frame')} and "
+                f"{counted(found.unlisted.bytes, 'byte')} of later connections are counted in no row of connections: "
+                "a larger --memory lists more"
+            )
         return reading.conclude("none" if quiet else "text")

@@ -12,6 +12,7 @@ from tests.support.captures import Record, pcap
 from tests.support.check_cases import PLAIN
 from tests.support.console import run
 from tests.support.conversation import packets, said
+from tests.support.hostile import in_pcap, short_connections
 
 
 def counted(arguments: str) -> dict[str, list[dict[str, Any]]]:
@@ -21,6 +22,13 @@ def counted(arguments: str) -> dict[str, list[dict[str, Any]]]:
         row = json.loads(line)
         found.setdefault(row.pop("type"), []).append(row)
     return found
+
+
+def test_connections_beyond_those_that_fit_the_memory_have_no_row(tmp_path: Path) -> None:
+    (tmp_path / "many.pcap").write_bytes(in_pcap(short_connections(2_050)))
+    printed = run(f"dcpdump stats {tmp_path}/many.pcap --memory 16M -f ndjson")
+    assert printed.out.count('"kind": "connection"') == 4_096
+    assert "note: to stay within --memory, 4 frames and " in printed.err
 
 
 def test_everything_is_counted_once() -> None:
