@@ -19,6 +19,8 @@ class Rates:
 
     def __init__(self) -> None:
         self._shift = 20  # of ns: about a millisecond
+        self._span: tuple[int, int] | None = None  # the first and the last time
+        self._cells = 0  # counts of all streams
         self._counts: dict[tuple[int, int], Counter[int]] = {}
 
     def feed(self, part: Part) -> None:
@@ -27,7 +29,11 @@ class Rates:
         rows = np.flatnonzero(_COUNTED[header.opcode] & ~RESPONSE[header.magic] & (part.ts_ns != NO_TIME))
         if not len(rows):
             return
-        while int(part.ts_ns[rows].max() - part.ts_ns[rows].min()) >> self._shift > _STEPS:
+        first, last = int(part.ts_ns[rows].min()), int(part.ts_ns[rows].max())
+        if self._span is not None:
+            first, last = min(first, self._span[0]), max(last, self._span[1])
+        self._span = first, last
+        while (last >> self._shift) - (first >> self._shift) > _STEPS:
             self._double()
         connection = np.array([ends.connection for ends in part.places])[part.place[rows]]
         sid = np.where(header.framing[rows] > 0, part.stream_id(rows), 0)
@@ -35,11 +41,11 @@ class Rates:
         both = np.stack([whose, part.ts_ns[rows] >> self._shift])
         met, counts = np.unique(both, axis=1, return_counts=True)
         for stream, step, count in zip(met[0].tolist(), met[1].tolist(), counts.tolist(), strict=True):
-            self._counts.setdefault((stream >> 32, stream & 0xFFFFFFFF), Counter())[step] += count
-        steps = [step for counter in self._counts.values() for step in (min(counter), max(counter))]
-        while max(steps) - min(steps) > _STEPS:
+            mine = self._counts.setdefault((stream >> 32, stream & 0xFFFFFFFF), Counter())
+            self._cells += step not in mine
+            mine[step] += count
+        while self._cells > max(_CELLS, 2 * len(self._counts)):
             self._double()
-            steps = [step >> 1 for step in steps]
 
     def of(self, connection: int, place: int, since_ns: int, until_ns: int, width: int) -> list[int]:
         """Return the counts of a stream (vbucket << 16 | id) in ``width`` equal steps of a time."""
@@ -53,14 +59,17 @@ class Rates:
 
     def _double(self) -> None:
         self._shift += 1
+        self._cells = 0
         for whose, counter in self._counts.items():
             halved: Counter[int] = Counter()
             for step, count in counter.items():
                 halved[step >> 1] += count
             self._counts[whose] = halved
+            self._cells += len(halved)
 
 
 _STEPS = 4096  #: of time, at most
+_CELLS = 1 << 18  #: counts that are kept, unless there are more streams
 _COUNTED = np.array(COUNTED)
 
 

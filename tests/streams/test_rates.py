@@ -1,6 +1,7 @@
 """Rates: how many messages of a stream came when, in equal steps of a time."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
@@ -9,6 +10,7 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.streams.rates import Rates
 from dcpdump.wire.encode import encode
 from tests.support.packets import NOON, TcpTalk
+from tests.test_bounds import steps
 
 MS = 1_000_000
 
@@ -44,6 +46,12 @@ def test_messages_of_an_hour_are_counted_in_larger_steps_and_none_is_lost() -> N
     hour = 3_600_000 * MS
     found = rates([hour * (2 * number + 1) // 200 for number in range(100)], [7] * 100, at_once=False)
     assert found.of(0, 7 << 16, NOON, NOON + hour - 1, 10) == [10] * 10
+
+
+def test_streams_that_are_known_add_no_work_to_a_part() -> None:
+    rates([0], [7])  # what is made once is made now
+    once, twice, four = (steps(partial(rates, range(n), range(n), at_once=False)) for n in (40, 80, 160))
+    assert four - twice <= 2.2 * (twice - once)
 
 
 def test_what_came_in_the_step_of_the_beginning_is_of_the_first_and_after_the_end_of_none() -> None:
