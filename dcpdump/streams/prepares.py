@@ -1,13 +1,15 @@
 """Prepares: the durable writes of a stream that wait for their outcome, or to be acknowledged."""
 
+from collections import OrderedDict
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.wire.key_prefix import read_prefix
 
-#: Prepares of a stream that are kept at most.
-_MOST = 65_536
+#: Prepares of a stream that are kept at most, and how many of those decided may be among them.
+_MOST, _SPARE = 65_536, 64
 
 
 class OpenPrepare(NamedTuple):
@@ -23,7 +25,8 @@ class Prepares:
     """Prepares of one stream."""
 
     open: dict[bytes, OpenPrepare] = field(default_factory=dict)  #: those not committed nor aborted, by key
-    unacked: dict[int, FrameEvent] = field(default_factory=dict)  #: not yet acknowledged, by seqno
+    _order: list[tuple[int, bytes]] = field(default_factory=list)  #: a heap of these, and of some that are decided
+    unacked: OrderedDict[int, FrameEvent] = field(default_factory=OrderedDict)  #: not yet acknowledged, by seqno
     missed: bool = False  #: there were more than are kept
     excused: int = 0  #: up to this frame, outcomes need not come, or may have come
     dropped: set[int] = field(default_factory=set)  #: collections that were dropped while there were any
@@ -34,6 +37,10 @@ class Prepares:
             self.missed = True
             return
         self.open[key] = OpenPrepare(seqno, place.number, place.ts_ns if due else None)
+        heappush(self._order, (seqno, key))
+        if len(self._order) > 2 * len(self.open) + _SPARE:
+            self._order = [(each.seqno, key) for key, each in self.open.items()]
+            heapify(self._order)
         if closely and len(self.unacked) < _MOST:
             self.unacked[seqno] = place
 
@@ -44,8 +51,10 @@ class Prepares:
 
     def complete(self, seqno: int) -> None:
         """Take it that all up to a seqno are decided."""
-        if self.open:
-            self.open = {key: prepare for key, prepare in self.open.items() if prepare.seqno > seqno}
+        while self._order and self._order[0][0] <= seqno:
+            decided, key = heappop(self._order)
+            if key in self.open and self.open[key].seqno == decided:
+                del self.open[key]
 
     def excuse(self, frame: int) -> None:
         """Take it that the outcomes of those up to a frame need not come, or may have come."""
@@ -69,7 +78,7 @@ class Prepares:
         """Forget keys, of a stream that learns no more."""
         kept = [each for key, each in self.open.items() if not self._is_excused(key, each)]
         self.open = {str(prepare.seqno).encode(): prepare for prepare in kept}
-        self.unacked, self.dropped = {}, set()
+        self._order, self.unacked, self.dropped = [], OrderedDict(), set()
 
     def _is_excused(self, key: bytes, prepare: OpenPrepare) -> bool:
         prefix = read_prefix(key) if self.dropped else None
