@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -17,19 +18,24 @@ from dcpdump.annotate import annotate
 from dcpdump.capture import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.connections import Connections
+from dcpdump.net.exported_pdu import ExportedPdus
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
+from dcpdump.net.tcp import Segment
 from dcpdump.paste import read_paste
 from dcpdump.record import Record, as_json
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.streams.frame_event import NO_FRAME
+from dcpdump.streams.prepares import Prepares
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, Where
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 from tests.support import captures
+from tests.support.hostile import names_of_collections
 from tests.support.packets import ACK, FIN, FLOW, NOON, SYN, ethernet, flow, ipv4, ipv4_tcp, packet, packets, tcp
 
 MIB = 1 << 20
@@ -186,6 +192,19 @@ def a_paste_of_garbage(count: int) -> Callable[[], object]:
     return lambda: annotate((data,))
 
 
+def prepares_that_are_decided_one_by_one(count: int) -> Callable[[], object]:
+    prepares = Prepares()
+    for seqno in range(count):
+        prepares.add(b"%d" % seqno, seqno, NO_FRAME, due=True, closely=True)
+
+    def work() -> None:
+        for seqno in range(count):
+            prepares.complete(seqno)
+            prepares.acknowledge(seqno)
+
+    return work
+
+
 CASES: dict[Callable[[int], Callable[[], object]], int] = {
     tiny_segments_backwards: 5_000,
     tiny_segments_behind_a_hole: 5_000,
@@ -200,6 +219,7 @@ CASES: dict[Callable[[int], Callable[[], object]], int] = {
     tiny_fragments: 2_000,
     a_large_paste: 480,
     a_paste_of_garbage: 300,
+    prepares_that_are_decided_one_by_one: 500,
 }
 
 
@@ -323,6 +343,39 @@ def test_the_packets_of_what_is_searched_for_a_frame_count() -> None:
         most = max(most, sum(each.held for each in machine.conversations.values()))
     assert MIB < most < 3 * MIB
     assert machine.balance.evictions > 0
+
+
+def exported_record(src: int, dst: int, payload: bytes) -> bytes:
+    tags = ((24, (2).to_bytes(4, "big")), (20, bytes((10, 0, 0, src))), (21, bytes((10, 0, 0, dst))))
+    ports = ((25, (11210).to_bytes(4, "big")), (26, (40_000).to_bytes(4, "big")))
+    return b"".join(tag.to_bytes(2, "big") + b"\0\4" + value for tag, value in (*tags, *ports)) + bytes(4) + payload
+
+
+def test_of_exported_records_the_connection_that_was_used_longest_ago_alone_begins_anew() -> None:
+    machine = ExportedPdus(2)
+    pairs = [(1, 9), (2, 9), (1, 9), (3, 9), (1, 9), (2, 9)]
+    found = [machine.feed(exported_record(src, dst, b"12345"), 0) for src, dst in pairs]
+    assert [each.seq for each in found if isinstance(each, Segment)] == [1, 1, 6, 1, 11, 6]
+    found = [machine.feed(exported_record(src, 9, b"12345"), 0) for src in (4, 5, 6, 1, 6)]
+    assert [each.seq for each in found if isinstance(each, Segment)] == [1, 1, 1, 1, 6]
+
+
+def test_names_of_collections_that_change_for_ever_are_forgotten_but_for_the_last() -> None:
+    machine, some = Dissector(Limits(memory=MIB)), names_of_collections(6_000)
+    records = [record for each in some for record in machine.feed(each)]
+    named = [record for record in records if record.frame.get("collection_id") == 8]
+    assert [record.collection_path(8) for record in (named[0], named[-1])] == [None, "name-5999"]
+    assert machine.names.forgotten
+
+
+def test_names_of_connections_that_are_over_are_known_though_their_tables_are_gone() -> None:
+    machine = Dissector()
+    for each in names_of_collections(3):
+        machine.feed(each)
+    table = ref(next(iter(machine.conversations.values())).names.tables[0])
+    machine.close()
+    assert table() is None
+    assert machine.names.known() == [(8, "name-1"), (100, "name-0"), (102, "name-2")]
 
 
 @pytest.mark.parametrize(("opcode", "extras"), [(0x57, bytes(29)), (0x56, b"\x07")])
