@@ -57,7 +57,7 @@ def _sorted(rows: Iterable[Row]) -> list[str]:
 
 def whole(packets: Iterable[Packet], size: int = BLOCK) -> Tables:
     """Return the rows of the whole input, as ``export`` has them."""
-    dissection, table, out = Dissection(), FrameTable(Masks(FrameFilter()), 64), Tables()
+    dissection, table, out = Dissection(), FrameTable(Masks(FrameFilter()), None), Tables()
 
     def take(parts: list[Any]) -> None:
         batch = table.feed(joined(parts)) if parts else None
