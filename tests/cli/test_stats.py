@@ -27,7 +27,7 @@ def counted(arguments: str) -> dict[str, list[dict[str, Any]]]:
 def test_connections_beyond_those_that_fit_the_memory_have_no_row(tmp_path: Path) -> None:
     (tmp_path / "many.pcap").write_bytes(in_pcap(short_connections(2_050)))
     printed = run(f"dcpdump stats {tmp_path}/many.pcap --memory 16M -f ndjson")
-    assert printed.out.count('"kind": "connection"') == 4_096
+    assert printed.out.count('"type": "connection"') == 4_096
     assert "note: to stay within --memory, 4 frames and " in printed.err
 
 

@@ -100,8 +100,7 @@ def test_a_request_that_opens_a_stream_again_may_be_lost_on_another_connection_o
     assert judged(damaged(moved("-")))[0]._replace(lag=None) == Verdict(
         VerdictKind.ENDED,
         Reason.BYTES_LOST,
-        "StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of connection 1 were lost or "
-        "skipped",
+        "StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of connection 1 were lost",
         Situation.ENDED,
     )
 
