@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dcpdump.net.packet import Packet
     from dcpdump.record import Record
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__", "explain", "read"]
 
 
