@@ -33,6 +33,10 @@ wire/frames wire/held wire/json_scan wire/split
 """.split()
 
 
+#: Of modules that are not compiled only the types count, and of libraries that are not there not even these.
+_TYPES = ["--follow-imports=silent", "--ignore-missing-imports"]
+
+
 def can_compile() -> bool:
     """Return whether a module in C could be compiled here."""
     if os.environ.get("DCPDUMP_PURE"):
@@ -60,16 +64,17 @@ def extensions() -> list[Any]:
     # What takes time is in Python's own objects: at a higher level nothing is faster but the wait for gcc longer.
     gc.disable()  # there is nothing to collect: all that is made of the modules is wanted to the end
     try:
-        return mypycify(modules, opt_level="1", debug_level="0", group_name="dcpdump", multi_file=True)
+        return mypycify(_TYPES + modules, opt_level="1", debug_level="0", group_name="dcpdump", multi_file=True)
     finally:
-        gc.enable()
+        gc.freeze()  # nor is it looked through at the end, which took longer than some of the work
 
 
 class InParallel(build_ext):  # type: ignore[misc]
-    """Compile the C of an extension on all cores."""
+    """Compile the C of extensions on all cores."""
 
     def build_extensions(self) -> None:
         """Compile file by file, several at a time."""
+        self.parallel = os.cpu_count()  # of extensions; each compiled module is one, if a small one
         compiler = self.compiler
         one_by_one = compiler.compile
 
@@ -81,8 +86,8 @@ class InParallel(build_ext):  # type: ignore[misc]
         super().build_extensions()
 
 
-#: What mypyc needs: itself, and the libraries with types that it finds imported, straight or by other modules of ours.
-NEEDED = ["mypy>=2.4", "numpy", "rich"]
+#: What mypyc needs: itself. What libraries have as types no compiled module asks for.
+NEEDED = ["mypy>=2.4"]
 
 #: What asks only for names and needs: the modules need not be looked at for that.
 _ASKING = {"egg_info", "dist_info", "sdist"}
