@@ -4,6 +4,7 @@
 """
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,18 @@ def test_every_command_is_in_the_table() -> None:
 def test_every_page_of_help_is_in_the_readme() -> None:
     rows = re.findall(r"\| \[`([\w-]+)`\]\(dcpdump/help/([\w-]+)\.md\) \| ([^|]*?) (?=\|)", README.read_text("utf-8"))
     assert rows == [(page.stem, page.stem, page.read_text("utf-8").partition("\n")[0][2:]) for page in PAGES]
+
+
+def words_in(picture: str) -> list[str]:
+    """Return the words that stand in an SVG."""
+    return " ".join(re.findall(r">([^<>]+)<", picture)).split()
+
+
+def test_the_pictures_of_the_readme_show_what_is_printed() -> None:
+    script = runpy.run_path("samples/pictures.py")
+    for name in script["COMMANDS"]:
+        assert words_in(Path(f"samples/{name}.svg").read_text("utf-8")) == words_in(script["printed"](name)), name
+    assert words_in(Path("samples/browse.svg").read_text("utf-8")) == words_in(script["browsed"]())
 
 
 def test_the_readme_stays_short() -> None:

@@ -15,6 +15,8 @@ from tests.support.conversation import opening
 from tests.support.diagnoses import written
 from tests.support.pages import page_of
 
+SAMPLES = Path(__file__).parents[2] / "samples"
+
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: nobody opens the page here")
 pytestmark = [
     pytest.mark.browser,
@@ -271,11 +273,11 @@ def test_with_the_style_removed_it_still_reads_in_order(browser: Any, story: Pat
     assert places == sorted(places)
 
 
-def test_the_picture_of_the_readme_is_drawn_by_its_script(tmp_path: Path) -> None:
-    script = runpy.run_path(str(Path(__file__).parents[2] / "samples/picture.py"))
-    script["draw"](tmp_path / "anew.png")
-    width, height = script["SIZE"]
-    for picture in (tmp_path / "anew.png", script["PICTURE"]):
+def test_the_page_in_the_readme_is_drawn_by_its_script(tmp_path: Path) -> None:
+    script = runpy.run_path(str(SAMPLES / "pictures.py"))
+    script["draw_page"](tmp_path / "anew.png")
+    width, height = script["PAGE_SIZE"]
+    for picture in (tmp_path / "anew.png", SAMPLES / "report.png"):
         drawn = picture.read_bytes()
         assert (drawn[:8], drawn[16:24]) == (b"\x89PNG\r\n\x1a\n", struct.pack(">II", width, height))
         assert len(drawn) > width * height // 20  # an empty page has a twentieth of that
