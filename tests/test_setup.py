@@ -31,12 +31,17 @@ def compiled() -> list[str]:
     return ["dcpdump." + place.replace("/", ".") for place in ast.literal_eval(listed.func.value).split()]
 
 
+def module(name: str) -> Path:
+    """Return where a module of the package is."""
+    return PACKAGE.parent.joinpath(*name.split(".")).with_suffix(".py")
+
+
 def test_a_compiled_module_asks_no_library_for_its_types() -> None:
-    others = {
-        name.partition(".")[0]
-        for module in compiled()
-        for name in imports(PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py"))
-    } - {"dcpdump", "mypy_extensions", *sys.stdlib_module_names}  # the latter comes with mypy
+    others = {name.partition(".")[0] for each in compiled() for name in imports(module(each))} - {
+        "dcpdump",
+        "mypy_extensions",
+        *sys.stdlib_module_names,
+    }  # the latter comes with mypy
     assert others == set()
     assert ast.literal_eval(assigned("NEEDED")) == ["mypy>=2.4"]
 
