@@ -5,10 +5,18 @@ What no frame can be equal to is refused.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
-from dcpdump.sql.domains import check
-from dcpdump.sql.spans import NUMBERED, NUMBERS, Hint, Spans, both, compared, either, numbers_of
+import pyarrow as pa
+
+from dcpdump.arrow import schema
+from dcpdump.errors import FilterError
+from dcpdump.nearest import nearest
+from dcpdump.spec import MESSAGES, PUSHES, find
+from dcpdump.spec.field import EnumValue, Field
+from dcpdump.spec.statuses import STATUS
+from dcpdump.sql.spans import KINDS, NUMBERED, NUMBERS, Hint, Spans, both, compared, either, numbers_of
 
 Node = Mapping[str, Any]
 
@@ -74,7 +82,7 @@ class ColumnNames(NamedTuple):
         name, number, word = self.column(left), integer(right), _text(right)
         value = number if word is None else word
         if name is not None and value is not None and operator == "COMPARE_EQUAL":
-            check(name, value)
+            _check(name, value)
         if name in NUMBERS:
             spans = None if number is None else compared(operator, number)
             return {} if spans is None else {str(name): spans}
@@ -125,3 +133,30 @@ def _type_name(cast: Node) -> str:
     if "type_expr" in cast:
         return str(cast["type_expr"].get("type_name")).upper()
     return str((cast.get("cast_type") or {}).get("id")).upper()
+
+
+def _check(column: str, value: int | str) -> None:
+    """Raise FilterError where no frame has a value in a column."""
+    if isinstance(value, int):
+        kind = schema.frames().field(column).type
+        if pa.types.is_unsigned_integer(kind) and value >> kind.bit_width:
+            raise FilterError(f"no frame has {column} = {value}: the largest is {(1 << kind.bit_width) - 1}")
+    elif value not in _words().get(column, {value}):
+        words = {word.casefold(): word for word in sorted(_words()[column])}
+        near = [words[each] for each in nearest(value.casefold(), words)]
+        hint = f"did you mean {' or '.join(near)}?" if near else ""
+        raise FilterError(f"no frame has {column} = {value!r}", hint=hint)
+
+
+@cache
+def _words() -> dict[str, set[str]]:
+    """Return all words that columns may have, by column, where they are known: of messages and enumerations."""
+    found: dict[str, set[str]] = {"kind": set(KINDS), "status_name": set(STATUS.names.values())}
+    found["name"] = {find(opcode, server=server).name for opcode in range(256) for server in (False, True)}
+    for message in (*MESSAGES.values(), *PUSHES.values()):
+        for layout in message.layouts:
+            for part in (*layout.extras, *layout.parts):
+                if isinstance(part, Field) and isinstance(part.names, EnumValue):
+                    names = {*part.names.names.values(), part.names.otherwise} - {""}
+                    found.setdefault(f"{part.key}_name", set()).update(names)
+    return found
