@@ -7,7 +7,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def measured(count: int, unknown: int, unit: str = "byte") -> str:
-    """Return how many bytes: ``count``, and so many times as nobody knows; ``unit``: byte, or B."""
+    """Return ``count`` bytes, and an unknown number more where ``unknown`` is not 0, in words; ``unit``: byte or B."""
     known = counted(count, unit) if unit == "byte" else f"{count:,} {unit}"
     if not unknown:
         return known

@@ -56,7 +56,7 @@ def row(record: Record, value_bytes: int | None) -> Row:
 
 
 def is_cut(record: Record, value_bytes: int | None) -> bool:
-    """Return whether a frame's value, or one of its items', has more bytes than so many; None: all are wanted."""
+    """Return whether a frame's value, or that of an item, is longer than ``value_bytes``; None cuts nothing."""
     if value_bytes is None:
         return False
     bodies = (shown_body(record), *(item.body for item in record.meaning.items))

@@ -1,6 +1,6 @@
-"""Group parts so that each group has about as many bytes of values once they are decompressed, whatever a part has.
+"""Group parts evenly by the decompressed bytes of their values: small parts are joined, and large ones cut.
 
-What is made of a group takes a multiple of its bytes: small parts are joined, and large ones cut.
+What is made of a group takes a multiple of these bytes.
 """
 
 from bisect import bisect_right

@@ -122,9 +122,9 @@ class Capture:
         return header if header is not None and is_plain(header) else None
 
     def enter(self, offset: int, packets: int, seconds: int | None) -> None:
-        """Stand behind so many packets of a plain pcap, which ``remaining`` leaves out then, at an offset of the file.
+        """Continue a plain pcap at an offset, behind its first ``packets``, which ``remaining`` then leaves out.
 
-        ``seconds``: those of the last of them.
+        ``seconds``: the time of the last of these packets.
         """
         begun = self.begin_plain()
         if begun is not None:

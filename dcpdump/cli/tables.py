@@ -34,7 +34,7 @@ class TableNames(click.ParamType):  # type: ignore[type-arg]
 
 
 def cut_notes(rows: int, value_bytes: int | None) -> Iterator[str]:
-    """Yield a line where ``--value-bytes`` cut values, or left them out, in so many rows."""
+    """Yield a note of the ``rows`` in which ``--value-bytes`` cut values or left them out; nothing for none."""
     if rows:
         was = f"{counted(rows, 'row')} by --value-bytes {value_bytes}: value_length says how long they were"
         yield f"dcpdump: note: values were cut in {was}"

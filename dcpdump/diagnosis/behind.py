@@ -1,6 +1,6 @@
 """Consumers that are behind, as far as is known: of each connection the vbuckets with the most lag.
 
-That is neither wrong nor a note: whoever runs a consumer asks for it first.
+Lag is neither wrong nor a note: it is the first question of those who run a consumer.
 """
 
 from collections.abc import Sequence

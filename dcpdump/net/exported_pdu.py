@@ -18,8 +18,8 @@ _TCP: Final = 2  #: the type of port
 class ExportedPdus:
     """Makes segments of the records of one capture.
 
-    ``connections``: so many are remembered, those used last. Where whoever puts the segments together remembers no more
-    than that, no direction begins anew in a connection that is known.
+    ``connections``: how many of them are remembered, the latest used. While reassembly remembers no more than these, no
+    direction of a known connection begins anew.
     """
 
     __slots__ = ("_most", "_next")

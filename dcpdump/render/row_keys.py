@@ -199,7 +199,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "troubles": (INT, "how many things are certain to be wrong"),
     "type": (TEXT, "which of the rows it is"),
     "unknown": (INT, "how many are not known"),
-    "unknown_gaps": (INT, "gaps of which nobody knows how many bytes they lack; left out for none"),
+    "unknown_gaps": (INT, "gaps of unknown length; left out for none"),
     "unanswered": (INT, "requests without a response"),
     "value": (TEXT, "the beginning of a value, decompressed, as text"),
     "value_json": (ANY, "JSON of the control plane"),

@@ -138,7 +138,7 @@ def spark(counts: Sequence[int]) -> str:
 
 
 def lost(missed: Missed) -> str:
-    """Return how many bytes were lost, as a cell: ``?`` stands for gaps of which nobody knows how many they lack."""
+    """Return how many bytes were lost, as a cell: ``?`` stands for gaps of unknown length."""
     return " + ".join([*[f"{missed.lost:,}"] * bool(missed.lost), *"?" * bool(missed.unknown)])
 
 

@@ -102,7 +102,7 @@ _NONE = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool)  # frame
 
 
 def _moved(chosen: Array, by: int) -> Array:
-    """Return which frames are so many behind a chosen one; ``by`` may be negative."""
+    """Return which frames are ``by`` frames behind a chosen one; before it where ``by`` is negative."""
     found = np.zeros(len(chosen) + 2 * _NEAR, bool)
     found[_NEAR + by : _NEAR + by + len(chosen)] = chosen
     return found[_NEAR:-_NEAR]

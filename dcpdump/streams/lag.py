@@ -34,7 +34,7 @@ class Lag(NamedTuple):
     """How far a consumer is behind, and the high seqno by which that is known."""
 
     seqnos: int | None = None  #: None: not known
-    exact: bool = False  #: False: at least so many
+    exact: bool = False  #: False: ``seqnos`` is the least that it can be
     high: int | None = None  #: what the server had; where that is not exact, at least
     high_ns: int | None = None  #: when that was said
     opcode: int | None = None  #: by which message; None: by documents
@@ -179,7 +179,7 @@ def _sent(stream: "Stream", what: int) -> _Known | None:
 def _wanted(stream: "Stream") -> _Wanted:
     """Return what a stream is to bring.
 
-    Without collections and with durable writes it brings more than others without collections are told of.
+    With durable writes but without collections, it brings more than the server's answers to such a client count.
     """
     connection, request = stream.connection, stream.request
     has = connection.has_collections

@@ -49,7 +49,7 @@ class Held:
         self.marks.append((end, where))
 
     def wait(self, size: int) -> None:
-        """Take it that so many bytes are one piece, of which the last are still to come; 0: that is not known."""
+        """Note that the first ``size`` bytes are one frame, whose end is still to come; 0: its size is not known."""
         self.least = self.offset + size if size else 0
         if size:
             del self.marks[:-1]
