@@ -283,11 +283,12 @@ def shown_body(record: Record) -> Body | None:
 def _key_and_value(record: Record, value_bytes: int | None) -> Json:
     frame, meaning = record.frame, record.meaning
     out: Json = {}
-    if record.collection is not None:
-        out["collection"] = record.collection
+    collection = record.collection
+    if collection is not None:
+        out["collection"] = collection
         if meaning.collection is not None and meaning.collection_inferred:
             out["collection_inferred"] = True
-        if path := record.collection_path(record.collection):
+        if path := record.collection_path(collection):
             out["collection_name"] = path
     if frame.key is not None and meaning.key is not None:
         out["key"] = safe(meaning.key)
