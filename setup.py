@@ -64,9 +64,25 @@ def extensions() -> list[Any]:
     # What takes time is in Python's own objects: at a higher level nothing is faster but the wait for gcc longer.
     gc.disable()  # there is nothing to collect: all that is made of the modules is wanted to the end
     try:
-        return mypycify(_TYPES + modules, opt_level="1", debug_level="0", group_name="dcpdump", multi_file=True)
+        made = mypycify(_TYPES + modules, opt_level="1", debug_level="0", group_name="dcpdump", multi_file=True)
     finally:
         gc.freeze()  # nor is it looked through at the end, which took longer than some of the work
+    for each in made:
+        each.sources = bundled([Path(source) for source in each.sources])
+    return made
+
+
+def bundled(sources: list[Path]) -> list[str]:
+    """Return files of about one size that include these: what all of them include takes a fifth of the time."""
+    bundles: list[list[Path]] = [[] for _ in range(min(len(sources), 2 * (os.cpu_count() or 1)))]
+    for source in sorted(sources, key=lambda each: -each.stat().st_size):
+        min(bundles, key=lambda bundle: sum(each.stat().st_size for each in bundle)).append(source)
+    for bundle in bundles:
+        if len(bundle) > 1:
+            lines = [f'#include "{source.resolve()}"\n' for source in bundle]
+            bundle[:] = [bundle[0].with_name(f"bundle_{bundle[0].stem.strip('_')}.c")]
+            bundle[0].write_text("".join(lines))
+    return [str(bundle[0]) for bundle in bundles]
 
 
 class InParallel(build_ext):  # type: ignore[misc]
