@@ -125,6 +125,7 @@ def cluster() -> Iterator[str]:
         shutil.rmtree(left)
 
 
+@pytest.mark.nightly
 def test_executors_of_their_own_read_and_write_object_storage_and_say_nothing(
     archive: str, bucket: str, cluster: str, tmp_path: Path
 ) -> None:
