@@ -130,12 +130,19 @@ def said(command: str, planted: Path, out: Path, options: str) -> str:
     return "\n".join((printed.out, printed.err, *written(out)))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_says_what_is_to_be_hidden(command: str, planted: Path, tmp_path: Path) -> None:
-    for level, stems in LEVELS.items():
-        text = said(command, planted, tmp_path / level, f"--redact-level {level}")
-        assert found(text, stems) == [], level
-        assert level == "partial" or HOST.findall(text) == []
+#: In the daily leg the levels take turns: the formats of a command are hidden by the same code.
+_IN_TURN = [
+    pytest.param(command, level, marks=[pytest.mark.nightly] * ((number + turn) % 2))
+    for number, command in enumerate(COMMANDS)
+    for turn, level in enumerate(LEVELS)
+]
+
+
+@pytest.mark.parametrize(("command", "level"), _IN_TURN)
+def test_no_command_says_what_is_to_be_hidden(command: str, level: str, planted: Path, tmp_path: Path) -> None:
+    text = said(command, planted, tmp_path / level, f"--redact-level {level}")
+    assert found(text, LEVELS[level]) == []
+    assert level == "partial" or HOST.findall(text) == []
 
 
 @pytest.mark.parametrize("level", LEVELS)
