@@ -116,7 +116,7 @@ def assert_takes_no_more_than(mb: int, command: str, capture: bytes, tmp_path: P
 def _rows(*rows: tuple[Shape, int, str, int] | None) -> list[object]:
     """Return a shape, its size, a command and the memory that it may take; behind None the rows of the nightly leg."""
     daily = rows.index(None)
-    marks = {each: pytest.mark.nightly for each in rows[daily + 1 :]}
+    marks = dict.fromkeys(rows[daily + 1 :], pytest.mark.nightly)
     return [
         pytest.param(*each, marks=marks.get(each, ()), id=f"{each[0].__name__}-{each[2].replace(' CAPTURE', '')}")
         for each in rows
