@@ -16,6 +16,7 @@ import pytest
 
 from dcpdump.annotate import annotate
 from dcpdump.capture import open_capture
+from dcpdump.check.evidence import PendingEvidence
 from dcpdump.dissect import Dissector
 from dcpdump.net.connections import Connections
 from dcpdump.net.exported_pdu import ExportedPdus
@@ -26,9 +27,12 @@ from dcpdump.paste import read_paste
 from dcpdump.record import Record, as_json
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
+from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.frame_event import NO_FRAME
 from dcpdump.streams.prepares import Prepares
+from dcpdump.streams.state import ConnectionState
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, Where
@@ -205,6 +209,16 @@ def prepares_that_are_decided_one_by_one(count: int) -> Callable[[], object]:
     return work
 
 
+def looks_for_the_answers_of_many_requests(count: int) -> Callable[[], object]:
+    connection = ConnectionState(1, closely=True)
+    connection.latest_ns[0] = connection.last_ns = NOON + 60_000_000_000
+    for number in range(1, count + 1):
+        request = NO_FRAME._replace(number=number, opcode=opcodes.DCP_CONTROL, opaque=number, ts_ns=NOON)
+        connection.exchanges.ask(UnansweredRequest(request, 0), 0)
+    evidence = PendingEvidence(connection)
+    return lambda: [list(evidence.look(NO_FRAME)) for _ in range(count)]
+
+
 CASES: dict[Callable[[int], Callable[[], object]], int] = {
     tiny_segments_backwards: 5_000,
     tiny_segments_behind_a_hole: 5_000,
@@ -220,6 +234,7 @@ CASES: dict[Callable[[int], Callable[[], object]], int] = {
     a_large_paste: 480,
     a_paste_of_garbage: 300,
     prepares_that_are_decided_one_by_one: 500,
+    looks_for_the_answers_of_many_requests: 200,
 }
 
 

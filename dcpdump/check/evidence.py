@@ -10,7 +10,6 @@ from dcpdump.check.rule import Delayed, Event
 from dcpdump.spec import find
 from dcpdump.streams.capture_order import is_settled
 from dcpdump.streams.document_run import DocumentRun
-from dcpdump.streams.exchanges import Kind
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.flow_state import FlowState, standing
 from dcpdump.streams.frame_event import FrameEvent, kept
@@ -43,13 +42,11 @@ class PendingEvidence:
         "_done",
         "_lags",
         "_noop_missed_ns",
-        "_reported",
         "_stalled_ns",
     )
 
     def __init__(self, connection: ConnectionState) -> None:
         self._connection = connection
-        self._reported: dict[Kind, int] = {}  # the number of the last request that was found overdue
         self._ahead: list[tuple[FrameEvent, Stream, int]] = []
         self._done: list[Stream] = []
         self._lags: list[Delayed] = []
@@ -95,11 +92,10 @@ class PendingEvidence:
         connection, exchanges = self._connection, self._connection.exchanges
         if exchanges.earlier or exchanges.unasked or connection.window.has_overacks or self._ahead or self._done:
             return False
-        for kind in exchanges.kinds():
-            for waiting in self._unreported(kind):
-                if run.last_ns - (waiting.frame.ts_ns or run.last_ns) >= _SOON:
-                    return False
-                break
+        for unjudged in exchanges.unjudged.values():
+            oldest = self._oldest(unjudged)
+            if oldest is not None and run.last_ns - (oldest.frame.ts_ns or run.last_ns) >= _SOON:
+                return False
         window, close = connection.window, run.close
         since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
         if run.first_ns - since > _STALL or close is None or run.pause_ns > _STALL:
@@ -130,14 +126,12 @@ class PendingEvidence:
         Where who asked does not read, TCP lets no answer through.
         """
         connection, exchanges = self._connection, self._connection.exchanges
-        for kind in exchanges.kinds():
+        for kind, unjudged in exchanges.unjudged.items():
             answered = exchanges.answered.get(kind, 0)
             sent, held_ns = connection.frames[1 - kind[0]], held_until(connection, kind[0], now_ns)
-            for waiting in self._unreported(kind):
+            while (waiting := self._oldest(unjudged)) is not None:
                 asked = waiting.frame
                 waited = now_ns - (asked.ts_ns or now_ns)
-                if waited < _SOON:
-                    break
                 later = asked.opcode in _SAME_ORDER and answered > asked.number
                 slow = min(waited, now_ns - held_ns) >= _SLOW and (
                     connection.over
@@ -145,18 +139,19 @@ class PendingEvidence:
                         not connection.window.out_of_order and (asked.opcode != NOOP or sent - waiting.frames >= _SPOKE)
                     )
                 )
-                if not (later or slow or connection.over):
-                    continue
-                self._reported[kind] = asked.number
+                if waited < _SOON or not (later or slow or connection.over):
+                    break  # nor are those that were sent after it
+                del unjudged[asked.number]
                 yield Event.OVERDUE, Delayed(asked, connection.no_stream, waited, late=later or slow)
 
-    def _unreported(self, kind: Kind) -> Iterator[UnansweredRequest]:
-        """Yield the requests of a kind that wait, oldest first, and may be found overdue."""
-        connection = self._connection
-        reported = max(self._reported.get(kind, 0), connection.lost_frame)
-        for waiting in connection.exchanges.waiting(kind):
-            if waiting.frame.number > reported and not waiting.doubtful:
-                yield waiting
+    def _oldest(self, unjudged: dict[int, UnansweredRequest]) -> UnansweredRequest | None:
+        """Return the oldest request that may be found overdue, and leave out those whose answers may be lost."""
+        while unjudged:
+            number, waiting = next(iter(unjudged.items()))
+            if number > self._connection.lost_frame and not waiting.doubtful:
+                return waiting
+            del unjudged[number]
+        return None
 
     def _stalls(self, frame: FrameEvent, now_ns: int) -> Iterator[Found]:
         """Yield a window that has been full for long; where its account is relative, if the producer is blocked.

@@ -65,6 +65,8 @@ class Exchanges:
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
     by_place: dict[Place, list[UnansweredRequest]] = field(default_factory=dict)
     by_kind: dict[Kind, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: by request number, oldest first
+    unjudged: dict[Kind, dict[int, UnansweredRequest]] = field(default_factory=dict)
+    #: as those, where it is watched closely: of which it may still turn out that no answer comes
     noops: dict[int, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: not doubtful, by direction as above
     earlier: list[Early] = field(default_factory=list)  #: answers of the last few frames that wait for their requests
     unasked: list[FrameEvent] = field(default_factory=list)  #: answers for which no request came
@@ -102,6 +104,8 @@ class Exchanges:
         self.fresh.add(place)
         self.by_place.setdefault(place, []).append(waiting)
         self.by_kind.setdefault(kind, {})[request.number] = waiting
+        if self.closely:
+            self.unjudged.setdefault(kind, {})[request.number] = waiting
         if request.opcode == NOOP and not waiting.doubtful:
             self.noops.setdefault(request.direction, {})[request.number] = waiting
         self.count += 1
@@ -270,7 +274,10 @@ class Exchanges:
         if not queue:
             del self.by_place[place]
             self.fresh.discard(place)
-        del self.by_kind[frame.direction, frame.opcode][frame.number]
+        kind = frame.direction, frame.opcode
+        del self.by_kind[kind][frame.number]
+        if self.closely:
+            self.unjudged[kind].pop(frame.number, None)
         if frame.opcode == NOOP:
             self.noops.get(frame.direction, {}).pop(frame.number, None)
         self.count -= 1
