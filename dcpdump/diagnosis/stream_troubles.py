@@ -84,6 +84,8 @@ def _unknown(judged: Sequence[Judged]) -> str:
         case (Situation.REFUSED, Cause.NOT_MY_VBUCKET) | (_, Reason.OTHER_NODES):
             over = _how_over(verdict.kind, streams, was)
             return f"{over} and {was} not asked for again here; another node, not in this capture, may know"
+        case _, Reason.TOO_MANY:
+            return f"{_how_over(verdict.kind, streams, was)}, and whether {it} {was} asked for again is unknown"
         case Situation.REFUSED, _:
             return f"{_how_over(verdict.kind, streams, was)}, and whether {it} {was} granted later is not certain"
         case _, Cause.MAY_BE_REOPENED:

@@ -5,8 +5,9 @@ that differ in one number. It has one bucket, and is on one side of a replicatio
 not one consumer. Who had a stream of the vbucket open all along is another consumer of the same host.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
     from dcpdump.streams.stream import Stream
 
-#: So many streams before or after a moment are looked through for one of the same consumer.
-_FURTHER = 100
+#: So many streams before or after a moment are looked through for one of the same consumer. What is not found among
+#: these, and may be among more, is unknown.
+FURTHER = 100
 #: What differs between the names of one client's connections: a UUID; hexadecimal, with a digit, and not short; or a
 #: longer word at the end, of small letters, capitals, and digits or padding, as base64 has them.
 _COUNTER = lazy_pattern(
@@ -36,6 +38,8 @@ _SOURCE = lazy_pattern(r"(?<=^replication:)[^>]*(?=->)")
 _ID = lazy_pattern(r'"i"\s*:\s*"([^"/]+)[^"]*')
 #: Before everything that was captured.
 _BEFORE = -1
+#: Later than all that was captured.
+_NEVER = 1 << 64
 
 
 class Identity(NamedTuple):
@@ -125,7 +129,7 @@ class Consumers:
 
     def __init__(self, streams: Iterable["Stream"]) -> None:
         self._owners: dict[int, tuple[_Owner, ...]] = {}  # by the number of a connection
-        self._streams: dict[tuple[_Owner, int], list[Stream]] = {}
+        self._streams: dict[tuple[_Owner, int], list[Stream]] = {}  # by vbucket; of a connection, by place
         self._orders: dict[tuple[_Owner, int], StreamOrder] = {}
         for stream in streams:
             connection = stream.connection
@@ -134,6 +138,7 @@ class Consumers:
                 owners = self._owners[connection.number] = _owners(connection)
             for owner in owners:
                 self._streams.setdefault((owner, stream.vbucket), []).append(stream)
+            self._streams.setdefault(_place(connection, stream), []).append(stream)
 
     def again(self, stream: "Stream", after_ns: int | None) -> "Again | None":
         """Return where its consumer asked in its place after a time: for what was granted first, if anything was."""
@@ -167,28 +172,33 @@ class Consumers:
         """Return the stream that its consumer, which names itself, had open in its place at a time."""
         if at_ns is None:
             return None
-        mates = self._mates(stream, lambda order: order.before(at_ns))
+        mates = self._mates(stream, lambda order: order.before(at_ns, at_ns))
         mine = (mate for mate in mates if _names_itself(stream, mate) and _open_at(mate, at_ns))
         return next((mate for mate in mine if _was_sending(mate, at_ns)), None)
+
+    def has_more(self, stream: "Stream", at_ns: int) -> bool:
+        """Return whether more streams than are looked through began after a time, or were open then."""
+        orders = [self._order_of((owner, stream.vbucket)) for owner in self._owners[stream.connection.number]]
+        return any(order.has_more_after(at_ns) or order.has_more_before(at_ns) for order in orders)
 
     def _mates(self, stream: "Stream", chosen: "_Choice") -> Iterator["Stream"]:
         """Yield streams of the same consumer in the same place on other connections, in the order of a choice."""
         connection = stream.connection
-        for owner in self._owners[connection.number][1:]:
-            for mate in chosen(self._order_of(owner, stream.vbucket)):
+        for owner in self._owners[connection.number]:
+            for mate in chosen(self._order_of((owner, stream.vbucket))):
                 if mate.connection is not connection and _fits(stream, mate) and same(connection, mate.connection):
                     yield mate
 
     def _was_open(self, connection: "ConnectionState", stream: "Stream", at_ns: int) -> bool:
         """Return whether a stream in the same place was open on a connection at a time."""
-        before = self._order_of(_owner_of(connection), stream.vbucket).before(at_ns)
-        latest = next((each for each in before if each.stream_id == stream.stream_id), None)
+        key = _place(connection, stream)
+        latest = next(iter(self._order_of(key).before(at_ns, at_ns)), None) if key in self._streams else None
         return latest is not None and _open_at(latest, at_ns)
 
-    def _order_of(self, owner: "_Owner", vbucket: int) -> "StreamOrder":
-        order = self._orders.get((owner, vbucket))
+    def _order_of(self, key: "tuple[_Owner, int]") -> "StreamOrder":
+        order = self._orders.get(key)
         if order is None:
-            order = self._orders[owner, vbucket] = StreamOrder(self._streams[owner, vbucket])
+            order = self._orders[key] = StreamOrder(self._streams[key])
         return order
 
 
@@ -217,16 +227,29 @@ class StreamOrder:
         order = sorted([*((_began(stream), stream) for stream in streams), *asked], key=itemgetter(0))
         self._streams = [stream for _, stream in order]
         self._times = [ts_ns for ts_ns, _ in order]
+        self._ends = list(accumulate(map(ended, self._streams), max))  # of those so far, the latest
 
     def after(self, ts_ns: int) -> "list[Stream]":
         """Return the first streams that began, or were asked for, at a time or later."""
         at = bisect_left(self._times, ts_ns)
-        return self._streams[at : at + _FURTHER]
+        return self._streams[at : at + FURTHER]
 
-    def before(self, ts_ns: int) -> "list[Stream]":
-        """Return the last streams that began, or were asked for, before a time, latest first."""
+    def before(self, ts_ns: int, open_ns: int) -> "list[Stream]":
+        """Return the last streams that began, or were asked for, before a time, latest first.
+
+        ``open_ns``: those are left out before which all had ended by this time.
+        """
         at = bisect_left(self._times, ts_ns)
-        return self._streams[max(0, at - _FURTHER) : at][::-1]
+        return self._streams[max(bisect_right(self._ends, open_ns, hi=at), at - FURTHER) : at][::-1]
+
+    def has_more_after(self, ts_ns: int) -> bool:
+        """Return whether more streams than ``after`` gives began at a time or later."""
+        return len(self._times) - bisect_left(self._times, ts_ns) > FURTHER
+
+    def has_more_before(self, ts_ns: int) -> bool:
+        """Return whether more streams than ``before`` gives began before a time, and may be open then."""
+        at = bisect_left(self._times, ts_ns)
+        return at - bisect_right(self._ends, ts_ns, hi=at) > FURTHER
 
 
 #: Whose streams are kept together: a connection's, those of a client id, those of a host.
@@ -237,11 +260,12 @@ _Choice = Callable[[StreamOrder], "Iterable[Stream]"]
 def _owners(connection: "ConnectionState") -> tuple[_Owner, ...]:
     client_id = connection.identity.client_id
     named: tuple[_Owner, ...] = () if client_id is None else (("id", client_id),)
-    return (_owner_of(connection), *named, ("host", host(connection)))
+    return (*named, ("host", host(connection)))
 
 
-def _owner_of(connection: "ConnectionState") -> _Owner:
-    return "connection", connection.number
+def _place(connection: "ConnectionState", stream: "Stream") -> "tuple[_Owner, int]":
+    """Return what the streams of a connection are kept by that are in the place of a stream."""
+    return ("connection", connection.number), stream.vbucket << 16 | stream.stream_id
 
 
 def _began(stream: "Stream") -> int:
@@ -268,8 +292,13 @@ def _open_at(stream: "Stream", ts_ns: int) -> bool:
         return False
     if stream.replaced and stream.connection.lossy and (stream.last_ns or 0) < ts_ns:
         return False  # its end was lost, or else no other would have been granted
+    return ended(stream) > ts_ns
+
+
+def ended(stream: "Stream") -> int:
+    """Return when a stream ended, or was closed, or its connection; later than everything where none of it came."""
     ends = (stream.ended_ns, stream.closed_ns, stream.connection.ended_ns)
-    return all(end is None or end > ts_ns for end in ends)
+    return min((end for end in ends if end is not None), default=_NEVER)
 
 
 def _was_sending(stream: "Stream", ts_ns: int) -> bool:

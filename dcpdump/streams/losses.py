@@ -61,21 +61,28 @@ class Losses:
         if found is not None or ts_ns is None:
             return found
         mate = next(self._mates(connection, ts_ns), None)
+        if mate is None and self._evicted_ns >= ts_ns:
+            return Unknown(Reason.BYTES_LOST, "bytes of connections that were not kept in memory were lost or skipped")
         if mate is None:
-            text = "bytes of connections that were not kept in memory were lost or skipped"
-            return Unknown(Reason.BYTES_LOST, text) if self._evicted_ns >= ts_ns else None
+            many = any(len(torn) - at > _FURTHER for torn, at in self._torn(connection, ts_ns))
+            text = f"bytes of over {_FURTHER} connections of its host were lost, not all were compared"
+            return Unknown(Reason.TOO_MANY, text) if many else None
         if mate.lost_after(ts_ns):
             return _missing(mate, f" of connection {mate.number}")
         return Unknown(Reason.STARTS_LATE, f"the beginning of connection {mate.number} was not captured")
 
     def _mates(self, connection: ConnectionState, ts_ns: int) -> Iterator[ConnectionState]:
         """Yield other connections on which the consumer of one may have asked, and which lost bytes after a time."""
-        for owner in _owners(connection):
-            torn = self._by_owner.get(owner, [])
-            at = bisect_left(torn, ts_ns, key=itemgetter(0))
+        for torn, at in self._torn(connection, ts_ns):
             for _, mate in islice(torn, at, at + _FURTHER):
                 if mate is not connection and (same(connection, mate) or hosts(connection) == hosts(mate)):
                     yield mate
+
+    def _torn(self, connection: ConnectionState, ts_ns: int) -> Iterator[tuple[list[_Torn], int]]:
+        """Yield the connections of each owner of one, and from where on they lost bytes after a time."""
+        for owner in _owners(connection):
+            torn = self._by_owner.get(owner, [])
+            yield torn, bisect_left(torn, ts_ns, key=itemgetter(0))
 
 
 def _owners(connection: ConnectionState) -> list[str]:

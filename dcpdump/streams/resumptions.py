@@ -6,12 +6,16 @@ that, or where several such clients had the vbucket open at one time, it may be 
 """
 
 from collections.abc import Iterable
+from itertools import islice
 
 from dcpdump.spec.names import FILTER_EMPTY, OK
-from dcpdump.streams.consumer import Again, StreamOrder, alike, host, same
+from dcpdump.streams.consumer import Again, StreamOrder, alike, ended, host, same
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+
+#: With so many others of one name that had a vbucket open, which of them continues which is not asked.
+_RIVALS = 10
 
 _Place = tuple[str, int]  #: a name without what differs between clients, and a vbucket
 
@@ -31,21 +35,20 @@ class Resumptions:
         """Return where a client that may be the restarted one asked for a stream in place of one that ended."""
         if ended_ns is None or stream.end_status in (OK, FILTER_EMPTY):
             return None  # what finished needs no other to continue it
-        place, connection = _place(stream), stream.connection
-        order = self._orders.get(place)
-        if order is None:
-            order = self._orders[place] = StreamOrder(self._streams[place])
-        gone_ns = _gone(connection, ended_ns)
+        connection, order, gone_ns = stream.connection, self._order(stream), _gone(stream.connection, ended_ns)
+        rivals: list[Stream] | None = None
         for mate in order.after(gone_ns):
             request = next((each for each in mate.requests if (each.ts_ns or 0) >= gone_ns), None)
             if request is None or mate.connection is connection or not alike(connection, mate.connection):
                 continue
             if not _continues(stream, request):
                 continue
-            rivals = [each for each in order.before(ended_ns) if each is not mate and _is_rival(each, stream)]
-            if any(same(each.connection, mate.connection) for each in rivals):
+            if rivals is None:
+                rivals = _rivals(order, stream, ended_ns)
+            others = [each for each in rivals if each is not mate]
+            if len(rivals) < _RIVALS and any(same(each.connection, mate.connection) for each in others):
                 continue  # it continues its own
-            doubt = _doubt(connection, mate.connection, rivals)
+            doubt = _doubt(connection, mate.connection, others)
             if not request.start and not self._has_succeeded(connection, mate.connection):
                 if doubt:
                     continue  # who asks for all does not depend on what others came to
@@ -53,6 +56,18 @@ class Resumptions:
             evidence = f" from seqno {request.start}" + (" (inferred from host, name and seqno)" * (not doubt))
             return Again(mate, request.ts_ns, evidence, doubt)
         return None
+
+    def has_more(self, stream: Stream, ended_ns: int) -> bool:
+        """Return whether there were more streams that may continue one than are looked through."""
+        named = stream.connection.identity.family is not None
+        return named and self._order(stream).has_more_after(_gone(stream.connection, ended_ns))
+
+    def _order(self, stream: Stream) -> StreamOrder:
+        place = _place(stream)
+        order = self._orders.get(place)
+        if order is None:
+            order = self._orders[place] = StreamOrder(self._streams[place])
+        return order
 
     def _has_succeeded(self, old: ConnectionState, new: ConnectionState) -> bool:
         """Return whether one of the streams of a connection continues, beyond seqno 0, where one of another ended."""
@@ -96,13 +111,12 @@ def _doubt(old: ConnectionState, new: ConnectionState, rivals: list[Stream]) -> 
     return ""
 
 
-def _is_rival(other: Stream, stream: Stream) -> bool:
-    """Return whether a stream that began before another ended was open beside it, for a client of the same name."""
-    begins_ns = stream.granted_ns or stream.first_ns or 0
-    ends = (other.ended_ns, other.closed_ns, other.connection.ended_ns)
-    if not other.reopened or any(end is not None and end <= begins_ns for end in ends):
-        return False
-    return other.connection is not stream.connection and alike(other.connection, stream.connection)
+def _rivals(order: StreamOrder, stream: Stream, ended_ns: int) -> list[Stream]:
+    """Return streams of clients of the same name that were open beside one before that ended, the latest first."""
+    begins_ns, connection = stream.granted_ns or stream.first_ns or 0, stream.connection
+    beside = (each for each in order.before(ended_ns, begins_ns) if each.reopened and ended(each) > begins_ns)
+    others = (each for each in beside if each.connection is not connection and alike(each.connection, connection))
+    return list(islice(others, _RIVALS))
 
 
 def _continues(stream: Stream, request: Request) -> bool:

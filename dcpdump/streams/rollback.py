@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.statuses import SUCCESS
-from dcpdump.streams.causes import Unknown
+from dcpdump.streams.causes import Reason, Unknown
 from dcpdump.streams.consumer import same
 from dcpdump.streams.explanation import Explanation, doubt, explain
 from dcpdump.streams.failover_logs import Moment, moment
@@ -88,6 +88,9 @@ def rollbacks(ledger: Ledger) -> list[Rollback]:
         again, granted = retries.after(attempts[-1])
         clearest, last = min(attempts, key=lambda each: bool(doubt(*each))), attempts[-1]
         lost = None if again is not None else losses.since(last.stream.connection, last.request.answered_ns)
+        if again is None and lost is None and retries.has_more(attempts[-1]):
+            text = f"over {_FURTHER} requests since may be its consumer's, not all were compared"
+            lost = Unknown(Reason.TOO_MANY, text)
         out.append(Rollback(attempts, explain(*clearest, ledger), again, granted, lost))
     return out
 
@@ -112,6 +115,12 @@ def _asked(attempt: Attempt) -> Moment:
     return moment(attempt.request.ts_ns, attempt.request.frame)
 
 
+def _over(attempt: Attempt) -> Moment:
+    """Return when an attempt was answered, or else asked."""
+    request = attempt.request
+    return _asked(attempt) if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
+
+
 class _Timeline:
     """Attempts in the order of time."""
 
@@ -129,6 +138,10 @@ class _Timeline:
         at = bisect_right(self._times, when)
         return self._attempts[at : at + _FURTHER]
 
+    def has_more_after(self, when: Moment) -> bool:
+        """Return whether there are more than ``after`` gives."""
+        return len(self._times) - bisect_right(self._times, when) > _FURTHER
+
 
 class _Retries:
     """All requests of a ledger, by what they may be a retry of."""
@@ -145,9 +158,11 @@ class _Retries:
 
     def after(self, last: Attempt) -> tuple[Attempt | None, Attempt | None]:
         """Return the next request for what was rolled back, and the next one that was granted."""
-        request = last.request
-        when = _asked(last) if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
-        return _next(self._asked, last, when), _next(self._granted, last, when)
+        return _next(self._asked, last, _over(last)), _next(self._granted, last, _over(last))
+
+    def has_more(self, last: Attempt) -> bool:
+        """Return whether more requests follow than are looked through."""
+        return any(self._asked[place].has_more_after(_over(last)) for place in _places(last))
 
 
 def _next(timelines: dict[Hashable, _Timeline], last: Attempt, when: Moment) -> Attempt | None:

@@ -6,7 +6,7 @@ from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, OK
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.causes import Cause, Due, Reason, Unknown, Verdict, VerdictKind
 from dcpdump.streams.connection_end import closing, ended_by, why_closed
-from dcpdump.streams.consumer import Again, Consumers
+from dcpdump.streams.consumer import FURTHER, Again, Consumers
 from dcpdump.streams.due import BY_PRODUCER, IN_TURN, due
 from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.failover_logs import High
@@ -165,7 +165,7 @@ class Judge:
             return Verdict(VerdictKind.ENDED, Cause.OPEN_ELSEWHERE, why)
         if later is not None:
             return Verdict(VerdictKind.ENDED, Cause.MAY_BE_REOPENED, why, Situation.ENDED)
-        lost = lost or self._losses.since(stream.connection, ended_ns)
+        lost = lost or self._hidden(stream, ended_ns)
         left = self._since(ended_ns)
         if lost is None and cause not in _WITH_CONNECTION and left is not None and left >= BLOCKED_NS:
             lost = self._unseen(stream, ended_ns)
@@ -194,6 +194,16 @@ class Judge:
         """Return where its consumer, or one that may be it, asked for a stream after a time."""
         return self._consumers.again(stream, after_ns) or self._resumptions.of(stream, after_ns)
 
+    def _hidden(self, stream: Stream, after_ns: int | None) -> Unknown | None:
+        """Return what may hide that its consumer asked for a stream after a time, where that was not found."""
+        lost = self._losses.since(stream.connection, after_ns)
+        if lost is not None or after_ns is None:
+            return lost
+        if self._consumers.has_more(stream, after_ns) or self._resumptions.has_more(stream, after_ns):
+            text = f"over {FURTHER} streams of vbucket {stream.vbucket} may be its consumer's, not all were compared"
+            return Unknown(Reason.TOO_MANY, text)
+        return None
+
     # -- not granted -------------------------------------------------------------------------------------
 
     def _not_granted(self, stream: Stream, request: Request) -> Verdict:
@@ -204,7 +214,7 @@ class Judge:
         later = self._again(stream, request.answered_ns)
         again, lost, surely = "", None, later is not None and not later.doubt
         if later is None:
-            lost = self._losses.since(stream.connection, request.answered_ns)
+            lost = self._hidden(stream, request.answered_ns)
         elif surely:
             again = f"; asked for again on connection {later.stream.connection.number}{later.evidence}"
         else:

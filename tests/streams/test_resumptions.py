@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from dcpdump.streams.causes import Cause
+from dcpdump.streams.consumer import FURTHER
 from dcpdump.streams.situations import Degree
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
 from tests.support.diagnoses import objects, written
 from tests.support.ledgers import ledger, verdicts
+from tests.test_bounds import steps
 
 SERVER = "10.0.0.1:11210"
 HOST, OTHER_HOST = "10.0.7.30", "10.0.7.31"
@@ -222,3 +224,41 @@ def test_of_names_that_are_hidden_the_same_is_said(host: str, tmp_path: Path) ->
     path = written(two(connector(A), connector(B), asked=stream(2, 4), host=host), tmp_path / "c.pcap")
     shown, hidden = (objects(f"dcpdump streams {path}{level}") for level in ("", " --redact-level full"))
     assert [(row["cause"], row["why"]) for row in hidden] == [(row["cause"], row["why"]) for row in shown]
+
+
+def among(behind: int, start: int, beside: int = 0) -> str:
+    """Return a client that is lost and returns, and others of its name: ``beside`` it, and that ask before it does."""
+    lost = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}{stream()}"
+    others = [(at, 0) for at in range(beside)], [(at, start) for at in range(behind)]
+    opened, asked = (
+        "".join(
+            f"CONNECT {HOST}:{41_000 + begins * 1000 + at} {SERVER}\n{connector(f'{at:016X}')}{stream(begins, 10)}"
+            for at, begins in some
+        )
+        for some in others
+    )
+    return f"{lost}{opened}ON 0\n{GONE}{asked}CONNECT {HOST}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}{BACK}"
+
+
+@pytest.mark.parametrize(
+    ("others", "became"),
+    [
+        (FURTHER - 2, "reopened on connection 99 at 12:00:06.399 from seqno 2 (inferred from host, name and seqno))"),
+        (
+            FURTHER,
+            "whether it was reopened is unknown: over 100 streams of vbucket 7 may be its consumer's, not all were "
+            "compared)",
+        ),
+    ],
+)
+def test_a_client_that_returns_behind_too_many_others_is_not_said_to_have_left(others: int, became: str) -> None:
+    assert verdicts(among(others, 9))[0] == RESET + became
+
+
+def test_however_many_of_one_name_had_a_vbucket_open_each_that_asks_takes_a_few_steps() -> None:
+    def work(count: int) -> int:
+        kept = ledger(among(count, 2, beside=count))
+        return steps(lambda: Judge(kept).verdict(kept.streams[0]))
+
+    once, twice, four = map(work, (15, 30, 60))
+    assert four - twice <= 2.2 * (twice - once)
