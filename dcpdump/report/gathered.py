@@ -23,7 +23,6 @@ _GAPS = 10_000
 
 #: Levels that are put into the grids at once.
 _PENDING = 20_000
-_LARGEST = (1 << 32) - 2
 
 
 class Levels:
@@ -34,13 +33,13 @@ class Levels:
 
     def __init__(self) -> None:
         self.rows: dict[int, int] = {}  #: by connection number
-        self._most, self._last = Grid(Kind.MOST), Grid(Kind.LAST)
+        self._most, self._last = Grid(Kind.MOST, dtype="i8"), Grid(Kind.LAST, dtype="i8")
         self.axis = Axis(self._most, self._last)
         self._pending: list[tuple[int, int, int]] = []
 
     def note(self, connection: int, ts_ns: int, level: int) -> None:
         """Take the level of a connection at a time."""
-        self._pending.append((self.rows.setdefault(connection, len(self.rows)), ts_ns, min(level, _LARGEST) + 1))
+        self._pending.append((self.rows.setdefault(connection, len(self.rows)), ts_ns, level + 1))
         if len(self._pending) >= _PENDING:
             self.flush()
 
@@ -188,6 +187,8 @@ class Gathered:
         connection = ledger.connections.get(step.connection)
         if connection is None or connection.window.size is None or not connection.window.complete:
             return
+        if not self.course.has_lane(step.connection):
+            return  # it is not pictured
         ts_ns = step.last_ns if isinstance(step, DocumentRun) else step.ts_ns
         if ts_ns is not None:
             self.levels.note(step.connection, ts_ns, connection.window.outstanding)

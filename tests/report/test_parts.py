@@ -17,12 +17,13 @@ from dcpdump.escape import safe
 from dcpdump.report import silence
 from dcpdump.report.axis import TimeAxis, zone_name
 from dcpdump.report.draw import DrawnMark, area, marks
-from dcpdump.report.gathered import Levels
+from dcpdump.report.gathered import Gathered, Levels
 from dcpdump.report.html import element
 from dcpdump.report.page import in_script
 from dcpdump.report.png import png
 from dcpdump.report.silence import COLOURS, ENDED, LEVELS, silence_map
 from dcpdump.report.vbuckets import consumers
+from dcpdump.streams.frame_event import NO_FRAME
 from dcpdump.zone import zone_of
 from tests.batch.test_course import parts
 from tests.support.conversation import opening
@@ -123,12 +124,23 @@ def test_an_area_keeps_a_peak_of_one_step() -> None:
 
 def test_a_level_stays_until_it_changes_and_its_peak_is_kept() -> None:
     levels = Levels()
-    for at, level in ((0, 10), (1, 900), (2, 20), (500, 30)):
+    for at, level in ((0, 10), (1, 5 << 30), (2, 20), (500, 30)):
         levels.note(7, at * SECOND, level)
     line = levels.line(7).tolist()
-    assert max(line) == 900
+    assert max(line) == 5 << 30
     assert line[-1] == 30
     assert line[len(line) // 2] == 20
+
+
+def test_levels_are_kept_of_the_connections_that_may_be_pictured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpdump.batch.course.CONNECTIONS", 2)
+    begun = opening(controls="connection_buffer_size=1000") + f"STREAM vb=1\n{LIVE}"
+    text = "".join(f"CONNECT 10.0.0.9:5000{at} 10.0.0.1:11210\n{begun}" for at in range(4))
+    gathered, kept = Gathered(), ledger(text)
+    gathered.take(parts(text), ())
+    for number in kept.connections:
+        gathered.learnt(NO_FRAME._replace(connection=number, ts_ns=SECOND), kept)
+    assert list(gathered.levels.rows) == [0, 1]
 
 
 def test_the_connections_of_one_client_with_their_own_vbuckets_are_one_consumer() -> None:
