@@ -6,6 +6,7 @@ Time is not measured: steps of Python are counted, line by line. Work inside C (
 import os
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -15,9 +16,12 @@ from weakref import ref
 import pytest
 
 from dcpdump.annotate import annotate
+from dcpdump.batch.block import blocks
+from dcpdump.batch.resumable import ResumableDissection
 from dcpdump.capture import open_capture
 from dcpdump.check.evidence import PendingEvidence
 from dcpdump.dissect import Dissector
+from dcpdump.index.checkpoints import Checkpoint, packed
 from dcpdump.net.connections import Connections
 from dcpdump.net.exported_pdu import ExportedPdus
 from dcpdump.net.limits import Limits
@@ -27,6 +31,7 @@ from dcpdump.paste import read_paste
 from dcpdump.record import Record, as_json
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
+from dcpdump.spark.known_names import KnownNames, NamesState
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.streams.facts import UnansweredRequest
@@ -381,6 +386,28 @@ def test_names_of_collections_that_change_for_ever_are_forgotten_but_for_the_las
     named = [record for record in records if record.frame.get("collection_id") == 8]
     assert [record.collection_path(8) for record in (named[0], named[-1])] == [None, "name-5999"]
     assert machine.names.forgotten
+
+
+def test_names_that_a_dissection_continues_with_count_as_those_that_it_is_told() -> None:
+    some, known = names_of_collections(6_000), []
+    for stops in ((len(some),), (len(some) // 2, len(some))):
+        begin, state = 0, None
+        for end in stops:
+            dissection = ResumableDissection(Limits(memory=MIB))
+            if state is not None:
+                dissection.restore(Checkpoint(1, 0, packed(state)).unpacked())
+            for block in blocks(some[begin:end]):
+                deque(dissection.feed_block(block), 0)
+            begin, state = end, dissection.state()
+        known.append((dissection.names.forgotten, dissection.names.known()))
+    assert known[0][0]
+    assert known[0] == known[1]
+
+
+def test_of_names_that_are_carried_from_split_to_split_no_more_are_kept_than_counted() -> None:
+    named = tuple((collection, f"c{collection}", -1) for collection in range(16_000))
+    state: NamesState = tuple((("n1", f"b{bucket}"), (named, ())) for bucket in range(20)), ()
+    assert sum(len(table) for table in KnownNames(state).servers.by_bucket.values()) <= 131_072
 
 
 def test_names_of_connections_that_are_over_are_known_though_their_tables_are_gone() -> None:

@@ -12,7 +12,7 @@ from dcpdump.net.half import Half
 from dcpdump.tally import Missing
 from dcpdump.tls.secrets import SecretsState
 from dcpdump.unsealing import TlsState
-from dcpdump.wire.collection_names import CollectionNames, ConnectionNames
+from dcpdump.wire.collection_names import ConnectionNames, ServerNamesState
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
@@ -26,7 +26,7 @@ class DissectionState(NamedTuple):
     connections: list[SavedConnection]  #: least recently used first
     tls: list[TlsState]
     secrets: SecretsState
-    buckets: dict[tuple[str, str], CollectionNames]  #: the names of collections, by server and bucket
+    servers: ServerNamesState  #: the names of collections
     names: dict[int, ConnectionNames]  #: by connection
 
 
@@ -55,7 +55,7 @@ class ResumableDissection(Dissection):
             saved,
             [each for each in tls if each is not None],
             self.secrets.state(),
-            self.names.by_bucket,
+            self.names.state(),
             {number: self._conversations[number].names for number in living if number in self._conversations},
         )
 
@@ -65,7 +65,7 @@ class ResumableDissection(Dissection):
         for saved in state.connections:
             load_connection(self, saved)
         self.next_frame, self._unweighed = state.first, state.unweighed
-        self.names.by_bucket = state.buckets
+        self.names.restore(state.servers)
         for number, names in state.names.items():
             self._conversations[number].names = names
         self.secrets.restore(state.secrets)

@@ -25,7 +25,7 @@ class KnownNames:
         for place, table in buckets:
             found = self.servers.of_bucket(place)
             if found is not None:
-                found.restore(table)
+                self.servers.restore_table(found, table)
         self._connections: dict[Ends, ConnectionNames] = {}
         for ends, known in connections:
             self.on(ends).restore(known, self.servers)

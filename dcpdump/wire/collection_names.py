@@ -226,7 +226,7 @@ class ConnectionNames:
         """Continue from a state: what it says holds from the first frame on."""
         own, self._asked, joined = state
         if own is not None:
-            self.own(make).restore(own)
+            make.restore_table(self.own(make), own)
         if joined and self._asked is not None:
             self._shared = make.of_bucket(self._asked)
 
@@ -245,6 +245,20 @@ class ServerNames:
         self._over: set[tuple[int, str]] = set()  # what was known on connections that are over
         self.forgotten = False  #: names were forgotten
         self.by_bucket: dict[tuple[str, str], CollectionNames] = {}  #: by server and bucket
+
+    def state(self) -> "ServerNamesState":
+        """Return what decides which names are kept, for ``restore``. It has the tables themselves: pack it at once."""
+        return self.by_bucket, self._living(), self._taken
+
+    def restore(self, state: "ServerNamesState") -> None:
+        """Continue from a state. To be asked of one that is empty."""
+        self.by_bucket, tables, self._taken = state
+        self._tables = list(map(ref, tables))
+
+    def restore_table(self, table: CollectionNames, state: TableState) -> None:
+        """Continue with a table from its state, and count its names."""
+        self.count(sum(map(len, state)))
+        table.restore(state)
 
     def count(self, names: int) -> None:
         """Count names that are to be kept; where they are too many, forget others."""
@@ -267,9 +281,10 @@ class ServerNames:
         return table
 
     def leave(self, names: ConnectionNames) -> None:
-        """Take it that a connection is over."""
-        if len(self._over) < _MOST:
-            self._over.update(names.known())
+        """Take it that a connection is over: its own names go with it."""
+        own = names._own
+        if own is not None and len(self._over) < _MOST:
+            self._over.update(own.known())
 
     def known(self) -> list[tuple[int, str]]:
         """Return the ids and names of all collections that were named, in order."""
@@ -289,6 +304,10 @@ class ServerNames:
                     return
                 self._taken -= table.forget(all_names=all_names)
                 self.forgotten = True
+
+
+#: By server and bucket; all tables, in the order in which they began; how many names there are at most.
+ServerNamesState = tuple[dict[tuple[str, str], CollectionNames], list[CollectionNames], int]
 
 
 def said_by(frame: Frame, document: Any, server: str) -> Said | None:
