@@ -1,6 +1,6 @@
 """Rates: messages of streams over time, for a line of bars; and how many there are now, by what a ledger counted."""
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ class Rates:
         self._shift = 20  # of ns: about a millisecond
         self._span: tuple[int, int] | None = None  # the first and the last time
         self._cells = 0  # counts of all streams
-        self._counts: dict[tuple[int, int], Counter[int]] = {}
+        self._counts: OrderedDict[tuple[int, int], Counter[int]] = OrderedDict()  # the longest silent first
 
     def feed(self, part: Part) -> None:
         """Count the messages of a part."""
@@ -41,10 +41,14 @@ class Rates:
         both = np.stack([whose, part.ts_ns[rows] >> self._shift])
         met, counts = np.unique(both, axis=1, return_counts=True)
         for stream, step, count in zip(met[0].tolist(), met[1].tolist(), counts.tolist(), strict=True):
-            mine = self._counts.setdefault((stream >> 32, stream & 0xFFFFFFFF), Counter())
+            place = stream >> 32, stream & 0xFFFFFFFF
+            mine = self._counts.setdefault(place, Counter())
+            self._counts.move_to_end(place)
             self._cells += step not in mine
             mine[step] += count
-        while self._cells > max(_CELLS, 2 * len(self._counts)):
+        while len(self._counts) > _PLACES:
+            self._cells -= len(self._counts.popitem(last=False)[1])
+        while self._cells > _CELLS:
             self._double()
 
     def of(self, connection: int, place: int, since_ns: int, until_ns: int, width: int) -> list[int]:
@@ -69,7 +73,8 @@ class Rates:
 
 
 _STEPS = 4096  #: of time, at most
-_CELLS = 1 << 18  #: counts that are kept, unless there are more streams
+_CELLS = 1 << 18  #: counts that are kept
+_PLACES = 1 << 16  #: and streams of which there are any
 _COUNTED = np.array(COUNTED)
 
 

@@ -54,6 +54,14 @@ def test_streams_that_are_known_add_no_work_to_a_part() -> None:
     assert four - twice <= 2.2 * (twice - once)
 
 
+def test_of_more_streams_than_are_kept_those_are_forgotten_that_were_silent_for_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dcpdump.streams.rates._PLACES", 2)
+    found = rates(range(4), [7, 8, 7, 9], at_once=False)
+    assert [sum(found.of(0, vbucket << 16, NOON, NOON + MS, 1)) for vbucket in (7, 8, 9)] == [2, 0, 1]
+
+
 def test_what_came_in_the_step_of_the_beginning_is_of_the_first_and_after_the_end_of_none() -> None:
     found = rates([0, 900 * MS], [7, 7])
     assert found.of(0, 7 << 16, NOON + 1, NOON + 500 * MS, 2) == [1, 0]
