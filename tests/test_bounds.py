@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,12 +18,14 @@ import pytest
 
 from dcpdump.annotate import annotate
 from dcpdump.batch.block import blocks
+from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.resumable import ResumableDissection
 from dcpdump.capture import open_capture
 from dcpdump.check.evidence import PendingEvidence
 from dcpdump.dissect import Dissector
 from dcpdump.index.checkpoints import Checkpoint, packed
 from dcpdump.net.connections import Connections
+from dcpdump.net.event import Seen
 from dcpdump.net.exported_pdu import ExportedPdus
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
@@ -38,6 +41,7 @@ from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.frame_event import NO_FRAME
 from dcpdump.streams.prepares import Prepares
 from dcpdump.streams.state import ConnectionState
+from dcpdump.tls.record_cutter import SealedCutter
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, Where
@@ -155,6 +159,14 @@ def holes_in_one_frame(count: int) -> Callable[[], object]:
     return lambda: split(pieces)
 
 
+def damaged_frames_in_one_block(count: int) -> Callable[[], object]:
+    damaged = bytearray(encode("DCP_NOOP"))
+    damaged[4] = 9  # bytes of extras, in a body of none
+    data = (mutation(1) * 3 + damaged) * (count // 4)
+    (block,) = blocks(segments([(at, data[at : at + 20]) for at in range(0, 20 * count, 20)]), 1 << 20)
+    return lambda: deque(Dissection().feed_block(block), 0)
+
+
 def a_failover_log_full_of_holes(count: int) -> Callable[[], object]:
     entry = {"vbucket_uuid": 1, "seqno": 2}
     log = {"failover_log": [entry] * count}
@@ -233,6 +245,7 @@ CASES: dict[Callable[[int], Callable[[], object]], int] = {
     headers_that_lead_nowhere: 400,
     a_search_in_tiny_segments: 1_600,
     holes_in_one_frame: 5_000,
+    damaged_frames_in_one_block: 1_000,
     a_failover_log_full_of_holes: 2_000,
     **{many_items(form): 300 for form in ("table", "grid", "line", "csv")},
     tiny_fragments: 2_000,
@@ -350,6 +363,26 @@ def test_of_the_packets_of_an_open_frame_the_last_alone_is_remembered() -> None:
         weights.append(splitter.weight)
     assert max(weights[HEADER_LENGTH:]) < 2 * len(data)
     assert [cut.where.packet for cut in cuts] == [len(data) - 1]
+
+
+def test_each_hole_of_an_open_frame_counts() -> None:
+    splitter = FrameSplitter(Session())
+    splitter.feed(promise(100_000))
+    weights = []
+    for _ in range(4):
+        splitter.gap(3)
+        splitter.feed(b"x" * 40)
+        weights.append(splitter.weight)
+    assert [after - before for before, after in pairwise(weights)] == [128 + 3 + 40] * 3
+
+
+def test_the_packets_of_an_open_tls_record_count_until_it_is_whole() -> None:
+    cutter, record, weights = SealedCutter(), b"\x17\x03\x03\x00\x20" + bytes(32), []
+    for byte in record * 2:
+        cutter.feed(bytes((byte,)), Seen(1, NOON))
+        cutter.next()
+        weights.append(cutter.weight)
+    assert weights == 2 * [*((256 + 1) * bytes_there for bytes_there in range(1, len(record))), 0]
 
 
 def test_the_packets_of_what_is_searched_for_a_frame_count() -> None:
