@@ -21,8 +21,11 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import whole_number
 
-#: So many of a kind are kept for a vbucket of a connection, the latest.
+#: So many of a kind are kept for a vbucket of a connection, the latest; fewer where all are too many. Then what the
+#: connections brought is forgotten that came first.
 _KEPT = 32
+#: Facts of all connections, with the entries of logs.
+_MOST = 1 << 18
 #: High seqnos of single collections are kept up to so many of a connection, the latest of each.
 _COLLECTIONS = 16 * 1024
 #: How STAT vbucket-seqno and vbucket-details call the high seqno of a vbucket: vb_12:high_seqno.
@@ -91,6 +94,18 @@ class _Facts:
     purges: dict[int, list[Purge]] = field(default_factory=dict)
     collections: dict[tuple[int, int], High] = field(default_factory=dict)  #: by vbucket and collection: the latest
 
+    @property
+    def weight(self) -> int:
+        """How many facts there are, with the entries of logs."""
+        every = (fact for of in (self.logs, self.highs, self.purges) for kept in of.values() for fact in kept)
+        return len(self.collections) + sum(map(_weight, every))
+
+    def keep(self, most: int) -> None:
+        """Forget all but the latest of each kind and vbucket."""
+        for of in (self.logs, self.highs, self.purges):
+            for kept in of.values():
+                del kept[:-most]
+
     @classmethod
     def merged(cls, members: Sequence["_Facts"]) -> "_Facts":
         """Return what several connections to one place brought, in the order of time."""
@@ -109,6 +124,8 @@ class Logs:
 
     def __init__(self) -> None:
         self._by_connection: defaultdict[ConnectionState, _Facts] = defaultdict(_Facts)
+        self._kept, self._weight = _KEPT, 0
+        self._reported: set[tuple[int, int]] | None = None  #: vbuckets and their high seqnos, once that is asked for
         self._members: dict[ConnectionState, list[_Facts]] = {}  #: of the place of a connection
         self._merged: dict[int, _Facts] = {}  #: by identity of a list of members
 
@@ -123,7 +140,7 @@ class Logs:
         entries = () if torn or frame.word else tuple(starmap(Entry, failover_log(frame)))
         if entries or (torn and not frame.word):
             kept = self._by_connection[connection].logs.setdefault(vbucket, [])
-            _keep(kept, Log(frame.number, entries, frame.ts_ns))
+            self._keep(kept, Log(frame.number, entries, frame.ts_ns))
 
     def learn_highs(self, connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
         """Keep the high seqnos of an answer to GET_ALL_VB_SEQNOS or OBSERVE_SEQNO; only a server answers these.
@@ -148,11 +165,12 @@ class Logs:
             elif vbucket is not None and collection is None:
                 self._learn_high(connection, vbucket, frame, each.value, seen)
             elif vbucket is not None and collection is not None:
-                facts.collections.pop((vbucket, collection), None)  # the next is the youngest
+                self._weight += facts.collections.pop((vbucket, collection), None) is None  # the next is the youngest
                 high = High(frame.number, each.value, frame.ts_ns, frame.opcode, connection.number, collection)
                 facts.collections[vbucket, collection] = high
                 if len(facts.collections) > _COLLECTIONS:
                     del facts.collections[next(iter(facts.collections))]
+                    self._weight -= 1
 
     def learn_stat(self, connection: ConnectionState, frame: FrameEvent) -> None:
         """Keep the high seqno of a vbucket that an answer to STAT brings, if it does."""
@@ -167,7 +185,7 @@ class Logs:
         self, connection: ConnectionState, vbucket: int, frame: FrameEvent, seqno: int, what: int = WHOLE
     ) -> None:
         kept = self._by_connection[connection].highs.setdefault(vbucket, [])
-        _keep(kept, High(frame.number, seqno, frame.ts_ns, frame.opcode, connection.number, what))
+        self._keep(kept, High(frame.number, seqno, frame.ts_ns, frame.opcode, connection.number, what))
 
     def learn_purge(self, stream: Stream, frame: FrameEvent) -> None:
         """Keep the purge seqno of a snapshot marker. A 0 may mean that none was sent."""
@@ -176,12 +194,40 @@ class Logs:
             granted = stream.granted_frame
             when = None if granted is None else moment(stream.granted_ns, granted)
             kept = self._by_connection[stream.connection].purges.setdefault(stream.vbucket, [])
-            _keep(kept, Purge(frame.number, seqno, frame.ts_ns, when))
+            self._keep(kept, Purge(frame.number, seqno, frame.ts_ns, when))
 
     def forget(self, connection: ConnectionState) -> None:
         """Forget what a connection brought."""
-        self._by_connection.pop(connection, None)
+        facts = self._by_connection.pop(connection, None)
+        self._weight -= 0 if facts is None else facts.weight
         self._members.pop(connection, None)
+
+    def _keep(self, kept: list[Fact], fact: Fact) -> None:
+        """Add a fact; of those in a row that say the same, only the first and the last stay."""
+        if len(kept) > 1 and _says(fact) == _says(kept[-1]) == _says(kept[-2]):
+            kept[-1] = fact
+            return
+        kept.append(fact)
+        self._weight += _weight(fact)
+        if len(kept) > self._kept:
+            self._weight -= sum(map(_weight, kept[: -self._kept]))
+            del kept[: -self._kept]
+        if self._weight > _MOST:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Keep fewer for each vbucket, and then of fewer connections, until there is room for as many again."""
+        every = self._by_connection
+        self._weight = sum(each.weight for each in every.values())
+        while self._kept > 1 and self._weight > _MOST // 2:
+            self._kept //= 2
+            for facts in every.values():
+                facts.keep(self._kept)
+            self._weight = sum(each.weight for each in every.values())
+        for connection in list(every):
+            if self._weight <= _MOST // 2:
+                break
+            self.forget(connection)
 
     def close(self, connections: Iterable[ConnectionState]) -> None:
         """Resolve which connections lead to one bucket of one server, as far as that is known by now.
@@ -191,6 +237,7 @@ class Logs:
         places: dict[Hashable, list[_Facts]] = {}
         self._members.clear()
         self._merged.clear()
+        self._reported = None
         for connection in connections:
             address = connection.server_address
             alone = address is None or connection.role == "consumer"
@@ -227,8 +274,10 @@ class Logs:
 
     def reports(self, vbucket: int, seqno: int) -> bool:
         """Return whether any server reported a seqno as the high seqno of a vbucket."""
-        every = (facts.highs.get(vbucket, ()) for facts in self._by_connection.values())
-        return any(high.seqno == seqno for highs in every for high in highs)
+        if self._reported is None:
+            every = (item for facts in self._by_connection.values() for item in facts.highs.items())
+            self._reported = {(number, high.seqno) for number, highs in every for high in highs}
+        return (vbucket, seqno) in self._reported
 
     def reached(self, connection: ConnectionState, vbucket: int, when: Moment, uuid: int) -> int:
         """Return the seqno that a vbucket had surely reached at a moment, on the branch of the newest uuid."""
@@ -274,14 +323,8 @@ class Purged(NamedTuple):
 _NOTHING = _Facts()
 
 
-def _keep(kept: list[Fact], fact: Fact) -> None:
-    """Add a fact; of those in a row that say the same, only the first and the last stay."""
-    if len(kept) > 1 and _says(fact) == _says(kept[-1]) == _says(kept[-2]):
-        kept[-1] = fact
-    else:
-        kept.append(fact)
-        if len(kept) > _KEPT:
-            del kept[0]
+def _weight(fact: Log | High | Purge) -> int:
+    return 1 + len(fact.entries) if isinstance(fact, Log) else 1
 
 
 def _when(fact: Log | High | Purge) -> Moment:

@@ -27,6 +27,8 @@ from dcpdump.streams.prepares import NO_PREPARES, Prepares
 from dcpdump.streams.stream import Stream
 
 Learn = Callable[[Stream, FrameEvent], None]
+#: States that a stream sets, which are remembered: the first, and so many of the latest.
+_STATES = 64
 
 
 def snapshot_of(frame: FrameEvent) -> Snapshot | None:
@@ -91,6 +93,9 @@ def _state(stream: Stream, frame: FrameEvent) -> None:
         if not isinstance(stream.states, list):
             stream.states = []
         stream.states.append(TakeoverState(state, frame.ts_ns, frame.number))
+        if len(stream.states) > _STATES:  # a takeover sets two
+            del stream.states[1]
+            stream.state_acks -= stream.state_acks > 1
         if state == ACTIVE:
             stream.in_order = False
 

@@ -27,6 +27,8 @@ _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable
 _LATENCIES = 100
 #: Control keys are remembered up to so many: the protocol has a few dozen.
 _CONTROLS = 256
+#: Bytes of a name, a key or a value that are kept.
+_LONGEST = 1024
 _KEYED = frozenset({CONTROL, SELECT_BUCKET, SASL_AUTH})
 
 #: Refusals are remembered up to so many of a connection: one for each vbucket, and of the other steps.
@@ -54,7 +56,7 @@ def waiting_for(frame: FrameEvent, connection: ConnectionState) -> UnansweredReq
     if frame.opcode in _KEYED:
         waiting.key = _key(frame) or ""
     if frame.opcode == CONTROL:
-        waiting.value = safe(frame.value)
+        waiting.value = _text(frame.value)
     elif frame.opcode == ALL_SEQNOS:
         collection = frame.get("collection_id")
         waiting.value = "" if collection is None else str(collection)
@@ -105,7 +107,7 @@ def _open(connection: ConnectionState, frame: FrameEvent) -> None:
 
 
 def _control(connection: ConnectionState, frame: FrameEvent) -> None:
-    key, value = _key(frame), safe(frame.value)
+    key, value = _key(frame), _text(frame.value)
     if key is None:
         return
     if key in connection.controls or len(connection.controls) < _CONTROLS:
@@ -254,4 +256,9 @@ def _said(frame: FrameEvent) -> str:
 
 def _key(frame: FrameEvent) -> str | None:
     """Return the key of a frame as text; None where bytes of the frame were lost, and maybe of the key."""
-    return safe(frame.key) if frame.whole else None
+    return _text(frame.key) if frame.whole else None
+
+
+def _text(data: bytes) -> str:
+    """Return bytes as text, cut where they are more than any name or value that a server takes."""
+    return safe(data[:_LONGEST]) + "…" * (len(data) > _LONGEST)

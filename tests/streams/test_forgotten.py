@@ -1,9 +1,13 @@
 """What is forgotten of a connection is forgotten by the others too: an interface may be watched for days."""
 
+import pytest
+
+from dcpdump.streams import failover_logs
 from dcpdump.streams.frame_event import Before, Missed
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger, only
 
+_STREAMS = "".join(f"STREAM vb={vbucket}\n" for vbucket in range(9))
 SAME_NAME = "".join(f"CONNECT 10.0.0.1:5000{at} 10.0.0.2:11210\n{opening()}FIN TX\nFIN RX\n" for at in range(4))
 
 
@@ -27,6 +31,25 @@ def test_a_connection_that_is_evicted_is_counted_with_the_time_of_its_last_loss(
     kept.evict(first)
     kept.evict(second)
     assert (kept.evicted, kept.evicted_lost_ns) == (2, 77)
+
+
+def test_of_very_many_states_that_a_stream_sets_the_first_and_the_latest_are_kept() -> None:
+    kept = ledger(opening() + "STREAM vb=5, flags=0x1\n" + "RX set-vbucket-state{state=3}\n" * 200)
+    found = only(kept).states
+    assert (len(found), found[-1].frame - found[0].frame) == (64, 199)
+
+
+def test_of_a_very_long_value_of_a_control_the_beginning_is_kept() -> None:
+    (connection,) = ledger(opening(controls=f"key={'x' * 2000}")).connections.values()
+    assert connection.controls["key"].value == connection.agreed["key"] == "x" * 1024 + "…"
+
+
+def test_of_what_servers_report_no_more_is_kept_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failover_logs, "_MOST", 40)
+    text = "".join(f"CONNECT 10.0.0.9:50000 10.0.0.{at}:11210\n{opening()}{_STREAMS}" for at in range(4))
+    kept = ledger(text)
+    known = [bool(kept.logs.logs(each, vbucket)) for each in kept.connections.values() for vbucket in range(9)]
+    assert known == [False] * 18 + [True] * 18
 
 
 def test_states_that_a_takeover_sets_are_one_list_however_many_there_are() -> None:
