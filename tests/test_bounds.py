@@ -48,7 +48,9 @@ from dcpdump.wire.frame import RawFrame, Span, Where
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 from tests.support import captures
+from tests.support.conversation import opening
 from tests.support.hostile import names_of_collections
+from tests.support.ledgers import ledger
 from tests.support.packets import ACK, FIN, FLOW, NOON, SYN, ethernet, flow, ipv4, ipv4_tcp, packet, packets, tcp
 
 MIB = 1 << 20
@@ -236,6 +238,12 @@ def looks_for_the_answers_of_many_requests(count: int) -> Callable[[], object]:
     return lambda: [list(evidence.look(NO_FRAME)) for _ in range(count)]
 
 
+def seqnos_that_no_server_reported(count: int) -> Callable[[], object]:
+    asked = f"TX get-all-vb-seqnos{{opaque=0x77}}\nHEX RX 81480000000000000000000a00000077{0:016x}0005{50:016x}\n"
+    logs = ledger("".join(f"CONNECT 10.0.0.9:{at} 10.0.0.1:11210\n{opening()}{asked}" for at in range(count))).logs
+    return lambda: [logs.reports(5, at) for at in range(count)]
+
+
 CASES: dict[Callable[[int], Callable[[], object]], int] = {
     tiny_segments_backwards: 5_000,
     tiny_segments_behind_a_hole: 5_000,
@@ -253,6 +261,7 @@ CASES: dict[Callable[[int], Callable[[], object]], int] = {
     a_paste_of_garbage: 300,
     prepares_that_are_decided_one_by_one: 500,
     looks_for_the_answers_of_many_requests: 200,
+    seqnos_that_no_server_reported: 60,
 }
 
 
