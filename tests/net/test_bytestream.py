@@ -5,6 +5,7 @@ import random
 import time
 from typing import Any, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,9 +18,9 @@ from dcpdump.net.stream_state import StreamState, stream_essence
 from dcpdump.net.tcp import Segment
 from tests.support.balances import accounted
 from tests.support.packets import ACK, FIN, MILLISECOND, NOON, RST, SYN
+from tests.support.sentences import sentences
 
 ISN = 1000
-FIRST = ISN + 1
 
 
 class Line:
@@ -36,9 +37,8 @@ class Line:
             self.send(-1, b"", flags=SYN)
 
     def send(self, offset: int, data: bytes, *, flags: int = ACK, missing: int = 0) -> "Line":
-        self.events += self.stream.feed(
-            Segment(b"", advance(self.isn, 1 + offset), 0, flags, 0, data, missing), self.see()
-        )
+        segment = Segment(b"", advance(self.isn, 1 + offset), 0, flags, 0, data, missing)
+        self.events += self.stream.feed(segment, self.see())
         return self
 
     def ack(self, offset: int) -> "Line":
@@ -57,8 +57,12 @@ class Line:
         self.events += self.stream.reset(self.see())
         return self
 
-    def close(self, reason: str = "end") -> "Line":
-        self.events += self.stream.close(Seen(self.number, self.now), reason)
+    def evict(self) -> "Line":
+        self.events += self.stream.evict(self.see())
+        return self
+
+    def close(self) -> "Line":
+        self.events += self.stream.close(Seen(self.number, self.now), "end")
         return self
 
     def see(self) -> Seen:
@@ -67,26 +71,171 @@ class Line:
         return Seen(self.number, self.now)
 
     @property
-    def in_short(self) -> list[str]:
-        """Return the events in short: ``0 b'abc'``, ``3 gap 4 not-acked``, ``7 end fin``."""
-        return [short(event) for event in self.events]
-
-    @property
     def data(self) -> bytes:
         return b"".join(event.data for event in self.events if isinstance(event, Bytes))
+
+    def do(self, step: str) -> None:
+        """Do a step of a case."""
+        word, _, rest = step.partition(" ")
+        if word == "ack":
+            self.ack(int(rest))
+        elif word == "wait":
+            self.wait(int(float(rest) * SECOND)).tick()
+        elif word == "later":
+            self.wait(int(rest) * SECOND)
+        elif word in ("reset", "evict", "close"):
+            getattr(self, word)()
+        else:
+            text, _, missing = rest.partition("/")
+            text, _, flag = text.partition("+")
+            data = text.replace("~", "\0").encode()
+            self.send(int(word), data, flags=FLAGS[flag], missing=int(missing or 0))
+
+
+FLAGS = {"": ACK, "fin": FIN | ACK, "syn": SYN, "rst": RST}
+COUNTED = ("retransmitted_bytes", "duplicate_bytes", "keepalive_bytes", "late_bytes", "stray_bytes", "conflicts")
 
 
 def short(event: Event) -> str:
     if isinstance(event, Bytes):
-        return f"{event.offset} {event.data!r}"
+        return f"{event.offset} {event.data.decode()}"
     if isinstance(event, Gap):
         return f"{event.offset} gap {event.length} {event.reason}"
     if isinstance(event, Conflict):
-        return f"{event.offset} conflict {event.kept!r} {event.refused!r}"
+        return f"{event.offset} conflict {event.kept.decode()} {event.refused.decode()}"
     return f"{event.offset} end {event.reason}"
 
 
-# ── order ───────────────────────────────────────────────────────────────────────────────────────────────────
+#: Steps -> the events; then counters, all that are not 0. Behind a bar go on steps, and what they yield. The steps:
+#: ``3 def`` bytes at an offset (``~`` a zero, ``/5`` five more that were not captured, ``+fin`` a flag), ``ack 6``,
+#: ``later 1`` a second passes, ``wait 1`` and is noticed, ``reset``, ``evict``, ``close``.
+#: In brackets: a limit, the ISN, or that the capture joined late.
+CASES = """
+sequence numbers wrap and offsets do not
+    [isn=4294967293] 4 ef, 2 cd, 0 ab, 6 gh -> 0 ab, 2 cd, 4 ef, 6 gh
+a segment of nothing says nothing
+    0 ->
+data on the syn itself is data
+    [late] -1 early+syn, 5 more -> 0 early, 5 more
+
+a retransmission is counted and not repeated
+    0 abc, later 1, 0 abc, 3 d -> 0 abc, 3 d; retransmitted=3
+the same segment within a moment is a duplicate of the capture
+    0 abc, 0 abc, 6 ghi, 6 ghi, 3 def -> 0 abc, 3 def, 6 ghi; duplicate=6
+a duplicate is one of a segment that waited too, alone or below another
+    9 jk, 3 defg, 5 fghi, 0 abc -> 0 abc, 3 defg, 7 hi, 9 jk; retransmitted=2
+    9 jk, 3 defg, 5 fghi, 0 abc | 3 defg, 9 jk, 0 abc -> 0 abc, 3 defg, 7 hi, 9 jk |; retransmitted=2 duplicate=9
+    9 jk, 0 abcdefghi, later 1, 0 abc, 9 jk -> 0 abcdefghi, 9 jk; retransmitted=5
+a coalesced retransmission brings what is new in it
+    0 abc, 0 abcdef -> 0 abc, 3 def; retransmitted=3
+a keepalive byte is ignored
+    0 abc, later 1, 2 ~, 2 , 3 def -> 0 abc, 3 def; keepalive=1
+a keepalive byte behind a hole is ignored
+    3 def, later 1, 5 ~, 0 abc -> 0 abc, 3 def; keepalive=1
+a zero window probe is data
+    0 abc, 3 d, 3 def -> 0 abc, 3 d, 4 ef; retransmitted=1
+overlapping bytes that disagree keep the first and are reported
+    0 abcdef, 2 cXXfgh -> 0 abcdef, 3 conflict def XXf, 6 gh; retransmitted=4 conflicts=1
+the first arrival wins among waiting segments too
+    4 EFGH, 2 cdef, 0 ab -> 0 ab, 2 cd, 4 EFGH, 4 conflict EF ef; retransmitted=2 conflicts=1
+a waiting segment sent again with other bytes is a conflict
+    3 def, 3 dXf, 0 abc -> 4 conflict ef Xf, 0 abc, 3 def; retransmitted=3 conflicts=1
+
+an acknowledged hole is lost by the capture after two seconds
+    0 abc, 6 ghi, ack 9, wait 1 | wait 1 -> 0 abc | 3 gap 3 lost-by-capture, 6 ghi
+an acknowledged hole is lost by the capture after more bytes
+    [patience_bytes=8] 4 efgh, ack 8, 8 ijkl | 12 mnop -> | 0 gap 4 lost-by-capture, 4 efgh, 8 ijkl, 12 mnop
+a late retransmission still fills an acknowledged hole
+    3 def, ack 6, later 1, 0 abc -> 0 abc, 3 def
+a hole that the receiver waits for is not given up
+    ack 0, 3 def, ack 0, wait 60 | 0 abc -> | 0 abc, 3 def
+a hole in a capture of one direction is given up after two seconds
+    3 def, wait 1.9 | wait 0.1 -> | 0 gap 3 not-acked, 3 def
+a hole is given up when too much waits behind it
+    [pending_bytes=8] ack 0, 2 cdef, 6 ghij, 10 k -> 0 gap 2 not-acked, 2 cdef, 6 ghij, 10 k
+too many waiting segments count as too much
+    [pending_segments=2] ack 0, 2 c, 4 e, 6 g -> 0 gap 2 not-acked, 2 c
+the end of input turns holes into gaps
+    ack 0, 3 def, 9 jkl, close -> 0 gap 3 end, 3 def, 6 gap 3 end, 9 jkl, 12 end end
+at the end an acknowledged hole is still lost by the capture
+    3 def, ack 6, close -> 0 gap 3 lost-by-capture, 3 def, 6 end end
+acknowledged bytes after the last one seen were lost by the capture, but for one: a FIN, most likely
+    0 abc, ack 9, close -> 0 abc, 3 gap 6 lost-by-capture, 9 end end
+    0 abc, ack 4, close -> 0 abc, 3 end end
+a direction of which only acknowledgements were seen is one gap
+    [late] ack 100, ack 600, close -> 0 gap 500 lost-by-capture, 500 end end
+the snap length leaves a gap and the stream continues
+    0 abc/5, 8 def -> 0 abc, 3 gap 5 snaplen, 8 def
+the snap length may cut segments that wait
+    8 ij/6, 16 qr, 0 ab/6 -> 0 ab, 2 gap 6 snaplen, 8 ij, 10 gap 6 snaplen, 16 qr
+bytes under a cut that another segment brought are used
+    4 ef, 0 ab/6 -> 0 ab, 2 gap 2 snaplen, 4 ef, 6 gap 2 snaplen
+memory that must be given back makes an evicted gap
+    ack 0, 3 def | evict | 6 g -> | 0 gap 3 evicted, 3 def | 6 g
+
+a fin ends the stream after its own data
+    0 abc+fin, close -> 0 abc, 3 end fin
+a fin behind bytes that never came ends the stream nevertheless
+    0 abc, 9 jkl+fin, close -> 0 abc, 3 gap 6 end, 9 jkl, 12 end fin
+a fin that overtook the data waits for it
+    3 +fin | 0 abc -> | 0 abc, 3 end fin
+a hole before a fin is given up in time
+    ack 0, 3 +fin | wait 2 -> | 0 gap 3 not-acked, 3 end fin
+a forged fin does not stop the stream
+    0 abc, 3 +fin, 3 def, close -> 0 abc, 3 end fin, 3 def, 6 end end
+a reset marks and does not discard
+    0 abc, 3 +rst, 3 def, close -> 0 abc, 3 def, 6 end end
+a stream that was reset ends so
+    0 abc, 3 +rst, close -> 0 abc, 3 end rst
+after a reset a hole is waited for two seconds whoever wants it
+    ack 0, 3 def, reset | wait 2 -> | 0 gap 3 not-acked, 3 def
+a retransmitted syn begins nothing
+    0 abc, -1 +syn, 3 def -> 0 abc, 3 def
+
+one segment far ahead is set aside
+    0 abc, 100000000 forged, 3 def, close -> 0 abc, 3 def, 6 end end; stray=6
+a second segment far ahead proves the first
+    0 abc, 99000001 h, 99000000 g, 99000002 i -> 0 abc, 3 gap 98999997 not-acked, 99000000 g, 99000001 h, 99000002 i
+the same forged segment twice proves nothing
+    0 abc, 100000000 forged, 100000000 forged, 3 def, close -> 0 abc, 3 def, 6 end end; stray=12
+an acknowledgement far ahead proves a stray
+    0 abc, 100000000 ghi, ack 100000003 -> 0 abc, 3 gap 99999997 lost-by-capture, 100000000 ghi
+a proven jump backwards is a gap of unknown length
+    0 abc, -100000000 ghi, -99999997 jkl, -99999994 m -> 0 abc, 3 gap None not-acked, 3 ghi, 6 jkl, 9 m
+an acknowledgement from nowhere is not believed
+    0 abc, ack 100000000, close -> 0 abc, 3 end end
+
+a late join loses nothing to a swap at its start
+    [late] 503 def, 500 abc, 506 ghi, ack 509 -> 0 abc, 3 def, 6 ghi
+a late join waits no longer than a moment
+    [late] 500 abc, wait 0.19 | wait 0.01 -> | 0 abc
+a late join in a capture of one direction continues after a few segments
+    [late] 0 a, 1 b, 2 c, 3 d, 4 e, 5 f, 6 g | 7 h, 8 i -> | 0 a, 1 b, 2 c, 3 d, 4 e, 5 f, 6 g, 7 h, 8 i
+bytes from before a late start are counted and dropped
+    [late] 500 abc, ack 503, 490 old, 503 def -> 0 abc, 3 def; late=3
+a late join that ends at once keeps its bytes
+    [late] 5 abc, close -> 0 abc, 3 end end
+bytes that come after their place was given up are counted
+    0 abc, 6 ghi, ack 9, wait 2, 3 def -> 0 abc, 3 gap 3 lost-by-capture, 6 ghi; late=3
+"""
+
+
+@pytest.mark.parametrize(("given_", "wanted"), sentences(CASES))
+def test_it_holds_that(given_: str, wanted: str) -> None:
+    option, _, steps = given_[1:].partition("] ") if given_.startswith("[") else ("", "", given_)
+    name, _, value = option.partition("=")
+    limits = Limits(**{name: int(value)}) if value and name != "isn" else None
+    line = Line(syn=option != "late", isn=int(value) if name == "isn" else ISN, limits=limits)
+    yielded = []
+    for phase in steps.split(" | "):
+        for step in phase.split(", "):
+            line.do(step)
+        yielded.append(", ".join(map(short, line.events)))
+        line.events.clear()
+    counts = ((name.removesuffix("_bytes"), getattr(line.balance, name)) for name in COUNTED)
+    counted = " ".join(f"{name}={count}" for name, count in counts if count)
+    assert " | ".join(yielded).strip() + (f"; {counted}" if counted else "") == wanted
+    assert line.balance.payload_bytes == accounted(line.balance)
 
 
 def test_bytes_in_order_come_at_once_and_say_which_packet_brought_them() -> None:
@@ -100,46 +249,24 @@ def test_swapped_segments_are_put_in_order_and_named_by_the_packet_that_complete
     assert line.events == [Bytes(0, b"abc", seen), Bytes(3, b"def", seen)]
 
 
-def test_sequence_numbers_wrap_and_offsets_do_not() -> None:
-    line = Line(isn=0xFFFFFFFD)
-    for offset in (4, 2, 0, 6):
-        line.send(offset, b"abcdefgh"[offset : offset + 2])
-    assert line.in_short == ["0 b'ab'", "2 b'cd'", "4 b'ef'", "6 b'gh'"]
+def test_a_capture_that_joined_late_says_so_unless_its_syn_came_late() -> None:
+    line = Line(syn=False).send(500, b"abc").ack(503)
+    assert line.events == [Bytes(0, b"abc", Seen(1, NOON + MILLISECOND), joined_late=True)]
+    line = Line(syn=False).send(3, b"def").send(-1, b"", flags=SYN).send(0, b"abc")
+    seen = Seen(3, NOON + 3 * MILLISECOND)
+    assert line.events == [Bytes(0, b"abc", seen, joined_late=False), Bytes(3, b"def", seen, joined_late=False)]
 
 
-def test_a_segment_of_nothing_says_nothing() -> None:
-    assert Line().send(0, b"").events == []
-
-
-def test_data_on_the_syn_itself_is_data() -> None:
-    line = Line(syn=False).send(-1, b"early", flags=SYN).send(5, b"more")
-    assert line.in_short == ["0 b'early'", "5 b'more'"]
-
-
-# ── what comes again ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_retransmission_is_counted_and_not_repeated() -> None:
-    line = Line().send(0, b"abc").wait(SECOND).send(0, b"abc").send(3, b"d")
-    assert line.in_short == ["0 b'abc'", "3 b'd'"]
-    assert line.balance.retransmitted_bytes == 3
-
-
-def test_all_that_comes_again_at_one_distance_was_captured_twice_by_two_clocks() -> None:
+@pytest.mark.parametrize(("pause_ms", "more_ms", "offset_ms"), [(1000, 0, 2003), (1000, 1, None)])
+def test_all_that_comes_again_at_one_distance_was_captured_twice_by_two_clocks(
+    pause_ms: int, more_ms: int, offset_ms: int | None
+) -> None:
     line = Line()
     for at in range(0, 60, 3):
-        line.send(at, b"abc").wait(SECOND)
+        line.send(at, b"abc").wait((pause_ms + at * more_ms) * MILLISECOND)
         if at:
             line.send(at - 3, b"abc")
-    assert line.balance.offset_ms == 2003
-    assert line.balance.retransmitted_bytes == 57
-
-
-def test_what_is_sent_again_after_other_times_was_not_captured_twice() -> None:
-    line = Line()
-    for at in range(0, 60, 3):
-        line.send(at, b"abc").wait(SECOND + at * MILLISECOND).send(at, b"abc")
-    assert line.balance.offset_ms is None
+    assert (line.balance.offset_ms, line.balance.retransmitted_bytes) == (offset_ms, 57)
 
 
 def test_what_is_sent_again_in_part_was_not_captured_twice() -> None:
@@ -151,285 +278,14 @@ def test_what_is_sent_again_in_part_was_not_captured_twice() -> None:
     assert line.balance.offset_ms is None
 
 
-def test_the_same_segment_within_a_moment_is_a_duplicate_of_the_capture() -> None:
-    line = Line().send(0, b"abc").send(0, b"abc").send(6, b"ghi").send(6, b"ghi").send(3, b"def")
-    assert line.data == b"abcdefghi"
-    assert (line.balance.duplicate_bytes, line.balance.retransmitted_bytes) == (6, 0)
-
-
-def test_a_duplicate_is_one_of_a_segment_that_waited_too_alone_or_below_another() -> None:
-    line = Line().send(9, b"jk").send(3, b"defg").send(5, b"fghi").send(0, b"abc")
-    assert line.in_short == ["0 b'abc'", "3 b'defg'", "7 b'hi'", "9 b'jk'"]
-    assert (line.balance.duplicate_bytes, line.balance.retransmitted_bytes) == (0, 2)
-    line.send(3, b"defg").send(9, b"jk").send(0, b"abc")
-    assert (line.balance.duplicate_bytes, line.balance.retransmitted_bytes) == (9, 2)
-    line.wait(SECOND).send(3, b"defg").send(9, b"jk").send(0, b"abc")
-    assert (line.balance.duplicate_bytes, line.balance.retransmitted_bytes) == (9, 11)
-
-
-def test_a_coalesced_retransmission_brings_what_is_new_in_it() -> None:
-    line = Line().send(0, b"abc").send(0, b"abcdef")
-    assert line.in_short == ["0 b'abc'", "3 b'def'"]
-
-
-def test_a_keepalive_byte_is_ignored() -> None:
-    line = Line().send(0, b"abc").wait(SECOND).send(2, b"\0").send(2, b"").send(3, b"def")
-    assert line.in_short == ["0 b'abc'", "3 b'def'"]
-    assert (line.balance.keepalive_bytes, line.balance.conflicts) == (1, 0)
-
-
-def test_a_keepalive_byte_behind_a_hole_is_ignored() -> None:
-    line = Line().send(3, b"def").wait(SECOND).send(5, b"\0").send(0, b"abc")
-    assert line.in_short == ["0 b'abc'", "3 b'def'"]
-    assert line.balance.keepalive_bytes == 1
-
-
-def test_a_zero_window_probe_is_data() -> None:
-    line = Line().send(0, b"abc").send(3, b"d").send(3, b"def")
-    assert line.data == b"abcdef"
-
-
-def test_overlapping_bytes_that_disagree_keep_the_first_and_are_reported() -> None:
-    line = Line().send(0, b"abcdef").send(2, b"cXXfgh")
-    assert line.in_short == ["0 b'abcdef'", "3 conflict b'def' b'XXf'", "6 b'gh'"]
-    assert line.balance.conflicts == 1
-
-
-def test_the_first_arrival_wins_among_waiting_segments_too() -> None:
-    line = Line().send(4, b"EFGH").send(2, b"cdef").send(0, b"ab")
-    assert line.in_short == ["0 b'ab'", "2 b'cd'", "4 b'EFGH'", "4 conflict b'EF' b'ef'"]
-    assert line.balance.conflicts == 1
-
-
-def test_a_waiting_segment_sent_again_with_other_bytes_is_a_conflict() -> None:
-    line = Line().send(3, b"def").send(3, b"dXf").send(0, b"abc")
-    assert line.in_short == ["4 conflict b'ef' b'Xf'", "0 b'abc'", "3 b'def'"]
-
-
-# ── holes ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_an_acknowledged_hole_is_lost_by_the_capture_after_two_seconds() -> None:
-    line = Line().send(0, b"abc").send(6, b"ghi").ack(9).wait(SECOND).tick()
-    assert line.in_short == ["0 b'abc'"]
-    assert line.wait(SECOND).tick().in_short == ["0 b'abc'", "3 gap 3 lost-by-capture", "6 b'ghi'"]
-
-
-def test_an_acknowledged_hole_is_lost_by_the_capture_after_more_bytes() -> None:
-    line = Line(limits=Limits(patience_bytes=8)).send(4, b"efgh").ack(8).send(8, b"ijkl")
-    assert line.in_short == []
-    line.send(12, b"mnop")
-    assert line.in_short == ["0 gap 4 lost-by-capture", "4 b'efgh'", "8 b'ijkl'", "12 b'mnop'"]
-
-
-def test_a_late_retransmission_still_fills_an_acknowledged_hole() -> None:
-    line = Line().send(3, b"def").ack(6).wait(SECOND).send(0, b"abc")
-    assert line.in_short == ["0 b'abc'", "3 b'def'"]
-
-
-def test_a_hole_that_the_receiver_waits_for_is_not_given_up() -> None:
-    line = Line().ack(0).send(3, b"def").ack(0).wait(60 * SECOND).tick()
-    assert line.in_short == []
-    assert line.stream.deadline is None
-    assert line.send(0, b"abc").in_short == ["0 b'abc'", "3 b'def'"]
-
-
-def test_a_hole_in_a_capture_of_one_direction_is_given_up_after_two_seconds() -> None:
-    line = Line().send(3, b"def")
+def test_a_stream_knows_its_isn_what_it_holds_and_until_when_it_waits() -> None:
+    line = Line().send(0, b"abc").send(-1, b"", flags=SYN).send(6, b"g")
+    assert (line.stream.begins_with(ISN), line.stream.begins_with(ISN + 1)) == (True, False)
     assert line.stream.deadline == line.now + 2 * SECOND
-    assert line.wait(2 * SECOND).tick().in_short == ["0 gap 3 not-acked", "3 b'def'"]
-
-
-def test_a_hole_is_given_up_when_too_much_waits_behind_it() -> None:
-    line = Line(limits=Limits(pending_bytes=8)).ack(0).send(2, b"cdef").send(6, b"ghij").send(10, b"k")
-    assert line.in_short == ["0 gap 2 not-acked", "2 b'cdef'", "6 b'ghij'", "10 b'k'"]
-
-
-def test_too_many_waiting_segments_count_as_too_much() -> None:
-    line = Line(limits=Limits(pending_segments=2)).ack(0).send(2, b"c").send(4, b"e").send(6, b"g")
-    assert line.in_short == ["0 gap 2 not-acked", "2 b'c'"]
-
-
-def test_the_end_of_input_turns_holes_into_gaps() -> None:
-    line = Line().ack(0).send(3, b"def").send(9, b"jkl").close()
-    assert line.in_short == ["0 gap 3 end", "3 b'def'", "6 gap 3 end", "9 b'jkl'", "12 end end"]
-
-
-def test_at_the_end_an_acknowledged_hole_is_still_lost_by_the_capture() -> None:
-    line = Line().send(3, b"def").ack(6).close()
-    assert line.in_short == ["0 gap 3 lost-by-capture", "3 b'def'", "6 end end"]
-
-
-def test_acknowledged_bytes_after_the_last_one_seen_were_lost_by_the_capture() -> None:
-    assert Line().send(0, b"abc").ack(9).close().in_short == ["0 b'abc'", "3 gap 6 lost-by-capture", "9 end end"]
-    assert Line().send(0, b"abc").ack(4).close().in_short == ["0 b'abc'", "3 end end"]  # a FIN, most likely
-
-
-def test_a_direction_of_which_only_acknowledgements_were_seen_is_one_gap() -> None:
-    line = Line(syn=False).ack(100).ack(600).close()
-    assert line.in_short == ["0 gap 500 lost-by-capture", "500 end end"]
-
-
-def test_the_snap_length_leaves_a_gap_and_the_stream_continues() -> None:
-    line = Line().send(0, b"abc", missing=5).send(8, b"def")
-    assert line.in_short == ["0 b'abc'", "3 gap 5 snaplen", "8 b'def'"]
-
-
-def test_the_snap_length_may_cut_segments_that_wait() -> None:
-    line = Line().send(8, b"ij", missing=6).send(16, b"qr").send(0, b"ab", missing=6)
-    assert line.in_short == ["0 b'ab'", "2 gap 6 snaplen", "8 b'ij'", "10 gap 6 snaplen", "16 b'qr'"]
-
-
-def test_bytes_under_a_cut_that_another_segment_brought_are_used() -> None:
-    line = Line().send(4, b"ef").send(0, b"ab", missing=6)
-    assert line.in_short == ["0 b'ab'", "2 gap 2 snaplen", "4 b'ef'", "6 gap 2 snaplen"]
-
-
-def test_memory_that_must_be_given_back_makes_an_evicted_gap() -> None:
-    line = Line().ack(0).send(3, b"def")
-    line.events += line.stream.evict(line.see())
-    assert line.in_short == ["0 gap 3 evicted", "3 b'def'"]
-    assert line.stream.held > 0
-    assert line.send(6, b"g").in_short[-1] == "6 b'g'"
-
-
-# ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_fin_ends_the_stream_after_its_own_data() -> None:
-    assert Line().send(0, b"abc", flags=FIN | ACK).close().in_short == ["0 b'abc'", "3 end fin"]
-
-
-def test_a_fin_behind_bytes_that_never_came_ends_the_stream_nevertheless() -> None:
-    line = Line().send(0, b"abc").send(9, b"jkl", flags=FIN | ACK).close()
-    assert line.in_short == ["0 b'abc'", "3 gap 6 end", "9 b'jkl'", "12 end fin"]
-
-
-def test_a_fin_that_overtook_the_data_waits_for_it() -> None:
-    assert Line().send(3, b"", flags=FIN | ACK).send(0, b"abc").in_short == ["0 b'abc'", "3 end fin"]
-
-
-def test_a_hole_before_a_fin_is_given_up_in_time() -> None:
-    line = Line().ack(0).send(3, b"", flags=FIN | ACK).wait(2 * SECOND).tick()
-    assert line.in_short == ["0 gap 3 not-acked", "3 end fin"]
-
-
-def test_a_forged_fin_does_not_stop_the_stream() -> None:
-    line = Line().send(0, b"abc").send(3, b"", flags=FIN | ACK).send(3, b"def").close()
-    assert line.in_short == ["0 b'abc'", "3 end fin", "3 b'def'", "6 end end"]
-
-
-def test_a_reset_marks_and_does_not_discard() -> None:
-    line = Line().send(0, b"abc").send(3, b"", flags=RST).send(3, b"def").close()
-    assert line.in_short == ["0 b'abc'", "3 b'def'", "6 end end"]
-
-
-def test_a_stream_that_was_reset_ends_so() -> None:
-    assert Line().send(0, b"abc").send(3, b"", flags=RST).close().in_short == ["0 b'abc'", "3 end rst"]
-
-
-def test_after_a_reset_a_hole_is_waited_for_two_seconds_whoever_wants_it() -> None:
-    line = Line().ack(0).send(3, b"def").reset().wait(2 * SECOND).tick()
-    assert line.in_short == ["0 gap 3 not-acked", "3 b'def'"]
-
-
-def test_a_retransmitted_syn_begins_nothing() -> None:
-    line = Line().send(0, b"abc").send(-1, b"", flags=SYN).send(3, b"def")
-    assert line.in_short == ["0 b'abc'", "3 b'def'"]
-    assert line.stream.begins_with(ISN)
-    assert not line.stream.begins_with(ISN + 1)
-
-
-# ── strays ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-FAR = 1 << 30
-
-
-def test_one_segment_far_ahead_is_set_aside() -> None:
-    line = Line().send(0, b"abc").send(FAR, b"forged").send(3, b"def").close()
-    assert line.in_short == ["0 b'abc'", "3 b'def'", "6 end end"]
-    assert line.balance.stray_bytes == 6
-
-
-def test_a_second_segment_far_ahead_proves_the_first() -> None:
-    line = Line().send(0, b"abc").send(FAR + 3, b"jkl").send(FAR, b"ghi").send(FAR + 6, b"m")
-    assert line.in_short == [
-        "0 b'abc'",
-        f"3 gap {FAR - 3} not-acked",
-        f"{FAR} b'ghi'",
-        f"{FAR + 3} b'jkl'",
-        f"{FAR + 6} b'm'",
-    ]
-
-
-def test_the_same_forged_segment_twice_proves_nothing() -> None:
-    line = Line().send(0, b"abc").send(FAR, b"forged").send(FAR, b"forged").send(3, b"def").close()
-    assert line.data == b"abcdef"
-    assert line.balance.stray_bytes == 12
-
-
-def test_an_acknowledgement_far_ahead_proves_a_stray() -> None:
-    line = Line().send(0, b"abc").send(FAR, b"ghi").ack(FAR + 3)
-    assert line.in_short == ["0 b'abc'", f"3 gap {FAR - 3} lost-by-capture", f"{FAR} b'ghi'"]
-
-
-def test_a_proven_jump_backwards_is_a_gap_of_unknown_length() -> None:
-    line = Line().send(0, b"abc").send(-FAR, b"ghi").send(-FAR + 3, b"jkl").send(-FAR + 6, b"m")
-    assert line.in_short == ["0 b'abc'", "3 gap None not-acked", "3 b'ghi'", "6 b'jkl'", "9 b'm'"]
-
-
-def test_an_acknowledgement_from_nowhere_is_not_believed() -> None:
-    assert Line().send(0, b"abc").ack(FAR).close().in_short == ["0 b'abc'", "3 end end"]
-
-
-# ── late joins ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_capture_that_joined_late_says_so() -> None:
-    line = Line(syn=False).send(500, b"abc").ack(503)
-    assert line.events == [Bytes(0, b"abc", Seen(1, NOON + MILLISECOND), joined_late=True)]
-
-
-def test_a_late_join_loses_nothing_to_a_swap_at_its_start() -> None:
-    line = Line(syn=False).send(503, b"def").send(500, b"abc").send(506, b"ghi").ack(509)
-    assert line.in_short == ["0 b'abc'", "3 b'def'", "6 b'ghi'"]
-
-
-def test_a_late_join_waits_no_longer_than_a_moment() -> None:
-    line = Line(syn=False).send(500, b"abc")
-    assert line.in_short == []
-    assert line.stream.deadline == line.now + 200 * MILLISECOND
-    assert line.wait(200 * MILLISECOND).tick().in_short == ["0 b'abc'"]
-
-
-def test_a_late_join_in_a_capture_of_one_direction_continues_after_a_few_segments() -> None:
-    line = Line(syn=False)
-    for at in range(8):
-        line.send(at, b"abcdefgh"[at : at + 1])
-    assert line.data == b"abcdefgh"
-    assert line.send(8, b"i").in_short[-1] == "8 b'i'"
-
-
-def test_a_syn_that_came_late_is_still_the_start() -> None:
-    line = Line(syn=False).send(3, b"def").send(-1, b"", flags=SYN).send(0, b"abc")
-    assert line.events[0] == Bytes(0, b"abc", Seen(3, NOON + 3 * MILLISECOND), joined_late=False)
-    assert line.in_short == ["0 b'abc'", "3 b'def'"]
-
-
-def test_bytes_from_before_a_late_start_are_counted_and_dropped() -> None:
-    line = Line(syn=False).send(500, b"abc").ack(503).send(490, b"old").send(503, b"def")
-    assert line.data == b"abcdef"
-    assert line.balance.late_bytes == 3
-
-
-def test_a_late_join_that_ends_at_once_keeps_its_bytes() -> None:
-    assert Line(syn=False).send(5, b"abc").close().in_short == ["0 b'abc'", "3 end end"]
-
-
-def test_bytes_that_come_after_their_place_was_given_up_are_counted() -> None:
-    line = Line().send(0, b"abc").send(6, b"ghi").ack(9).wait(2 * SECOND).tick().send(3, b"def")
-    assert line.in_short == ["0 b'abc'", "3 gap 3 lost-by-capture", "6 b'ghi'"]
-    assert line.balance.late_bytes == 3
+    assert Line().ack(0).send(3, b"def").ack(0).stream.deadline is None
+    late = Line(syn=False).send(500, b"abc")
+    assert late.stream.deadline == late.now + 200 * MILLISECOND
+    assert line.evict().stream.held > 0
 
 
 # ── laws ────────────────────────────────────────────────────────────────────────────────────────────────────
