@@ -2,7 +2,6 @@
 
 import marshal
 import random
-import time
 from typing import Any, cast
 
 import pytest
@@ -375,20 +374,6 @@ def test_the_balance_holds_and_offsets_tile_whatever_comes(moves: list[tuple[int
         if isinstance(event, Bytes | Gap):
             assert event.offset == at
             at += len(event.data) if isinstance(event, Bytes) else event.length or 0
-
-
-def test_the_time_for_tiny_segments_out_of_order_is_linear() -> None:
-    def took(count: int) -> float:
-        line = Line(limits=Limits(pending_bytes=1 << 20))
-        start = time.process_time()
-        for at in range(count - 1, -1, -1):
-            line.send(at * 2, b"ab")
-        elapsed = time.process_time() - start
-        assert line.data == b"ab" * count
-        return elapsed
-
-    small, large = (min(took(count) for _ in range(3)) for count in (2_500, 20_000))
-    assert large < 24 * small  # 8 times the segments; 64 times the time if it were quadratic
 
 
 # -- state ------------------------------------------------------------------------------------------------------
