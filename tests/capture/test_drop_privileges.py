@@ -86,12 +86,18 @@ COMMANDS = {
 }
 
 
-#: Each command of each caller, and each of both with threads asked for and without.
+#: Of each caller a command that writes and one that does not; threads are asked for, or not.
 CALLS = [
-    pytest.param(command, caller, threads, id=f"{command}-{name}{'-with threads' * bool(threads)}")
-    for place, command in enumerate(COMMANDS)
-    for turn, (name, caller) in enumerate({"root": None, "somebody's sudo": SOMEBODY}.items())
-    for threads in [{"OPENBLAS_NUM_THREADS": "4"} if (place + turn) % 2 else {}]
+    pytest.param(command, caller, {"OPENBLAS_NUM_THREADS": "4"} if threads else {}, id=f"{command}-{name}")
+    for command, name, caller, threads in (
+        ("sniff", "root", None, True),
+        ("sniff", "somebody's sudo", SOMEBODY, False),
+        ("sniff -w", "root", None, False),
+        ("sniff -o", "somebody's sudo", SOMEBODY, True),
+        ("sniff -w -o", "root", None, True),
+        ("top", "somebody's sudo", SOMEBODY, False),
+        ("top -o", "root", None, False),
+    )
 ]
 
 
@@ -124,8 +130,7 @@ run(sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize("caller", [None, SOMEBODY], ids=["root", "somebody's sudo"])
-@pytest.mark.parametrize("command", ["sniff", "sniff -o", "top"])
+@pytest.mark.parametrize(("command", "caller"), [("sniff", None), ("sniff -o", SOMEBODY), ("top", None)])
 def test_where_a_thread_keeps_a_right_nothing_is_captured(
     net: Network, folder: Path, command: str, caller: int | None
 ) -> None:
