@@ -47,14 +47,16 @@ def check_frames(paths: Sequence[str], given: IndexOptions, *, helped: bool = Fa
     return check_against(expected, paths, [given], helped=helped, salvage=salvage)
 
 
-def check_sizes(paths: Sequence[str]) -> int:
+def check_sizes(paths: Sequence[str], sizes: Sequence[int] = SIZES) -> int:
     """Compare all frames of an index in blocks of each size with those of a dissector."""
-    return check_against(dissected(paths), paths, list(map(options, SIZES)))
+    return check_against(dissected(paths), paths, list(map(options, sizes)))
 
 
-def spelled(record: Record) -> tuple[str, Json]:
-    """Spell all that a frame is, with the names that its collection had then."""
-    return repr(replace(record, names=None)), as_json(record, value_bytes=None)
+def all_of(record: Record) -> tuple[Record, list[tuple[Any, ...]], Json]:
+    """Return all that a frame is, with the names that its collection had then; the definitions of fields by name."""
+    fields = [(each.field.name, each.field.label, *each[1:]) for each in record.frame.fields]
+    frame = replace(record.frame, fields=())
+    return replace(record, frame=frame), fields, as_json(record, value_bytes=None)
 
 
 def check_against(
@@ -66,7 +68,7 @@ def check_against(
     salvage: bool = False,
 ) -> int:
     """Compare all frames of an index, made in each way, with those that are expected: one by one, then in any order."""
-    wanted = list(map(spelled, expected))
+    wanted = list(map(all_of, expected))
     numbers = list(range(1, len(expected) + 1))
     jumps = random.Random(len(numbers)).choices(numbers, k=min(_JUMPS, len(numbers)))
     for given in ways:
@@ -75,7 +77,7 @@ def check_against(
             index.finish()
             assert index.frames == len(expected), given
             for number in [*numbers, *jumps]:
-                assert spelled(index.record(number)) == wanted[number - 1], given
+                assert all_of(index.record(number)) == wanted[number - 1], given
             check_columns(index, expected)
     return len(expected)
 

@@ -13,7 +13,7 @@ from dcpdump.dissect import Dissector
 from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
-from tests.index.test_frames import SAMPLES, SIZES, check_against, options, spelled
+from tests.index.test_frames import SAMPLES, SIZES, all_of, check_against, options
 from tests.support.captures import pcap
 from tests.tls.feeding import secrets_of
 from tests.tls.twins import Twin, seal
@@ -90,5 +90,5 @@ def test_secrets_that_a_capture_carries_open_it_again(twins: list[Twin], tmp_pat
     given = Secrets()
     with CaptureIndex([open_capture(str(path), secrets=given)], replace(options(1), secrets=given)) as index:
         index.finish()
-        found = [spelled(index.record(number)) for number in range(index.frames, 0, -1)]
-    assert found[::-1] == [spelled(each) for each in expected]
+        found = [all_of(index.record(number)) for number in range(index.frames, 0, -1)]
+    assert found[::-1] == [all_of(each) for each in expected]
