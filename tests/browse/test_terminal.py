@@ -9,7 +9,7 @@ import signal
 import struct
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from select import select
 
@@ -56,146 +56,130 @@ class Terminal:
         before, after = ((self._folder / name).read_text() for name in ("before", "after"))
         return int((self._folder / "status").read_text()), before == after
 
+    def play(self, *steps: tuple[bytes, bytes]) -> tuple[int, bool]:
+        """Wait for each text, press what follows it, leave, and wait for the end."""
+        for text, keys in steps:
+            self.until(text)
+            self.press(keys)
+        return self.finish()
+
     def close(self) -> None:
         os.close(self._fd)
 
 
-@pytest.fixture
-def terminals() -> Iterator[list[Terminal]]:
-    opened: list[Terminal] = []
-    yield opened
-    for each in opened:
-        each.close()
+Opening = Callable[..., Terminal]
+
+
+@pytest.fixture(name="terminal")
+def _terminal(tmp_path: Path) -> Iterator[Opening]:
+    """Yield a function that opens a terminal with a command."""
+    with contextlib.ExitStack() as stack:
+
+        def opened(command: str, term: str = "xterm-256color") -> Terminal:
+            made = Terminal(command, tmp_path, term)
+            stack.callback(made.close)
+            return made
+
+        yield opened
 
 
 def browsing(capture: str, options: str = "") -> str:
     return f"{sys.executable} -m dcpdump browse {capture} {options}"
 
 
-@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-def test_leaving_restores_the_terminal(term: str, tmp_path: Path, terminals: list[Terminal]) -> None:
-    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path, term))
-    terminal.until(b"#1 ")
-    terminal.press(b"jj")
-    terminal.until(b"#3 ")
-    terminal.press(b"q")
-    assert terminal.finish() == (0, True)
-    assert terminal.shown.rindex(ALTERNATE) < terminal.shown.rindex(ORDINARY)
+@pytest.mark.parametrize(
+    ("term", "keys", "shown"),
+    [("xterm-256color", b"/opcode stream_req seqno 110208\r", b"#13 "), ("dumb", b"jj", b"#3 ")],
+    ids=["many keys in one piece", "a dumb terminal"],
+)
+def test_leaving_restores_the_terminal(term: str, keys: bytes, shown: bytes, terminal: Opening) -> None:
+    screen = terminal(browsing(f"{SAMPLES}/refused.pcap"), term)
+    assert screen.play((b"#1 ", keys), (shown, b"q")) == (0, True)
+    assert screen.shown.rindex(ALTERNATE) < screen.shown.rindex(ORDINARY)
 
 
-def test_keys_in_one_piece_are_all_taken(tmp_path: Path, terminals: list[Terminal]) -> None:
-    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path))
-    terminal.until(b"#1 ")
-    terminal.press(b"/opcode stream_req seqno 110208\r")
-    terminal.until(b"#13 ")
-    terminal.press(b"q")
-    assert terminal.finish() == (0, True)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [("", b"Erange"), ("--max-spool 2k", b"standard input is longer than --max-spool (2.05 kB)")],
+    ids=["whole", "limited"],
+)
+def test_a_capture_comes_on_standard_input(options: str, said: bytes, terminal: Opening) -> None:
+    screen = terminal(f"cat {SAMPLES}/refused.pcap | {browsing('-', options)}")
+    assert screen.play((b"#1 ", b"2"), (said, b"q")) == (0, True)
 
 
-def test_a_capture_comes_on_standard_input(tmp_path: Path, terminals: list[Terminal]) -> None:
-    terminals.append(terminal := Terminal(f"cat {SAMPLES}/refused.pcap | {browsing('-')}", tmp_path))
-    terminal.until(b"#1 ")
-    terminal.press(b"2")
-    terminal.until(b"Erange")
-    terminal.press(b"q")
-    assert terminal.finish() == (0, True)
-
-
-def test_what_is_kept_of_standard_input_is_limited(tmp_path: Path, terminals: list[Terminal]) -> None:
-    command = f"cat {SAMPLES}/refused.pcap | {browsing('-', '--max-spool 2k')}"
-    terminals.append(terminal := Terminal(command, tmp_path))
-    terminal.until(b"#1 ")
-    terminal.press(b"2")
-    terminal.until(b"standard input is longer than --max-spool (2.05 kB)")
-    terminal.press(b"q")
-    assert terminal.finish() == (0, True)
-
-
-def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminal: Opening) -> None:
     whole = (SAMPLES / "refused.pcap").read_bytes()
     growing = tmp_path / "growing.pcap"
     growing.write_bytes(whole[:1200])
-    terminals.append(terminal := Terminal(browsing("growing.pcap", "--follow"), tmp_path))
-    terminal.until(b"waiting")
+    screen = terminal(browsing("growing.pcap", "--follow"))
+    screen.until(b"waiting")
     with growing.open("ab") as file:
         file.write(whole[1200:])
-    terminal.until(b"#20 ")
-    terminal.press(b"2")
-    terminal.until(b"Erange")
-    (child,) = children_of(terminal.pid)
+    screen.until(b"#20 ")
+    screen.press(b"2")
+    screen.until(b"Erange")
+    (child,) = children_of(screen.pid)
     helpers = children_of(child)
     assert len(helpers) == 2  # one answers, one analyses
     helpers += [each for helper in helpers for each in children_of(helper)]
     assert len(helpers) == 3  # one indexes
-    terminal.press(b"q")
-    assert terminal.finish() == (0, True)
+    screen.press(b"q")
+    assert screen.finish() == (0, True)
     assert [pid for pid in helpers if Path(f"/proc/{pid}").exists()] == []
 
 
-def test_what_turns_out_to_have_no_dcp_closes_the_screen(tmp_path: Path, terminals: list[Terminal]) -> None:
-    header = tmp_path / "header.pcap"
-    header.write_bytes((SAMPLES / "refused.pcap").read_bytes()[:24])
+def test_what_turns_out_to_have_no_dcp_closes_the_screen(tmp_path: Path, terminal: Opening) -> None:
+    (tmp_path / "header.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes()[:24])
     os.mkfifo(tmp_path / "go")
-    terminals.append(terminal := Terminal(f"(cat header.pcap; read word < go) | {browsing('-')}", tmp_path))
-    terminal.until(b"waiting")
+    screen = terminal(f"(cat header.pcap; read word < go) | {browsing('-')}")
+    screen.until(b"waiting")
     (tmp_path / "go").write_text("go\n")
-    assert terminal.finish() == (3, True)
-    assert b"dcpdump: error: no DCP in the input" in terminal.shown.partition(ORDINARY)[2]
+    assert screen.finish() == (3, True)
+    assert b"dcpdump: error: no DCP in the input" in screen.shown.partition(ORDINARY)[2]
 
 
-def test_frames_are_shown_where_the_process_that_indexes_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_frames_are_shown_where_the_process_that_indexes_dies(tmp_path: Path, terminal: Opening) -> None:
     (tmp_path / "part.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes())
-    terminals.append(terminal := Terminal(browsing("part.pcap", "--follow"), tmp_path))
-    terminal.until(b"waiting")
-    (child,) = children_of(terminal.pid)
+    screen = terminal(browsing("part.pcap", "--follow"))
+    screen.until(b"waiting")
+    (child,) = children_of(screen.pid)
     (indexer,) = (each for helper in children_of(child) for each in children_of(helper))
     os.kill(indexer, signal.SIGKILL)
-    terminal.until(b"the process that read the capture has ended")
-    terminal.press(b"g")
-    terminal.until(b"#1 ")
-    terminal.press(b"q")
-    assert terminal.finish() == (0, True)
+    assert screen.play((b"the process that read the capture has ended", b"g"), (b"#1 ", b"q")) == (0, True)
 
 
-def test_rows_stay_where_the_process_that_answers_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
-    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap", "--follow"), tmp_path))
-    terminal.until(b"waiting")
-    (child,) = children_of(terminal.pid)
+def test_rows_stay_where_the_process_that_answers_dies(terminal: Opening) -> None:
+    screen = terminal(browsing(f"{SAMPLES}/refused.pcap", "--follow"))
+    screen.until(b"waiting")
+    (child,) = children_of(screen.pid)
     (reader,) = (helper for helper in children_of(child) if children_of(helper))
     os.kill(reader, signal.SIGKILL)
-    terminal.until(b"the process that reads frames has ended")
-    terminal.press(b"g")
-    terminal.until(b"#1 cannot be read again: the process that reads frames has ended")
-    terminal.until(b"not known")
-    terminal.press(b"q")
-    assert terminal.finish() == (0, True)
+    ended = b"the process that reads frames has ended"
+    unread = b"#1 cannot be read again: the process that reads frames has ended"
+    assert screen.play((ended, b"g"), (unread, b""), (b"not known", b"q")) == (0, True)
 
 
-def test_without_colours_signs_and_inverse_are_left(
-    tmp_path: Path, terminals: list[Terminal], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_colours_signs_and_inverse_are_left(terminal: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/rollback-loop.pcap"), tmp_path))
-    terminal.until(b"#1 ")
-    terminal.press(b"p")
-    terminal.until("✗".encode())
-    terminal.press(b"q")
-    assert terminal.finish() == (0, True)
-    rendered = {code for found in re.findall(rb"\x1b\[([0-9;]*)m", terminal.shown) for code in found.split(b";")}
+    screen = terminal(browsing(f"{SAMPLES}/rollback-loop.pcap"))
+    assert screen.play((b"#1 ", b"p"), ("✗".encode(), b"q")) == (0, True)
+    rendered = {code for found in re.findall(rb"\x1b\[([0-9;]*)m", screen.shown) for code in found.split(b";")}
     assert rendered <= {b"", b"0", b"1", b"2", b"7", b"39", b"49"}
     assert b"7" in rendered
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
-def test_a_signal_restores_the_terminal(
-    number: signal.Signals, status: int, tmp_path: Path, terminals: list[Terminal]
-) -> None:
-    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path))
-    terminal.until(b"#1 ")
-    (child,) = children_of(terminal.pid)
+STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
+
+
+@pytest.mark.parametrize("number", STATUS)
+def test_a_signal_restores_the_terminal(number: signal.Signals, terminal: Opening) -> None:
+    screen = terminal(browsing(f"{SAMPLES}/refused.pcap"))
+    screen.until(b"#1 ")
+    (child,) = children_of(screen.pid)
     os.kill(child, number)
-    assert terminal.finish() == (status, True)
-    assert terminal.shown.rindex(ALTERNATE) < terminal.shown.rindex(ORDINARY)
+    assert screen.finish() == (STATUS[number], True)
+    assert screen.shown.rindex(ALTERNATE) < screen.shown.rindex(ORDINARY)
 
 
 #: Runs the program, which is sent a signal when it first calls a function.
@@ -215,45 +199,41 @@ start()
 """
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize(
-    "function",
+    ("function", "number"),
     [
-        pytest.param("_make_self_pipe", id="while the loop of events is made"),
-        pytest.param("_disable_line_wrap", id="while the terminal is changed"),
+        pytest.param("_make_self_pipe", signal.SIGTERM, id="while the loop of events is made"),
+        pytest.param("_disable_line_wrap", signal.SIGINT, id="while the terminal is changed"),
+        pytest.param("_disable_line_wrap", signal.SIGHUP, id="while the terminal is changed, by another signal"),
     ],
 )
 def test_a_signal_restores_the_terminal_also_while_the_screen_opens(
-    function: str, number: int, status: int, tmp_path: Path, terminals: list[Terminal]
+    function: str, number: signal.Signals, tmp_path: Path, terminal: Opening
 ) -> None:
     (tmp_path / "signalled.py").write_text(SIGNALLED_AT_CALL)
     command = f"{sys.executable} signalled.py {function} {int(number)} browse {SAMPLES}/refused.pcap"
-    terminals.append(terminal := Terminal(command, tmp_path))
-    assert terminal.finish() == (status, True)
-    assert b"Exception" not in terminal.shown
-    assert terminal.shown.rfind(ALTERNATE) <= terminal.shown.rfind(ORDINARY)
+    screen = terminal(command)
+    assert screen.finish() == (STATUS[number], True)
+    assert b"Exception" not in screen.shown
+    assert screen.shown.rfind(ALTERNATE) <= screen.shown.rfind(ORDINARY)
 
 
-def test_damage_is_said_and_ends_with_4(tmp_path: Path, terminals: list[Terminal]) -> None:
-    whole = (SAMPLES / "refused.pcap").read_bytes()
-    (tmp_path / "cut.pcap").write_bytes(whole[:-7])
-    terminals.append(terminal := Terminal(browsing("cut.pcap"), tmp_path))
-    terminal.until(b"damaged")
-    terminal.press(b"q")
-    assert terminal.finish() == (4, True)
-    assert b"dcpdump: warning: " in terminal.shown.partition(ORDINARY)[2]
+def test_damage_is_said_and_ends_with_4(tmp_path: Path, terminal: Opening) -> None:
+    (tmp_path / "cut.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes()[:-7])
+    screen = terminal(browsing("cut.pcap"))
+    assert screen.play((b"damaged", b"q")) == (4, True)
+    assert b"dcpdump: warning: " in screen.shown.partition(ORDINARY)[2]
 
 
 @pytest.mark.parametrize("name", ["nothing.pcap", "text.pcap"])
-def test_what_is_no_capture_or_has_no_dcp_opens_no_screen(name: str, tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_what_is_no_capture_or_has_no_dcp_opens_no_screen(name: str, tmp_path: Path, terminal: Opening) -> None:
     (tmp_path / "text.pcap").write_text("hello")
     (tmp_path / "nothing.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes()[:24])
-    terminals.append(terminal := Terminal(browsing(name), tmp_path))
-    assert terminal.finish() == (3, True)
-    assert ALTERNATE not in terminal.shown
-    said = terminal.shown.decode().replace("\r\n", "\n")
-    read = run(f"dcpdump read {tmp_path / name}")
-    assert said.replace(name, str(tmp_path / name)) == read.err
+    screen = terminal(browsing(name))
+    assert screen.finish() == (3, True)
+    assert ALTERNATE not in screen.shown
+    said = screen.shown.decode().replace("\r\n", "\n")
+    assert said.replace(name, str(tmp_path / name)) == run(f"dcpdump read {tmp_path / name}").err
 
 
 def test_without_a_terminal_another_command_is_named() -> None:
