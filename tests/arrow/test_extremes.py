@@ -43,6 +43,7 @@ TEXTS = [
     b"\x00\x00\x00\x0a\x00\x00\x00\x06\xff\x00\xfe\x00\xfd\x00",  # and without UTF-8
 ]
 DATATYPES = (0, 1, 2, 4, 0xFF)
+STREAM_IDS = (0, 1 << 15, 0xFFFF)
 TIMES = [0, 1, 1 << 31, (1 << 31) * 10**9, ((1 << 32) - 1) * 10**9, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
 
 
@@ -91,16 +92,18 @@ def frames(shape: Shape, opaque: int) -> Iterator[Extreme]:
         for values, name, number in values_of(part):
             if layout.when.keys().isdisjoint(values) and layout.tail not in values:
                 yield Extreme(encode(message, values, opaque=next(opaques), **how), name, number)
+    # Of documents each text is of each datatype, and each number is a cas; of others one is, of another shape the next.
+    whole, turn = message.document and not shape.response, opaque // 1000
     for place, text in enumerate(TEXTS if message.known else TEXTS[:1]):
-        # Of documents each text is of each datatype; of others it is of one, of another shape of the next.
-        for datatype in DATATYPES if message.document else (DATATYPES[(opaque // 1000 + place) % len(DATATYPES)],):
+        for datatype in DATATYPES if whole else (DATATYPES[(turn + place) % len(DATATYPES)],):
             data = encode(message, key=text[:250], value=text, datatype=datatype, opaque=next(opaques), **how)
             yield Extreme(data, "datatype", datatype)
     if not shape.response and shape not in PUSHED:
-        for number in (0, 1 << 15, 0xFFFF):
+        for number in STREAM_IDS if whole else (STREAM_IDS[turn % len(STREAM_IDS)],):
             data = encode(message, vbucket=number, stream_id=number, opaque=next(opaques), **how)
             yield Extreme(data, "stream_id", number)
-    for number in sorted(extremes(8)):
+    numbers = sorted(extremes(8))
+    for number in numbers if whole else (numbers[turn % len(numbers)],):
         yield Extreme(encode(message, cas=number, opaque=next(opaques), **how), "cas", number)
 
 
@@ -219,12 +222,12 @@ def test_duckdb_reads_them(folder: Path) -> None:
     assert rows == [tuple(row.values()) for row in wanted]
 
 
-@pytest.mark.parametrize("ns", TIMES)
-def test_a_packet_of_any_time_has_a_row(ns: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [TIMES[:1], TIMES[-1:], TIMES], ids=["the first", "the last", "all in one capture"])
+def test_a_packet_of_any_time_has_a_row(times: list[int], tmp_path: Path) -> None:
     path = tmp_path / "time.pcapng"
-    path.write_bytes(pcapng([Record(ns, packet.data) for packet in talk(0)]))
+    path.write_bytes(pcapng([Record(ns, packet.data) for at, ns in enumerate(times) for packet in talk(at)]))
     wanted = printed(path)
-    assert len(wanted) == 2
+    assert len(wanted) == 2 * len(times)
     assert run(f"dcpdump export {path} -o {tmp_path}/out -q --tables {','.join(TABLES)}").code == 0
     table = pq.read_table(tmp_path / "out" / "frames.parquet")
     table.validate(full=True)

@@ -202,9 +202,10 @@ start()
 @pytest.mark.parametrize(
     ("function", "number"),
     [
-        pytest.param("_make_self_pipe", signal.SIGTERM, id="while the loop of events is made"),
-        pytest.param("_disable_line_wrap", signal.SIGINT, id="while the terminal is changed"),
-        pytest.param("_disable_line_wrap", signal.SIGHUP, id="while the terminal is changed, by another signal"),
+        pytest.param("_make_self_pipe", signal.SIGINT, id="SIGINT while the loop of events is made"),
+        pytest.param("_make_self_pipe", signal.SIGTERM, id="SIGTERM while the loop of events is made"),
+        pytest.param("_disable_line_wrap", signal.SIGINT, id="SIGINT while the terminal is changed"),
+        pytest.param("_disable_line_wrap", signal.SIGHUP, id="SIGHUP while the terminal is changed"),
     ],
 )
 def test_a_signal_restores_the_terminal_also_while_the_screen_opens(
