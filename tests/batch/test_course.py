@@ -9,18 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch import course as batch_course
-from dcpdump.batch.block import blocks
 from dcpdump.batch.course import STEPS, Axis, Course, Grid, Kind
-from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from tests.support.conversation import opening, packets, said
-from tests.support.pieces import all_pieces
+from tests.support.pieces import parts_of
 
 
 def parts(text: str) -> list[Part]:
-    dissection = Dissection()
-    out = [part for block in blocks(packets(said(text))) for part in all_pieces(dissection.feed_block(block))]
-    return [*out, *all_pieces(dissection.close_blocks())]
+    return parts_of(packets(said(text)))
 
 
 def course(text: str) -> tuple[Course, Sequence[Part]]:

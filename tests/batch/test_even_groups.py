@@ -3,14 +3,13 @@
 import cramjam
 
 from dcpdump.arrow.frame_table import FrameTable
-from dcpdump.batch.block import blocks
-from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.even_groups import GROUP_BYTES, even_groups
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.part import joined
 from dcpdump.filter import FrameFilter
 from dcpdump.wire.encode import encode
 from tests.support.packets import TcpTalk, flow
+from tests.support.pieces import parts_of
 
 
 def compressed(seqno: int, size: int) -> bytes:
@@ -23,9 +22,7 @@ def test_parts_are_joined_and_cut_by_the_bytes_of_their_values_once_decompressed
     talk = TcpTalk(flow(), acks=False).send(0, encode("DCP_OPEN", {"flags": 1}, key=b"x"))
     for seqno in range(1, 41):
         talk.send(1, compressed(seqno, (100, 1_000_000)[seqno % 2]) + encode("DCP_NOOP", opaque=seqno))
-    dissection, table = Dissection(), FrameTable(Masks(FrameFilter()), None)
-    parts = [part for block in blocks(talk.packets) for some in dissection.feed_block(block) for part in some]
-    parts += [part for some in dissection.close_blocks() for part in some]
+    parts, table = parts_of(talk.packets), FrameTable(Masks(FrameFilter()), None)
     batches = [table.feed(joined(group)) for group in even_groups(parts)]
     sizes = [sum(map(len, filter(None, batch["value"].to_pylist()))) for batch in batches if batch is not None]
     assert (len(parts) < len(sizes), max(sizes) <= GROUP_BYTES, sum(sizes)) == (True, True, 20 * 1_000_100 + 40 * 9)

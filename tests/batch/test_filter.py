@@ -10,15 +10,16 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.chosen import wanted_rows
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.filter import masks
-from dcpdump.batch.part import joined
+from dcpdump.batch.part import Part, joined
 from dcpdump.capture import open_capture, timeline
 from dcpdump.cli.options import selection
 from dcpdump.dissect import Dissector
 from dcpdump.iso_time import iso_time
 from dcpdump.net.packet import Packet
+from dcpdump.record import Record
 from dcpdump.spec.opcodes import DCP_MUTATION
 from tests.bench.captures import capture
-from tests.support.pieces import all_pieces
+from tests.support.pieces import all_pieces, parts_of
 
 CHOICES = [
     {"opcode": "mutation,0x56"},
@@ -73,19 +74,25 @@ def packets(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
     return traffic + samples
 
 
-@pytest.mark.parametrize("given", CHOICES, ids=str)
-def test_the_same_frames_are_chosen(packets: list[Packet], given: dict[str, Any]) -> None:
-    options = dict.fromkeys(OPTIONS) | {"problems": False} | given
-    chosen = selection(dict(options))
-    chosen.begin(packets[0].ts_ns)
-    dissector = Dissector()
+@pytest.fixture(scope="module")
+def both(packets: list[Packet]) -> tuple[list[Record], list[Part]]:
+    """Return the frames one by one, and many at once."""
+    dissector, dissection = Dissector(), Dissection()
     records = [record for packet in packets for record in dissector.feed(packet)] + dissector.close()
+    parts = [joined(all_pieces(dissection.feed_block(block))) for block in blocks(packets, 200_000)]
+    return records, parts + all_pieces(dissection.close_blocks())
+
+
+@pytest.mark.parametrize("given", CHOICES, ids=str)
+def test_the_same_frames_are_chosen(
+    packets: list[Packet], both: tuple[list[Record], list[Part]], given: dict[str, Any]
+) -> None:
+    records, parts = both
+    chosen = selection(dict.fromkeys(OPTIONS) | {"problems": False} | given)
+    chosen.begin(packets[0].ts_ns)
     wanted = [record.number for record in records if chosen.accepts(record)]
     asked = masks(chosen.texts, chosen.filter, window=chosen.window)
     table = FrameTable(asked, 64)
-    dissection = Dissection()
-    parts = [part for block in blocks(packets, 200_000) for part in [joined(all_pieces(dissection.feed_block(block)))]]
-    parts += all_pieces(dissection.close_blocks())
     assert [part.first + row for part in parts for row in wanted_rows(part, asked)] == wanted
     batches = [table.feed(part) for part in parts]
     assert [row for batch in batches if batch for row in batch.column("frame").to_pylist()] == wanted
@@ -94,8 +101,7 @@ def test_the_same_frames_are_chosen(packets: list[Packet], given: dict[str, Any]
 
 def test_frames_at_both_ends_of_a_time_are_chosen(packets: list[Packet]) -> None:
     moved = [packet._replace(ts_ns=(packet.ts_ns or 0) + 1) for packet in packets[:800]]  # to the nanosecond
-    dissection = Dissection()
-    part = joined([part for block in blocks(moved) for part in all_pieces(dissection.feed_block(block))])
+    part = joined(parts_of(moved))
     row = int(np.flatnonzero(part.header.opcode == DCP_MUTATION)[3])
     when = iso_time(int(part.ts_ns[row]))
     chosen = selection(dict.fromkeys(OPTIONS) | {"problems": False, "since": when, "until": when})

@@ -4,8 +4,6 @@ import struct
 
 from dcpdump.batch.block import blocks
 from dcpdump.batch.deferred import Later
-from dcpdump.batch.dissection import Dissection
-from dcpdump.batch.part import Part
 from dcpdump.check.engine import RuleEngine
 from dcpdump.net.packet import Packet
 from dcpdump.streams.column_events import frame_events
@@ -16,7 +14,7 @@ from dcpdump.streams.watching import Watching
 from tests.streams.test_document_runs import books
 from tests.support.batch_rows import columnar, scalar
 from tests.support.conversation import Said, opening, packets, said
-from tests.support.pieces import all_pieces
+from tests.support.pieces import all_pieces, parts_of
 
 GET, SET, GETQ, UNKNOWN, QUIET_SET = 0x00, 0x01, 0x09, 0xDE, 0x11
 TRACED = bytes.fromhex("020010")  # how long the server took
@@ -63,14 +61,8 @@ def mixed(text: str = "") -> list[Packet]:
     return packets(out)
 
 
-def parts(captured: list[Packet]) -> list[Part]:
-    dissection = Dissection()
-    found = [part for block in blocks(captured) for part in all_pieces(dissection.feed_block(block))]
-    return found + all_pieces(dissection.close_blocks())
-
-
 def test_neighbours_are_not_decoded_until_somebody_looks() -> None:
-    (part,) = parts(mixed())
+    (part,) = parts_of(mixed())
     waiting = [row for row, record in part.records.items() if isinstance(record, Later)]
     names = {part.record(row).frame.message.name for row in waiting}
     assert names == {"GET", "SET", "GETQ"}

@@ -42,7 +42,7 @@ FILTERS = [
 def _traffic(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return captures that are whole, that began late, and that lost packets."""
     folder = tmp_path_factory.mktemp("traffic")
-    whole = capture(folder, "wire", 3000, 16)
+    whole = capture(folder, "wire", 1500, 16)
     packets, chance = list(open_capture(str(whole))), random.Random(3)
 
     def written(name: str, packets: list[Packet]) -> Path:

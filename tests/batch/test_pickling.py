@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from dcpdump.batch.block import blocks
-from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.pickling import is_heavy, packed, pieces_of, thing_of, unpacked
 from dcpdump.net.packet import Packet
@@ -12,14 +10,12 @@ from dcpdump.render import View
 from dcpdump.render.batch_text import Bulk
 from dcpdump.render.style import Palette
 from tests.support.hostile import documents, requests_without_answers
+from tests.support.pieces import parts_of
 
 
 def part_of(packets: list[Packet]) -> Part:
     """Return the frames of packets."""
-    dissection = Dissection()
-    return joined(
-        [part for block in blocks(packets, 1 << 20) for some in dissection.feed_block(block) for part in some]
-    )
+    return joined(parts_of(packets, 1 << 20))
 
 
 @pytest.mark.parametrize("packets", [documents(200), requests_without_answers(50)], ids=["documents", "requests"])

@@ -85,10 +85,10 @@ def test_a_list_of_pieces_is_emptied_before_the_next_is_made() -> None:
 
 
 SHAPES: dict[Callable[[int], list[Packet]], int] = {
-    half_of_the_segments: 2_000,
-    many_noops: 2_000,
-    reconnects: 60,
-    stray_segments: 1_000,
+    half_of_the_segments: 600,
+    many_noops: 600,
+    reconnects: 30,
+    stray_segments: 300,
 }
 
 

@@ -71,25 +71,29 @@ def columnar(
     packets: Iterable[Packet], *, value_bytes: int | None = 64, size: int = 1 << 20, limits: Limits = DEFAULT
 ) -> list[Json]:
     """Return the rows of the batch pipe, in blocks of ``size`` bytes."""
-    dissection, table = Dissection(limits), FrameTable(Masks(FrameFilter()), value_bytes)
-    batches: list[pa.RecordBatch | None] = []
-    for block in blocks(packets, size):
-        for parts in dissection.feed_block(block):
-            if parts:
-                batches.append(table.feed(joined(parts)))
-    batches += [table.feed(part) for part in all_pieces(dissection.close_blocks())]
-    return [spelled(row) for batch in batches if batch is not None for row in present(batch)]
+    return _columnar(tuple(packets), value_bytes, size, limits)[0]
 
 
 def columnar_counts(
     packets: Iterable[Packet], *, size: int = 1 << 20, limits: Limits = DEFAULT
 ) -> tuple[Tally, Counters]:
     """Return the counters of the batch pipe."""
-    dissection = Dissection(limits)
+    _, tally, counts = _columnar(tuple(packets), 64, size, limits)
+    return tally, counts
+
+
+@lru_cache(maxsize=1)
+def _columnar(
+    packets: tuple[Packet, ...], value_bytes: int | None, size: int, limits: Limits
+) -> tuple[list[Json], Tally, Counters]:
+    """Return the rows of the batch pipe, made as frames come, and its counters."""
+    dissection, table = Dissection(limits), FrameTable(Masks(FrameFilter()), value_bytes)
+    batches: list[pa.RecordBatch | None] = []
     for block in blocks(packets, size):
-        all_pieces(dissection.feed_block(block))
-    all_pieces(dissection.close_blocks())
-    return dissection.tally, dissection.balance
+        batches += [table.feed(joined(parts)) for parts in dissection.feed_block(block) if parts]
+    batches += [table.feed(part) for part in all_pieces(dissection.close_blocks())]
+    rows = [spelled(row) for batch in batches if batch is not None for row in present(batch)]
+    return rows, dissection.tally, dissection.balance
 
 
 def files(*paths: str) -> list[Packet]:

@@ -1,7 +1,12 @@
-"""All that a dissection yields in some steps, as one list."""
+"""All that a dissection yields, as one list."""
 
 from collections.abc import Iterable
 from typing import TypeVar
+
+from dcpdump.batch.block import BLOCK_BYTES, blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part
+from dcpdump.net.packet import Packet
 
 P = TypeVar("P")
 
@@ -9,3 +14,10 @@ P = TypeVar("P")
 def all_pieces(some: Iterable[list[P]]) -> list[P]:
     """Return the pieces of all lists that a dissection yields, each of which is emptied when the next comes."""
     return [piece for pieces in some for piece in pieces]
+
+
+def parts_of(packets: Iterable[Packet], size: int = BLOCK_BYTES, *, show_secrets: bool = False) -> list[Part]:
+    """Return the frames of packets, which are dissected in blocks of ``size`` bytes."""
+    dissection = Dissection(show_secrets=show_secrets)
+    parts = [part for block in blocks(packets, size) for part in all_pieces(dissection.feed_block(block))]
+    return parts + all_pieces(dissection.close_blocks())
