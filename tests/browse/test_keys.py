@@ -50,8 +50,51 @@ def case(action: str) -> Callable[[Case], Case]:
     return keep
 
 
+#: Cases that are moves: the frame to begin with (0: that of the row before), what is pressed (K: the key), the frame
+#: that the cursor is on then, and what is on the screen.
+MOVES: dict[str, list[tuple[int, str, int, str]]] = {
+    "pane('move', -1)": [(7, "K", 6, "")],
+    "pane('move', 1)": [(1, "K K", 3, "")],
+    "pane('edge', -1)": [(9, "K", 1, "")],
+    "pane('edge', 1)": [(1, "K", END, "")],
+    "do('browser', 'answer')": [
+        (REQUEST, "K", GRANTED, ""),
+        (0, "K", REQUEST, ""),
+        (APPLE, "K", APPLE, " neither a response nor a request whose response was captured"),
+    ],
+    "do('browser', 'of_stream', 1)": [(GRANTED, "K", MARKER, "")],
+    "do('browser', 'of_stream', -1)": [(MARKER, "K", GRANTED, "")],
+    "do('browser', 'snapshot', 1)": [
+        (APPLE, "K", MARKER_2, ""),
+        (0, "K", MARKER_2, " no other snapshot of this stream"),
+    ],
+    "do('browser', 'snapshot', -1)": [(WRONG, "K K", MARKER, "")],
+    "do('browser', 'marker')": [(PEAR, "K", MARKER, "")],
+    "do('browser', 'problem', -1)": [(END, "K", WRONG, ""), (0, "K", REFUSED, "")],
+    "do('marks', 'next')": [(1, "down m down down m K", 2, ""), (0, "K", 4, "")],
+    "tab('findings')": [(1, "K", 1, "severity")],
+    "tab('connections')": [(1, "K", 1, "10.0.0.1:50000 → 10.0.0.2:11210")],
+    "about": [
+        (1, "K", 1, "20 frames · 1 connection · all of it is read"),
+        (0, "", 1, "nothing of the files is damaged"),
+        (0, "", 1, "2025-11-20T12:00:00.001000Z to 2025-11-20T12:00:30.020000Z (30 s)"),
+    ],
+    "suspend_process": [(1, "K", 1, "")],  # without a terminal there is no background
+}
+
+
+async def move(shown: Shown, key: str, action: str) -> None:
+    """Press what a row says, and compare where the cursor is."""
+    for start, keys, number, text in MOVES[action]:
+        if start:
+            await at(shown, start)
+        await shown.press(*(key if each == "K" else each for each in keys.split()))
+        assert (shown.number, text in shown.screen) == (number, True)
+
+
 def test_each_key_has_a_case() -> None:
-    assert set(CASES) == {key.action for key in all_keys()}
+    assert {*CASES, *MOVES} == {key.action for key in all_keys()}
+    assert not CASES.keys() & MOVES.keys()
 
 
 def test_no_key_is_bound_twice() -> None:
@@ -70,7 +113,7 @@ def test_each_key_does_what_its_help_says(
             for name in key.keys.split():
                 await from_the_beginning(shown)
                 try:
-                    await CASES[key.action](shown, name)
+                    await (CASES[key.action](shown, name) if key.action in CASES else move(shown, name, key.action))
                 except AssertionError as error:
                     raise AssertionError(f"{key.shown} ({name}): {key.text}: {error}\n{shown.screen}") from error
 
@@ -106,19 +149,6 @@ async def at(shown: Shown, number: int) -> None:
 # -- move ---------------------------------------------------------------------------------------------------
 
 
-@case("pane('move', -1)")
-async def _(shown: Shown, key: str) -> None:
-    await at(shown, 7)
-    await shown.press(key)
-    assert shown.number == 6
-
-
-@case("pane('move', 1)")
-async def _(shown: Shown, key: str) -> None:
-    await shown.press(key, key)
-    assert shown.number == 3
-
-
 @case("pane('page', -1)")
 async def _(shown: Shown, key: str) -> None:
     await at(shown, END)
@@ -130,19 +160,6 @@ async def _(shown: Shown, key: str) -> None:
 async def _(shown: Shown, key: str) -> None:
     await shown.press(key)
     assert shown.number == shown.app.main.list.height
-
-
-@case("pane('edge', -1)")
-async def _(shown: Shown, key: str) -> None:
-    await at(shown, 9)
-    await shown.press(key)
-    assert shown.number == 1
-
-
-@case("pane('edge', 1)")
-async def _(shown: Shown, key: str) -> None:
-    await shown.press(key)
-    assert shown.number == END
 
 
 @case("pane('aside', -1)")
@@ -221,55 +238,6 @@ async def _(shown: Shown, key: str) -> None:
 # -- jump ---------------------------------------------------------------------------------------------------
 
 
-@case("do('browser', 'answer')")
-async def _(shown: Shown, key: str) -> None:
-    await at(shown, REQUEST)
-    await shown.press(key)
-    assert shown.number == GRANTED
-    await shown.press(key)
-    assert shown.number == REQUEST
-    await at(shown, APPLE)
-    await shown.press(key)
-    assert shown.note == " neither a response nor a request whose response was captured"
-
-
-@case("do('browser', 'of_stream', 1)")
-async def _(shown: Shown, key: str) -> None:
-    await at(shown, GRANTED)
-    await shown.press(key)
-    assert shown.number == MARKER
-
-
-@case("do('browser', 'of_stream', -1)")
-async def _(shown: Shown, key: str) -> None:
-    await at(shown, MARKER)
-    await shown.press(key)
-    assert shown.number == GRANTED
-
-
-@case("do('browser', 'snapshot', 1)")
-async def _(shown: Shown, key: str) -> None:
-    await at(shown, APPLE)
-    await shown.press(key)
-    assert shown.number == MARKER_2
-    await shown.press(key)
-    assert shown.note == " no other snapshot of this stream"
-
-
-@case("do('browser', 'snapshot', -1)")
-async def _(shown: Shown, key: str) -> None:
-    await at(shown, WRONG)
-    await shown.press(key, key)
-    assert shown.number == MARKER
-
-
-@case("do('browser', 'marker')")
-async def _(shown: Shown, key: str) -> None:
-    await at(shown, PEAR)
-    await shown.press(key)
-    assert shown.number == MARKER
-
-
 @case("do('browser', 'problem', 1)")
 async def _(shown: Shown, key: str) -> None:
     await shown.press(key)
@@ -282,15 +250,6 @@ async def _(shown: Shown, key: str) -> None:
     shown.app.main.list.go(APPLE)
     await shown.press(key)
     assert shown.number == WRONG
-
-
-@case("do('browser', 'problem', -1)")
-async def _(shown: Shown, key: str) -> None:
-    await at(shown, END)
-    await shown.press(key)
-    assert shown.number == WRONG
-    await shown.press(key)
-    assert shown.number == REFUSED
 
 
 # -- choose -------------------------------------------------------------------------------------------------
@@ -408,18 +367,6 @@ async def _(shown: Shown, key: str) -> None:
     assert "stream-request{start=0, end=max" in shown.screen
 
 
-@case("tab('findings')")
-async def _(shown: Shown, key: str) -> None:
-    await shown.press(key)
-    assert "severity" in shown.screen
-
-
-@case("tab('connections')")
-async def _(shown: Shown, key: str) -> None:
-    await shown.press(key)
-    assert "10.0.0.1:50000 → 10.0.0.2:11210" in shown.screen
-
-
 @case("do('pages', 'sort')")
 async def _(shown: Shown, key: str) -> None:
     await shown.press("2", key, key, key)
@@ -494,14 +441,6 @@ async def _(shown: Shown, key: str) -> None:
     assert shown.app.main.hexes.view.data[:2] == b"\x80\x57"
 
 
-@case("about")
-async def _(shown: Shown, key: str) -> None:
-    await shown.press(key)
-    assert "20 frames · 1 connection · all of it is read" in shown.screen
-    assert "nothing of the files is damaged" in shown.screen
-    assert "2025-11-20T12:00:00.001000Z to 2025-11-20T12:00:30.020000Z (30 s)" in shown.screen
-
-
 @case("follow")
 async def _(shown: Shown, key: str) -> None:
     await shown.press(key)
@@ -532,14 +471,6 @@ async def _(shown: Shown, key: str) -> None:
 async def _(shown: Shown, key: str) -> None:
     await shown.press("down", "m", "down", "down", key)
     assert shown.app.main.list.marks == {2, 3, 4}
-
-
-@case("do('marks', 'next')")
-async def _(shown: Shown, key: str) -> None:
-    await shown.press("down", "m", "down", "down", "m", key)
-    assert shown.number == 2
-    await shown.press(key)
-    assert shown.number == 4
 
 
 @case("write")
@@ -585,12 +516,6 @@ async def _(shown: Shown, key: str) -> None:
     assert "1 marked frame not written" in shown.screen
     await shown.press("escape")
     assert shown.app.return_value is None
-
-
-@case("suspend_process")
-async def _(shown: Shown, key: str) -> None:
-    await shown.press(key)  # without a terminal there is no background
-    assert shown.number == 1
 
 
 def test_leaving_without_marks_asks_nothing(talk: Path) -> None:
