@@ -14,16 +14,15 @@ from dcpdump.capture import open_capture
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted, wanted_of
 from dcpdump.filter.ranges import parse_ranges
-from dcpdump.net.packet import Packet
 from dcpdump.spec.names import COLLECTIONS
 from dcpdump.spec.opcodes import DCP_MUTATION
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
-from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.frame_by_frame import frame_by_frame
 from tests.support.packets import TcpTalk, flow
 from tests.support.pieces import all_pieces
+from tests.support.secret_talk import saved
 
 SAMPLES = sorted(Path("samples").glob("*.pcap*"))
 FILTERS = [
@@ -45,15 +44,11 @@ def _traffic(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     whole = capture(folder, "wire", 1500, 16)
     packets, chance = list(open_capture(str(whole))), random.Random(3)
 
-    def written(name: str, packets: list[Packet]) -> Path:
-        path = folder / f"{name}.pcap"
-        path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets]))
-        return path
-
     lossy = [packet for packet in packets if chance.random() > 0.02]
     for at in chance.sample(range(len(lossy) - 1), 20):
         lossy[at], lossy[at + 1] = lossy[at + 1], lossy[at]
-    return {"whole": whole, "late": written("late", packets[len(packets) // 3 :]), "lossy": written("lossy", lossy)}
+    late = saved(packets[len(packets) // 3 :], folder / "late.pcap")
+    return {"whole": whole, "late": late, "lossy": saved(lossy, folder / "lossy.pcap")}
 
 
 @pytest.fixture(params=["rows", "columns"])
@@ -110,9 +105,7 @@ def test_a_frame_that_is_shorter_than_its_sections_is_decoded(tmp_path: Path, ma
     talk = TcpTalk(flow("10.0.0.9:50001", "10.0.0.1:11210"))
     talk.send(0, encode("HELLO", {"features": [COLLECTIONS]}, opaque=1))
     talk.send(1, encode("HELLO", {"features": [COLLECTIONS]}, response=True, opaque=1))
-    path = tmp_path / "damaged.pcap"
-    packets = talk.send(1, encode("NOOP") + damaged).fin().packets
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets]))
+    path = saved(talk.send(1, encode("NOOP") + damaged).fin(), tmp_path / "damaged.pcap")
     for chosen in ("--vbucket 3", "--opcode hello"):
         command = f"dcpdump read {path} {chosen} -f ndjson"
         assert run(command) == frame_by_frame(command)

@@ -8,8 +8,8 @@ import pytest
 from dcpdump.browse.key_table import KEYS, KeyEntry, all_keys, help_lines
 from dcpdump.browse.row_text import TimeColumn
 from tests.support.browsing import Shown, browse
-from tests.support.captures import Record, pcap
-from tests.support.conversation import opening, packets, said
+from tests.support.conversation import opening
+from tests.support.diagnoses import written
 
 #: Frames 1 to 10 open the connection; the numbers behind the lines are those of the frames.
 TALK = (
@@ -35,9 +35,7 @@ CASES: dict[str, Case] = {}
 
 @pytest.fixture(scope="module")
 def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("browse") / "talk.pcap"
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(TALK))]))
-    return path
+    return written(TALK, tmp_path_factory.mktemp("browse") / "talk.pcap")
 
 
 def case(action: str) -> Callable[[Case], Case]:

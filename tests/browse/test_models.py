@@ -31,9 +31,9 @@ from dcpdump.net.no_time import NO_TIME
 from dcpdump.render import table
 from dcpdump.render.lines import LineKind
 from dcpdump.wire.encode import encode
-from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.packets import TcpTalk
+from tests.support.secret_talk import saved
 
 SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*.pcap"))
 COMMANDS = commands_of(["a b.pcap"], ["a b.pcap"], [], None)
@@ -264,7 +264,7 @@ def test_of_several_problems_that_only_values_show_the_nearest_is_found(
     talk = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"x")).send(1, encode("DCP_OPEN", response=True))
     for seqno, value in enumerate([b"{}", b"x", b"{}", b"x", b"x", b"{}"], 1):
         talk.send(1, encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"k", value=value, datatype=1))
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in talk.packets]))
+    saved(talk.packets, path)
     with closing(Reader(lambda columns: service_of(path, columns))) as reader:
         while not reader.complete:
             reader.step(0.1)

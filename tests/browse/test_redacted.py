@@ -12,9 +12,8 @@ from dcpdump.cli.browsing import BrowseOptions
 from dcpdump.cli.salt import Hiding, hiding
 from tests.browse.test_keys import TALK
 from tests.support.browsing import Shown, browse
-from tests.support.captures import Record, pcap
 from tests.support.console import run
-from tests.support.conversation import packets, said
+from tests.support.diagnoses import written
 
 APPLE, PEAR = 16, 17
 SECRET = re.compile(r"apple|pear|\"n\"|6170706c65|61 70 70 6c 65")
@@ -22,9 +21,7 @@ SECRET = re.compile(r"apple|pear|\"n\"|6170706c65|61 70 70 6c 65")
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Path:
-    path = tmp_path / "talk.pcap"
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(TALK))]))
-    return path
+    return written(TALK, tmp_path / "talk.pcap")
 
 
 @pytest.fixture(params=[("partial", None), ("full", "salt")], ids=str)

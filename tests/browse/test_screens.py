@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from tests.support.browsing import SAMPLES, Shown, browse
 from tests.support.captures import Record, pcap
 from tests.support.conversation import opening, packets, said
+from tests.support.diagnoses import written
 
 SIZES = ((60, 15), (80, 24), (200, 50))
 FOLDER = Path(__file__).parent / "screens"
@@ -75,8 +76,7 @@ def test_hostile_keys_and_names_disturb_nothing(size: tuple[int, int], tmp_path:
     talk += "".join(
         f"RX mutation{{seqno={n}, key=#{key.hex()}, value=#{key.hex()}}}\n" for n, key in enumerate(EVIL, 1)
     )
-    path = tmp_path / "\x1b[31mevil\n.pcap"
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(talk))]))
+    path = written(talk, tmp_path / "\x1b[31mevil\n.pcap")
 
     async def see(shown: Shown) -> None:
         for keys in (["G"], ["up"], ["up"], ["up"], ["tab"], ["tab"], ["v"], ["i"], ["escape"], ["2"], ["4"]):
@@ -123,11 +123,10 @@ def test_the_mouse_chooses_rows_bytes_tabs_and_heads() -> None:
 
 
 def test_a_long_name_does_not_take_the_other_columns_of_a_tab_along(tmp_path: Path) -> None:
-    path = tmp_path / "long.pcap"
     talk = (
         opening(name=100 * "n") + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x1}\nRX mutation{seqno=1}\n"
     )
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(talk))]))
+    path = written(talk, tmp_path / "long.pcap")
 
     async def see(shown: Shown) -> None:
         await shown.press("2")
@@ -140,8 +139,7 @@ def test_a_long_name_does_not_take_the_other_columns_of_a_tab_along(tmp_path: Pa
 def test_a_row_has_the_sign_of_a_problem_that_only_its_document_shows(tmp_path: Path) -> None:
     talk = opening(collections=True) + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x1}\n"
     talk += "RX mutation{seqno=1, key=#08617d20212062}\nRX mutation{seqno=2, key=#80}\n"
-    path = tmp_path / "keys.pcap"
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(talk))]))
+    path = written(talk, tmp_path / "keys.pcap")
 
     async def see(shown: Shown) -> None:
         await shown.press("G")

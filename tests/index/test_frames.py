@@ -17,9 +17,8 @@ from dcpdump.index.columns import HAS_SEQNO, HAS_STREAM_ID, HAS_VBUCKET, ODD, Co
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Json, Record, as_json
-from tests.support.captures import Record as Capture
-from tests.support.captures import pcap
-from tests.support.conversation import opening, packets, said
+from tests.support.conversation import opening
+from tests.support.diagnoses import written
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
 #: Blocks of one packet, of a few, and of all.
@@ -122,9 +121,8 @@ def seqno_of(record: Record) -> int | None:
 
 
 def test_few_frames_are_decoded_one_by_one_again_wherever_one_is_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "many-streams.pcap"
     talk = opening() + "\n".join(f"STREAM vb={vbucket}, start-seqno=0" for vbucket in range(1024))
-    path.write_bytes(pcap([Capture(packet.ts_ns or 0, packet.data) for packet in packets(said(talk))]))
+    path = written(talk, tmp_path / "many-streams.pcap")
     with CaptureIndex([open_capture(str(path))], IndexOptions(parts=1000)) as index:
         index.finish()
         parts = list(index._replay.parts(1))

@@ -9,12 +9,12 @@ import pytest
 
 from dcpdump.cli.main import outcome
 from dcpdump.wire.encode import encode
-from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening
 from tests.support.diagnoses import TWO_TROUBLES, objects, written
 from tests.support.packets import MILLISECOND, TcpTalk
 from tests.support.pages import Node, data_of, page_of, parsed
+from tests.support.secret_talk import saved
 
 HERE = Path("samples").resolve()
 SAMPLES = sorted(HERE.glob("*.pcap"))
@@ -63,8 +63,7 @@ def test_pictures_end_with_the_capture_and_not_with_its_last_frame(tmp_path: Pat
     """What is silent up to the end is seen to be."""
     talk = TcpTalk()
     talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"app")).wait(60_000 * MILLISECOND).write(1)
-    path = tmp_path / "silent.pcap"
-    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in talk]))
+    path = saved(talk, tmp_path / "silent.pcap")
     data = data_of(parsed(page_of(path)))
     last_ms = (talk.packets[-1].ts_ns or 0) / 1e6
     assert last_ms <= data["last"] < last_ms + data["step"]
@@ -211,8 +210,10 @@ def test_redact_level_full_leaves_no_address() -> None:
     ],
 )
 def test_names_from_the_wire_stay_text(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "evil.pcap"
-    written(opening(name="NAME") + "STREAM vb=5\n" + LIVE + "RX stream-end{status=2}\nWAIT 60\nRX noop{}\n", path)
+    path = written(
+        opening(name="NAME") + "STREAM vb=5\n" + LIVE + "RX stream-end{status=2}\nWAIT 60\nRX noop{}\n",
+        tmp_path / "evil.pcap",
+    )
     path.write_bytes(path.read_bytes().replace(b"NAME", name.encode()[:4].ljust(4, b"x")))
     text = page_of(path, f"--title {name!r}" if "'" not in name else "")
     page = parsed(text)

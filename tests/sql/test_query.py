@@ -1,6 +1,7 @@
 """What a query needs is found in its tree: tables, columns of frames, the frames themselves. The rest is everything."""
 
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +15,14 @@ from dcpdump.sql.query import Query
 FIRST = {name: make().names[0] for name, make in SCHEMAS.items()}
 
 
-def understood(text: str) -> Query:
+Understood = Callable[[str], Query]
+
+
+@pytest.fixture(name="understood", scope="module")
+def _understood() -> Iterator[Understood]:
+    """Yield what an engine, which understanding does not change, makes of a query."""
     with Engine({name: make() for name, make in SCHEMAS.items()}) as engine:
-        return engine.understood(text)
+        yield engine.understood
 
 
 @pytest.mark.parametrize(
@@ -36,7 +42,7 @@ def understood(text: str) -> Query:
         ("describe frames", {}),
     ],
 )
-def test_what_a_query_names_is_all_it_needs(text: str, columns: dict[str, str]) -> None:
+def test_what_a_query_names_is_all_it_needs(text: str, columns: dict[str, str], understood: Understood) -> None:
     assert understood(text).columns == {
         table: frozenset(SCHEMAS[table]().names if names == "*" else {FIRST[table], *names.split()})
         for table, names in columns.items()
@@ -59,7 +65,7 @@ def test_what_a_query_names_is_all_it_needs(text: str, columns: dict[str, str]) 
     ],
 )
 @pytest.mark.parametrize("table", ["frames", "streams"])
-def test_a_query_that_may_take_any_column_gets_all(text: str, table: str) -> None:
+def test_a_query_that_may_take_any_column_gets_all(text: str, table: str, understood: Understood) -> None:
     assert understood(text.format(table=table)).columns[table] == frozenset(SCHEMAS[table]().names)
 
 
@@ -88,7 +94,9 @@ def test_a_query_that_may_take_any_column_gets_all(text: str, table: str) -> Non
         ("status = 0 and key = 'k'", {}),
     ],
 )
-def test_simple_conditions_choose_frames_before_they_are_rows(condition: str, options: dict[str, str]) -> None:
+def test_simple_conditions_choose_frames_before_they_are_rows(
+    condition: str, options: dict[str, str], understood: Understood
+) -> None:
     assert options_of(understood(f"select count(*) from frames where {condition}").hint) == options
 
 
@@ -105,7 +113,7 @@ def test_simple_conditions_choose_frames_before_they_are_rows(condition: str, op
         ("time >= date '2025-11-20'", 1_763_596_800, None),
     ],
 )
-def test_conditions_on_times_are_a_window(condition: str, first: int, last: int | None) -> None:
+def test_conditions_on_times_are_a_window(condition: str, first: int, last: int | None, understood: Understood) -> None:
     window = window_of(understood(f"select count(*) from frames where {condition}").hint)
     assert window is not None
     assert window.since is not None
@@ -128,11 +136,11 @@ def test_conditions_on_times_are_a_window(condition: str, first: int, last: int 
         "select * from frames as f(opcode) where opcode = 1",
     ],
 )
-def test_a_condition_that_not_all_references_share_chooses_nothing(text: str) -> None:
+def test_a_condition_that_not_all_references_share_chooses_nothing(text: str, understood: Understood) -> None:
     assert understood(text).hint == {}
 
 
-def test_several_references_get_what_any_of_them_wants() -> None:
+def test_several_references_get_what_any_of_them_wants(understood: Understood) -> None:
     text = "from frames where opcode = 87 and vbucket = 5 union all from frames where opcode = 86"
     assert options_of(understood(text).hint) == {"opcode": "86,87"}
 
@@ -164,7 +172,7 @@ def test_several_references_get_what_any_of_them_wants() -> None:
     ],
 )
 def test_rows_are_only_streamed_to_a_query_that_reads_one_table_once_and_holds_little(
-    text: str, streamed: bool
+    text: str, streamed: bool, understood: Understood
 ) -> None:
     assert understood(text).streamed is streamed
 
@@ -194,7 +202,9 @@ def test_rows_are_only_streamed_to_a_query_that_reads_one_table_once_and_holds_l
         ("from ALL_OF", "Table with name", "the tables are"),
     ],
 )
-def test_what_cannot_be_answered_is_said_in_the_words_of_duckdb(text: str, what: str, hint: str) -> None:
+def test_what_cannot_be_answered_is_said_in_the_words_of_duckdb(
+    text: str, what: str, hint: str, understood: Understood
+) -> None:
     with pytest.raises(QueryError) as raised:
         understood(text)
     assert what in raised.value.what
