@@ -43,38 +43,6 @@ def test_values_that_are_not_what_they_claim_read_as_frame_by_frame(mislabelled:
     assert "the body is marked JSON but is not" in at_once.out
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("size", ["0", "3", "all"])
-def test_values_are_cut_alike(form: str, size: str) -> None:
-    at_once, one_by_one = both(Path("samples/replica.pcap"), f"-f {form} --value-bytes {size}")
-    assert at_once == one_by_one
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        "--opcode mutation,deletion",
-        "--opcode '!mutation'",
-        "--vbucket 528",
-        "--seqno 4-5",
-        "--seqno '!4-5'",
-        "--kind response",
-        "--status success",
-        "--key 'user::*'",
-        "--key '!user::*'",
-        "--opaque 0x1210",
-        "--connection 0 --host 10.0.0.1 --port 11209",
-        "--host 10.0.0.2",
-        "--since +5ms --until +10ms",
-        "--problems",
-        "--opcode mutation --seqno 2- --key big",
-    ],
-)
-def test_filters_choose_alike(options: str) -> None:
-    at_once, one_by_one = both(Path("samples/replica.pcap"), f"-f line {options}")
-    assert at_once == one_by_one
-
-
 def test_times_count_from_the_first_packet_that_has_one(tmp_path: Path) -> None:
     packets = list(open_capture("samples/replica.pcap"))
     write = Pcapng()
@@ -86,12 +54,6 @@ def test_times_count_from_the_first_packet_that_has_one(tmp_path: Path) -> None:
     at_once, one_by_one = both(path, "-f line --since +5ms")
     assert at_once == one_by_one
     assert 0 < at_once.out.count("\n") < both(path, "-f line")[0].out.count("\n")
-
-
-@pytest.mark.parametrize("options", ["--collection 8", "--stream-id 3", "--collection 0", "--key '*::1'"])
-def test_filters_choose_alike_with_collections(options: str) -> None:
-    at_once, one_by_one = both(Path("samples/client-rollback.pcap"), f"-f line {options}")
-    assert at_once == one_by_one
 
 
 def test_a_count_stops_after_so_many_frames() -> None:

@@ -154,19 +154,6 @@ def test_a_row_has_the_sign_of_a_problem_that_only_its_document_shows(tmp_path: 
     browse(path, see)
 
 
-def test_the_border_is_dragged() -> None:
-    async def drag(shown: Shown) -> None:
-        before = shown.app.main.list.height
-        y = shown.app.main.fields.region.y
-        await shown.pilot.mouse_down("#fields", offset=(10, 0))
-        await shown.pilot.hover(offset=(10, y - 5))
-        await shown.pilot.mouse_up(offset=(10, y - 5))
-        await shown.pilot.pause()
-        assert shown.app.main.list.height == before - 5
-
-    browse(SAMPLES / "replica.pcap", drag, size=(140, 40))
-
-
 def test_a_large_value_is_decoded_when_that_is_asked_twice(tmp_path: Path) -> None:
     value = b'{"a": "' + b"x" * (1 << 20) + b'"}'
     talk = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x5}\n"
