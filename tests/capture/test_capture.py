@@ -323,11 +323,7 @@ def test_a_file_can_be_read_twice_and_its_damage_is_not_doubled(save: Saving) ->
         (b"", "this file is empty", ""),
         (b"\xd4\xc3\xb2\xa1\x02\0", "the capture's header is cut short: it has 24 bytes, 6 are there", ""),
         (NG.section()[:20], "the capture's header is cut short: it has 28 bytes, 20 are there", ""),
-        (
-            b"\x0a\x0d\x0d\x0a" + bytes(30),
-            "the capture's header says pcapng, but not in which byte order",
-            "",
-        ),
+        (b"\x0a\x0d\x0d\x0a" + bytes(30), "the capture's header says pcapng, but not in which byte order", ""),
         (b"\x7fELF\x02\x01", "this is not a capture; it looks like an ELF program", ""),
         (
             b"80 53 00 03 18 00 00 00 00 00 00 18",
@@ -346,11 +342,7 @@ def test_a_file_can_be_read_twice_and_its_damage_is_not_doubled(save: Saving) ->
             "",
         ),
         (b"\xd4\xc3", "the capture's header is cut short: 2 bytes are there", ""),
-        (
-            b"PK\x03\x04",
-            "this is not a capture; it looks like a ZIP archive",
-            "unzip it, and name the captures inside",
-        ),
+        (b"PK\x03\x04", "this is not a capture; it looks like a ZIP archive", "unzip it, and name the captures inside"),
     ],
 )
 def test_what_is_not_a_capture_is_named_for_what_it_is(save: Saving, raw: bytes, what: str, hint: str) -> None:
@@ -787,9 +779,7 @@ def test_more_files_than_may_be_open_are_read_when_they_follow_one_another(save:
     assert [packet.data for packet in packets] == [b"%d" % i for i in range(300)]
 
 
-def test_too_many_concurrent_files_are_refused_with_a_way_out(
-    save: Saving,
-) -> None:
+def test_too_many_concurrent_files_are_refused_with_a_way_out(save: Saving) -> None:
     paths = [save(pcap([Record(T0, b"x"), Record(T0 + SECOND, b"y")]), f"f{i}.pcap") for i in range(4)]
     with pytest.raises(CaptureError, match="more than 3 captures overlap in time"):
         list(timeline([open_capture(path) for path in paths], open_limit=3))

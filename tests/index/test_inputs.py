@@ -143,10 +143,7 @@ def test_memory_that_is_freed_is_freed_again(traffic: list[Packet], tmp_path: Pa
     st.sampled_from(SIZES),
 )
 def test_each_frame_of_any_conversation_is_that_of_read(
-    tmp_path_factory: pytest.TempPathFactory,
-    messages: list[tuple[int, int, bytes]],
-    chance: random.Random,
-    size: int,
+    tmp_path_factory: pytest.TempPathFactory, messages: list[tuple[int, int, bytes]], chance: random.Random, size: int
 ) -> None:
     talks = [TcpTalk(flow(f"10.0.0.1:{50_000 + number}"), segment=chance.choice([40, 300])) for number in range(3)]
     for number, direction, data in messages:

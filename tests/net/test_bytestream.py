@@ -310,9 +310,7 @@ def deliveries(draw: st.DrawFn) -> tuple[int, bytes, list[tuple[int, bytes]]]:
 
 @settings(max_examples=150, deadline=None)
 @given(deliveries())
-def test_any_arrival_of_the_same_bytes_gives_the_same_bytes(
-    given_: tuple[int, bytes, list[tuple[int, bytes]]],
-) -> None:
+def test_any_arrival_of_the_same_bytes_gives_the_same_bytes(given_: tuple[int, bytes, list[tuple[int, bytes]]]) -> None:
     isn, text, pieces = given_
     line = Line(isn=isn, limits=Limits(duplicate_ns=0))
     for start, data in pieces:

@@ -71,12 +71,7 @@ def ends(out: list[Delivery]) -> list[tuple[int, int, str]]:
 
 
 def talk(
-    where: Flow = FLOW,
-    *,
-    segment: int = 1448,
-    isn: tuple[int, int] = (1000, 5000),
-    syn: bool = True,
-    acks: bool = True,
+    where: Flow = FLOW, *, segment: int = 1448, isn: tuple[int, int] = (1000, 5000), syn: bool = True, acks: bool = True
 ) -> TcpTalk:
     """Return a request of 200 bytes and a response of 10,200."""
     return TcpTalk(where, segment=segment, isn=isn, syn=syn, acks=acks).send(0, ASK).send(1, ANSWER).fin()

@@ -148,10 +148,7 @@ ENCAPSULATIONS = {
     "ERSPAN I": (1, ethernet(gre(ethernet(V4), 0x88BE))),
     "ERSPAN II": (1, ethernet(gre(bytes(8) + ethernet(V4), 0x88BE, 0x1000))),
     "ERSPAN III": (1, ethernet(gre(bytes(12) + ethernet(V4), 0x22EB, 0x1000))),
-    "ERSPAN III with subheader": (
-        1,
-        ethernet(gre(bytes(11) + b"\1" + bytes(8) + ethernet(V4), 0x22EB, 0x1000)),
-    ),
+    "ERSPAN III with subheader": (1, ethernet(gre(bytes(11) + b"\1" + bytes(8) + ethernet(V4), 0x22EB, 0x1000))),
     "VXLAN": (1, over_udp(4789, VXLAN + ethernet(V4))),
     "VXLAN as Linux was": (1, over_udp(8472, VXLAN + ethernet(V6))),
     "VXLAN-GPE": (1, over_udp(4790, b"\x0c\0\0\2\0\0\0\0" + V6)),

@@ -81,10 +81,7 @@ def last_hash(frame: bytes, flags: int = 1, way: str = "10.0.0.1:50000", at_ns: 
     ids=["document", "answer"],
 )
 def test_the_same_bytes_at_another_time_or_on_another_connection_are_another_frame(frame: bytes) -> None:
-    others = [
-        last_hash(frame, way="10.0.0.1:50001"),
-        last_hash(frame, at_ns=NOON + 1),
-    ]
+    others = [last_hash(frame, way="10.0.0.1:50001"), last_hash(frame, at_ns=NOON + 1)]
     assert last_hash(frame) == last_hash(frame)
     assert len({last_hash(frame), *others}) == 3
 

@@ -232,10 +232,7 @@ def test_a_value_that_is_not_what_a_query_takes_it_for_is_explained_and_can_be_p
 def test_a_query_that_needs_more_memory_says_so() -> None:
     with Engine({}, memory=1 << 20) as engine, pytest.raises(QueryError) as caught:
         list(engine.answer("select range, repeat('x', 1000) from range(100_000) order by 2")[1])
-    assert (caught.value.what, caught.value.hint) == (
-        "the query needs more memory",
-        "a larger --memory gives it more",
-    )
+    assert (caught.value.what, caught.value.hint) == ("the query needs more memory", "a larger --memory gives it more")
 
 
 def test_wide_rows_are_sorted_in_less_memory_than_they_take() -> None:
