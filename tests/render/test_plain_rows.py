@@ -1,20 +1,16 @@
 """Plain frames are written as the writers for one record write them, whatever is in them."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.batch.block import blocks
 from dcpdump.batch.chosen import record_of
-from dcpdump.batch.dissection import Dissection
-from dcpdump.batch.part import Part, joined
+from dcpdump.batch.part import joined
 from dcpdump.clock import PLAIN_TIMES
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
-from dcpdump.net.packet import Packet
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_text import Bulk, plain_rows
 from dcpdump.render.plain_rows import PartColumns, PlainRows
@@ -24,6 +20,7 @@ from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.support.batch_rows import files
 from tests.support.packets import TcpTalk, flow
+from tests.support.pieces import parts_of
 from tests.support.strategies import SHAPES, sent
 
 FORMATS = ("table", "line", "ndjson", "csv")
@@ -32,13 +29,6 @@ UNDERLYING_DATATYPE = 0x40  # a flag of DCP_OPEN
 PUSHED = [shape for shape in SHAPES if shape.message.streamed and not shape.response]
 modest = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 times = st.integers(-(10**18), 3 * 10**18) | st.sampled_from([0, 10**18 + 7, 10**18 + 7000])
-
-
-def parts_of(packets: Iterable[Packet]) -> list[Part]:
-    """Return the frames of packets."""
-    dissection = Dissection()
-    parts = [part for block in blocks(packets, 1 << 20) for some in dissection.feed_block(block) for part in some]
-    return [*parts, *(part for some in dissection.close_blocks() for part in some)]
 
 
 def view(value_bytes: int | None = 64, *, file: bool = False) -> View:
@@ -74,14 +64,8 @@ def mutations(draw: st.DrawFn) -> bytes:
 
 
 #: Its fields end behind the 64th byte.
-LONGEST_MARKER = {
-    "start_seqno": 1,
-    "end_seqno": 2**64 - 1,
-    "snapshot_type": 2,
-    "max_visible_seqno": 3,
-    "high_completed_seqno": 4,
-}
-LONGEST_MARKER |= {"high_prepared_seqno": 5, "purge_seqno": 6}
+LONGEST_MARKER = {"start_seqno": 1, "end_seqno": 2**64 - 1, "snapshot_type": 2, "max_visible_seqno": 3}
+LONGEST_MARKER |= {"high_completed_seqno": 4, "high_prepared_seqno": 5, "purge_seqno": 6}
 HIGHEST = {"by_seqno": 2**64 - 1, "rev_seqno": 2**64 - 1, "expiration": 2**32 - 1, "flags": 2**32 - 1}
 
 

@@ -83,6 +83,13 @@ def opened(browser: Any, page: Path, width: int = 1280, theme: str = "light", sc
     browser.get(page.as_uri())
 
 
+@pytest.fixture
+def shown(browser: Any, story: Path) -> Any:
+    """Return the browser, with the story in it."""
+    opened(browser, story)
+    return browser
+
+
 def pointed(browser: Any, selector: str, across: float = 0.5, down: float = 0.5, kind: str = "mouseMoved") -> None:
     """Move the pointer to a place of an element."""
     box = browser.execute_script(
@@ -99,12 +106,11 @@ def tip(browser: Any) -> str:
     return str(browser.execute_script("return document.querySelector('.tip').textContent"))
 
 
-def test_it_asks_for_nothing_and_complains_of_nothing(browser: Any, story: Path) -> None:
-    opened(browser, story)
-    messages = [json.loads(row["message"])["message"] for row in browser.get_log("performance")]
+def test_it_asks_for_nothing_and_complains_of_nothing(shown: Any, story: Path) -> None:
+    messages = [json.loads(row["message"])["message"] for row in shown.get_log("performance")]
     asked = [row["params"]["request"]["url"] for row in messages if row["method"] == "Network.requestWillBeSent"]
     assert {url for url in asked if not url.startswith("data:")} <= {story.as_uri(), "about:blank"}
-    assert browser.get_log("browser") == []
+    assert shown.get_log("browser") == []
 
 
 def test_a_script_from_elsewhere_is_refused(browser: Any, tmp_path: Path, story: Path) -> None:
@@ -125,36 +131,33 @@ def test_nothing_scrolls_sideways(width: int, browser: Any, story: Path, long: P
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-def test_without_a_script_all_texts_and_pictures_are_there(browser: Any, story: Path) -> None:
-    opened(browser, story)
-    with_script = browser.execute_script("return document.querySelector('main').textContent.length")
-    opened(browser, story, script=False)
-    root = browser.execute_cdp_cmd("DOM.getDocument", {"depth": 1})["root"]["nodeId"]
-    html = browser.execute_cdp_cmd("DOM.getOuterHTML", {"nodeId": root})["outerHTML"]
+def test_without_a_script_all_texts_and_pictures_are_there(shown: Any, story: Path) -> None:
+    with_script = shown.execute_script("return document.querySelector('main').textContent.length")
+    opened(shown, story, script=False)
+    root = shown.execute_cdp_cmd("DOM.getDocument", {"depth": 1})["root"]["nodeId"]
+    html = shown.execute_cdp_cmd("DOM.getOuterHTML", {"nodeId": root})["outerHTML"]
     assert html.count("<section") == story.read_text("utf-8").count("<section")
     assert html.count("<path") == story.read_text("utf-8").count("<path")
-    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    shown.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     assert with_script > 1000
 
 
-def test_pointing_at_a_map_names_the_vbucket_and_its_silence(browser: Any, story: Path) -> None:
-    opened(browser, story)
+def test_pointing_at_a_map_names_the_vbucket_and_its_silence(shown: Any) -> None:
     selector = "svg[data-map=silence]"
-    pointed(browser, selector, 0.9, 0.01)
-    browser.execute_async_script("setTimeout(arguments[0], 200)")
-    pointed(browser, selector, 0.91, 0.01)
-    assert tip(browser).startswith("vb 0 · 12:0")
-    assert "silent for" in tip(browser)
-    pointed(browser, selector, 0.9, 0.999)
-    assert tip(browser).startswith("vb 99 · ")
+    pointed(shown, selector, 0.9, 0.01)
+    shown.execute_async_script("setTimeout(arguments[0], 200)")
+    pointed(shown, selector, 0.91, 0.01)
+    assert tip(shown).startswith("vb 0 · 12:0")
+    assert "silent for" in tip(shown)
+    pointed(shown, selector, 0.9, 0.999)
+    assert tip(shown).startswith("vb 99 · ")
 
 
-def test_pointing_at_a_lane_reads_it_off(browser: Any, story: Path) -> None:
-    opened(browser, story)
-    pointed(browser, "#timeline-0 .plot", 0.01)
-    assert "B/s" in tip(browser)
-    pointed(browser, "#flow-0 .plot", 0.9)
-    assert "B outstanding" in tip(browser)
+def test_pointing_at_a_lane_reads_it_off(shown: Any) -> None:
+    pointed(shown, "#timeline-0 .plot", 0.01)
+    assert "B/s" in tip(shown)
+    pointed(shown, "#flow-0 .plot", 0.9)
+    assert "B outstanding" in tip(shown)
 
 
 def boxes(browser: Any) -> set[str]:
@@ -165,66 +168,61 @@ def boxes(browser: Any) -> set[str]:
     return set(found)
 
 
-def test_dragging_zooms_every_picture_and_a_double_click_returns(browser: Any, story: Path) -> None:
-    opened(browser, story)
-    assert boxes(browser) == {"0 1000"}
+def test_dragging_zooms_every_picture_and_a_double_click_returns(shown: Any) -> None:
+    assert boxes(shown) == {"0 1000"}
     for kind, across in (("mouseMoved", 0.45), ("mousePressed", 0.5), ("mouseMoved", 0.6), ("mouseReleased", 0.75)):
-        pointed(browser, "#timeline-0 .plot", across, 0.5, kind)
-    (box,) = boxes(browser)
+        pointed(shown, "#timeline-0 .plot", across, 0.5, kind)
+    (box,) = boxes(shown)
     begin, wide = map(float, box.split())
     assert (round(begin, -1), round(wide, -1)) == (500, 250)
-    browser.execute_script("document.querySelector('#timeline-0 .plot').dispatchEvent(new MouseEvent('dblclick'))")
-    assert boxes(browser) == {"0 1000"}
+    shown.execute_script("document.querySelector('#timeline-0 .plot').dispatchEvent(new MouseEvent('dblclick'))")
+    assert boxes(shown) == {"0 1000"}
 
 
-def test_buttons_and_keys_zoom_too(browser: Any, story: Path) -> None:
-    opened(browser, story)
-    browser.execute_script("document.querySelector('[data-do=in]').click()")
-    assert boxes(browser) == {"250 500"}
+def test_buttons_and_keys_zoom_too(shown: Any) -> None:
+    shown.execute_script("document.querySelector('[data-do=in]').click()")
+    assert boxes(shown) == {"250 500"}
     press = (
         "document.querySelector('#timeline-0 .plot').dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]}))"
     )
-    browser.execute_script(press, "ArrowRight")
-    assert boxes(browser) == {"375 500"}
-    browser.execute_script("document.querySelector('[data-do=whole]').click()")
-    assert boxes(browser) == {"0 1000"}
+    shown.execute_script(press, "ArrowRight")
+    assert boxes(shown) == {"375 500"}
+    shown.execute_script("document.querySelector('[data-do=whole]').click()")
+    assert boxes(shown) == {"0 1000"}
 
 
-def test_the_filter_counts_what_it_leaves(browser: Any, story: Path) -> None:
-    opened(browser, story)
-    said = browser.execute_script(
+def test_the_filter_counts_what_it_leaves(shown: Any) -> None:
+    said = shown.execute_script(
         "const i = document.querySelector('[data-filter]'); i.value = 'abandoned'; i.dispatchEvent(new Event('input'));"
         "return document.querySelector('[data-count]').textContent"
     )
     assert said == "1 of 41 streams"
 
 
-def test_a_head_sorts_its_column_as_numbers(browser: Any, story: Path) -> None:
-    opened(browser, story)
+def test_a_head_sorts_its_column_as_numbers(shown: Any) -> None:
     column = (
         "const heads = [...document.querySelectorAll('.sortable th')];"
         "const at = heads.findIndex(e => e.textContent === 'vb'); if (arguments[0]) heads[at].firstChild.click();"
         "const rows = [...document.querySelectorAll('#stream-rows tr')];"
         "return [heads[at].getAttribute('aria-sort'), ...rows.map(e => Number(e.cells[at].textContent))]"
     )
-    up = browser.execute_script(column, True)
+    up = shown.execute_script(column, True)
     assert (up[0], up[1:]) == ("ascending", [*range(40), 99])
-    assert browser.execute_script(column, True)[1:] == [99, *reversed(range(40))]
+    assert shown.execute_script(column, True)[1:] == [99, *reversed(range(40))]
 
 
-def test_a_hash_opens_its_frame_and_a_field_lights_its_bytes(browser: Any, story: Path) -> None:
-    opened(browser, story)
-    number = browser.execute_script("return document.querySelector('.ladder a').getAttribute('href')")
-    browser.execute_script("location.hash = arguments[0]", number)
-    browser.execute_async_script("setTimeout(arguments[0], 100)")
-    assert browser.execute_script("return document.querySelector(arguments[0]).open", number)
+def test_a_hash_opens_its_frame_and_a_field_lights_its_bytes(shown: Any) -> None:
+    number = shown.execute_script("return document.querySelector('.ladder a').getAttribute('href')")
+    shown.execute_script("location.hash = arguments[0]", number)
+    shown.execute_async_script("setTimeout(arguments[0], 100)")
+    assert shown.execute_script("return document.querySelector(arguments[0]).open", number)
     lit = (
         "const f = document.querySelector(arguments[0]), over = new PointerEvent('pointerover', {bubbles: true});"
         "f.querySelector(arguments[1]).dispatchEvent(over);"
         "return [...f.querySelectorAll('.lit')].map(e => e.tagName)"
     )
     for selector in ("tr[data-field='1']", "pre [data-field='1']"):
-        assert browser.execute_script(lit, number, selector) == ["TR", "SPAN", "SPAN"]
+        assert shown.execute_script(lit, number, selector) == ["TR", "SPAN", "SPAN"]
 
 
 def test_the_theme_follows_the_system_until_the_button_says_otherwise(browser: Any, story: Path) -> None:
@@ -265,10 +263,9 @@ def test_arrows_of_a_dialogue_are_not_covered_and_end_below_the_names_of_both_si
     assert {round(each) for ends in apart for each in ends} == {0}
 
 
-def test_with_the_style_removed_it_still_reads_in_order(browser: Any, story: Path) -> None:
-    opened(browser, story)
-    browser.execute_script("document.querySelector('style').remove()")
-    text = browser.execute_script("return document.querySelector('main').innerText")
+def test_with_the_style_removed_it_still_reads_in_order(shown: Any) -> None:
+    shown.execute_script("document.querySelector('style').remove()")
+    text = shown.execute_script("return document.querySelector('main').innerText")
     places = [text.index(word) for word in ("What to look at", "What happened when", "vBuckets over time", "Dialogues")]
     assert places == sorted(places)
 

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from dcpdump.batch.block import blocks
 from dcpdump.batch.chosen import record_of
-from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
@@ -21,7 +19,7 @@ from dcpdump.wire.encode import encode
 from tests.rewrite.test_carving import NUMBERS
 from tests.support.batch_rows import files
 from tests.support.packets import NOON, TcpTalk, flow
-from tests.support.pieces import all_pieces
+from tests.support.pieces import parts_of
 from tests.support.secret_talk import disturbed, talk
 
 
@@ -32,13 +30,6 @@ def gets() -> list[Packet]:
         out.send(0, encode("GET", key=b"\x08customer::%d" % number, opaque=number))
         out.send(1, encode("GET", response=True, value=b"{}" * number, opaque=number))
     return out.fin().packets
-
-
-def parts(packets: Sequence[Packet]) -> Iterator[Part]:
-    dissection = Dissection()
-    for block in blocks(packets):
-        yield from all_pieces(dissection.feed_block(block))
-    yield from all_pieces(dissection.close_blocks())
 
 
 def shown(part: Part, row: int) -> str:
@@ -60,7 +51,7 @@ def test_frames_are_alike_where_what_is_shown_of_them_is(packets: list[Packet]) 
     numbers: defaultdict[str, set[int]] = defaultdict(set)
     texts: defaultdict[int, set[str]] = defaultdict(set)
     for reading in readings(packets):
-        for part in parts(reading):
+        for part in parts_of(reading):
             for row, number in enumerate(frame_hashes(part, np.arange(len(part)))):
                 numbers[shown(part, row)].add(number)
                 texts[number].add(shown(part, row))
@@ -71,7 +62,7 @@ def last_hash(frame: bytes, flags: int = 1, way: str = "10.0.0.1:50000", at_ns: 
     """Return the hash of the frame that a server sends last on a connection that was opened with flags."""
     made = TcpTalk(flow(way), start_ns=at_ns).send(0, encode("DCP_OPEN", {"flags": flags}, key=b"x"))
     made.send(1, encode("DCP_OPEN", response=True)).send(1, frame)
-    *_, part = parts(made.packets)
+    *_, part = parts_of(made.packets)
     return int(frame_hashes(part, np.array([len(part) - 1]))[0])
 
 

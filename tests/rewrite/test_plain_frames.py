@@ -1,16 +1,13 @@
 """Plain frames are concealed without being decoded, with the same result as decoded ones."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.batch.block import blocks
 from dcpdump.batch.chosen import record_of
-from dcpdump.batch.dissection import Dissection
-from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.concealed_frame import Concealed, Concealer
@@ -19,7 +16,7 @@ from dcpdump.rewrite.proof_hash import places_of, plain_proof_hash, proof_hash
 from tests.batch.test_twins import talk
 from tests.bench.captures import capture
 from tests.support.batch_rows import files
-from tests.support.pieces import all_pieces
+from tests.support.pieces import parts_of
 from tests.support.secret_talk import disturbed
 from tests.support.secret_talk import talk as secret_talk
 from tests.support.strategies import damaged, pushed, sent
@@ -29,19 +26,12 @@ ANY = st.one_of(st.one_of(sent(), pushed()).map(lambda frame: frame.data), damag
 FRAMES = st.lists(st.tuples(st.integers(0, 1), ANY), max_size=6)
 
 
-def parts(packets: Sequence[Packet]) -> Iterator[Part]:
-    dissection = Dissection(show_secrets=True)
-    for block in blocks(packets):
-        yield from all_pieces(dissection.feed_block(block))
-    yield from all_pieces(dissection.close_blocks())
-
-
 def both(packets: Sequence[Packet], *, full: bool) -> tuple[list[Concealed], list[Concealed]]:
     """Return plain frames concealed as they are, and concealed as records."""
     concealer = Concealer(Pseudonyms(b"salt"), full=full)
     plain: list[Concealed] = []
     decoded: list[Concealed] = []
-    for part in parts(packets):
+    for part in parts_of(packets, show_secrets=True):
         for row, frame in enumerate(plain_frames(part)):
             if frame is not None:
                 plain.append(concealer.conceal_plain(frame))
@@ -77,7 +67,7 @@ def test_nearly_all_of_replica_traffic_is_plain(tmp_path_factory: pytest.TempPat
 def numbers(packets: Sequence[Packet]) -> list[tuple[int, int]]:
     """Return the proof hashes of plain frames, as they are and as records."""
     found = []
-    for part in parts(packets):
+    for part in parts_of(packets, show_secrets=True):
         for row, (place, frame) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
             if frame is not None:
                 record = record_of(part, row)
