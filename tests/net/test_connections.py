@@ -30,6 +30,7 @@ from tests.support.packets import (
     tcp,
     vlan,
 )
+from tests.support.sentences import sentences
 
 ASK = bytes(range(200))
 ANSWER = bytes(range(255, 0, -1)) * 40
@@ -143,13 +144,6 @@ def test_the_one_that_opens_is_direction_0() -> None:
         assert not any(e.joined_late for _, _, e in out if isinstance(e, Bytes))
 
 
-def test_a_late_join_calls_the_first_one_seen_direction_0() -> None:
-    conversation = TcpTalk(syn=False).send(1, b"answer").send(0, b"question").fin()
-    out, _ = run(conversation.packets)
-    assert {c for c, _, _ in out} == {Connection(0, FLOW.reverse)}
-    assert texts(out) == {(0, 0): b"answer", (0, 1): b"question"}
-
-
 def test_the_first_acknowledgement_says_where_a_lost_syn_ack_was() -> None:
     conversation = talk().packets
     del conversation[1]
@@ -158,39 +152,11 @@ def test_the_first_acknowledgement_says_where_a_lost_syn_ack_was() -> None:
     assert not any(e.joined_late for _, _, e in out if isinstance(e, Bytes))
 
 
-def test_connections_are_numbered_in_the_order_first_seen() -> None:
-    one = TcpTalk(flow("10.0.0.1:50001", "10.0.0.2:11210")).send(0, b"one")
-    two = TcpTalk(flow("10.0.0.1:50002", "10.0.0.2:11210")).send(0, b"two")
-    mixed = [each for pair in zip(one, two, strict=True) for each in pair]
-    out, counts = run(mixed)
-    assert texts(out) == {(0, 0): b"one", (1, 0): b"two"}
-    assert counts.connections == 2
-
-
 def test_addresses_and_ports_that_only_look_alike_are_different_connections() -> None:
     flows = [flow(f"10.0.0.{host}:{port}", "10.0.0.9:11210") for host in (1, 2) for port in (50_001, 50_002)]
     conversations = [TcpTalk(each).send(0, str(each).encode()) for each in flows]
     out, _ = run([each for conversation in conversations for each in conversation])
     assert texts(out) == {(number, 0): str(each).encode() for number, each in enumerate(flows)}
-
-
-def test_a_new_syn_on_the_same_ports_is_a_new_connection() -> None:
-    first = TcpTalk().send(0, b"first")
-    second = TcpTalk(isn=(70_000, 90_000), number=100, start_ns=NOON + SECOND).send(0, b"second").send(1, b"reply")
-    out, counts = run(first.packets + second.packets)
-    assert texts(out) == {(0, 0): b"first", (1, 0): b"second", (1, 1): b"reply"}
-    assert ends(out) == [(0, 0, "reused"), (0, 1, "reused"), (1, 0, "end"), (1, 1, "end")]
-    assert counts.connections == 2
-
-
-def test_ports_reused_twice_with_holes_are_three_connections() -> None:
-    lives = [
-        TcpTalk(isn=(1000 + life * 100_000, 5000), acks=False).send(0, b"ab").skip(0, 3).send(0, b"f")
-        for life in range(3)
-    ]
-    out, _ = run(renumbered(each for life in lives for each in life))
-    assert texts(out) == {(life, 0): b"abf" for life in range(3)}
-    assert gaps(out) == [(0, 2, 3, "end")] * 3
 
 
 def test_a_retransmitted_syn_is_the_same_connection() -> None:
@@ -206,6 +172,80 @@ def test_data_on_a_syn_is_the_first_data() -> None:
         ethernet(ipv4_tcp(FLOW, 1005, b"+more", flags=ACK, ack=5000)),
     ]
     assert texts(run(packets(frames))[0]) == {(0, 0): b"early+more"}
+
+
+#: What clients 1, 2 … say (``1> abc``) and hear (``1< def``), or do: ``fin``, ``rst`` and ``heard rst``, ``lose 3``
+#: bytes, ``anew`` on the same ports. -> What comes of each direction of each connection, holes, how it ends where that
+#: is known, and counters. In brackets: limits, or that the capture joined late.
+CASES = """
+a late join calls the first one seen direction 0
+    [late] 1< answer, 1> question, 1 fin -> 0> answer, 0< question; fin fin
+connections are numbered in the order first seen
+    1> one, 2> two, 1> more -> 0> onemore, 1> two; connections=2
+a new syn on the same ports is a new connection
+    1> first, 1 anew, 1> second, 1< reply -> 0> first, 1> second, 1< reply; reused reused; connections=2
+ports reused twice with holes are three connections
+    1> ab, 1 lose 3, 1> f, 1 anew, 1> cd, 1 lose 4, 1> g, 1 anew, 1> h
+        -> 0> ab[3 lost-by-capture]f, 1> cd[4 lost-by-capture]g, 2> h; reused reused reused reused; connections=3
+a reset does not stop a stream that continues
+    1> abc, 1 rst, 1> def, 1 fin -> 0> abcdef; fin fin
+a connection that was reset ends in both directions
+    1> abc, 1 heard rst -> 0> abc; rst rst
+the least recently used connection goes first
+    [connections=2] 1> a, 2> b, 1> A, 3> c -> 0> aA, 1> b, 2> c; evicted evicted; connections=3 evictions=1 closed=1
+a connection that has ended goes before one that is silent
+    [connections=3] 1> a, 2> b, 2 fin, 3> b, 3 fin, 4> c, 1> A
+        -> 0> aA, 1> b, 2> b, 3> c; fin fin fin fin; connections=4
+a connection that was reset goes before one that is silent
+    [connections=2] 1> a, 2> b, 2 rst, 3> c, 1> A -> 0> aA, 1> b, 2> c; rst rst; connections=3
+of connections that are over the latest are kept for packets that come late; one that continues is not over
+    [over=2] 1> a, 1 fin, 2> b, 2 rst, 3> c, 3 fin, 4> d, 1> A, 5> e, 2> B, 3> C
+        -> 0> a, 1> bB, 2> c[1 lost-by-capture]C, 3> d, 4> A, 5> e; fin fin fin fin rst; connections=6
+"""
+
+
+def spoken(steps: str, syn: bool) -> list[Packet]:
+    """Return the packets of a case."""
+    talks: dict[str, TcpTalk] = {}
+    made: list[Packet] = []
+    for step in steps.split(", "):
+        who, _, text = step.partition(" ")
+        client = who[0]
+        if client not in talks or text == "anew":
+            isn = (1000 + 100_000 * len(made), 5000)
+            talks[client] = TcpTalk(flow(f"10.0.0.1:{client}"), syn=syn, isn=isn)
+        talk = talks[client]
+        if len(who) > 1:
+            talk.send(int(who[1] == "<"), text.encode())
+        elif text == "fin":
+            talk.fin()
+        elif text.endswith("rst"):
+            talk.rst(int(text.startswith("heard")))
+        elif text.startswith("lose"):
+            talk.skip(0, int(text[5:]))
+        made += talk.packets
+        talk.packets.clear()
+    return renumbered(made)
+
+
+@pytest.mark.parametrize(("given_", "wanted"), sentences(CASES))
+def test_it_holds_that(given_: str, wanted: str) -> None:
+    option, _, steps = given_[1:].partition("] ") if given_.startswith("[") else ("", "", given_)
+    name, _, value = option.partition("=")
+    out, counts = run(spoken(steps, option != "late"), Limits(**{name: int(value)}) if value else None)
+    said: dict[str, str] = {}
+    for connection, direction, event in out:
+        if isinstance(event, Bytes | Gap):
+            text = event.data.decode() if isinstance(event, Bytes) else f"[{event.length} {event.reason}]"
+            place = f"{connection.number}{'><'[direction]}"
+            said[place] = said.get(place, "") + text
+    known = " ".join(reason for _, _, reason in ends(out) if reason != "end")
+    counted = [(name, getattr(counts, name)) for name in ("connections", "evictions", "closed")]
+    shown = " ".join(f"{name}={count}" for name, count in counted if count and (name, count) != ("connections", 1))
+    streams = ", ".join(
+        f"{place} {said[place]}" for place in sorted(said, key=lambda place: (place[0], place[1] == "<"))
+    )
+    assert "; ".join(filter(None, (streams, known, shown))) == wanted
 
 
 # ── disorder ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -260,23 +300,6 @@ def test_a_capture_of_one_direction_is_read() -> None:
     out, _ = run(some)
     assert texts(out) == {(0, 1): ANSWER}
     assert gaps(out) == [(0, 0, len(ASK), "lost-by-capture")]
-
-
-def test_a_capture_of_acknowledgements_only_says_what_is_missing() -> None:
-    some = [each for each in TcpTalk(segment=100).send(1, ANSWER) if each.data[26:30] == bytes((10, 0, 0, 1))]
-    out, _ = run(some)
-    assert (texts(out), gaps(out)) == ({}, [(1, 0, len(ANSWER), "lost-by-capture")])
-
-
-def test_a_reset_does_not_stop_a_stream_that_continues() -> None:
-    out, _ = run(TcpTalk().send(0, b"abc").rst().send(0, b"def").fin().packets)
-    assert texts(out) == {(0, 0): b"abcdef"}
-    assert ends(out) == [(0, 0, "fin"), (0, 1, "fin")]
-
-
-def test_a_connection_that_was_reset_ends_in_both_directions() -> None:
-    out, _ = run(TcpTalk().send(0, b"abc").rst(1).packets)
-    assert ends(out) == [(0, 0, "rst"), (0, 1, "rst")]
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -352,53 +375,6 @@ def test_packets_without_time_are_read() -> None:
 
 
 # ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_least_recently_used_connection_goes_first() -> None:
-    flows = [flow(f"10.0.0.1:{port}", "10.0.0.2:11210") for port in (1, 2, 3)]
-    one, two, three = (TcpTalk(each) for each in flows)
-    some = [*one.send(0, b"a"), *two.send(0, b"b")]
-    one.packets.clear()
-    some += [*one.send(0, b"A"), *three.send(0, b"c")]  # one was used after two
-    out, counts = run(some, Limits(connections=2))
-    assert ends(out)[:2] == [(1, 0, "evicted"), (1, 1, "evicted")]
-    assert texts(out) == {(0, 0): b"aA", (1, 0): b"b", (2, 0): b"c"}
-    assert (counts.connections, counts.evictions, counts.closed) == (3, 1, 1)
-
-
-def test_a_connection_that_has_ended_goes_before_one_that_is_silent() -> None:
-    flows = [flow(f"10.0.0.1:{port}", "10.0.0.2:11210") for port in (1, 2, 3, 4)]
-    silent, first, second, last = (TcpTalk(each) for each in flows)
-    some = [*silent.send(0, b"a")]
-    for each in (first, second):
-        some += each.send(0, b"b").fin().packets
-    silent.packets.clear()
-    out, counts = run([*some, *last.send(0, b"c").packets, *silent.send(0, b"A").packets], Limits(connections=3))
-    assert texts(out) == {(0, 0): b"aA", (1, 0): b"b", (2, 0): b"b", (3, 0): b"c"}
-    assert (counts.connections, counts.evictions, counts.closed) == (4, 0, 0)
-
-
-def test_of_connections_that_are_over_the_latest_are_kept_for_packets_that_come_late() -> None:
-    talks = [TcpTalk(flow(f"10.0.0.1:{port}", "10.0.0.2:11210")) for port in (1, 2, 3, 4, 5)]
-    one, two, three, four, five = talks
-    some = [*one.send(0, b"a").fin(), *two.send(0, b"b").rst(0), *three.send(0, b"c").fin(), *four.send(0, b"d")]
-    for each in talks:
-        each.packets.clear()
-    late = [*one.send(0, b"A"), *five.send(0, b"e"), *two.send(0, b"B"), *three.send(0, b"C")]
-    out, counts = run([*some, *late], Limits(over=2))
-    # The first is evicted when the fourth begins: what comes of it is another. The second continues: it is not over.
-    assert texts(out) == {(0, 0): b"a", (1, 0): b"bB", (2, 0): b"cC", (3, 0): b"d", (4, 0): b"A", (5, 0): b"e"}
-    assert (counts.connections, counts.evictions, counts.closed) == (6, 0, 0)
-
-
-def test_a_connection_that_was_reset_goes_before_one_that_is_silent() -> None:
-    silent, reset, last = (TcpTalk(flow(f"10.0.0.1:{port}", "10.0.0.2:11210")) for port in (1, 2, 3))
-    some = [*silent.send(0, b"a"), *reset.send(0, b"b").rst(0)]
-    silent.packets.clear()
-    out, counts = run([*some, *last.send(0, b"c").packets, *silent.send(0, b"A").packets], Limits(connections=2))
-    assert texts(out) == {(0, 0): b"aA", (1, 0): b"b", (2, 0): b"c"}
-    assert ends(out)[:2] == [(1, 0, "rst"), (1, 1, "rst")]
-    assert (counts.connections, counts.evictions, counts.closed) == (3, 0, 0)
 
 
 def test_all_reassembly_together_stays_within_its_memory() -> None:
