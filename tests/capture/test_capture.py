@@ -888,25 +888,28 @@ def test_following_waits_for_whole_records(save: Saving, write: Callable[[list[R
         assert capture.damage == []
 
 
-def test_following_continues_when_the_file_is_replaced(save: Saving) -> None:
-    path = save(pcap(FIVE[:1]))
-    other = save(pcap(FIVE[1:2]), "new")
-    Writer(lambda: os.replace(other, path), lambda: append(path, pcap_record(FIVE[2])))
-    with open_capture(path, follow=True) as capture:
-        assert take(capture, 3) == [record.data for record in FIVE[:3]]
-
-
-def test_following_continues_when_the_file_is_written_anew(save: Saving) -> None:
-    path = save(pcap(FIVE[:2]))
-    Writer(lambda: Path(path).write_bytes(pcap(FIVE[2:3])))
-    with open_capture(path, follow=True) as capture:
-        assert take(capture, 3) == [record.data for record in FIVE[:3]]
-
-
-def test_following_continues_with_the_next_file_of_a_series(save: Saving) -> None:
-    path = save(pcap(FIVE[:1]), "x.pcap")
+@pytest.mark.parametrize(
+    ("before", "steps"),
+    [
+        (pcap(FIVE[:1]), [("replace", "x.pcap", pcap(FIVE[1:2])), ("append", "x.pcap", pcap_record(FIVE[2]))]),
+        (pcap(FIVE[:2]), [("write", "x.pcap", pcap(FIVE[2:3]))]),
+        (pcap(FIVE[:1]), [("write", "x.pcap1", pcap(FIVE[1:2])), ("write", "x.pcap2", pcap(FIVE[2:3]))]),
+    ],
+    ids=["the file that is replaced", "the file that is written anew", "the next files of a series"],
+)
+def test_following_continues_with(before: bytes, steps: list[tuple[str, str, bytes]], save: Saving) -> None:
+    path = save(before, "x.pcap")
     save(pcap(FIVE[4:]), "other.pcap")
-    Writer(lambda: save(pcap(FIVE[1:2]), "x.pcap1"), lambda: save(pcap(FIVE[2:3]), "x.pcap2"))
+
+    def do(how: str, name: str, raw: bytes) -> None:
+        if how == "append":
+            append(path, raw)
+        elif how == "replace":
+            os.replace(save(raw, "new"), path)
+        else:
+            save(raw, name)
+
+    Writer(*[lambda step=step: do(*step) for step in steps])
     with open_capture(path, follow=True) as capture:
         assert take(capture, 3) == [record.data for record in FIVE[:3]]
 

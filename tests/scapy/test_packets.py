@@ -1,6 +1,7 @@
 """DCP in scapy: classes of the protocol table, frames built and read back, sessions, packets in and out."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +94,11 @@ def test_any_bytes_are_a_packet_that_gives_them_back(data: bytes) -> None:
     assert DCP(data).show(dump=True)
 
 
-def test_what_was_built_reads_back_by_explain() -> None:
-    built = dcp.DCP_MUTATION(key=b"k", by_seqno=4)
-    (record,) = dcpdump.explain(bytes(built))
-    assert (record.frame.message.name, record.frame.get("by_seqno"), record.problems) == ("DCP_MUTATION", 4, ())
-
-
-def test_framing_extras_choose_the_flexible_magic() -> None:
+def test_what_was_built_reads_back_by_explain_and_framing_extras_choose_the_flexible_magic() -> None:
     built = dcp.DCP_DELETION(key=b"key", framing=b"\x22\x00\x05", by_seqno=1)
     (record,) = dcpdump.explain(bytes(built))
     assert (record.frame.header.magic, record.frame.stream_id, record.frame.key) == (0x08, 5, b"key")
+    assert (record.frame.message.name, record.frame.get("by_seqno"), record.problems) == ("DCP_DELETION", 1, ())
 
 
 def test_layers_are_found_by_the_class_of_the_message_and_of_any_frame() -> None:
@@ -124,15 +120,23 @@ def test_a_response_answers_its_request() -> None:
     assert not dcp.DCP_NOOP_RESPONSE(opaque=7).answers(response)
 
 
-def test_unknown_opcodes_are_frames_in_sections() -> None:
+def test_unknown_opcodes_and_messages_without_layouts_are_frames_in_sections() -> None:
     packet = DCPResponse(bytes(DCPResponse(opcode=0xE7, extras=b"ab", key=b"k", value=b"v")))
     assert (packet.extras, packet.key, packet.value, packet.extras_length) == (b"ab", b"k", b"v", 2)
     assert type(DCP(bytes(packet))) is DCPResponse
+    named = DCP(bytes(dcp.GET(key=b"k")))
+    assert (type(named).__name__, named.key) == ("GET", b"k")
+
+
+@cache
+def session_of(capture: Path) -> list[Any]:
+    """Return the packets of a session with frames, which no test changes."""
+    return [packet for packet in sniff(offline=str(capture), session=DCPSession) if packet.haslayer(DCP)]
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
 def test_a_session_gives_the_frames_of_read(capture: Path) -> None:
-    frames = [packet for packet in sniff(offline=str(capture), session=DCPSession) if packet.haslayer(DCP)]
+    frames = session_of(capture)
     records = list(dcpdump.read(str(capture)))
     assert [bytes(frame[DCP]) for frame in frames] == [record.frame.raw.data for record in records]
     ports = [(frame[TCP].sport, frame[TCP].dport) for frame in frames]
@@ -156,7 +160,7 @@ def shown(record: Record) -> dict[str, Any]:
 @pytest.mark.parametrize("capture", WHOLE, ids=lambda path: path.stem)
 def test_frames_of_a_session_can_be_written_and_read_again(capture: Path, tmp_path: Path) -> None:
     """Several that were in one segment, and those of several segments: each with its own sequence number."""
-    frames = [packet for packet in sniff(offline=str(capture), session=DCPSession) if packet.haslayer(DCP)]
+    frames = session_of(capture)
     wrpcap(str(tmp_path / "frames.pcap"), frames)
     whole = [bytes(frame[DCP]) for frame in frames]
     assert whole
@@ -220,11 +224,6 @@ def test_a_record_becomes_a_packet_with_its_time() -> None:
 def test_other_packets_pass_a_session_as_they_are() -> None:
     packets = [Ether() / IP() / TCP(sport=80, dport=1) / Raw(b"HTTP/1.1 200 OK\r\n\r\n")]
     assert [bytes(each) for each in sniff(offline=packets, session=DCPSession)] == [bytes(packets[0])]
-
-
-def test_messages_without_layouts_are_sections_under_their_own_name() -> None:
-    packet = DCP(bytes(dcp.GET(key=b"k")))
-    assert (type(packet).__name__, packet.key) == ("GET", b"k")
 
 
 def test_a_frame_that_another_packet_released_has_the_headers_of_its_own(tmp_path: Path) -> None:
