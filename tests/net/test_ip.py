@@ -28,44 +28,59 @@ def payload(data: bytes) -> bytes | str | None:
 # ── lengths ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def jumbogram(padding: bytes) -> bytes:
+    """Return a packet that says its length in an option, behind padding, with something behind it."""
+    big = tcp(FLOW6, 1, BIG)
+    option = padding + b"\xc2\x04" + struct.pack(">I", len(big) + 8 + len(padding))
+    return ipv6(FLOW6, bytes((6, len(option) // 8)) + option + big, protocol=0, length=0) + b"trailer"
+
+
+def chain(count: int) -> bytes:
+    """Return a packet with so many extension headers."""
+    headers = bytes((60, 0, 0, 0, 0, 0, 0, 0)) * (count - 1) + bytes((6, 0, 0, 0, 0, 0, 0, 0))
+    return ipv6(FLOW6, headers + SIX, protocol=60)
+
+
+BIG = bytes(90_000)
+FOUR, SIX = tcp(FLOW, 1, TEXT), tcp(FLOW6, 1, TEXT)
+AUTHENTICATION = bytes((6, 4)) + bytes(22)  # counts in 4 bytes, less 2
+HOP_BY_HOP, ROUTING, DESTINATION = bytes((43, 0)) + bytes(6), bytes((60, 1)) + bytes(14), bytes((51, 0)) + bytes(6)
+PAYLOADS: dict[str, tuple[bytes, bytes | str]] = {
+    "IPv4 options": (ipv4(FLOW, FOUR, options=b"\x01" * 8), TEXT),
+    "padding of Ethernet": (ipv4(FLOW, tcp(FLOW, 1)) + bytes(6), b""),
+    "padding of Ethernet behind IPv6": (ipv6(FLOW6, tcp(FLOW6, 1)) + bytes(6), b""),
+    "a length of zero, which means all that was captured": (ipv4(FLOW, FOUR, length=0), TEXT),
+    "a length of zero of much": (ipv4(FLOW, tcp(FLOW, 1, BIG), length=0), BIG),
+    "a length of zero of IPv6": (ipv6(FLOW6, SIX, length=0), TEXT),
+    "a length of zero of much of IPv6": (ipv6(FLOW6, tcp(FLOW6, 1, BIG), length=0), BIG),
+    "a jumbogram": (jumbogram(b""), BIG),
+    "a jumbogram with padding, six of one byte and one of two": (jumbogram(b"\0\0\0\0\0\0\1\0"), BIG),
+    "extension headers": (ipv6(FLOW6, HOP_BY_HOP + ROUTING + DESTINATION + AUTHENTICATION + SIX, protocol=0), TEXT),
+    "an authentication header of IPv4": (ipv4(FLOW, AUTHENTICATION + FOUR, protocol=51), TEXT),
+    "sixteen extension headers": (chain(16), TEXT),
+    "more extension headers than anyone sends": (chain(17), "too deep (IPv6 extension headers)"),
+    "an atomic fragment": (ipv6(FLOW6, struct.pack(">BBHI", 6, 0, 0, 7) + SIX, protocol=44), TEXT),
+}
+
+
+@pytest.mark.parametrize(("data", "wanted"), PAYLOADS.values(), ids=PAYLOADS)
+def test_the_payload_is_found_behind(data: bytes, wanted: bytes | str) -> None:
+    assert payload(data) == wanted
+
+
+def test_what_the_snap_length_cut_is_counted_and_a_length_beyond_a_whole_packet_is_not_believed() -> None:
+    whole = ethernet(ipv4(FLOW, FOUR))
+    for data, wanted in (
+        (packet(whole[:-10], wire_length=len(whole)), (TEXT[:-10], 10)),
+        (packet(ethernet(ipv4(FLOW, FOUR, length=60_000))), (TEXT, 0)),
+    ):
+        segment = Layers().feed(data)
+        assert isinstance(segment, Segment)
+        assert (segment.payload, segment.payload_missing) == wanted
+
+
 def test_an_ipv4_packet_is_read() -> None:
     assert parse(IPV4, ipv4(FLOW, b"abc"), 0) == Datagram(ADDRESSES, 6, 20, 23, 0)
-
-
-def test_ipv4_options_are_skipped() -> None:
-    assert payload(ipv4(FLOW, tcp(FLOW, 1, TEXT), options=b"\x01" * 8)) == TEXT
-
-
-def test_padding_of_ethernet_is_no_payload() -> None:
-    assert payload(ipv4(FLOW, tcp(FLOW, 1)) + bytes(6)) == b""
-    assert payload(ipv6(FLOW6, tcp(FLOW6, 1)) + bytes(6)) == b""
-
-
-@pytest.mark.parametrize("size", [25, 90_000])
-def test_a_length_of_zero_means_all_that_was_captured(size: int) -> None:
-    assert payload(ipv4(FLOW, tcp(FLOW, 1, bytes(size)), length=0)) == bytes(size)
-    assert payload(ipv6(FLOW6, tcp(FLOW6, 1, bytes(size)), length=0)) == bytes(size)
-
-
-def test_a_jumbogram_says_its_length_in_an_option() -> None:
-    big = tcp(FLOW6, 1, bytes(90_000))
-    for padding in (b"", b"\0\0\0\0\0\0\1\0"):  # before the option: six of one byte, one of two
-        option = padding + b"\xc2\x04" + struct.pack(">I", len(big) + 8 + len(padding))
-        data = ipv6(FLOW6, bytes((6, len(option) // 8)) + option + big, protocol=0, length=0)
-        assert payload(data + b"trailer") == bytes(90_000)
-
-
-def test_the_snap_length_cuts_and_is_counted() -> None:
-    whole = ethernet(ipv4(FLOW, tcp(FLOW, 1, TEXT)))
-    segment = Layers().feed(packet(whole[:-10], wire_length=len(whole)))
-    assert isinstance(segment, Segment)
-    assert (segment.payload, segment.payload_missing) == (TEXT[:-10], 10)
-
-
-def test_a_length_beyond_the_packet_is_not_believed_where_nothing_was_cut() -> None:
-    segment = Layers().feed(packet(ethernet(ipv4(FLOW, tcp(FLOW, 1, TEXT), length=60_000))))
-    assert isinstance(segment, Segment)
-    assert (segment.payload, segment.payload_missing) == (TEXT, 0)
 
 
 @pytest.mark.parametrize(
@@ -84,34 +99,6 @@ def test_a_length_beyond_the_packet_is_not_believed_where_nothing_was_cut() -> N
 def test_what_is_not_readable_is_refused_with_a_reason(data: bytes, reason: str) -> None:
     ethertype = 0x86DD if data[0] >> 4 == 6 and len(data) >= 39 else 0x0800
     assert Layers().feed(packet(ethernet(data, ethertype))) == reason
-
-
-# ── extension headers ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_ipv6_extension_headers_are_skipped() -> None:
-    inner = tcp(FLOW6, 1, TEXT)
-    authentication = bytes((6, 4)) + bytes(22)  # counts in 4 bytes, less 2
-    destination = bytes((51, 0)) + bytes(6)
-    routing = bytes((60, 1)) + bytes(14)
-    hop_by_hop = bytes((43, 0)) + bytes(6)
-    data = ipv6(FLOW6, hop_by_hop + routing + destination + authentication + inner, protocol=0)
-    assert payload(data) == TEXT
-
-
-def test_ipv4_authentication_headers_are_skipped() -> None:
-    assert payload(ipv4(FLOW, bytes((6, 4)) + bytes(22) + tcp(FLOW, 1, TEXT), protocol=51)) == TEXT
-
-
-def test_more_extension_headers_than_anyone_sends_are_too_deep() -> None:
-    for count, expected in ((16, TEXT), (17, "too deep (IPv6 extension headers)")):
-        chain = bytes((60, 0, 0, 0, 0, 0, 0, 0)) * (count - 1) + bytes((6, 0, 0, 0, 0, 0, 0, 0))
-        assert payload(ipv6(FLOW6, chain + tcp(FLOW6, 1, TEXT), protocol=60)) == expected
-
-
-def test_an_atomic_fragment_is_whole() -> None:
-    data = ipv6(FLOW6, struct.pack(">BBHI", 6, 0, 0, 7) + tcp(FLOW6, 1, TEXT), protocol=44)
-    assert payload(data) == TEXT
 
 
 # ── fragments ───────────────────────────────────────────────────────────────────────────────────────────────
