@@ -223,8 +223,8 @@ bytes that come after their place was given up are counted
 def test_it_holds_that(given_: str, wanted: str) -> None:
     option, _, steps = given_[1:].partition("] ") if given_.startswith("[") else ("", "", given_)
     name, _, value = option.partition("=")
-    limits = Limits(**{name: int(value)}) if value and name != "isn" else None
-    line = Line(syn=option != "late", isn=int(value) if name == "isn" else ISN, limits=limits)
+    limits: dict[str, Any] = {name: int(value)} if value and name != "isn" else {}
+    line = Line(syn=option != "late", isn=int(value) if name == "isn" else ISN, limits=Limits(**limits))
     yielded = []
     for phase in steps.split(" | "):
         for step in phase.split(", "):

@@ -1,6 +1,7 @@
 """Connections: packets in, each direction's bytes out, with every situation that TCP and captures bring about."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -232,7 +233,8 @@ def spoken(steps: str, syn: bool) -> list[Packet]:
 def test_it_holds_that(given_: str, wanted: str) -> None:
     option, _, steps = given_[1:].partition("] ") if given_.startswith("[") else ("", "", given_)
     name, _, value = option.partition("=")
-    out, counts = run(spoken(steps, option != "late"), Limits(**{name: int(value)}) if value else None)
+    limits: dict[str, Any] = {name: int(value)} if value else {}
+    out, counts = run(spoken(steps, option != "late"), Limits(**limits))
     said: dict[str, str] = {}
     for connection, direction, event in out:
         if isinstance(event, Bytes | Gap):
