@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from dcpdump.record import columns
-from dcpdump.spec import MESSAGES, PUSHES, choose, find, opcodes
+from dcpdump.spec import MESSAGES, PUSHES, choose, find, names, opcodes, statuses
 from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Layout, Message, Part, Repeat, Sender
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, OSO_FLAGS, SNAPSHOT_TYPE, STREAM_END_STATUS, STREAM_FLAGS
@@ -131,6 +131,15 @@ def leaves(part: Part) -> Iterator[Field | Blob]:
         yield part
 
 
+def fields() -> Iterator[tuple[str, Field]]:
+    """Yield the fields of all layouts that are numbers, each with the place where it stands."""
+    for message, layout in layouts():
+        for part in parts(layout):
+            for leaf in leaves(part):
+                if isinstance(leaf, Field):
+                    yield f"{message.name} {layout.version} {leaf.name}", leaf
+
+
 def test_every_opcode_of_the_server_is_an_entry_under_its_name() -> None:
     for table, text in ((MESSAGES, CLIENT_OPCODES), (PUSHES, SERVER_OPCODES)):
         theirs = {number: plain(name) for number, name in listed(text).items()}
@@ -190,15 +199,12 @@ def test_a_layout_is_chosen_by_its_own_facts(shape: Shape) -> None:
 
 def test_what_distinguishes_layouts_is_length_status_or_a_field_of_the_extras() -> None:
     for message, layout in layouts():
-        fields = {field.name: field for field in layout.extras}
+        extras = {field.name: field for field in layout.extras}
+        known = {"extras_length": layout.extras_length, "value_length": layout.value_length}
         for fact, value in layout.when.items():
-            if fact == "extras_length":
-                assert value == layout.extras_length, f"{message.name} {layout.version}"
-            elif fact == "value_length":
-                assert value == layout.value_length, f"{message.name} {layout.version}"
-            else:
-                assert fact == "status" or fact in fields, f"{message.name} {layout.version}: {fact}"
-        assert not layout.tail or fields[layout.tail].width == 2
+            place = f"{message.name} {layout.version}: {fact}"
+            assert known[fact] == value if fact in known else fact == "status" or fact in extras, place
+        assert not layout.tail or extras[layout.tail].width == 2
 
 
 def test_one_column_name_has_one_width_and_one_meaning_everywhere() -> None:
@@ -219,30 +225,24 @@ def test_one_column_name_has_one_width_and_one_meaning_everywhere() -> None:
 
 
 def test_fields_have_machine_widths_and_names_that_fit_them() -> None:
-    for message, layout in layouts():
-        for part in parts(layout):
-            for leaf in leaves(part):
-                if isinstance(leaf, Blob):
-                    continue
-                place = f"{message.name} {layout.version} {leaf.name}"
-                assert leaf.width in (1, 2, 4, 8), place
-                assert not (leaf.seqno or leaf.identity) or leaf.width == 8, place
-                names = getattr(leaf.names, "names", {})
-                assert all(0 <= value < 1 << (8 * leaf.width) for value in names), place
+    for place, field in fields():
+        assert field.width in (1, 2, 4, 8), place
+        assert not (field.seqno or field.identity) or field.width == 8, place
+        names = getattr(field.names, "names", {})
+        assert all(0 <= value < 1 << (8 * field.width) for value in names), place
+        assert len(set(names.values())) == len(names), place
+        if isinstance(field.names, Bits):
+            assert all(bit.bit_count() == 1 for bit in names), place
+            assert field.names.old & sum(names) == field.names.old, place
+        # templates of tables use the bytes that are no ASCII for digits
+        assert "".join([place, field.label, *names.values()]).isascii(), place
 
 
 def test_labels_and_names_are_unique_within_a_layout() -> None:
     for message, layout in layouts():
-        fields = [leaf for part in parts(layout) for leaf in leaves(part)]
-        for texts in ([field.label for field in fields], [field.name for field in fields]):
+        every = [leaf for part in parts(layout) for leaf in leaves(part)]
+        for texts in ([field.label for field in every], [field.name for field in every]):
             assert len(texts) == len(set(texts)), f"{message.name} {layout.version}"
-
-
-def test_labels_and_names_of_values_are_ascii_as_templates_of_tables_use_the_other_bytes_for_digits() -> None:
-    for message, layout in layouts():
-        for field in [leaf for part in parts(layout) for leaf in leaves(part) if isinstance(leaf, Field)]:
-            names = getattr(field.names, "names", {})
-            assert "".join([message.name, field.label, *names.values()]).isascii(), f"{message.name} {field.name}"
 
 
 def test_the_size_of_bytes_in_a_repeated_group_is_a_field_before_them() -> None:
@@ -275,27 +275,10 @@ def test_a_consumer_refuses_each_message_of_a_stream_that_is_not_its_own() -> No
             assert {0x01, 0x02, 0x0A, 0x0B} & set(statuses) == end.get(message.name, {0x01, 0x02, 0x0A, 0x0B})
 
 
-def test_bits_are_single_bits_and_names_are_unique() -> None:
-    for _, layout in layouts():
-        for part in parts(layout):
-            for leaf in leaves(part):
-                names = getattr(getattr(leaf, "names", None), "names", {})
-                assert len(set(names.values())) == len(names)
-                if type(getattr(leaf, "names", None)).__name__ == "Bits":
-                    assert all(bit.bit_count() == 1 for bit in names)
-
-
 def test_where_the_table_says_what_values_mean_it_says_it_of_all_of_them() -> None:
-    explained = []
-    for _, layout in layouts():
-        for part in parts(layout):
-            for leaf in leaves(part):
-                names = leaf.names if isinstance(leaf, Field) else None
-                if isinstance(names, (Bits, EnumValue)) and names.meanings:
-                    assert names.meanings.keys() == names.names.keys()
-                    explained.append(names)
-                if isinstance(names, Bits):
-                    assert names.old & sum(names.names) == names.old
+    explained = [field.names for _, field in fields() if isinstance(field.names, (Bits, EnumValue))]
+    explained = [names for names in explained if names.meanings]
+    assert all(names.meanings.keys() == names.names.keys() for names in explained)
     assert {id(names) for names in explained} == {
         id(names) for names in (OPEN_FLAGS, STREAM_FLAGS, SNAPSHOT_TYPE, OSO_FLAGS, STREAM_END_STATUS)
     }
@@ -319,3 +302,42 @@ def test_every_message_with_layouts_has_its_opcode_by_name() -> None:
     named = {name: number for name, number in vars(opcodes).items() if name.isupper()}
     assert named == {message.name: message.opcode for message in MESSAGES.values() if message.known}
     assert all(type(number) is int for number in named.values()), "loops compare many: members of an enum are slower"
+
+
+#: Names of constants, where the table of names has others.
+SPELLED = {
+    "COLLECTIONS_PREVIEW": "collections",
+    "DELETE_TIMES": "include-delete-times",
+    "UNDERLYING_DATATYPE": "no-value-with-underlying-datatype",
+    "DELETED_XATTRS": "include-deleted-user-xattrs",
+    "SKIP_DELETES": "skip-deletes-in-initial-backfill",
+    "ACTIVE_ONLY": "active-vb-only",
+    "STRICT_UUID": "strict-vbuuid",
+    "IGNORE_PURGED": "ignore-purged-tombstones",
+    "DUPLICATES": "may-contain-duplicates",
+    "OSO_START": "start",
+    "OSO_END": "end",
+}
+CONSTANTS: dict[Bits | EnumValue, str] = {
+    names.DATATYPE: "JSON SNAPPY XATTR",
+    names.OPEN_FLAGS: "PRODUCER NOTIFIER INCLUDE_XATTRS NO_VALUE COLLECTIONS_PREVIEW DELETE_TIMES "
+    "UNDERLYING_DATATYPE DELETED_XATTRS SKIP_DELETES",
+    names.STREAM_FLAGS: "TAKEOVER DISK_ONLY TO_LATEST ACTIVE_ONLY STRICT_UUID FROM_LATEST IGNORE_PURGED CACHE_TRANSFER",
+    names.SNAPSHOT_TYPE: "MEMORY DISK CHECKPOINT ACKNOWLEDGE HISTORY DUPLICATES",
+    names.OSO_FLAGS: "OSO_START OSO_END",
+    names.STREAM_END_STATUS: "OK CLOSED FILTER_EMPTY",
+    names.VBUCKET_STATE: "ACTIVE PENDING",
+    names.FEATURE: "COLLECTIONS",
+}
+
+
+def test_constants_that_programs_test_for_have_the_numbers_of_their_names() -> None:
+    of_statuses = {name: number for name, number in vars(statuses).items() if isinstance(number, int)}
+    assert of_statuses.pop("APPLICATION_STATUS") not in STATUS.names
+    assert len(of_statuses) == 17
+    for name, number in of_statuses.items():
+        assert plain(STATUS.names[number]).removeprefix("DCP") == plain(name)
+    for table, text in CONSTANTS.items():
+        for name in text.split():
+            found = table.names[getattr(names, name)]
+            assert found == SPELLED.get(name) or found.replace("-", "_").upper() in (name, name.replace("_", ""))
