@@ -1,11 +1,12 @@
 """List the forms in which a frame is printed: functions from bytes to text, for the round-trip law."""
 
-import base64
 import json
 import re
 import textwrap
 import urllib.parse
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
+from html import escape
 
 Printer = Callable[[bytes], str]
 
@@ -21,6 +22,26 @@ def shown(data: bytes) -> str:
 
 def pairs(data: bytes, separator: str = " ") -> str:
     return data.hex(separator) if separator else data.hex()
+
+
+def dump(line: str, width: int = 16, head: str = "", tail: str = "", start: int = 0) -> Printer:
+    """Return a printer of a line for each row.
+
+    ``at`` in it is the offset; ``hex``, ``HEX``, ``cells`` (with 0x) and ``words`` (of two bytes) are the bytes,
+    ``left`` and ``right`` halves of them, ``dashed`` these joined by a dash, and ``text`` their characters.
+    """
+
+    def write(data: bytes) -> str:
+        lines = []
+        for at, row in rows(data, width):
+            left, right, cells = pairs(row[:8]), pairs(row[8:]), hexes(row, " ")
+            dashed, words = f"{left}{'-' if right else ' '}{right}", " ".join(b.hex() for _, b in rows(row, 2))
+            given = {"HEX": pairs(row).upper(), "left": left, "right": right, "dashed": dashed, "words": words}
+            given |= {"hex": pairs(row), "cells": cells, "text": shown(row)}
+            lines.append(line.format(at=start + at, **given))
+        return head + "\n".join(lines) + tail
+
+    return write
 
 
 def xxd(data: bytes, width: int = 16, group: int = 2, upper: bool = False) -> str:
@@ -64,13 +85,12 @@ def od_character(byte: int) -> str:
 
 def spec_grid(data: bytes, indent: str = "      ", annotate: bool = True, wide: bool = True) -> str:
     edge = "+---------------"
-    head = [
+    lines = [
         "Byte/     0       |       1       |       2       |       3       |",
         "   /              |               |               |               |",
         "  |" + "0 1 2 3 4 5 6 7|" * 4,
         "  " + edge * 4 + "+",
     ]
-    lines = list(head)
     for at, row in rows(data, 4):
         cells = [f"0x{b:02x}" + (f" ('{chr(b)}')" if annotate and 33 <= b < 127 else "") for b in row]
         lines.append(f"{at:2}|" + "".join(f" {c:14}|" for c in cells))
@@ -79,142 +99,88 @@ def spec_grid(data: bytes, indent: str = "      ", annotate: bool = True, wide: 
     return text if wide else "\n".join(re.sub(" +", " ", line).strip() for line in text.split("\n"))
 
 
-TABLE = [
-    ("Magic", 1),
-    ("Opcode", 1),
-    ("Key length", 2),
-    ("Extra length", 1),
-    ("Data type", 1),
-    ("Vbucket", 2),
-    ("Total body", 4),
-    ("Opaque", 4),
-    ("CAS", 8),
-]
-
-
 def field_table(data: bytes) -> str:
     lines, at = ["DCP_MUTATION command", "Field        (offset) (value)"], 0
-    for name, width in TABLE:
-        at = _field(lines, data, at, name, width)
-    while at < len(data):
-        at = _field(lines, data, at, "  field", min(8, len(data) - at))
+    names = "Magic,Opcode,Key length,Extra length,Data type,Vbucket,Total body,Opaque,CAS".split(",")
+    fields = list(zip(names, (1, 1, 2, 1, 1, 2, 4, 4, 8), strict=True))
+    while fields or at < len(data):
+        name, width = fields.pop(0) if fields else ("  field", min(8, len(data) - at))
+        separator = "," if width == 2 else "-"
+        where = f"({at})" if width == 1 else f"({at}{separator}{at + width - 1})"
+        lines.append(f"{name:12} {where:7}: 0x{data[at : at + width].hex()}")
+        at += width
     return "\n".join(lines) + "\n"
 
 
-def _field(lines: list[str], data: bytes, at: int, name: str, width: int) -> int:
-    separator = "," if width == 2 else "-"
-    where = f"({at})" if width == 1 else f"({at}{separator}{at + width - 1})"
-    lines.append(f"{name:12} {where:7}: 0x{data[at : at + width].hex()}")
-    return at + width
+ESCAPES = dict(zip(b"\0\a\b\t\n\v\f\r\"'\\", "0abtnvfr\"'\\", strict=True))
 
 
-def c_string(data: bytes) -> str:
-    return '"' + "".join(f"\\x{b:02x}" for b in data) + '"'
+def literal(data: bytes, names: str, other: Callable[[int, bytes], str], quote: str = '"') -> str:
+    """Return a string literal: named escapes, characters, and what ``other`` makes of a byte and the next."""
+    out = []
+    for at, byte in enumerate(data):
+        if ESCAPES.get(byte, "-") in names:
+            out.append("\\" + ESCAPES[byte])
+        else:
+            out.append(chr(byte) if 32 <= byte < 127 else other(byte, data[at + 1 : at + 2]))
+    return quote + "".join(out) + quote
 
 
 def c_octal(data: bytes) -> str:
     """Return bytes as gdb prints a string: octal where it must, characters where it can."""
-    simple = {
-        7: "\\a",
-        8: "\\b",
-        9: "\\t",
-        10: "\\n",
-        11: "\\v",
-        12: "\\f",
-        13: "\\r",
-        27: "\\033",
-        34: '\\"',
-        92: "\\\\",
-    }
-    return '"' + "".join(simple.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in data) + '"'
+    return literal(data, 'abtnvfr"\\', lambda byte, _: f"\\{byte:03o}")
 
 
 def strace(data: bytes) -> str:
-    simple = {9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
-    out = []
-    for i, b in enumerate(data):
-        following = data[i + 1 : i + 2]
-        if b in simple:
-            out.append(simple[b])
-        elif 32 <= b < 127:
-            out.append(chr(b))
-        else:
-            out.append(f"\\{b:03o}" if following.isdigit() else f"\\{b:o}")
-    return f'write(12, "{"".join(out)}", {len(data)}) = {len(data)}'
+    text = literal(data, 'tnvfr"\\', lambda byte, behind: f"\\{byte:03o}" if behind.isdigit() else f"\\{byte:o}")
+    return f"write(12, {text}, {len(data)}) = {len(data)}"
 
 
 def gdb_repeats(data: bytes) -> str:
-    pieces = []
-    for run in re.finditer(rb"(?s)(.)\1*", data):
-        byte, count = run[1][0], len(run[0])
-        pieces.append(
-            f"0x{byte:x}" + (f" <repeats {count} times>" if count > 9 else "")
-            if count > 9
-            else ", ".join([f"0x{byte:x}"] * count)
-        )
+    runs = [(run[1][0], len(run[0])) for run in re.finditer(rb"(?s)(.)\1*", data)]
+    pieces = [f"0x{b:x} <repeats {n} times>" if n > 9 else ", ".join([f"0x{b:x}"] * n) for b, n in runs]
     return "$1 = {" + ", ".join(pieces) + "}"
 
 
 def gdb_string_repeats(data: bytes) -> str:
     pieces: list[str] = []
-    text = b""
-    for run in re.finditer(rb"(?s)(.)\1*", data):
-        if len(run[0]) > 9:
-            if text:
-                pieces.append(c_octal(text))
-            pieces.append(
-                "'" + c_octal(run[1])[1:-1].replace('\\"', '"').replace("'", "\\'") + f"' <repeats {len(run[0])} times>"
-            )
-            text = b""
+    for run in re.finditer(rb"(?s)(.)\1{9,}|((?!(.)\3{9}).)+", data):
+        if run[1] is None:
+            pieces.append(c_octal(run[0]))
         else:
-            text += run[0]
-    if text:
-        pieces.append(c_octal(text))
+            one = literal(run[1], "abtnvfr'\\", lambda byte, _: f"\\{byte:03o}", "'")
+            pieces.append(f"{one} <repeats {len(run[0])} times>")
     return "$2 = " + ", ".join(pieces)
 
 
 def go_q(data: bytes) -> str:
-    simple = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
-    return '"' + "".join(simple.get(b) or (chr(b) if 32 <= b < 127 else f"\\x{b:02x}") for b in data) + '"'
+    return literal(data, 'abtnvfr"\\', lambda byte, _: f"\\x{byte:02x}")
 
 
 def rust_b(data: bytes) -> str:
-    simple = {0: "\\0", 9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 92: "\\\\"}
-    return 'b"' + "".join(simple.get(b) or (chr(b) if 32 <= b < 127 else f"\\x{b:02x}") for b in data) + '"'
+    return "b" + literal(data, '0tnr"\\', lambda byte, _: f"\\x{byte:02x}")
 
 
 def node_string(data: bytes) -> str:
-    simple = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 39: "\\'", 92: "\\\\"}
-    return "'" + "".join(simple.get(b) or (f"\\x{b:02X}" if b < 32 or 127 <= b < 160 else chr(b)) for b in data) + "'"
+    def other(byte: int, _: bytes) -> str:
+        return f"\\x{byte:02X}" if byte < 160 else chr(byte)
+
+    return literal(data, "btnfr'\\", other, "'")
 
 
 def haskell(data: bytes) -> str:
     names = "NUL SOH STX ETX EOT ENQ ACK a b t n v f r SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
-    control = names.split()
-    out = []
-    for i, b in enumerate(data):
-        following = data[i + 1 : i + 2]
-        if b < 32:
-            out.append("\\" + control[b] + ("\\&" if b == 14 and following == b"H" else ""))
-        elif b in (34, 92):
-            out.append("\\" + chr(b))
-        elif b < 127:
-            out.append(chr(b))
-        else:
-            out.append(("\\DEL" if b == 127 else f"\\{b}") + ("\\&" if b != 127 and following.isdigit() else ""))
-    return '"' + "".join(out) + '"'
+
+    def other(byte: int, behind: bytes) -> str:
+        if byte < 32:
+            return "\\" + names.split()[byte] + "\\&" * (byte == 14 and behind == b"H")
+        return "\\DEL" if byte == 127 else f"\\{byte}" + "\\&" * behind.isdigit()
+
+    return literal(data, '"\\', other)
 
 
 def lua(data: bytes) -> str:
-    out = []
-    for i, b in enumerate(data):
-        if b in (34, 92):
-            out.append("\\" + chr(b))
-        elif 32 <= b < 127:
-            out.append(chr(b))
-        else:
-            out.append(f"\\{b:03d}" if data[i + 1 : i + 2].isdigit() else f"\\{b}")
-    return '"' + "".join(out) + '"'
+    return literal(data, '"\\', lambda byte, behind: f"\\{byte:03d}" if behind.isdigit() else f"\\{byte}")
 
 
 def signed(data: bytes) -> list[int]:
@@ -234,84 +200,6 @@ def wrapped(items: list[str], per_line: int, separator: str = ", ", indent: str 
     return (separator.rstrip(" ") + "\n").join(indent + g for g in groups)
 
 
-def netty(data: bytes) -> str:
-    edge = "+--------+" + "-" * 49 + "+----------------+"
-    lines = [
-        "         +" + "-" * 49 + "+",
-        "         |  0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f |",
-        edge,
-    ]
-    for at, row in rows(data):
-        lines.append(f"|{at:08x}| {pairs(row):47} |{shown(row):16}|")
-    return "\n".join([*lines, edge])
-
-
-def format_hex(data: bytes) -> str:
-    head = "\n           00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F\n"
-    return head + "".join(f"\n{at:08X}   {pairs(row).upper():47}  {shown(row)}" for at, row in rows(data)) + "\n"
-
-
-def format_hex_7(data: bytes) -> str:
-    head = (
-        "\n   Label: Byte[] (System.Byte[]) <1B2C3D4E>\n\n"
-        "          Offset Bytes                                           Ascii\n"
-        "                 00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F\n"
-        "          ------ ----------------------------------------------- -----\n"
-    )
-    marks = "".join(chr(b) if 0x20 <= b < 0x7F else "�" for b in range(256))
-    return head + "\n".join(
-        f"{at:016X} {pairs(row).upper():47} {''.join(marks[b] for b in row)}" for at, row in rows(data)
-    )
-
-
-def certutil(data: bytes) -> str:
-    return "\n".join(f"{at:04x}\t{pairs(row[:8]):23}  {pairs(row[8:]):23}   {shown(row)}" for at, row in rows(data))
-
-
-def windbg(data: bytes) -> str:
-    return "\n".join(
-        f"0000001f`{0x3A0 + at:08x}  "
-        + f"{pairs(row[:8])}{'-' if len(row) > 8 else ' '}{pairs(row[8:])}".ljust(47)
-        + "  "
-        + shown(row)
-        for at, row in rows(data)
-    )
-
-
-def gdb_xb(data: bytes) -> str:
-    return "\n".join(f"0x{0x7FFE1000 + at:x}:\t" + "\t".join(f"0x{b:02x}" for b in row) for at, row in rows(data, 8))
-
-
-def gdb_xb_symbols(data: bytes) -> str:
-    return "\n".join(
-        f"0x{0x4040 + at:x} <buf{'+' + str(at) if at else ''}>:\t" + "\t".join(f"0x{b:02x}" for b in row)
-        for at, row in rows(data, 8)
-    )
-
-
-def lldb(data: bytes) -> str:
-    return "(lldb) memory read buf\n" + "\n".join(
-        f"0x{0x100803200 + at:x}: {pairs(row):47}  {shown(row)}" for at, row in rows(data)
-    )
-
-
-def radare(data: bytes) -> str:
-    head = "- offset -   0 1  2 3  4 5  6 7  8 9  A B  C D  E F  0123456789ABCDEF\n"
-    return head + "\n".join(
-        f"0x{at:08x}  {' '.join(row[i : i + 2].hex() for i in range(0, len(row), 2)):39}  {shown(row)}"
-        for at, row in rows(data)
-    )
-
-
-def ida(data: bytes) -> str:
-    return "\n".join(f".data:{0x404000 + at:08X}  {pairs(row).upper():47}  {shown(row)}" for at, row in rows(data))
-
-
-def memcached_log(data: bytes) -> str:
-    head = "<28 Read binary protocol data:\n"
-    return head + "\n".join("<28    " + " ".join(f"0x{b:02x}" for b in row) for _, row in rows(data, 4))
-
-
 def spew(data: bytes) -> str:
     body = hexdump_c(data, squeeze=False).rstrip().rsplit("\n", 1)[0]
     return f"([]uint8) (len={len(data)} cap={len(data)}) {{\n{textwrap.indent(body, ' ')}\n}}\n"
@@ -325,8 +213,55 @@ def log(text: str) -> str:
     return f"2026-11-20T10:00:00.123Z DEBUG [dcp-worker-3] conn 7: {text}"
 
 
+COLUMNS = "00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F"
+RADARE = "- offset -   0 1  2 3  4 5  6 7  8 9  A B  C D  E F  0123456789ABCDEF\n"
+
+
+def numbered(data: bytes, line: str, separator: str = "\n") -> str:
+    """Return each byte behind its place."""
+    return separator.join(line.format(at, byte) for at, byte in enumerate(data))
+
+
+def c_string(data: bytes) -> str:
+    return f'"{hexes(data, "", chr(92) + "x{:02x}")}"'
+
+
+def netty(data: bytes) -> str:
+    wide, edge = "-" * 49, "-" * 8
+    head = f"         +{wide}+\n         |  0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f |\n"
+    ends = f"+{edge}+{wide}+{2 * edge}+"
+    return dump("|{at:08x}| {hex:47} |{text:16}|", head=f"{head}{ends}\n", tail=f"\n{ends}")(data)
+
+
+def format_hex_7(data: bytes) -> str:
+    head = (
+        "\n   Label: Byte[] (System.Byte[]) <1B2C3D4E>\n\n"
+        f"          Offset Bytes                                           Ascii\n                 {COLUMNS}\n"
+        "          ------ ----------------------------------------------- -----\n"
+    )
+    marks = "".join(chr(b) if 0x20 <= b < 0x7F else "�" for b in range(256))
+    return head + "\n".join(
+        f"{at:016X} {pairs(row).upper():47} {''.join(marks[b] for b in row)}" for at, row in rows(data)
+    )
+
+
+def gdb_xb(data: bytes) -> str:
+    return dump("0x{at:x}:\t{cells}", 8, start=0x7FFE1000)(data).replace(" ", "\t")
+
+
+def gdb_xb_symbols(data: bytes) -> str:
+    return "\n".join(
+        f"0x{0x4040 + at:x} <buf{f'+{at}' if at else ''}>:\t{hexes(row, chr(9))}" for at, row in rows(data, 8)
+    )
+
+
 def wireshark_hex(data: bytes, text: bool) -> str:
-    return "\n".join(f"{at:04x}   {pairs(row):47}" + (f"   {shown(row)}" if text else "") for at, row in rows(data))
+    return dump("{at:04x}   {hex:47}   {text}" if text else "{at:04x}   {hex:47}")(data)
+
+
+def wireshark_c(data: bytes) -> str:
+    lines = [f"{hexes(row)}{',' if at + 16 < len(data) else ' '} /* {shown(row)} */" for at, row in rows(data)]
+    return f"static const unsigned char pkt1[{len(data)}] = {{\n" + "\n".join(lines) + "\n};\n"
 
 
 def wireshark_follow(turns: Iterable[tuple[int, bytes]], indent: str = "\t") -> str:
@@ -341,19 +276,6 @@ def wireshark_follow(turns: Iterable[tuple[int, bytes]], indent: str = "\t") -> 
     return "\n".join(lines) + "\n"
 
 
-def wireshark_escaped(data: bytes) -> str:
-    return " \\\n".join('"' + "".join(f"\\x{b:02x}" for b in row) + '"' for _, row in rows(data))
-
-
-def wireshark_c(data: bytes) -> str:
-    lines = [f"{hexes(row)}{',' if at + 16 < len(data) else ' '} /* {shown(row)} */" for at, row in rows(data)]
-    return f"static const unsigned char pkt1[{len(data)}] = {{\n" + "\n".join(lines) + "\n};\n"
-
-
-def python_literal_lines(data: bytes) -> str:
-    return "frame = (\n" + "\n".join(f"    {row!r}" for _, row in rows(data)) + "\n)"
-
-
 def erlang_mixed(data: bytes) -> str:
     key = re.search(rb"[a-z]{3,}$", data)
     if not key:
@@ -365,16 +287,14 @@ def percent(data: bytes) -> str:
     return "%" + f"{data[0]:02X}" + urllib.parse.quote(data[1:], safe="")
 
 
-def xxd_bits(data: bytes) -> str:
-    return "\n".join(f"{at:08x}: {' '.join(f'{b:08b}' for b in row):53}  {shown(row)}" for at, row in rows(data, 6))
+def base64(data: bytes, width: int = 0, indent: str = "") -> str:
+    """Return base64 in one line, or in lines of a width."""
+    text = b64encode(data).decode()
+    return "\n".join(indent + line for line in textwrap.wrap(text, width)) if width else text
 
 
 def html(text: str) -> str:
-    return (
-        "<pre><code>"
-        + text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
-        + "</code></pre>"
-    )
+    return f"<pre><code>{escape(text, quote=False).replace(chr(34), '&quot;')}</code></pre>"
 
 
 FORMS: dict[str, Printer] = {
@@ -405,9 +325,9 @@ FORMS: dict[str, Printer] = {
     "hex wrapped at an odd column": lambda d: "\n".join(textwrap.wrap(d.hex(), 33)),
     "hex pairs": pairs,
     "hex pairs, upper case": lambda d: pairs(d).upper(),
-    "hex pairs, wrapped": lambda d: "\n".join(pairs(row) for _, row in rows(d)),
-    "hex pairs, wrapped and indented": lambda d: "\n".join("\t" + pairs(row) + " " for _, row in rows(d, 8)),
-    "hex pairs, two gaps": lambda d: "\n".join(f"{pairs(r[:8])}  {pairs(r[8:])}" for _, r in rows(d)),
+    "hex pairs, wrapped": dump("{hex}"),
+    "hex pairs, wrapped and indented": dump("\t{hex} ", 8),
+    "hex pairs, two gaps": dump("{left}  {right}"),
     "hex groups of 2": lambda d: d.hex(" ", -2),
     "hex groups of 4": lambda d: d.hex(" ", -4),
     "hex groups of 8": lambda d: d.hex(" ", -8),
@@ -469,9 +389,7 @@ FORMS: dict[str, Printer] = {
     "C array, wrapped": lambda d: f"uint8_t frame[{len(d)}] = {{\n" + wrapped([f"0x{b:02X}" for b in d], 8) + "\n};",
     "C array, decimal": lambda d: f"const uint8_t buf[] = {{{numbers(d)}}};",
     "C array, casts": lambda d: f"char buf[] = {{ {hexes(d, ', ', '(char)0x{:02x}')} }};",
-    "C array, comments": lambda d: (
-        "uint8_t f[] = {\n" + "".join(f"  0x{b:02x}, // 0x{i:02x} is {b}\n" for i, b in enumerate(d)) + "};"
-    ),
+    "C array, comments": lambda d: f"uint8_t f[] = {{\n{numbered(d, '  0x{1:02x}, // 0x{0:02x} is {1}')}\n}};",
     "C array, block comments": lambda d: "{ " + ", ".join(f"0x{b:02x} /* {b} */" for b in d) + " }",
     "C array, trailing comma": lambda d: f"{{ {hexes(d)}, }}",
     "C++ vector": lambda d: f"const std::vector<uint8_t> bytes = {{\n        {{{hexes(d)}}}}};",
@@ -522,7 +440,7 @@ FORMS: dict[str, Printer] = {
     "Uint8Array([…])": lambda d: f"new Uint8Array([{numbers(d)}])",
     "<Buffer …>": lambda d: f"<Buffer {pairs(d)}>",
     "Buffer.from hex": lambda d: f"Buffer.from('{d.hex()}', 'hex')",
-    "Buffer.from base64": lambda d: f"Buffer.from('{base64.b64encode(d).decode()}', 'base64')",
+    "Buffer.from base64": lambda d: f"Buffer.from('{base64(d)}', 'base64')",
     "Buffer as JSON": lambda d: json.dumps({"type": "Buffer", "data": list(d)}),
     "object with indexes": lambda d: json.dumps({str(i): b for i, b in enumerate(d)}),
     "ArrayBuffer": lambda d: f"ArrayBuffer {{\n  [Uint8Contents]: <{pairs(d)}>,\n  byteLength: {len(d)}\n}}",
@@ -540,7 +458,7 @@ FORMS: dict[str, Printer] = {
     # Python
     "Python bytes": repr,
     "Python bytearray": lambda d: repr(bytearray(d)),
-    "Python bytes, adjacent": python_literal_lines,
+    "Python bytes, adjacent": lambda d: "frame = (\n" + "\n".join(f"    {row!r}" for _, row in rows(d)) + "\n)",
     "Python fromhex": lambda d: f'bytes.fromhex("{pairs(d)}")',
     "Python bytes([…])": lambda d: f"bytes({list(d)})",
     "Python list": lambda d: str(list(d)),
@@ -562,7 +480,7 @@ FORMS: dict[str, Printer] = {
     "printf, octal": lambda d: "printf '" + hexes(d, "", "\\{:03o}") + "'",
     "assembler .byte": lambda d: "\n".join(f"\t.byte {hexes(row)}" for _, row in rows(d, 8)),
     "assembler db": lambda d: "frame db " + hexes(d, ", ", "0{:02x}h"),
-    "PHP array": lambda d: "array(" + ", ".join(f"{i} => {b}" for i, b in enumerate(d)) + ")",
+    "PHP array": lambda d: f"array({numbered(d, '{} => {}', ', ')})",
     # dumps
     "xxd": xxd,
     "xxd -u": lambda d: xxd(d, upper=True),
@@ -572,7 +490,7 @@ FORMS: dict[str, Printer] = {
     "xxd -g 1": lambda d: xxd(d, group=1),
     "xxd -g 4": lambda d: xxd(d, group=4),
     "xxd -g 8": lambda d: xxd(d, group=8),
-    "xxd -b": xxd_bits,
+    "xxd -b": lambda d: "\n".join(f"{at:08x}: {numbers(r, ' ', '08b'):53}  {shown(r)}" for at, r in rows(d, 6)),
     "xxd after its command": lambda d: "$ xxd frame.bin\n" + xxd(d),
     "xxd, fenced": lambda d: f"```\n{xxd(d)}```",
     "xxd, quoted": lambda d: prefixed("> ", xxd(d)),
@@ -604,14 +522,14 @@ FORMS: dict[str, Printer] = {
     "od -t d1": lambda d: od(d, lambda b: f"{b - 256 if b > 127 else b:4d}"),
     "od -t o1": lambda d: od(d, lambda b: f"{b:03o}"),
     "od -c": lambda d: od(d, od_character),
-    "Wireshark hex dump": lambda d: wireshark_hex(d, False),
-    "Wireshark hex + ASCII dump": lambda d: wireshark_hex(d, True),
-    "Wireshark escaped string": wireshark_escaped,
+    "Wireshark hex dump": dump("{at:04x}   {hex:47}"),
+    "Wireshark hex + ASCII dump": dump("{at:04x}   {hex:47}   {text}"),
+    "Wireshark escaped string": lambda d: " \\\n".join(c_string(row) for _, row in rows(d)),
     "Wireshark C array": wireshark_c,
-    "Format-Hex": format_hex,
+    "Format-Hex": dump("{at:08X}   {HEX:47}  {text}", head=f"\n           {COLUMNS}\n\n", tail="\n"),
     "Format-Hex, PowerShell 7": format_hex_7,
-    "certutil -encodehex": certutil,
-    "WinDbg db": windbg,
+    "certutil -encodehex": dump("{at:04x}\t{left:23}  {right:23}   {text}"),
+    "WinDbg db": dump("0000001f`{at:08x}  {dashed:47}  {text}", start=0x3A0),
     "gdb x/xb": gdb_xb,
     "gdb x/xb with symbols": gdb_xb_symbols,
     "gdb x/ub": lambda d: re.sub(r"\t0x(..)", lambda m: f"\t{int(m[1], 16)}", gdb_xb(d)),
@@ -620,37 +538,26 @@ FORMS: dict[str, Printer] = {
     "gdb p, repeats": gdb_string_repeats,
     "gdb p of unsigned char": lambda d: "$1 = {" + ", ".join(f"{b} '\\{b:03o}'" for b in d) + "}",
     "gdb std::vector": lambda d: f"$1 = std::vector of length {len(d)}, capacity 80 = {{{numbers(d)}}}",
-    "lldb memory read": lldb,
+    "lldb memory read": dump("0x{at:x}: {hex:47}  {text}", head="(lldb) memory read buf\n", start=0x100803200),
     "lldb memory read -f x -s 1": lambda d: re.sub(r"(?m)^0x7ffe", "0x16fdff", gdb_xb(d).replace("\t", " ")),
-    "lldb vector": lambda d: (
-        f"(std::vector<uint8_t>) $0 = size={len(d)} {{\n"
-        + "".join(f"  [{i}] = 0x{b:02x}\n" for i, b in enumerate(d))
-        + "}"
-    ),
-    "radare2 px": radare,
-    "IDA": ida,
-    "scapy hexdump": lambda d: "\n".join(f"{at:04x}  {pairs(row).upper():47}  {shown(row)}" for at, row in rows(d)),
-    "openssl BIO dump": lambda d: "\n".join(
-        f"{at:04x} - " + f"{pairs(r[:8])}{'-' if len(r) > 8 else ' '}{pairs(r[8:])}".ljust(47) + "   " + shown(r)
-        for at, r in rows(d)
-    ),
-    "UltraEdit": lambda d: "\n".join(f"{at:08X}h: {pairs(r).upper():47} ; {shown(r)}" for at, r in rows(d)),
-    "offsets with a colon": lambda d: "\n".join(f"{at:04x}: {pairs(r)}" for at, r in rows(d)),
-    "offsets in brackets": lambda d: "\n".join(f"[{at:04x}] {pairs(r)}" for at, r in rows(d)),
-    "0x offsets": lambda d: "\n".join(f"0x{at:04x} {pairs(r)}" for at, r in rows(d)),
-    "decimal offsets": lambda d: "\n".join(f"{at:04d}: {pairs(r)}" for at, r in rows(d)),
-    "memcached -vv": memcached_log,
+    "lldb vector": lambda d: f"(std::vector<uint8_t>) $0 = size={len(d)} {{\n{numbered(d, '  [{}] = 0x{:02x}')}\n}}",
+    "radare2 px": dump("0x{at:08x}  {words:39}  {text}", head=RADARE),
+    "IDA": dump(".data:{at:08X}  {HEX:47}  {text}", start=0x404000),
+    "scapy hexdump": dump("{at:04x}  {HEX:47}  {text}"),
+    "openssl BIO dump": dump("{at:04x} - {dashed:47}   {text}"),
+    "UltraEdit": dump("{at:08X}h: {HEX:47} ; {text}"),
+    "offsets with a colon": dump("{at:04x}: {hex}"),
+    "offsets in brackets": dump("[{at:04x}] {hex}"),
+    "0x offsets": dump("0x{at:04x} {hex}"),
+    "decimal offsets": dump("{at:04d}: {hex}"),
+    "memcached -vv": dump("<28    {cells}", 4, "<28 Read binary protocol data:\n"),
     # base64
-    "base64": lambda d: base64.b64encode(d).decode(),
-    "base64, unpadded": lambda d: base64.b64encode(d).decode().rstrip("="),
-    "base64url": lambda d: base64.urlsafe_b64encode(d).decode(),
-    "base64, wrapped": lambda d: "\n".join(textwrap.wrap(base64.b64encode(d).decode(), 32)),
-    "base64, PEM": lambda d: (
-        "-----BEGIN FRAME-----\n"
-        + "\n".join(textwrap.wrap(base64.b64encode(d).decode(), 64))
-        + "\n-----END FRAME-----\n"
-    ),
-    "base64, data: URI": lambda d: "data:application/octet-stream;base64," + base64.b64encode(d).decode(),
+    "base64": base64,
+    "base64, unpadded": lambda d: base64(d).rstrip("="),
+    "base64url": lambda d: urlsafe_b64encode(d).decode(),
+    "base64, wrapped": lambda d: base64(d, 32),
+    "base64, PEM": lambda d: f"-----BEGIN FRAME-----\n{base64(d, 64)}\n-----END FRAME-----\n",
+    "base64, data: URI": lambda d: "data:application/octet-stream;base64," + base64(d),
     # logs
     "log, hex pairs": lambda d: log("rx " + pairs(d)),
     "log, hex": lambda d: log("frame=" + d.hex()),
@@ -660,7 +567,7 @@ FORMS: dict[str, Printer] = {
     "log, 0x hex": lambda d: "[DEBUG] frame=0x" + d.hex(),
     "log, Go %v": lambda d: log(f"read {len(d)} bytes: [{numbers(d, ' ')}]"),
     "log, Python bytes": lambda d: log(f"recv {d!r}"),
-    "log, base64": lambda d: log("payload=" + base64.b64encode(d).decode()),
+    "log, base64": lambda d: log("payload=" + base64(d)),
     "log, two lines of hex": lambda d: (
         log("rx " + pairs(d[:32])) + "\n" + log("rx " + pairs(d[32:])) if len(d) > 32 else log(pairs(d))
     ),
@@ -681,19 +588,17 @@ def pieces(data: bytes, width: int = 16) -> list[bytes]:
 
 
 MORE: dict[str, Printer] = {
-    "rows only": lambda d: "\n".join(f"{at:2}| " + " | ".join(f"0x{b:02x}" for b in r) + " |" for at, r in rows(d, 4)),
+    "rows only": lambda d: "\n".join(f"{at:2}| {hexes(row, ' | ')} |" for at, row in rows(d, 4)),
     "grid tabs": lambda d: spec_grid(d).replace("      ", "\t"),
     "grid html pre": lambda d: html(spec_grid(d)),
     "grid diff": lambda d: prefixed("+", spec_grid(d)),
     "grid collapsed quoted": lambda d: prefixed("> ", spec_grid(d, wide=False)),
     "grid collapsed one-line sep": lambda d: spec_grid(d, wide=False).replace("\n", "\r\n"),
     "md table": lambda d: (
-        "| 0 | 1 | 2 | 3 |\n|---|---|---|---|\n"
-        + "\n".join("| " + " | ".join(f"0x{b:02x}" for b in r) + " |" for r in pieces(d, 4))
+        dump("| {cells} |", 4, "| 0 | 1 | 2 | 3 |\n|---|---|---|---|\n")(d).replace(" 0x", " | 0x").replace("| |", "|")
     ),
-    "md table ticks": lambda d: (
-        "| b0 | b1 | b2 | b3 |\n|---|---|---|---|\n"
-        + "\n".join("| " + " | ".join(f"`0x{b:02x}`" for b in r) + " |" for r in pieces(d, 4))
+    "md table ticks": lambda d: dump("| `{cells}` |", 4, "| b0 | b1 | b2 | b3 |\n|---|---|---|---|\n")(d).replace(
+        " 0x", "` | `0x"
     ),
     "np.array": lambda d: f"array({list(d)}, dtype=uint8)",
     "np wrapped": lambda d: "array([" + wrapped([f"{b:3d}" for b in d], 12).strip() + "], dtype=uint8)",
@@ -708,7 +613,7 @@ MORE: dict[str, Printer] = {
     "rust bytes let": lambda d: "let x: &[u8] = " + rust_b(d) + ";",
     "java List.of": lambda d: "List.of(" + ", ".join(f"(byte)0x{b:02x}" for b in d) + ")",
     "jshell": lambda d: f"$1 ==> byte[{len(d)}] {{ {', '.join(map(str, signed(d)))} }}",
-    "commons HexDump": lambda d: "\n".join(f"{at:08X} {pairs(r).upper()} {shown(r)}" for at, r in rows(d)),
+    "commons HexDump": dump("{at:08X} {HEX} {text}"),
     "erl shell": lambda d: (
         "1> gen_tcp:recv(S, 0).\n{ok,<<" + numbers(d, ",").replace(",0,0,0,", ",0,\n      0,0,", 1) + ">>}"
     ),
@@ -730,66 +635,47 @@ MORE: dict[str, Printer] = {
     ),
     "gdb session": lambda d: "(gdb) x/65xb buf\n" + gdb_xb(d) + "\n(gdb) ",
     "gdb p @": lambda d: "(gdb) p/x *buf@65\n$3 = {" + hexes(d, ", ", "0x{:x}") + "}",
-    "lldb p/x": lambda d: (
-        f"(uint8_t[{len(d)}]) $0 = (" + ", ".join(f"[{i}] = 0x{b:02x}" for i, b in enumerate(d)) + ")"
-    ),
-    "lldb p": lambda d: (
-        f"(uint8_t[{len(d)}]) $0 = {{\n" + "".join(f"  [{i}] = '\\x{b:02x}'\n" for i, b in enumerate(d)) + "}"
-    ),
+    "lldb p/x": lambda d: f"(uint8_t[{len(d)}]) $0 = ({numbered(d, '[{}] = 0x{:02x}', ', ')})",
+    "lldb p": lambda d: f"(uint8_t[{len(d)}]) $0 = {{\n" + numbered(d, "  [{}] = '\\x{:02x}'") + "\n}",
     "csv hex": lambda d: pairs(d, ","),
     "json hexlist": lambda d: json.dumps([f"{b:02x}" for b in d]),
     "json 0xlist": lambda d: json.dumps([f"0x{b:02x}" for b in d]),
-    "nc -o": lambda d: "\n".join(f"< {at:08x} {pairs(r):47} # {shown(r)}" for at, r in rows(d)),
-    "ngrep -x": lambda d: (
-        "T 10.0.0.1:11210 -> 10.0.0.2:50123 [AP] #4\n"
-        + "\n".join(f"  {pairs(r[:8]):23}    {pairs(r[8:]):23}    {shown(r)}" for at, r in rows(d))
-    ),
+    "nc -o": dump("< {at:08x} {hex:47} # {text}"),
+    "ngrep -x": dump("  {left:23}    {right:23}    {text}", head="T 10.0.0.1:11210 -> 10.0.0.2:50123 [AP] #4\n"),
     "socat -x": lambda d: "> 2026/11/20 10:00:00.123456  length=65 from=0 to=64\n " + pairs(d),
     "mysql box": lambda d: "+------+\n| HEX(v) |\n+------+\n| " + d.hex().upper() + " |\n+------+\n1 row in set",
     "psql": lambda d: "  data  \n--------\n \\x" + d.hex() + "\n(1 row)\n",
-    "psql escape": lambda d: "".join("\\\\" if b == 92 else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in d),
+    "psql escape": lambda d: literal(d, "\\", lambda byte, _: f"\\{byte:03o}", ""),
     "redis": lambda d: "1) " + go_q(d),
-    "curl": lambda d: (
-        f"<= Recv data, {len(d)} bytes (0x{len(d):x})\n"
-        + "\n".join(f"{at:04x}: {pairs(r):47} {shown(r)}" for at, r in rows(d))
-    ),
+    "curl": lambda d: f"<= Recv data, {len(d)} bytes (0x{len(d):x})\n" + dump("{at:04x}: {hex:47} {text}")(d),
     "ruby pack": lambda d: f'["{d.hex()}"].pack("H*")',
     "perl x{}": lambda d: '"' + hexes(d, "", "\\x{{{:02x}}}") + '"',
     "ps byte[]": lambda d: f"[byte[]]({hexes(d, ',')})",
     "unhex": lambda d: f"SELECT UNHEX('{d.hex()}')",
-    "pg b64": lambda d: f"decode('{base64.b64encode(d).decode()}', 'base64')",
+    "pg b64": lambda d: f"decode('{base64(d)}', 'base64')",
     "scheme": lambda d: f"#vu8({numbers(d, ' ')})",
     "smalltalk": lambda d: f"#[{numbers(d, ' ')}]",
     "lisp": lambda d: "#(" + hexes(d, " ", "#x{:02x}") + ")",
-    "ocaml": lambda d: (
-        '"'
-        + "".join("\\\\" if b == 92 else '\\"' if b == 34 else chr(b) if 32 <= b < 127 else f"\\{b:03d}" for b in d)
-        + '"'
-    ),
+    "ocaml": lambda d: literal(d, '"\\', lambda byte, _: f"\\{byte:03d}"),
     "zig": lambda d: f"&[_]u8{{ {hexes(d)} }}",
     "dart": lambda d: f"Uint8List.fromList({list(d)})",
     "akka": lambda d: "ByteString(" + ", ".join(map(str, signed(d))) + ")",
     "okio": lambda d: f"[size={len(d)} hex={d.hex()}]",
     "scodec": lambda d: f"ByteVector({len(d)} bytes, 0x{d.hex()})",
     "proto": lambda d: "bytes_value: " + c_octal(d),
-    "yaml": lambda d: (
-        "frame: !!binary |\n" + "\n".join("  " + x for x in textwrap.wrap(base64.b64encode(d).decode(), 40))
-    ),
-    "mime": lambda d: (
-        "Content-Type: application/octet-stream\nContent-Transfer-Encoding: base64\n\n"
-        + "\n".join(textwrap.wrap(base64.b64encode(d).decode(), 76))
-    ),
+    "yaml": lambda d: "frame: !!binary |\n" + base64(d, 40, "  "),
+    "mime": lambda d: f"Content-Type: application/octet-stream\nContent-Transfer-Encoding: base64\n\n{base64(d, 76)}",
     "echo xxd": lambda d: f"$ echo {d.hex()} | xxd -r -p | nc localhost 11210",
     "printf nc": lambda d: f"printf '{hexes(d, '', chr(92) + 'x{:02x}')}' | nc localhost 11210",
-    "b64 quoted": lambda d: f'"{base64.b64encode(d).decode()}"',
-    "b64 json": lambda d: json.dumps({"payload": base64.b64encode(d).decode()}),
-    "b64 ticks": lambda d: f"`{base64.b64encode(d).decode()}`",
+    "b64 quoted": lambda d: f'"{base64(d)}"',
+    "b64 json": lambda d: json.dumps({"payload": base64(d)}),
+    "b64 ticks": lambda d: f"`{base64(d)}`",
     "js 0x": lambda d: f"const f = Uint8Array.of({hexes(d)});",
     "js latin": lambda d: "const s = " + json.dumps(d.decode("latin-1")) + ";",
     "node util deep": lambda d: "{\n  frame: <Buffer " + pairs(d) + ">,\n  n: 1\n}",
     "ts hexlines": lambda d: "\n".join(f"{n:02d}| {pairs(r)}" for n, (_, r) in enumerate(rows(d), 1)),
     "offset dash": lambda d: "\n".join(f"{at:04x}-{at + 15:04x}  {pairs(r)}" for at, r in rows(d)),
-    "010": lambda d: "\n".join(f"{at:04X}h: {pairs(r).upper():47}  {shown(r)}" for at, r in rows(d)),
+    "010": dump("{at:04X}h: {HEX:47}  {text}"),
     "hexyl": lambda d: (
         "┌────────┬─────────────────────────┬─────────────────────────┬────────┬────────┐\n"
         + "\n".join(
@@ -804,7 +690,7 @@ MORE: dict[str, Printer] = {
             for at, r in rows(d)
         )
     ),
-    "hexdump canonical js": lambda d: "\n".join(f"{at:08x}: {pairs(r):47} | {shown(r)}" for at, r in rows(d)),
+    "hexdump canonical js": dump("{at:08x}: {hex:47} | {text}"),
     "tab sep": lambda d: pairs(d, "\t"),
     "semi": lambda d: pairs(d, ";"),
     "0x commas lines": lambda d: wrapped([f"0x{b:02x}" for b in d], 8),
@@ -846,5 +732,5 @@ MORE: dict[str, Printer] = {
     "curly u": lambda d: hexes(d, "", "\\u{{{:x}}}"),
     "swift str": lambda d: '"' + hexes(d, "", "\\u{{{:02x}}}") + '"',
     "haskell pack": lambda d: "pack [" + hexes(d, ",") + "]",
-    "base64url np": lambda d: base64.urlsafe_b64encode(d).decode().rstrip("="),
+    "base64url np": lambda d: urlsafe_b64encode(d).decode().rstrip("="),
 }
