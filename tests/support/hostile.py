@@ -5,35 +5,44 @@ SHAPES is the list. What is made of the same number is the same, byte by byte.
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import cramjam
 
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
 from tests.support.captures import Pcapng, Record, pcap
+from tests.support.conversation import MAX
 from tests.support.packets import NOON, TcpTalk, flow
 
 _STEP = 1000
+_LOG = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
 
 
-def _talk(segment: int = 1448, *, port: int = 50_000, number: int = 1, start: int = NOON) -> TcpTalk:
-    return TcpTalk(
-        flow(f"10.{port >> 24 & 255}.{port >> 16 & 255}.9:{port & 0xFFFF}"),
-        segment=segment,
-        acks=False,
-        step_ns=_STEP,
-        number=number,
-        start_ns=start,
-    )
+def _talk(segment: int = 1448, *, port: int = 50_000, before: int = 0) -> TcpTalk:
+    """Begin a connection behind so many packets."""
+    ends = flow(f"10.{port >> 24 & 255}.{port >> 16 & 255}.9:{port & 0xFFFF}")
+    start = NOON + before * _STEP
+    return TcpTalk(ends, segment=segment, acks=False, step_ns=_STEP, number=1 + before, start_ns=start)
 
 
-def _opened(talk: TcpTalk, vbucket: int = 7) -> TcpTalk:
-    log = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
-    talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:x", opaque=5))
-    talk.send(1, encode("DCP_OPEN", response=True, opaque=5))
-    talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": (1 << 64) - 1}, vbucket=vbucket, opaque=9))
-    return talk.send(1, encode("DCP_STREAM_REQ", log, response=True, opaque=9))
+def _greeted(talk: TcpTalk, name: bytes = b"eq_dcpq:x") -> TcpTalk:
+    talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=name, opaque=5))
+    return talk.send(1, encode("DCP_OPEN", response=True, opaque=5))
+
+
+def _opened(talk: TcpTalk | None = None, vbucket: int = 7) -> TcpTalk:
+    talk = _greeted(talk or _talk())
+    talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": MAX}, vbucket=vbucket, opaque=9))
+    return talk.send(1, encode("DCP_STREAM_REQ", _LOG, response=True, opaque=9))
+
+
+def _connections(count: int, speak: Callable[[TcpTalk, int], TcpTalk]) -> list[Packet]:
+    """Return connections one after another, each as it is spoken."""
+    out: list[Packet] = []
+    for number in range(count):
+        out += speak(_talk(port=20_000 + number, before=len(out)), number).packets
+    return out
 
 
 def mutations(count: int, *, key: bytes = b"k", size: int = 10, vbucket: int = 7, opaque: int = 9) -> bytes:
@@ -49,7 +58,7 @@ def mutations(count: int, *, key: bytes = b"k", size: int = 10, vbucket: int = 7
 
 def noops_without_answers(count: int) -> list[Packet]:
     """Return NOOPs of a producer, none answered."""
-    talk = _opened(_talk())
+    talk = _opened()
     for number in range(count):
         talk.send(1, encode("DCP_NOOP", opaque=1000 + number))
     return talk.packets
@@ -57,14 +66,13 @@ def noops_without_answers(count: int) -> list[Packet]:
 
 def answers_without_noops(count: int) -> list[Packet]:
     """Return answers to NOOPs that nobody sent, many in a segment."""
-    talk = _opened(_talk())
-    return talk.send(0, b"".join(encode("DCP_NOOP", response=True, opaque=number) for number in range(count))).packets
+    answers = b"".join(encode("DCP_NOOP", response=True, opaque=number) for number in range(count))
+    return _opened().send(0, answers).packets
 
 
 def many_noops(count: int) -> list[Packet]:
     """Return NOOPs of a producer, many in a segment, none answered."""
-    talk = _opened(_talk())
-    return talk.send(1, b"".join(encode("DCP_NOOP", opaque=number) for number in range(count))).packets
+    return _opened().send(1, b"".join(encode("DCP_NOOP", opaque=number) for number in range(count))).packets
 
 
 def half_of_the_segments(count: int) -> list[Packet]:
@@ -81,14 +89,13 @@ def half_of_the_segments(count: int) -> list[Packet]:
 
 def cache_transfers(count: int) -> list[Packet]:
     """Return one frame of the cache's items."""
-    item = {"key": b"\x08key", "value": b"v"}
-    talk = _opened(_talk())
-    return talk.send(1, encode("DCP_CACHE_TRANSFER", {"items": [item] * count}, vbucket=7, opaque=9)).packets
+    items = [{"key": b"\x08key", "value": b"v"}] * count
+    return _opened().send(1, encode("DCP_CACHE_TRANSFER", {"items": items}, vbucket=7, opaque=9)).packets
 
 
 def stray_segments(count: int) -> list[Packet]:
     """Return a stream with segments that are far from where it is."""
-    dice, talk = random.Random(6), _opened(_talk())
+    dice, talk = random.Random(6), _opened()
     for number in range(count):
         seq = talk.seq(1)
         talk.write(1, mutations(1), seq=(seq + (100 << 20) + dice.randrange(1 << 30)) & 0xFFFFFFFF)
@@ -99,58 +106,44 @@ def stray_segments(count: int) -> list[Packet]:
 
 def unknown_opcodes(count: int) -> list[Packet]:
     """Return requests of an opcode that nobody knows."""
-    talk = _opened(_talk())
-    frame = bytearray(encode("DCP_NOOP", opaque=77))
-    frame[1] = 0xE9
-    return talk.send(0, bytes(frame) * count).packets
+    return _opened().send(0, encode(0xE9, opaque=77) * count).packets
 
 
 def tiny_frames(count: int) -> list[Packet]:
     """Return answers to NOOPs that nobody sent, and as many requests of an opcode that nobody knows."""
-    talk = _opened(_talk())
-    frame = bytearray(encode("DCP_NOOP", opaque=77))
-    frame[1] = 0xE9
+    talk = _opened()
     talk.send(1, b"".join(encode("DCP_NOOP", response=True, opaque=number) for number in range(count)))
-    return talk.send(0, bytes(frame) * count).packets
+    return talk.send(0, encode(0xE9, opaque=77) * count).packets
 
 
 def short_connections(count: int) -> list[Packet]:
     """Return connections that are opened and closed."""
-    out: list[Packet] = []
-    for number in range(count):
-        talk = _talk(port=20_000 + number, number=len(out) + 1, start=NOON + len(out) * _STEP)
-        talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:%d" % number, opaque=5))
-        out += talk.send(1, encode("DCP_OPEN", response=True, opaque=5)).fin().packets
-    return out
+    return _connections(count, lambda talk, number: _greeted(talk, b"eq_dcpq:%d" % number).fin())
 
 
 def silent_connections(count: int) -> list[Packet]:
     """Return connections that are opened, and not closed."""
-    out: list[Packet] = []
-    for number in range(count):
-        talk = _talk(port=20_000 + number, number=len(out) + 1, start=NOON + len(out) * _STEP)
-        talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:%d" % number, opaque=5))
-        out += talk.send(1, encode("DCP_OPEN", response=True, opaque=5)).packets
-    return out
+    return _connections(count, lambda talk, number: _greeted(talk, b"eq_dcpq:%d" % number))
 
 
 def mixed_connections(count: int) -> list[Packet]:
     """Return connections one after another: every tenth has a stream, every third an answer to nothing."""
-    out: list[Packet] = []
-    for number in range(count):
-        talk = _talk(port=20_000 + number, number=len(out) + 1, start=NOON + len(out) * _STEP)
+
+    def speak(talk: TcpTalk, number: int) -> TcpTalk:
         if number % 10 == 0:
-            talk = _opened(talk).send(1, mutations(3))
+            _opened(talk).send(1, mutations(3))
         if number % 3 == 0:
             talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:%d" % number, opaque=5))
-            talk.send(1, encode("DCP_OPEN", response=True, opaque=5) + encode("DCP_CONTROL", response=True, opaque=9))
-        out += talk.send(1, encode("DCP_NOOP", opaque=3)).fin().packets
-    return out
+            nothing = encode("DCP_CONTROL", response=True, opaque=9)
+            talk.send(1, encode("DCP_OPEN", response=True, opaque=5) + nothing)
+        return talk.send(1, encode("DCP_NOOP", opaque=3)).fin()
+
+    return _connections(count, speak)
 
 
 def gets(count: int) -> list[Packet]:
     """Return documents that are asked for by key, on the port of DCP."""
-    talk = _opened(_talk())
+    talk = _opened()
     for number in range(0, count, 32):
         few = range(number, min(count, number + 32))
         talk.send(0, b"".join(encode("GET", key=b"key-%d" % each, vbucket=7, opaque=each) for each in few))
@@ -160,7 +153,7 @@ def gets(count: int) -> list[Packet]:
 
 def names_of_collections(count: int) -> list[Packet]:
     """Return events that create collections, of one id again and again and of many."""
-    talk = _opened(_talk())
+    talk = _opened()
     marker = {"start_seqno": 1, "end_seqno": count, "snapshot_type": 1}
     frames = [encode("DCP_SNAPSHOT_MARKER", marker, vbucket=7, opaque=9)]
     for number in range(count):
@@ -173,7 +166,7 @@ def names_of_collections(count: int) -> list[Packet]:
 
 def manifests(count: int) -> list[Packet]:
     """Return answers with a manifest, each with another name."""
-    talk = _opened(_talk())
+    talk = _opened()
     for number in range(count):
         collections = [{"name": f"c{number}-{each}", "uid": f"{8 + each:x}"} for each in range(4)]
         text = json.dumps({"uid": f"{number:x}", "scopes": [{"name": "s", "uid": "8", "collections": collections}]})
@@ -209,30 +202,26 @@ def open_streams(count: int) -> list[Packet]:
 
 
 def _three_streams_each(count: int, end: Callable[[TcpTalk], TcpTalk]) -> list[Packet]:
-    out: list[Packet] = []
-    log = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
-    for number in range(count):
-        talk = _talk(port=20_000 + number, number=len(out) + 1, start=NOON + len(out) * _STEP)
-        talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:x", opaque=5))
-        talk.send(1, encode("DCP_OPEN", response=True, opaque=5))
+    def speak(talk: TcpTalk, number: int) -> TcpTalk:
+        _greeted(talk)
         for vbucket in range(3):
-            asked = {"end_seqno": (1 << 64) - 1, "start_seqno": number, "vbucket_uuid": 77}
+            asked = {"end_seqno": MAX, "start_seqno": number, "vbucket_uuid": 77}
             asked |= {"snap_start_seqno": number, "snap_end_seqno": number}
             talk.send(0, encode("DCP_STREAM_REQ", asked, vbucket=vbucket, opaque=9 + vbucket))
-            talk.send(1, encode("DCP_STREAM_REQ", log, response=True, opaque=9 + vbucket))
-        out += end(talk).packets
-    return out
+            talk.send(1, encode("DCP_STREAM_REQ", _LOG, response=True, opaque=9 + vbucket))
+        return end(talk)
+
+    return _connections(count, speak)
 
 
 def streams_in_turn(count: int) -> list[Packet]:
     """Return streams of one connection, one after another, each opened and ended after three messages."""
     talk = _opened(_talk(), vbucket=2000)
-    log = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
     for number in range(count):
         vbucket, opaque = number % 1024, 1000 + number
         talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 2}, vbucket=vbucket, opaque=opaque))
         frames = [
-            encode("DCP_STREAM_REQ", log, response=True, opaque=opaque),
+            encode("DCP_STREAM_REQ", _LOG, response=True, opaque=opaque),
             mutations(2, vbucket=vbucket, opaque=opaque),
             encode("DCP_STREAM_END", {"status": 0}, vbucket=vbucket, opaque=opaque),
         ]
@@ -243,18 +232,17 @@ def streams_in_turn(count: int) -> list[Packet]:
 def mixed_streams(count: int) -> list[Packet]:
     """Return streams of one connection, one after another: ended, refused, rolled back, closed, with a broken rule."""
     talk = _opened(_talk(), vbucket=2000)
-    log = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
     for number in range(count):
         kind, opaque = number % 5, 1000 + number
         vbucket = 3000 + number if number % 3 else number // 3 % 256  # every third where one was before
-        asked = {"end_seqno": (1 << 64) - 1, "start_seqno": 5, "snap_start_seqno": 5, "snap_end_seqno": 5}
+        asked = {"end_seqno": MAX, "start_seqno": 5, "snap_start_seqno": 5, "snap_end_seqno": 5}
         talk.send(0, encode("DCP_STREAM_REQ", asked, vbucket=vbucket, opaque=opaque))
         if kind in (0, 1):
             status = 0x22 if kind else 0x23
             value = b"" if kind else bytes(8)
             talk.send(1, encode("DCP_STREAM_REQ", response=True, status=status, value=value, opaque=opaque))
             continue
-        granted = encode("DCP_STREAM_REQ", log, response=True, opaque=opaque)
+        granted = encode("DCP_STREAM_REQ", _LOG, response=True, opaque=opaque)
         talk.send(1, granted + mutations(2, vbucket=vbucket, opaque=opaque))
         if kind == 2:
             again = {"by_seqno": 1, "rev_seqno": 1}
@@ -268,7 +256,7 @@ def mixed_streams(count: int) -> list[Packet]:
 
 def requests_without_answers(count: int) -> list[Packet]:
     """Return requests of streams, each with an opaque of its own, none answered."""
-    talk = _opened(_talk())
+    talk = _opened()
     for number in range(count):
         talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, vbucket=number % 65_536, opaque=1000 + number))
     return talk.packets
@@ -276,7 +264,7 @@ def requests_without_answers(count: int) -> list[Packet]:
 
 def failover_logs(count: int) -> list[Packet]:
     """Return answers with failover logs of a hundred entries, none known before."""
-    talk = _opened(_talk())
+    talk = _opened()
     for number in range(max(1, count // 100)):
         entries = [{"vbucket_uuid": number * 100 + at, "seqno": 100 - at} for at in range(100)]
         talk.send(0, encode("DCP_GET_FAILOVER_LOG", vbucket=7, opaque=number + 100))
@@ -287,25 +275,23 @@ def failover_logs(count: int) -> list[Packet]:
 
 def one_failover_log(count: int) -> list[Packet]:
     """Return streams of one vbucket, the answer to each a failover log that is longer."""
-    talk = _talk()
-    talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:x", opaque=5))
-    talk.send(1, encode("DCP_OPEN", response=True, opaque=5))
-    talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": (1 << 64) - 1}, vbucket=7, opaque=9))
+    talk = _greeted(_talk())
+    talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": MAX}, vbucket=7, opaque=9))
     log = {"failover_log": [{"vbucket_uuid": 1 + at, "seqno": count - at} for at in range(count)]}
     return talk.send(1, encode("DCP_STREAM_REQ", log, response=True, opaque=9)).send(1, mutations(8)).packets
 
 
 def documents(count: int) -> list[Packet]:
     """Return a stream of plain documents."""
-    return _opened(_talk()).send(1, mutations(count)).packets
+    return _opened().send(1, mutations(count)).packets
 
 
 def one_key(count: int) -> list[Packet]:
     """Return a stream that is started again and again, with a rollback each time, and a control that is set."""
-    talk = _opened(_talk())
+    talk = _opened()
     for number in range(count):
         talk.send(0, encode("DCP_CONTROL", key=b"set_priority", value=b"%d" % number, opaque=number))
-        asked = {"end_seqno": (1 << 64) - 1, "start_seqno": 9 + number, "vbucket_uuid": 78}
+        asked = {"end_seqno": MAX, "start_seqno": 9 + number, "vbucket_uuid": 78}
         talk.send(0, encode("DCP_STREAM_REQ", asked, vbucket=7, opaque=number + 20))
         answer = encode("DCP_STREAM_REQ", response=True, status=0x23, value=bytes(8), opaque=number + 20)
         talk.send(1, answer)
@@ -315,12 +301,12 @@ def one_key(count: int) -> list[Packet]:
 def calm_then_lists(count: int) -> list[Packet]:
     """Return a megabyte or two of documents, and then HELLOs that list a thousand features each."""
     hello = encode("HELLO", {"features": list(range(1000))}, key=b"agent")
-    return _opened(_talk()).send(1, mutations(2_000, size=950)).send(0, hello * count).packets
+    return _opened().send(1, mutations(2_000, size=950)).send(0, hello * count).packets
 
 
 def noops_behind_a_hole(count: int) -> list[Packet]:
     """Return NOOPs that wait for one that was lost, to the end of the capture."""
-    return _opened(_talk()).skip(1, 24).send(1, encode("DCP_NOOP", opaque=3) * count).packets
+    return _opened().skip(1, 24).send(1, encode("DCP_NOOP", opaque=3) * count).packets
 
 
 def compressed_xattrs(count: int) -> list[Packet]:
@@ -329,7 +315,7 @@ def compressed_xattrs(count: int) -> list[Packet]:
     value = bytes(cramjam.snappy.compress_raw(len(pairs).to_bytes(4, "big") + pairs + b"{}"))
     given = {"rev_seqno": 1, "by_seqno": 1}
     document = encode("DCP_MUTATION", given, key=b"k", value=value, datatype=6, vbucket=7, opaque=9)
-    return _opened(_talk()).send(1, document * count).packets
+    return _opened().send(1, document * count).packets
 
 
 def large_documents(count: int) -> list[Packet]:
@@ -367,12 +353,9 @@ def in_pcap(packets: list[Packet]) -> bytes:
 
 def in_small_blocks(packets: list[Packet]) -> bytes:
     """Return a capture of packets as pcapng, with an interface for each, and comments."""
-    return b"".join(_blocks(packets))
-
-
-def _blocks(packets: list[Packet]) -> Iterator[bytes]:
     write = Pcapng()
-    yield write.section()
+    out = [write.section()]
     for each in packets:
-        yield write.interface(options=[(9, b"\x09")])
-        yield write.packet(each.ts_ns or 0, each.data, wire=each.wire_length, options=[(1, b"c")])
+        out.append(write.interface(options=[(9, b"\x09")]))
+        out.append(write.packet(each.ts_ns or 0, each.data, wire=each.wire_length, options=[(1, b"c")]))
+    return b"".join(out)
