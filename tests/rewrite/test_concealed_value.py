@@ -10,7 +10,7 @@ from dcpdump.rewrite.concealed_value import conceal_strings, conceal_value
 from dcpdump.wire.body import open_value
 from dcpdump.wire.literal import literals, origins
 from dcpdump.wire.snappy import decompress
-from tests.support.secret_talk import snappy
+from tests.support.fields import snappy
 
 WORDS = Pseudonyms(b"salt")
 modest = settings(max_examples=80, deadline=None)

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from struct import pack
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from dcpdump.net.packet import Packet
+from tests.support.packets import flow, ipv4, udp
 
 
 class Record(NamedTuple):
@@ -40,15 +43,16 @@ def pcap_record(record: Record, nano: bool = False, big_endian: bool = False) ->
 
 
 def pcap(
-    packets: Iterable[Record],
-    link_type: int = 1,
-    nano: bool = False,
-    big_endian: bool = False,
-    snaplen: int = 262_144,
+    packets: Iterable[Record], link_type: int = 1, nano: bool = False, big_endian: bool = False, **more: Any
 ) -> bytes:
     """Return a pcap file."""
     records = [pcap_record(packet, nano, big_endian) for packet in packets]
-    return pcap_header(link_type, nano, big_endian, snaplen) + b"".join(records)
+    return pcap_header(link_type, nano, big_endian, **more) + b"".join(records)
+
+
+def records_of(packets: Iterable[Packet]) -> list[Record]:
+    """Return captured packets as records, with the lengths that they had on the wire."""
+    return [Record(each.ts_ns or 0, each.data, wire=each.wire_length) for each in packets]
 
 
 class Pcapng:
@@ -91,14 +95,8 @@ class Pcapng:
     ) -> bytes:
         """Return an enhanced packet block; ``units`` is the time as the interface counts it."""
         captured = len(data) if captured is None else captured
-        head = pack(
-            self.order + "IIIII",
-            interface,
-            units >> 32,
-            units & 0xFFFFFFFF,
-            captured,
-            captured if wire is None else wire,
-        )
+        wire = captured if wire is None else wire
+        head = pack(self.order + "IIIII", interface, units >> 32, units & 0xFFFFFFFF, captured, wire)
         return self.block(6, head + data + b"\0" * (-len(data) % 4) + self.options(options))
 
     def simple_packet(self, data: bytes, wire: int | None = None) -> bytes:
@@ -117,26 +115,12 @@ def pcapng(packets: Iterable[Record], link_type: int = 1, big_endian: bool = Fal
     """Return a pcapng file: one section, one interface with nanoseconds, enhanced packets."""
     write = Pcapng(big_endian)
     blocks = [write.section(), write.interface(link_type, snaplen, [(9, b"\x09")])]
-    blocks += [
-        write.packet(packet.ts_ns, packet.data, wire=packet.wire, captured=packet.captured) for packet in packets
-    ]
+    blocks += [write.packet(each.ts_ns, each.data, wire=each.wire, captured=each.captured) for each in packets]
     return b"".join(blocks)
 
 
 def ethernet(payload: bytes, number: int = 0) -> bytes:
     """Return an Ethernet, IPv4 and UDP packet around ``payload``: what bytes after damage must look like."""
-    ip = pack(
-        ">BBHHHBBH4s4s",
-        0x45,
-        0,
-        28 + len(payload),
-        number & 0xFFFF,
-        0,
-        64,
-        17,
-        0,
-        b"\x0a\0\0\x01",
-        b"\x0a\0\0\x02",
-    )
-    udp = pack(">HHHH", 40_000, 11_210, 8 + len(payload), 0)
-    return b"\x02" * 12 + b"\x08\x00" + ip + udp + payload
+    datagram = udp(40_000, 11_210, payload)
+    ip = ipv4(flow("10.0.0.1:1", "10.0.0.2:1"), datagram, protocol=17, ident=number & 0xFFFF)
+    return b"\x02" * 12 + b"\x08\x00" + ip

@@ -7,7 +7,7 @@ import heapq
 import json
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, groupby
 from random import Random
@@ -21,12 +21,10 @@ from tests.support.packets import FIN, NOON, RST
 HOP_NS = 200_000  #: that a proxy takes
 MS = 1_000_000
 OK, NOT_MINE, EXISTS, ROLLBACK = 0, 7, 2, 0x23
-MARKER, MUTATION, DELETION, EXPIRATION, EVENT, PREPARE, COMMIT, ABORT, ADVANCED = (
-    *(0x56, 0x57, 0x58, 0x59),
-    *(0x5F, 0x60, 0x62, 0x63, 0x64),
-)
-END, SET_STATE = 0x55, 0x5B
+MARKER, MUTATION, DELETION, EXPIRATION, EVENT = 0x56, 0x57, 0x58, 0x59, 0x5F
+PREPARE, COMMIT, ABORT, ADVANCED, END = 0x60, 0x62, 0x63, 0x64, 0x55
 _HIDDEN = (PREPARE, ABORT)
+NOOP_ANSWER = encode(0x5C, response=True, opaque=0xFFFF0000)
 HABITS = ["proxy", "java", "kafka", "gocbcore", "goxdcr", "dcpdrain", "cbbackupmgr"]
 
 
@@ -119,6 +117,9 @@ class Line:
         self.slow_from = 0
         self.opaques = count(1)
         self.noop_ns = 0
+
+    def acked(self, size: int) -> None:
+        self.outstanding = max(0, self.outstanding - size)
 
     def say(self, kind: str, data: bytes, *, down: bool, **facts: Any) -> None:
         """Send a frame to the consumer, or from it."""
@@ -313,21 +314,22 @@ class Client:
         """Set a connection up: pipelined, or one request after the other."""
         features = [6, 0x0A, 0x0B, *([0x12] if self.collections else [])]
         flags = (1 if wire.feeder else 0) | 4
-        steps: list[tuple[str, int, dict[str, Any], bytes, bytes, dict[str, Any]]] = [
-            ("hello", 0x1F, {"features": features}, self.agent.encode(), b"", {"features": features}),
-            ("auth", 0x21, {}, b"PLAIN", b"\0u\0p", {}),
-            ("bucket", 0x89, {}, self.bucket.encode(), b"", {}),
-            ("open", 0x50, {"flags": flags}, wire.name.encode(), b"", {}),
+        steps: list[tuple[str, int, dict[str, Any], str, bytes]] = [
+            ("hello", 0x1F, {"features": features}, self.agent, b""),
+            ("auth", 0x21, {}, "PLAIN", b"\0u\0p"),
+            ("bucket", 0x89, {}, self.bucket, b""),
+            ("open", 0x50, {"flags": flags}, wire.name, b""),
         ]
         together = 3 if self.habit in ("gocbcore", "cbbackupmgr") else 1
         for at in range(0, len(steps), together):
             some = list(enumerate(steps[at : at + together], at + 1))
-            for opaque, (kind, opcode, values, key, value, _) in some:
-                frame = encode(opcode, values, key=key, value=value, opaque=opaque)
-                self.cluster.put(wire, 0, kind, frame, key=key, facts=(flags,))
+            for opaque, (kind, opcode, values, key, value) in some:
+                frame = encode(opcode, values, key=key.encode(), value=value, opaque=opaque)
+                self.cluster.put(wire, 0, kind, frame, key=key.encode(), facts=(flags,))
             yield 0.001
-            for opaque, (kind, opcode, _, _, _, values) in some:
-                self.cluster.put(wire, 1, f"{kind}-answer", encode(opcode, values, response=True, opaque=opaque))
+            for opaque, (kind, opcode, values, _, _) in some:
+                answered = values if kind == "hello" else {}
+                self.cluster.put(wire, 1, f"{kind}-answer", encode(opcode, answered, response=True, opaque=opaque))
             yield 0.001
 
     def _control(self, line: Line) -> Iterator[float]:
@@ -416,11 +418,7 @@ class Client:
             if not line.dead and cluster.now - line.noop_ns > 5000 * MS:
                 line.noop_ns = cluster.now
                 line.say("noop", encode(0x5C, opaque=0xFFFF0000), down=True)
-                cluster.spawn(self._answer_noop(line), 0.002)
-
-    def _answer_noop(self, line: Line) -> Iterator[float]:
-        line.say("noop-answer", encode(0x5C, response=True, opaque=0xFFFF0000), down=False)
-        yield from ()
+                cluster.spawn(self._later(line.say, "noop-answer", NOOP_ANSWER, down=False), 0.002)
 
     def _send(self, line: Line, feed: Feed) -> bool:
         """Send the next message of a stream, if there is one."""
@@ -430,8 +428,7 @@ class Client:
             return False
         opcode, what = feed.queue.popleft()
         want, key, seqno, layout = feed.want, b"", None, None
-        values: dict[str, Any] = {}
-        facts: tuple[Any, ...] = ()
+        values, facts = dict[str, Any](), tuple[Any, ...]()
         if opcode == MARKER:
             assert isinstance(what, tuple)
             facts = tuple(what)
@@ -443,22 +440,16 @@ class Client:
             seqno = what.seqno
             values, key, layout = _document(opcode, what, self.collections)
             want.start, want.snap = seqno, feed.marker
-        frame = encode(
-            opcode,
-            values,
-            key=key,
-            layout=layout,
-            value=b"x" * (self.rng.randint(0, 200) if opcode in (MUTATION, PREPARE) else 0),
-            vbucket=want.vb.number,
-            opaque=feed.opaque,
-            stream_id=want.sid or None,
-        )
-        where = {"vb": want.vb.number, "sid": want.sid}
-        line.say("message", frame, down=True, **where, opcode=opcode, seqno=seqno, key=key, facts=facts)
-        line.outstanding += len(frame) + 2 * (opcode == PREPARE)
-        line.received.append((self.cluster.now, len(frame) + 2 * (opcode == PREPARE)))
+        vb, sid = want.vb.number, want.sid
+        value = b"x" * (self.rng.randint(0, 200) if opcode in (MUTATION, PREPARE) else 0)
+        given: dict[str, Any] = {"vbucket": vb, "opaque": feed.opaque, "stream_id": sid or None}
+        frame = encode(opcode, values, key=key, layout=layout, value=value, **given)
+        line.say("message", frame, down=True, vb=vb, sid=sid, opcode=opcode, seqno=seqno, key=key, facts=facts)
+        size = len(frame) + 2 * (opcode == PREPARE)
+        line.outstanding += size
+        line.received.append((self.cluster.now, size))
         if opcode == END:
-            del line.feeds[want.vb.number, want.sid]
+            del line.feeds[vb, sid]
             want.state = "over" if what == 0 or self.rng.random() < (0.5 if what == 1 else 0.05) else "idle"
             want.since = self.cluster.now + self.rng.choice((5, 60, 1500)) * MS
         return opcode != END
@@ -513,11 +504,11 @@ class Client:
                 unacked += line.received.popleft()[1]
             if unacked >= share * line.size and not line.dead:
                 line.say("ack", encode(0x5D, {"buffer_bytes": unacked}), down=False, facts=(unacked,))
-                cluster.spawn(self._acked(line, unacked), 0.001)
+                cluster.spawn(self._later(line.acked, unacked), 0.001)
                 unacked = 0
 
-    def _acked(self, line: Line, size: int) -> Iterator[float]:
-        line.outstanding = max(0, line.outstanding - size)
+    def _later(self, act: Callable[..., None], *given: Any, **named: Any) -> Iterator[float]:
+        act(*given, **named)
         yield from ()
 
     def ends(self, line: Line, vb: Vbucket, status: int) -> None:

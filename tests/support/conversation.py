@@ -19,15 +19,12 @@ of the stream last spoken of; an answer has the opaque of the last request of it
 """
 
 import re
-import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dcpdump.batch.block import blocks
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.ends import Lost
-from dcpdump.batch.part import Part
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule
@@ -42,8 +39,10 @@ from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.pending_losses import PendingLosses
 from dcpdump.streams.watching import Watching
-from dcpdump.wire.encode import METADATA, encode
-from tests.support.packets import ACK, FIN, NOON, PSH, RST, SYN, ethernet, flow, ipv4_tcp, ipv6_tcp
+from dcpdump.wire.encode import encode
+from tests.support.packets import ACK, FIN, NOON, PSH, RST, SYN, flow
+from tests.support.packets import segment as tcp_segment
+from tests.support.pieces import fed
 
 MAX = (1 << 64) - 1
 _NAMES = {
@@ -54,6 +53,8 @@ _STATUS = {name.lower(): value for value, name in STATUS.names.items()}
 _LINE = re.compile(r"(TX|RX)\s+([\w-]+?)(-response)?(?:\{(.*)\})?$")
 _ALIASES = {"seqno": "by_seqno", "start": "start_seqno", "end": "end_seqno", "lvl": "durability_level"}
 _STREAMED = {*range(0x55, 0x5A), 0x5B, 0x5F, 0x60, *range(0x61, 0x68)}
+_DOCUMENTS = {0x57, 0x58, 0x59, 0x60, 0x62, 0x63}
+_OF_CONNECTIONS = {0x1F, 0x20, 0x21, 0x22, 0x50, 0x5C, 0x5D, 0x5E, 0x89}
 #: What the others mean when they say nothing: a healthy connection up to its first stream request.
 HELLO = "TX hello{features=6|0xa|0xb%s, key=app}\nRX hello-response{success, features=6|0xa|0xb%s}\n"
 LOGIN = """
@@ -149,102 +150,76 @@ def _put(now: _Speaker, side: str, data: bytes) -> Said:
     return Said(now.connection, 0 if side == "TX" else 1, now.ts_ns, data, ends=now.ends[now.connection])
 
 
-def _frame(now: _Speaker, line: str) -> bytes:
-    found = _LINE.match(line)
-    assert found, line
-    side, name, response, inside = found[1], found[2], bool(found[3]), found[4] or ""
-    message = _NAMES[name]
-    words = [word.strip() for word in inside.split(", ") if word.strip()] if inside else []
+def _said_in(name: str, inside: str) -> dict[str, Any]:
+    """Return what the words of a line give to encode()."""
     values: dict[str, Any] = {}
-    header: dict[str, Any] = {}
-    key = value = b""
-    status = 0
-    for word in words:
+    given: dict[str, Any] = {"values": values, "key": b"", "value": b"", "status": 0}
+    for word in filter(None, map(str.strip, inside.split(", "))):
         label, mark, text = word.partition("=") if "=" in word else word.partition(":")
         label = label.replace("-", "_")
         if not mark:
-            status = _STATUS[label]
+            given["status"] = _STATUS[label]
         elif label in ("key", "value"):
-            data = bytes.fromhex(text[1:]) if text.startswith("#") else text.encode()
-            key, value = (data, value) if label == "key" else (key, data)
-        elif label in ("vb", "opaque", "cas", "datatype", "sid", "magic", "layout", "status_code"):
-            header[label] = text if label == "layout" else int(text, 0)
+            given[label] = bytes.fromhex(text[1:]) if text.startswith("#") else text.encode()
+        elif label in ("vb", "opaque", "cas", "datatype", "sid", "magic"):
+            given[label] = int(text, 0)
+        elif label == "status_code":
+            given["status"] = int(text, 0)
+        elif label == "layout":
+            given[label] = text
         elif label == "failover_log":
             pairs = [pair.split(":") for pair in text.split("|") if pair]
             values[label] = [{"vbucket_uuid": int(a, 0), "seqno": int(b, 0)} for a, b in pairs]
         elif label == "features":
             values[label] = [int(each, 0) for each in text.split("|")]
-        elif label == "metadata":
-            values[METADATA] = bytes.fromhex(text)
-        elif label == "framing":
-            header["framing"] = bytes.fromhex(text)
+        elif label in ("metadata", "framing"):
+            (values if label == "metadata" else given)[label] = bytes.fromhex(text)
         else:
             label = "snapshot_type" if name == "snapshot-marker" and label == "flags" else _ALIASES.get(label, label)
             values[label] = MAX if text == "max" else int(text, 0)
-    status = header.pop("status_code", status)
-    return _encoded(now, side, name, response, message.opcode, values, header, key, value, status)
+    return given
 
 
-def _encoded(
-    now: _Speaker,
-    side: str,
-    name: str,
-    response: bool,
-    opcode: int,
-    values: dict[str, Any],
-    header: dict[str, Any],
-    key: bytes,
-    value: bytes,
-    status: int,
-) -> bytes:
-    message = _NAMES[name]
-    vbucket = header.pop("vb", now.vbucket)
-    sid = header.pop("sid", now.sid if message.stream_id and not response else None) or None
+def _frame(now: _Speaker, line: str) -> bytes:
+    """Return the bytes of a line, with what it leaves out."""
+    found = _LINE.match(line)
+    assert found, line
+    side, name, response = found[1], found[2], bool(found[3])
+    message, given = _NAMES[name], _said_in(name, found[4] or "")
+    opcode, values = message.opcode, given["values"]
+    vbucket = given.pop("vb", now.vbucket)
+    sid = given.pop("sid", now.sid if message.stream_id and not response else None) or None
     if opcode == 0x53 and not response:
-        if found := re.search(rb'"sid":\s*(\d+)', value):
-            sid = int(found[1])
-        now.sid = sid
-        now.vbucket = vbucket
-        now.streams[vbucket, sid] = header.get("opaque", 0x1000 + vbucket + ((sid or 0) % 0x10000 << 16))
-        values.setdefault("end_seqno", MAX)
+        if sid_of := re.search(rb'"sid":\s*(\d+)', given["value"]):
+            sid = int(sid_of[1])
+        now.sid, now.vbucket = sid, vbucket
+        now.streams[vbucket, sid] = given.get("opaque", 0x1000 + vbucket + ((sid or 0) % 0x10000 << 16))
         start = values.setdefault("start_seqno", 0)
-        values.setdefault("snap_start_seqno", start)
-        values.setdefault("snap_end_seqno", start)
-        values.setdefault("vbucket_uuid", 0xFEED if start else 0)
-        sid = None
+        uuid = 0xFEED if start else 0
+        given["values"] = {"end_seqno": MAX, "snap_start_seqno": start, "snap_end_seqno": start, "vbucket_uuid": uuid}
+        given["values"] |= values
     elif opcode in _STREAMED and not response:
         now.vbucket, now.sid = vbucket, sid if message.stream_id else now.sid
-    opaque = header.pop("opaque", None)
-    if opaque is None:
+    if "opaque" not in given:
         if response:
             other = "RX" if side == "TX" else "TX"
-            opaque = now.asked.get((other, name), now.streams.get((now.vbucket, now.sid), 0))
+            given["opaque"] = now.asked.get((other, name), now.streams.get((now.vbucket, now.sid), 0))
         elif opcode in _STREAMED or opcode == 0x53:
-            opaque = now.streams.get((vbucket, now.sid), now.streams.get((vbucket, sid), 0x1000 + vbucket))
+            there = now.streams.get((vbucket, sid), 0x1000 + vbucket)
+            given["opaque"] = now.streams.get((vbucket, now.sid), there)
         else:
-            opaque = now.next_opaque
-            now.next_opaque += 1
+            given["opaque"], now.next_opaque = now.next_opaque, now.next_opaque + 1
     if not response:
-        now.asked[side, name] = opaque
-    if opcode == 0x53 and response and not status:
+        now.asked[side, name] = given["opaque"]
+        if opcode in _DOCUMENTS and not given["key"]:
+            given["key"] = b"key-%d" % (values.get("by_seqno") or values.get("prepared_seqno") or 0)
+        if opcode == 0x60:
+            given.setdefault("cas", 0x17)
+            values.setdefault("durability_level", 1)
+    elif opcode == 0x53 and not given["status"]:
         values.setdefault("failover_log", [{"vbucket_uuid": 0xFEED, "seqno": 0}])
-    if opcode in (0x57, 0x58, 0x59, 0x60, 0x62, 0x63) and not key and not response:
-        key = b"key-%d" % (values.get("by_seqno") or values.get("prepared_seqno") or 0)
-    if opcode in (0x60,) and not response:
-        header.setdefault("cas", 0x17)
-        values.setdefault("durability_level", 1)
-    return encode(
-        message,
-        values,
-        response=response,
-        key=key,
-        value=value,
-        vbucket=0 if opcode in (0x1F, 0x20, 0x21, 0x22, 0x50, 0x5C, 0x5D, 0x5E, 0x89) else vbucket,
-        status=status,
-        opaque=opaque,
-        stream_id=sid if opcode != 0x53 else None,
-        **header,
-    )
+    vbucket = 0 if opcode in _OF_CONNECTIONS else vbucket
+    return encode(message, response=response, vbucket=vbucket, stream_id=sid if opcode != 0x53 else None, **given)
 
 
 # -- from frames to packets, and through the whole machine --------------------------------------------------
@@ -260,7 +235,7 @@ def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
         way = ways[connection] if direction == 0 else ways[connection].reverse
         at = seq[connection]
         ack = at[1 - direction] if flags & ACK else 0
-        out.append((ts_ns, ethernet(_tcp(way)(way, at[direction], data, flags=flags, ack=ack))))
+        out.append((ts_ns, tcp_segment(way, at[direction], data, flags=flags, ack=ack)))
         at[direction] = (at[direction] + len(data) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
 
     for frame in frames:
@@ -269,9 +244,8 @@ def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
             number = frame.connection
             ways[number] = flow(client, server) if server else flow(f"10.0.0.1:{50_000 + number}")
             seq[number] = [1000 + number * 1_000_003, 5000 + number * 2_000_003]
-            put(frame.connection, 0, frame.ts_ns, b"", SYN)
-            put(frame.connection, 1, frame.ts_ns, b"", SYN | ACK)
-            put(frame.connection, 0, frame.ts_ns, b"", ACK)
+            for direction, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
+                put(frame.connection, direction, frame.ts_ns, b"", flags)
         if frame.flags:
             put(frame.connection, frame.direction, frame.ts_ns, b"", frame.flags | ACK)
         for at in range(0, len(frame.data), segment):
@@ -279,28 +253,16 @@ def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
     return [Packet(number, ts, 1, data, len(data), "") for number, (ts, data) in enumerate(out, 1)]
 
 
-def _tcp(way: Flow) -> Callable[..., bytes]:
-    return ipv6_tcp if ":" in way.src.host else ipv4_tcp
-
-
 def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
     """Return the events of captured packets, and at the end the losses that no frame followed."""
-    dissection = Dissection()
-    pending = PendingLosses()
-
-    def all_of(parts: list[Part]) -> Iterator[FrameEvent]:
+    dissection, pending = Dissection(), PendingLosses()
+    for parts in fed(dissection, captured):
         for part in parts:
             found = frame_events(part)
             pending.add(dissection.gaps)
             dissection.gaps.clear()
             pending.mark(part, found)
             yield from found
-
-    for block in blocks(captured):
-        for parts in dissection.feed_block(block):
-            yield from all_of(parts)
-    for parts in dissection.close_blocks():
-        yield from all_of(parts)
     yield from [*pending.rest(), *dissection.gaps]
 
 
@@ -309,11 +271,7 @@ def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> li
     dissection, engine = Watching(), RuleEngine(rules)
     feed = Feed(dissection, engine.ledger, closely=True)
     found: list[Finding] = []
-    for block in blocks(captured):
-        for parts in dissection.feed_block(block):
-            for frame in feed.frame_events(parts):
-                found += engine.feed(frame)
-    for parts in dissection.close_blocks():
+    for parts in fed(dissection, captured):
         for frame in feed.frame_events(parts):
             found += engine.feed(frame)
     for step in feed.rest():
@@ -330,6 +288,3 @@ def findings(text: str) -> list[Finding]:
 def codes(text: str) -> list[str]:
     """Return the rules that a conversation breaks: their ids, each once, in order of appearance."""
     return list(dict.fromkeys(f"{each.rule.id}" for each in findings(text) if each.reason == ""))
-
-
-__all__ = ["codes", "findings", "findings_of", "opening", "packets", "said", "seen", "struct"]

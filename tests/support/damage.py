@@ -14,29 +14,23 @@ _TCP = 34  #: where TCP begins behind Ethernet and IPv4
 
 
 def cut_front(captured: Captured, chance: random.Random) -> Captured:
-    """Begin late."""
     return captured[chance.randrange(1, len(captured)) :]
 
 
 def cut_back(captured: Captured, chance: random.Random) -> Captured:
-    """End early."""
     return captured[: chance.randrange(1, len(captured))]
 
 
 def cut_both(captured: Captured, chance: random.Random) -> Captured:
-    """Begin late and end early."""
     first, last = sorted(chance.sample(range(len(captured) + 1), 2))
     return captured[first:last]
 
 
 def losing(share: float) -> Damage:
-    """Lose a share of all packets."""
     return lambda captured, chance: [each for each in captured if chance.random() >= share]
 
 
 def losing_runs(length: int) -> Damage:
-    """Lose a run of packets."""
-
     def damage(captured: Captured, chance: random.Random) -> Captured:
         at = chance.randrange(len(captured))
         return captured[:at] + captured[at + length :]
@@ -45,8 +39,6 @@ def losing_runs(length: int) -> Damage:
 
 
 def losing_of_one_direction(share: float) -> Damage:
-    """Lose packets of one direction only."""
-
     def damage(captured: Captured, chance: random.Random) -> Captured:
         client = chance.random() < 0.5
         return [each for each in captured if by_client(each) is not client or chance.random() >= share]
@@ -54,13 +46,7 @@ def losing_of_one_direction(share: float) -> Damage:
     return damage
 
 
-def late_and_lossy(captured: Captured, chance: random.Random) -> Captured:
-    """Begin late, and lose packets."""
-    return losing(0.05)(cut_front(captured, chance), chance)
-
-
 def duplicated(captured: Captured, chance: random.Random) -> Captured:
-    """Capture some packets twice."""
     return [each for packet in captured for each in (packet, packet)[: 1 + (chance.random() < 0.2)]]
 
 
@@ -74,18 +60,14 @@ def retransmitted(captured: Captured, chance: random.Random) -> Captured:
 
 def swapped(reach: int) -> Damage:
     """Capture packets out of order, whatever their direction, by so many milliseconds at most."""
-
-    def damage(captured: Captured, chance: random.Random) -> Captured:
-        return sorted(captured, key=lambda each: (each.ts_ns or 0) + chance.random() * reach * _MS)
-
-    return damage
+    return lambda captured, chance: sorted(captured, key=lambda each: _time(each) + chance.random() * reach * _MS)
 
 
 def swapped_across(reach: int) -> Damage:
     """Capture the two directions out of order with each other; each by itself stays in order."""
 
     def damage(captured: Captured, chance: random.Random) -> Captured:
-        order = [(each.ts_ns or 0) + chance.random() * reach * _MS for each in captured]
+        order = [_time(each) + chance.random() * reach * _MS for each in captured]
         for client in (True, False):
             mine = [at for at, packet in enumerate(captured) if by_client(packet) is client]
             for at, place in zip(mine, sorted(order[at] for at in mine), strict=True):
@@ -100,27 +82,25 @@ def shifted(ms: int) -> Damage:
 
     def damage(captured: Captured, chance: random.Random) -> Captured:
         late = chance.random() < 0.5
-        moved = [_later(each, ms * _MS) if by_client(each) is late else each for each in captured]
-        return sorted(moved, key=lambda each: each.ts_ns or 0)
+        moved = [each._replace(ts_ns=_time(each) + ms * _MS * (by_client(each) is late)) for each in captured]
+        return sorted(moved, key=_time)
 
     return damage
 
 
 def one_direction(captured: Captured, chance: random.Random) -> Captured:
-    """Capture one direction only."""
     client = chance.random() < 0.5
     return [each for each in captured if by_client(each) is client]
 
 
 def truncated(length: int) -> Damage:
-    """Keep only so many bytes of each packet."""
     return lambda captured, chance: [each._replace(data=each.data[:length]) for each in captured]
 
 
 def faster(captured: Captured, chance: random.Random) -> Captured:
     """Let all be a thousand times faster than written."""
-    first = captured[0].ts_ns or 0
-    return [each._replace(ts_ns=first + ((each.ts_ns or 0) - first) // 1000) for each in captured]
+    first = _time(captured[0])
+    return [each._replace(ts_ns=first + (_time(each) - first) // 1000) for each in captured]
 
 
 def then(*several: Damage) -> Damage:
@@ -141,7 +121,7 @@ WAYS: dict[str, Damage] = {
     **{f"losing {share:.0%}": losing(share) for share in (0.01, 0.05, 0.2, 0.5)},
     **{f"losing a run of {length}": losing_runs(length) for length in (1, 2, 5, 20)},
     **{f"losing {share:.0%} of one direction": losing_of_one_direction(share) for share in (0.02, 0.1, 0.4)},
-    "late and lossy": late_and_lossy,
+    "late and lossy": then(cut_front, losing(0.05)),
     "duplicated": duplicated,
     "retransmitted": retransmitted,
     **{f"swapped within {reach} ms": swapped(reach) for reach in (2, 4, 10, 20)},
@@ -167,9 +147,8 @@ def by_client(packet: Packet) -> bool:
     return packet.data[_TCP + 2 : _TCP + 4] == (11210).to_bytes(2, "big")
 
 
-def _later(packet: Packet, later_ns: int) -> Packet:
-    """Return a packet that was captured later."""
-    return packet._replace(ts_ns=(packet.ts_ns or 0) + later_ns)
+def _time(packet: Packet) -> int:
+    return packet.ts_ns or 0
 
 
 def merged(*texts: str) -> list[Said]:

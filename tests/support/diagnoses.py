@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.captures import Record, pcap
+from tests.support.captures import pcap, records_of
 from tests.support.console import run
 from tests.support.conversation import opening
 from tests.support.ledgers import captured
@@ -25,7 +25,7 @@ RX stream-end{status=4}
 
 def written(text: str, path: Path) -> Path:
     """Write the capture of a conversation, of which lines may be lost, and return its path."""
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in captured(text)]))
+    path.write_bytes(pcap(records_of(captured(text))))
     return path
 
 

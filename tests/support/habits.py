@@ -1,6 +1,6 @@
-"""Write healthy conversations after the habits of real clients: what they pipeline, which opaques they use, how they
-move.
-"""
+"""Write healthy conversations after the habits of real clients: what they pipeline, their opaques, how they move."""
+
+from collections.abc import Iterable
 
 from tests.support.check_cases import items
 from tests.support.conversation import HELLO, LOGIN
@@ -9,19 +9,29 @@ FEATURES = "6|7|0xa|0xb|0x11|0x12"
 _NODE = "CONNECT 10.1.0.9:%d 10.1.0.%d:11210\n"
 
 
-def _scram() -> str:
-    return (
-        "TX sasl-list-mechs\nRX sasl-list-mechs-response{success, value=SCRAM-SHA512 PLAIN}\n"
-        "TX sasl-auth{key=SCRAM-SHA512, value=n}\nRX sasl-auth-response{authcontinue, value=r}\n"
-        "TX sasl-step{key=SCRAM-SHA512, value=c}\nRX sasl-step-response{success, value=v}\n"
-    )
+_SCRAM = """TX sasl-list-mechs
+RX sasl-list-mechs-response{success, value=SCRAM-SHA512 PLAIN}
+TX sasl-auth{key=SCRAM-SHA512, value=n}
+RX sasl-auth-response{authcontinue, value=r}
+TX sasl-step{key=SCRAM-SHA512, value=c}
+RX sasl-step-response{success, value=v}
+"""
+
+
+def begun(port: int, key: str, login: str, flags: str, name: str, node: int = 1) -> str:
+    """Return the beginning of a client's connection to a node: HELLO, authentication, DCP_OPEN."""
+    text = _NODE % (port, node) + f"TX hello{{features={FEATURES}, key={key}}}\n"
+    text += f"RX hello-response{{success, features={FEATURES}}}\n" + login
+    return text + f"TX open{{flags={flags}, key={name}}}\nRX open-response{{success}}\n"
+
+
+def each(text: str, numbers: Iterable[int], base: int = 0) -> str:
+    """Return a line for each number: ``@`` in it is the number, ``$`` that and a base."""
+    return "".join(text.replace("@", str(at)).replace("$", str(base + at)) + "\n" for at in numbers)
 
 
 def _noop(count: int, seconds: int = 19) -> str:
-    return "".join(
-        f"WAIT {seconds}\nRX noop{{opaque={hex(0x81969800 + at)}}}\nTX noop-response{{success}}\n"
-        for at in range(count)
-    )
+    return each(f"WAIT {seconds}\nRX noop{{opaque=$}}\nTX noop-response{{success}}", range(count), 0x81969800)
 
 
 def _pipelined(*controls: str, opaque: int | None = None) -> str:
@@ -46,31 +56,18 @@ def snapshot(vbucket: int, opaque: int, first: int, last: int, flags: int = 1, p
 
 
 def java(node: int = 1, port: int = 50001, first_vbucket: int = 3) -> str:
-    """Return java-dcp-client: all controls have opaque 0, streams the vbucket's number, failover logs are requested
-    first.
-    """
+    """Return java-dcp-client: controls have opaque 0, streams the vbucket's, failover logs are requested first."""
     vbuckets = moved, closed, _ = range(first_vbucket, first_vbucket + 3)
-    text = _NODE % (port, node) + f"TX hello{{features={FEATURES}, key=java-dcp-client}}\n"
-    text += f"RX hello-response{{success, features={FEATURES}}}\n" + _scram()
-    text += "TX select-bucket{key=travel}\nRX select-bucket-response{success}\n"
-    text += "TX open{flags=0x25, key=kafka/8f2e}\nRX open-response{success}\n"
+    login = _SCRAM + "TX select-bucket{key=travel}\nRX select-bucket-response{success}\n"
+    text = begun(port, "java-dcp-client", login, "0x25", "kafka/8f2e", node)
     text += _pipelined(
-        "enable_noop=true",
-        "set_noop_interval=20",
-        "connection_buffer_size=4000",
-        "enable_expiry_opcode=true",
-        "supports_cursor_dropping_vulcan=true",
-        "send_stream_end_on_client_close_stream=true",
-        opaque=0,
-    )
-    for vbucket in vbuckets:
-        text += f"TX get-failover-log{{vb={vbucket}, opaque={vbucket}}}\n"
-    for vbucket in vbuckets:
-        text += f"RX get-failover-log-response{{success, opaque={vbucket}, failover-log=0xfeed:0}}\n"
-    for vbucket in vbuckets:
-        text += f"TX stream-request{{vb={vbucket}, opaque={vbucket}}}\n"
-    for vbucket in vbuckets:
-        text += f"RX stream-request-response{{success, vb={vbucket}, opaque={vbucket}}}\n"
+        "enable_noop=true", "set_noop_interval=20", "connection_buffer_size=4000", "enable_expiry_opcode=true",
+        "supports_cursor_dropping_vulcan=true", "send_stream_end_on_client_close_stream=true", opaque=0,
+    )  # fmt: skip
+    text += each("TX get-failover-log{vb=@, opaque=@}", vbuckets)
+    text += each("RX get-failover-log-response{success, opaque=@, failover-log=0xfeed:0}", vbuckets)
+    text += each("TX stream-request{vb=@, opaque=@}", vbuckets)
+    text += each("RX stream-request-response{success, vb=@, opaque=@}", vbuckets)
     counted = 0
     for first in (0, 11, 21):
         for vbucket in vbuckets:
@@ -81,16 +78,13 @@ def java(node: int = 1, port: int = 50001, first_vbucket: int = 3) -> str:
                 text += f"TX buffer-acknowledgement{{buffer-bytes={counted}}}\n"
                 counted = 0
     text += _noop(2)
-    text += f"TX close-stream{{vb={closed}, opaque={closed}}}\n"
-    text += f"RX close-stream-response{{success, opaque={closed}}}\n"
-    text += f"RX stream-end{{vb={closed}, opaque={closed}, status=1}}\n"
-    text += f"TX stream-request{{vb={closed}, opaque={closed}, start=30, snap-start-seqno=30, snap-end-seqno=30}}\n"
-    text += f"RX stream-request-response{{success, vb={closed}, opaque={closed}}}\n" + snapshot(
-        closed, closed, 31, 36, 5
-    )
-    text += f"RX stream-end{{vb={moved}, opaque={moved}, status=2}}\n"
-    text += f"TX stream-request{{vb={moved}, opaque={moved}, start=30, snap-start-seqno=21, snap-end-seqno=30}}\n"
-    text += f"RX stream-request-response{{notmyvbucket, vb={moved}, opaque={moved}}}\n"
+    text += each("TX close-stream{vb=@, opaque=@}\nRX close-stream-response{success, opaque=@}", [closed])
+    text += each("RX stream-end{vb=@, opaque=@, status=1}", [closed])
+    text += each("TX stream-request{vb=@, opaque=@, start=30, snap-start-seqno=30, snap-end-seqno=30}", [closed])
+    text += each("RX stream-request-response{success, vb=@, opaque=@}", [closed]) + snapshot(closed, closed, 31, 36, 5)
+    text += each("RX stream-end{vb=@, opaque=@, status=2}", [moved])
+    text += each("TX stream-request{vb=@, opaque=@, start=30, snap-start-seqno=21, snap-end-seqno=30}", [moved])
+    text += each("RX stream-request-response{notmyvbucket, vb=@, opaque=@}", [moved])
     return text + _noop(1)
 
 
@@ -99,9 +93,8 @@ def gocbcore() -> str:
     text = (
         _NODE % (50002, 1) + f"TX hello{{features={FEATURES}, key=gocbcore/v10}}\nTX get-error-map{{map-version=2}}\n"
     )
-    text += (
-        "TX sasl-list-mechs\nTX sasl-auth{key=PLAIN, value=x}\nTX select-bucket{key=travel}\nTX get-cluster-config\n"
-    )
+    text += "TX sasl-list-mechs\nTX sasl-auth{key=PLAIN, value=x}\nTX select-bucket{key=travel}\n"
+    text += "TX get-cluster-config\n"
     text += f"RX hello-response{{success, features={FEATURES}}}\nRX get-error-map-response{{success}}\n"
     text += "RX sasl-list-mechs-response{success, value=PLAIN}\nRX sasl-auth-response{success}\n"
     text += "RX select-bucket-response{success}\nRX get-cluster-config-response{success}\n"
@@ -110,10 +103,8 @@ def gocbcore() -> str:
         "enable_noop=true", "set_noop_interval=180", "set_priority=medium", "enable_expiry_opcode=true",
         "backfill_order=sequential",
     )  # fmt: skip
-    for vbucket in range(6):
-        text += f"TX stream-request{{vb={vbucket}, opaque={0x200 + vbucket}, end=40}}\n"
-    for vbucket in range(6):
-        text += f"RX stream-request-response{{success, vb={vbucket}, opaque={0x200 + vbucket}}}\n"
+    text += each("TX stream-request{vb=@, opaque=$, end=40}", range(6), 0x200)
+    text += each("RX stream-request-response{success, vb=@, opaque=$}", range(6), 0x200)
     for vbucket in range(6):
         text += snapshot(vbucket, 0x200 + vbucket, 0, 20, 6)
     for vbucket in range(6):
@@ -128,9 +119,8 @@ def xdcr() -> str:
     text += "RX open-response{success}\n" + _pipelined("enable_noop=true", "set_noop_interval=120", "set_priority=high")
     for vbucket in (7, 8):
         opaque = 0x10000 * vbucket + vbucket
-        text += (
-            f"TX stream-request{{vb={vbucket}, opaque={opaque}, start=90, snap-start-seqno=90, snap-end-seqno=99}}\n"
-        )
+        where = f"vb={vbucket}, opaque={opaque}"
+        text += f"TX stream-request{{{where}, start=90, snap-start-seqno=90, snap-end-seqno=99}}\n"
         text += f"RX stream-request-response{{rollback, opaque={opaque}, rollback-seqno=0}}\n"
         text += f"TX stream-request{{vb={vbucket}, opaque={opaque}}}\n"
         text += f"RX stream-request-response{{success, opaque={opaque}}}\n" + snapshot(vbucket, opaque, 0, 12, 6, "k")
@@ -142,22 +132,16 @@ def xdcr() -> str:
 
 def drain() -> str:
     """Return dcpdrain: one opaque for all streams, requested at once; one is refused."""
-    text = _NODE % (50004, 1) + f"TX hello{{features={FEATURES}, key=dcpdrain}}\n"
-    text += f"RX hello-response{{success, features={FEATURES}}}\n" + LOGIN
-    text += "TX open{flags=0x5, key=dcpdrain:4711}\nRX open-response{success}\n"
+    text = begun(50004, "dcpdrain", LOGIN, "0x5", "dcpdrain:4711")
     text += _pipelined("set_priority=high", "enable_noop=true", "connection_buffer_size=13421772", opaque=0xDEADBEEF)
-    one = "opaque=0xdeadbeef"
-    for vbucket in range(6):
-        text += f"TX stream-request{{vb={vbucket}, {one}, end=30}}\n"
-    for vbucket in range(6):
-        status = "notmyvbucket" if vbucket == 2 else "success"
-        text += f"RX stream-request-response{{{status}, vb={vbucket}, {one}}}\n"
+    text += each("TX stream-request{vb=@, opaque=0xdeadbeef, end=30}", range(6))
+    text += each("RX stream-request-response{success, vb=@, opaque=0xdeadbeef}", range(2))
+    text += "RX stream-request-response{notmyvbucket, vb=2, opaque=0xdeadbeef}\n"
+    text += each("RX stream-request-response{success, vb=@, opaque=0xdeadbeef}", range(3, 6))
     for first, flags in ((0, 6), (16, 5)):
         for vbucket in (0, 1, 3, 4, 5):
             text += snapshot(vbucket, 0xDEADBEEF, first, first + 15 - bool(first), flags)
-    for vbucket in (0, 1, 3, 4, 5):
-        text += f"RX stream-end{{vb={vbucket}, {one}, status=0}}\n"
-    return text
+    return text + each("RX stream-end{vb=@, opaque=0xdeadbeef, status=0}", (0, 1, 3, 4, 5))
 
 
 def moving() -> str:
@@ -168,9 +152,7 @@ def moving() -> str:
 
 def backup() -> str:
     """Return cbbackupmgr: requests high seqnos, streams of collections up to them, out of order, compressed."""
-    text = _NODE % (50005, 1) + f"TX hello{{features={FEATURES}, key=cbbackupmgr}}\n"
-    text += f"RX hello-response{{success, features={FEATURES}}}\n" + LOGIN
-    text += "TX open{flags=0x125, key=cbbackupmgr}\nRX open-response{success}\n"
+    text = begun(50005, "cbbackupmgr", LOGIN, "0x125", "cbbackupmgr")
     text += _pipelined(
         "enable_noop=true", "force_value_compression=true", "enable_out_of_order_snapshots=true",
         "set_priority=low", "include_deleted_user_xattrs=true", "enable_stream_id=true",
@@ -193,9 +175,7 @@ def backup() -> str:
 
 def replication() -> str:
     """Return the leg of ns_server's proxy to the active node: durable writes, then a takeover of another vbucket."""
-    text = _NODE % (50006, 1) + f"TX hello{{features={FEATURES}, key=proxy}}\n"
-    text += f"RX hello-response{{success, features={FEATURES}}}\n" + LOGIN
-    text += "TX open{flags=0x125, key=replication:n1->n3:travel}\nRX open-response{success}\n"
+    text = begun(50006, "proxy", LOGIN, "0x125", "replication:n1->n3:travel")
     for control in (
         "enable_noop=true", "set_noop_interval=1.000000", "set_priority=high", "supports_hifi_MFU=true",
         "send_stream_end_on_client_close_stream=true", "enable_expiry_opcode=true", "enable_sync_writes=true",

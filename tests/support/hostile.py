@@ -7,12 +7,11 @@ import json
 import random
 from collections.abc import Callable
 
-import cramjam
-
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
-from tests.support.captures import Pcapng, Record, pcap
+from tests.support.captures import Pcapng, pcap, records_of
 from tests.support.conversation import MAX
+from tests.support.fields import snappy, xattr_block
 from tests.support.packets import NOON, TcpTalk, flow
 
 _STEP = 1000
@@ -311,8 +310,7 @@ def noops_behind_a_hole(count: int) -> list[Packet]:
 
 def compressed_xattrs(count: int) -> list[Packet]:
     """Return compressed documents with 16,000 extended attributes each."""
-    pairs = (b"\0\0\0\x04" + b"a\x001\0") * 16_000
-    value = bytes(cramjam.snappy.compress_raw(len(pairs).to_bytes(4, "big") + pairs + b"{}"))
+    value = snappy(xattr_block(*[(b"a", b"1")] * 16_000) + b"{}")
     given = {"rev_seqno": 1, "by_seqno": 1}
     document = encode("DCP_MUTATION", given, key=b"k", value=value, datatype=6, vbucket=7, opaque=9)
     return _opened().send(1, document * count).packets
@@ -320,7 +318,7 @@ def compressed_xattrs(count: int) -> list[Packet]:
 
 def large_documents(count: int) -> list[Packet]:
     """Return compressed documents of 8 MB each."""
-    value = bytes(cramjam.snappy.compress_raw(bytes(8 << 20)))
+    value = snappy(bytes(8 << 20))
     document = encode("DCP_MUTATION", {"by_seqno": 1}, key=b"k", value=value, datatype=2, vbucket=7, opaque=9)
     return _opened(_talk(32_000)).send(1, document * count).packets
 
@@ -348,7 +346,7 @@ SHAPES: dict[Callable[[int], list[Packet]], int] = {
 
 def in_pcap(packets: list[Packet]) -> bytes:
     """Return a capture of packets."""
-    return pcap([Record(each.ts_ns or 0, each.data, wire=each.wire_length) for each in packets])
+    return pcap(records_of(packets))
 
 
 def in_small_blocks(packets: list[Packet]) -> bytes:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
 from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.ends_watching import EndsWatching
@@ -15,6 +14,7 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from dcpdump.streams.watching import Watching
 from tests.support.conversation import frames_in, packets, said
+from tests.support.pieces import fed
 
 
 def ledger_of(
@@ -37,10 +37,7 @@ def ledger_of(
             else:
                 ledger.feed(step)
 
-    for block in blocks(captured):
-        for parts in dissection.feed_block(block):
-            take(tell(parts))
-    for parts in dissection.close_blocks():
+    for parts in fed(dissection, captured):
         take(tell(parts))
     take(feed.rest())
     feed.close(last_ns)

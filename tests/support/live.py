@@ -108,7 +108,8 @@ def stopped(process: "subprocess.Popen[str]", number: int) -> tuple[int, str, st
 def children_of(pid: int) -> list[int]:
     """Return the processes that a process has started; none where it has ended."""
     try:
-        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        threads = list(Path(f"/proc/{pid}/task").glob("*/children"))
+        return [int(each) for thread in threads for each in thread.read_text().split()]
     except OSError:
         return []
 

@@ -4,37 +4,14 @@ import struct
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import Any
 
 from dcpdump.net.endpoints import Endpoint, Flow
 from dcpdump.net.packet import Packet
 from dcpdump.net.seqnum import advance
 from dcpdump.net.tcp import ACK, FIN, PSH, RST, SYN
 
-__all__ = [
-    "ACK",
-    "FIN",
-    "FLOW",
-    "FLOW6",
-    "MILLISECOND",
-    "NOON",
-    "PSH",
-    "RST",
-    "SECOND",
-    "SYN",
-    "TcpTalk",
-    "ethernet",
-    "flow",
-    "ipv4",
-    "ipv4_tcp",
-    "ipv6",
-    "ipv6_tcp",
-    "packet",
-    "packets",
-    "renumbered",
-    "tcp",
-    "udp",
-    "vlan",
-]
+__all__ = ["ACK", "FIN", "PSH", "RST", "SYN"]
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
@@ -43,11 +20,8 @@ NOON = 1_763_640_000 * 1_000_000_000
 
 def flow(src: str = "10.0.0.1:50000", dst: str = "10.0.0.2:11210") -> Flow:
     """Return the flow between ``host:port`` and ``host:port``."""
-    ends = []
-    for text in (src, dst):
-        host, _, port = text.rpartition(":")
-        ends.append(Endpoint(host.strip("[]"), int(port)))
-    return Flow(*ends)
+    ends = (text.rpartition(":") for text in (src, dst))
+    return Flow(*(Endpoint(host.strip("[]"), int(port)) for host, _, port in ends))
 
 
 FLOW = flow()
@@ -105,18 +79,19 @@ def _addresses(flow: Flow) -> bytes:
     return ip_address(flow.src.host).packed + ip_address(flow.dst.host).packed
 
 
-def ipv4_tcp(
-    flow: Flow, seq: int, payload: bytes = b"", *, flags: int = ACK, ack: int = 0, window: int = 65_535
-) -> bytes:
+def ipv4_tcp(flow: Flow, seq: int, payload: bytes = b"", **options: Any) -> bytes:
     """Return an IPv4 packet with a TCP segment."""
-    return ipv4(flow, tcp(flow, seq, payload, flags=flags, ack=ack, window=window))
+    return ipv4(flow, tcp(flow, seq, payload, **options))
 
 
-def ipv6_tcp(
-    flow: Flow, seq: int, payload: bytes = b"", *, flags: int = ACK, ack: int = 0, window: int = 65_535
-) -> bytes:
+def ipv6_tcp(flow: Flow, seq: int, payload: bytes = b"", **options: Any) -> bytes:
     """Return an IPv6 packet with a TCP segment."""
-    return ipv6(flow, tcp(flow, seq, payload, flags=flags, ack=ack, window=window))
+    return ipv6(flow, tcp(flow, seq, payload, **options))
+
+
+def segment(flow: Flow, seq: int, payload: bytes = b"", **options: Any) -> bytes:
+    """Return an Ethernet frame with a TCP segment, over the IP version of the flow."""
+    return ethernet((ipv6_tcp if ":" in flow.src.host else ipv4_tcp)(flow, seq, payload, **options))
 
 
 _MACS = bytes.fromhex("020000000002 020000000001")
@@ -152,10 +127,8 @@ def packet(
 
 def packets(frames: Iterable[bytes], *, link_type: int = 1, step_ns: int = MILLISECOND) -> list[Packet]:
     """Return captured records of ``frames``, numbered and timed in this order."""
-    return [
-        packet(data, number, ts_ns=NOON + number * step_ns, link_type=link_type)
-        for number, data in enumerate(frames, 1)
-    ]
+    times = ((NOON + number * step_ns, number, data) for number, data in enumerate(frames, 1))
+    return [packet(data, number, ts_ns=ts_ns, link_type=link_type) for ts_ns, number, data in times]
 
 
 def renumbered(some: Iterable[Packet], *, step_ns: int = MILLISECOND) -> list[Packet]:
@@ -253,18 +226,9 @@ class TcpTalk:
         window: int = 65_535,
     ) -> "TcpTalk":
         """Write one segment exactly as given: the next numbers unless given, and nothing advances."""
-        where = self._flows[direction]
-        datagram = ipv6_tcp if ":" in where.src.host else ipv4_tcp
-        data = ethernet(
-            datagram(
-                where,
-                self._next[direction] if seq is None else seq,
-                payload,
-                flags=flags,
-                ack=self._next[1 - direction] if ack is None else ack,
-                window=window,
-            )
-        )
+        seq = self._next[direction] if seq is None else seq
+        ack = self._next[1 - direction] if ack is None else ack
+        data = segment(self._flows[direction], seq, payload, flags=flags, ack=ack, window=window)
         self._ts_ns += self._step_ns
         self.packets.append(packet(data, self._number, ts_ns=self._ts_ns, file=self._file))
         self._number += 1

@@ -1,7 +1,7 @@
 """All that a dissection yields, as one list."""
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 from dcpdump.batch.block import BLOCK_BYTES, blocks
 from dcpdump.batch.dissection import Dissection
@@ -16,8 +16,13 @@ def all_pieces(some: Iterable[list[P]]) -> list[P]:
     return [piece for pieces in some for piece in pieces]
 
 
+def fed(dissection: Any, packets: Iterable[Packet], size: int = BLOCK_BYTES) -> Iterator[list[Any]]:
+    """Yield the lists that a dissection yields of packets, in blocks of ``size`` bytes, to its end."""
+    for block in blocks(packets, size):
+        yield from dissection.feed_block(block)
+    yield from dissection.close_blocks()
+
+
 def parts_of(packets: Iterable[Packet], size: int = BLOCK_BYTES, *, show_secrets: bool = False) -> list[Part]:
     """Return the frames of packets, which are dissected in blocks of ``size`` bytes."""
-    dissection = Dissection(show_secrets=show_secrets)
-    parts = [part for block in blocks(packets, size) for part in all_pieces(dissection.feed_block(block))]
-    return parts + all_pieces(dissection.close_blocks())
+    return all_pieces(fed(Dissection(show_secrets=show_secrets), packets, size))

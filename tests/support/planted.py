@@ -11,13 +11,12 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
-import cramjam
-
 from dcpdump.spec.field import NEVER, Blob, Field, FlatTable, Holds, Message, Part, Repeat, Slot
 from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.encode import Item, Values, encode
 from dcpdump.wire.frame import Header, pack_header
+from tests.support.fields import snappy, xattr_block
 from tests.support.strategies import PUSHED, SHAPES, Shape
 
 PRIVATE, NAMED = b"Jq7xVw9K", b"Zt5yHb3R"
@@ -66,37 +65,35 @@ def frames() -> Iterator[Planted]:
         yield Planted(0, encode(Message(opcode, "unknown"), key=token(), value=token(), framing=_infos(REQUEST_INFOS)))
 
 
-def hello() -> Iterator[Planted]:
+def _answered(
+    name: str, opaque: int, *, answer: Values | None = None, status: int = 0, **given: Any
+) -> Iterator[Planted]:
+    yield Planted(0, encode(name, opaque=opaque, **given))
+    yield Planted(1, encode(name, answer or {}, response=True, status=status, opaque=opaque))
+
+
+def hello(agent: bytes = b"agent") -> Iterator[Planted]:
     """Yield the messages that negotiate collections, Snappy, xattrs and JSON."""
-    yield Planted(0, encode("HELLO", _FEATURES, key=b"agent", opaque=1))
-    yield Planted(1, encode("HELLO", _FEATURES, response=True, opaque=1))
+    yield from _answered("HELLO", 1, values=_FEATURES, answer=_FEATURES, key=agent)
 
 
 def conversation() -> Iterator[Planted]:
     """Yield a connection that names everything after tokens: what ledgers and verdicts are made of."""
-    agent = json.dumps({"a": token().decode(), "i": token().decode()}).encode()
-    yield Planted(0, encode("HELLO", _FEATURES, key=agent, opaque=1))
-    yield Planted(1, encode("HELLO", _FEATURES, response=True, opaque=1))
-    yield Planted(0, encode("SASL_AUTH", key=token(), value=b"\0" + token() + b"\0" + token(), opaque=2))
-    yield Planted(1, encode("SASL_AUTH", response=True, opaque=2))
-    yield Planted(0, encode("SELECT_BUCKET", key=token(), opaque=3))
-    yield Planted(1, encode("SELECT_BUCKET", response=True, opaque=3))
+    yield from hello(json.dumps({"a": token().decode(), "i": token().decode()}).encode())
+    yield from _answered("SASL_AUTH", 2, key=token(), value=b"\0" + token() + b"\0" + token())
+    yield from _answered("SELECT_BUCKET", 3, key=token())
     name = json.dumps({"consumer_name": token(Holds.META).decode()}).encode()
-    yield Planted(0, encode("DCP_OPEN", {"flags": 5}, key=token(), value=name, opaque=4))
-    yield Planted(1, encode("DCP_OPEN", response=True, opaque=4))
+    yield from _answered("DCP_OPEN", 4, values={"flags": 5}, key=token(), value=name)
     for opaque, key in enumerate((b"consumer_name", b"enable_noop", token(), b"set_priority"), 5):
-        yield Planted(0, encode("DCP_CONTROL", key=key, value=token(), opaque=opaque))
-        yield Planted(1, encode("DCP_CONTROL", response=True, status=4 * (opaque == 8), opaque=opaque))
+        yield from _answered("DCP_CONTROL", opaque, key=key, value=token(), status=4 * (opaque == 8))
     context = json.dumps({"error": {"context": token().decode(), "ref": token().decode()}}).encode()
     asked: dict[str, object] = {name: token().decode() for name in _FILTER}
     asked |= {"collections": [token().decode(), "8"], token().decode(): 1}
     for vbucket, status in enumerate((0x88, 0x8C, 0x24, 0x22, 0x04)):
         where: dict[str, Any] = {"vbucket": vbucket, "opaque": 20 + vbucket}
         yield Planted(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, value=json.dumps(asked).encode(), **where))
-        refusal = encode(
-            "DCP_STREAM_REQ", response=True, status=status, value=context, datatype=JSON, opaque=20 + vbucket
-        )
-        yield Planted(1, refusal)
+        refusal: dict[str, Any] = {"status": status, "value": context, "datatype": JSON, "opaque": 20 + vbucket}
+        yield Planted(1, encode("DCP_STREAM_REQ", response=True, **refusal))
     yield Planted(0, encode("DCP_STREAM_REQ", {"end_seqno": 99}, value=b'{"uid":"5"}', vbucket=9, opaque=30))
     log: Values = {"failover_log": [{"vbucket_uuid": 5, "seqno": 0}]}
     yield Planted(1, encode("DCP_STREAM_REQ", log, response=True, opaque=30))
@@ -167,15 +164,15 @@ def _values(shape: Shape) -> Iterator[tuple[bytes, int]]:
         texts = [token(holds).decode() for _ in range(3)]
         return json.dumps({"name": texts[0], texts[1]: [texts[2]]}).encode()
 
-    xattrs = _xattrs(token(holds), token(holds))
+    xattrs = xattr_block((token(holds), token(holds)))
     yield token(holds) + tail, 0
     yield quoted() + tail, JSON
     yield token(holds) + tail, SNAPPY
     for value, datatype in (
         (quoted(), 0),
         (xattrs + quoted(), XATTR | JSON),
-        (_snappy(quoted()), SNAPPY | JSON),
-        (_snappy(xattrs + token(holds)), SNAPPY | XATTR),
+        (snappy(quoted()), SNAPPY | JSON),
+        (snappy(xattrs + token(holds)), SNAPPY | XATTR),
         (token(holds), XATTR),
     ):
         if not (message.document or message.json or message.name == "GET"):
@@ -218,16 +215,6 @@ def _longer(part: Part) -> Part:
     if not isinstance(part, FlatTable):
         return part
     return FlatTable((*part.slots, Slot(1 + max(slot.slot for slot in part.slots), Blob("later", "later"))))
-
-
-def _xattrs(name: bytes, text: bytes) -> bytes:
-    pair = name + b"\0" + text + b"\0"
-    block = len(pair).to_bytes(4, "big") + pair
-    return len(block).to_bytes(4, "big") + block
-
-
-def _snappy(data: bytes) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(data))
 
 
 # -- framing extras -----------------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import cramjam
-
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
-from tests.support.captures import Pcapng, Record, pcap
+from tests.support.captures import pcap, records_of
+from tests.support.captures import pcapng as write_pcapng
 from tests.support.console import run
+from tests.support.fields import snappy, xattr_block
 from tests.support.packets import TcpTalk
 
 KEYS = [b"customer::%07d" % number for number in range(7_000_001, 7_000_025)]
@@ -33,14 +33,7 @@ def document(number: int) -> bytes:
 
 def xattrs(body: bytes) -> bytes:
     """Return a body behind an xattr."""
-    pair = NAME + b"\0" + TEXT + b"\0"
-    block = len(pair).to_bytes(4, "big") + pair
-    return len(block).to_bytes(4, "big") + block + body
-
-
-def snappy(data: bytes) -> bytes:
-    """Return the data compressed."""
-    return bytes(cramjam.snappy.compress_raw(data))
+    return xattr_block((NAME, TEXT)) + body
 
 
 def login() -> list[tuple[int, bytes]]:
@@ -67,9 +60,8 @@ def login() -> list[tuple[int, bytes]]:
 
 def documents(count: int = len(KEYS)) -> list[bytes]:
     """Return what the producer sends: all kinds of values, deletions, an event."""
-    out = [
-        encode("DCP_SNAPSHOT_MARKER", {"start_seqno": 1, "end_seqno": count, "snapshot_type": 1}, vbucket=7, opaque=9)
-    ]
+    marker = {"start_seqno": 1, "end_seqno": count, "snapshot_type": 1}
+    out = [encode("DCP_SNAPSHOT_MARKER", marker, vbucket=7, opaque=9)]
     event = {"by_seqno": 1, "event": 0, "version": 0, "manifest_uid": 3, "scope_id": 8, "collection_id": 9}
     out.append(encode("DCP_SYSTEM_EVENT", event, layout="0", key=COLLECTION, vbucket=7, opaque=9))
     for number in range(count):
@@ -79,9 +71,8 @@ def documents(count: int = len(KEYS)) -> list[bytes]:
         key = b"\x08" + KEYS[number % len(KEYS)]
         where: dict[str, Any] = {"vbucket": 7, "opaque": 9, "cas": 0x1234567890000 + number}
         if number % 7 == 6:
-            out.append(
-                encode("DCP_DELETION", {"by_seqno": number + 2}, key=key, value=xattrs(b""), datatype=4, **where)
-            )
+            gone = {"by_seqno": number + 2}
+            out.append(encode("DCP_DELETION", gone, key=key, value=xattrs(b""), datatype=4, **where))
         else:
             given = {"by_seqno": number + 2, "rev_seqno": 1}
             out.append(encode("DCP_MUTATION", given, key=key, value=value, datatype=datatype, **where))
@@ -127,14 +118,7 @@ def checksums_are_right(data: bytes) -> tuple[bool, bool]:
 
 def saved(packets: Iterable[Packet], path: Path, *, pcapng: bool = False) -> Path:
     """Write packets into a file, with the lengths that they had on the wire."""
-    records = [Record(each.ts_ns or 0, each.data, wire=each.wire_length) for each in packets]
-    if not pcapng:
-        path.write_bytes(pcap(records))
-        return path
-    write = Pcapng()
-    blocks = [write.section(), write.interface(options=[(9, b"\x09")])]
-    blocks += [write.packet(each.ts_ns, each.data, wire=each.wire) for each in records]
-    path.write_bytes(b"".join(blocks))
+    path.write_bytes((write_pcapng if pcapng else pcap)(records_of(packets)))
     return path
 
 

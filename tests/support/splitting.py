@@ -22,6 +22,7 @@ from dcpdump.spark.split_survey import SplitSurvey, survey_split
 from dcpdump.spark.splits import FilePiece, Split
 from dcpdump.spark.work import BEGINNING, Exit, Surveyed, Work
 from tests.support.batch_rows import present
+from tests.support.pieces import fed
 
 Row = dict[str, Any]
 _CHOICE = Options()
@@ -59,17 +60,11 @@ def whole(packets: Iterable[Packet], size: int = BLOCK) -> Tables:
     """Return the rows of the whole input, as ``export`` has them."""
     dissection, table, out = Dissection(), FrameTable(Masks(FrameFilter()), None), Tables()
 
-    def take(parts: list[Any]) -> None:
+    for parts in fed(dissection, packets, size):
         batch = table.feed(joined(parts)) if parts else None
         out.frames += [] if batch is None else present(batch)
         out.gaps += gap_rows(dissection.gaps).to_pylist()
         dissection.gaps.clear()
-
-    for block in blocks(packets, size):
-        for parts in dissection.feed_block(block):
-            take(parts)
-    for parts in dissection.close_blocks():
-        take(parts)
     return out
 
 

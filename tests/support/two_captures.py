@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dcpdump.net.packet import Packet
-from tests.support.captures import Record, pcap
+from tests.support.captures import pcap, records_of
 from tests.support.console import Printed, run
 from tests.support.conversation import Said, opening
 from tests.support.packets import TcpTalk, flow
@@ -67,7 +67,7 @@ def captured(frames: Sequence[Said], place: Place) -> list[Packet]:
 
 def written(packets: Sequence[Packet], path: Path) -> Path:
     """Write packets to a capture."""
-    path.write_bytes(pcap((Record(each.ts_ns or 0, each.data) for each in packets), nano=True))
+    path.write_bytes(pcap(records_of(packets), nano=True))
     return path
 
 
