@@ -93,9 +93,7 @@ RENAMED = {
     "EWOULDBLOCKCTL": "EWBCTL",
 }
 #: Names that mean different things in different messages. Their width is the same everywhere.
-OVERLOADED = {
-    "flags": "every message with flags has its own; of documents they are the client's bytes, without names",
-}
+OVERLOADED = {"flags": "every message with flags has its own; of documents they are the client's bytes, without names"}
 STREAM_END_REASONS = "Ok Closed StateChanged Disconnected Slow BackfillFail Rollback FilterEmpty LostPrivileges"
 
 ALL = [*MESSAGES.values(), *PUSHES.values()]

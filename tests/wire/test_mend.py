@@ -9,6 +9,7 @@ from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, unpack_header
 from dcpdump.wire.mend import Edit, Mended, mend
+from tests.support.fields import changed
 from tests.support.strategies import damaged
 
 BODY_LENGTH = ("Total body", 8, 12)
@@ -23,11 +24,6 @@ def mended(data: bytes) -> Mended | None:
 def edits(data: bytes) -> list[str]:
     found = mended(data)
     return [str(edit) for edit in found.edits] if found else []
-
-
-def changed(data: bytes, at: int, new: str) -> bytes:
-    put = bytes.fromhex(new)
-    return data[:at] + put + data[at + len(put) :]
 
 
 MUTATION = encode("DCP_MUTATION", {"by_seqno": 4, "rev_seqno": 1}, key=b"hello", value=b"world")
@@ -162,7 +158,7 @@ def test_no_edit_is_of_a_number_that_its_field_cannot_have(data: bytes) -> None:
     assert found is None or all(edit.after < 1 << 8 * (edit.end - edit.start) for edit in found.edits)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(damaged())
 def test_what_is_mended_is_one_frame_without_problems_of_the_same_length(data: bytes) -> None:
     found = mended(data)

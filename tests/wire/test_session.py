@@ -41,32 +41,26 @@ def reading(session: Session, key: bytes) -> tuple[bytes | None, int | None, boo
 # -- what HELLO says ------------------------------------------------------------------------------------------
 
 
-def test_collections_are_on_where_the_answer_to_hello_grants_them() -> None:
+def hello(*features: int, **given: Any) -> Frame:
+    return frame("HELLO", {"features": [*features]} if features else None, **given)
+
+
+@pytest.mark.parametrize(
+    ("said", "collections"),
+    [
+        ([hello(JSON, COLLECTIONS, response=True)], True),
+        ([hello(JSON, COLLECTIONS), hello(JSON, response=True)], False),
+        ([hello(COLLECTIONS, response=True), hello(response=True, status=0x04)], True),
+        ([hello(COLLECTIONS, response=True), hello(JSON, response=True)], False),
+        ([frame("DCP_SYSTEM_EVENT", {"event": 0, "version": 0}, key=b"c"), hello(JSON, response=True)], False),
+    ],
+    ids=["granted", "not granted", "then refused, which grants nothing", "replaced", "outweighs every guess"],
+)
+def test_collections_are_on_where_the_last_answer_to_hello_grants_them(said: list[Frame], collections: bool) -> None:
     session = Session()
-    feed(session, frame("HELLO", {"features": [JSON, COLLECTIONS]}, response=True))
-    assert reading(session, b"\x08hello") == (b"hello", 8, False)
-
-
-def test_collections_are_off_where_the_answer_does_not_grant_them() -> None:
-    session = Session()
-    feed(
-        session,
-        frame("HELLO", {"features": [JSON, COLLECTIONS]}),
-        frame("HELLO", {"features": [JSON]}, response=True),
-    )
-    assert reading(session, b"\x08hello") == (b"\x08hello", None, False)
-
-
-def test_each_hello_replaces_the_one_before_and_a_refused_one_grants_nothing() -> None:
-    session = Session()
-    feed(
-        session,
-        frame("HELLO", {"features": [COLLECTIONS]}, response=True),
-        frame("HELLO", response=True, status=0x04),
-    )
-    assert session.collections is True
-    feed(session, frame("HELLO", {"features": [JSON]}, response=True))
-    assert session.collections is False
+    feed(session, *said)
+    assert reading(session, b"\x08hello") == ((b"hello", 8, False) if collections else (b"\x08hello", None, False))
+    assert reading(session, b"\0hello")[2] is False
 
 
 def test_an_answer_to_hello_of_which_bytes_were_lost_says_nothing() -> None:
@@ -133,13 +127,12 @@ def test_markers_of_version_22_that_were_granted_say_but_not_if_refused() -> Non
     assert other.collections is None
 
 
-def test_a_key_that_starts_with_the_default_collections_zero_says() -> None:
-    assert reading(Session(), b"\0hello") == (b"hello", 0, True)
-
-
-def test_a_key_whose_first_byte_is_no_text_says() -> None:
-    assert reading(Session(), b"\x08hello") == (b"hello", 8, True)
-    assert reading(Session(), b"\xd5\x0ahello") == (b"hello", 0x555, True)
+@pytest.mark.parametrize(
+    ("key", "logical", "collection"),
+    [(b"\0hello", b"hello", 0), (b"\x08hello", b"hello", 8), (b"\xd5\x0ak", b"k", 0x555)],
+)
+def test_a_key_whose_first_byte_is_no_text_says(key: bytes, logical: bytes, collection: int) -> None:
+    assert reading(Session(), key) == (logical, collection, True)
 
 
 def test_keys_of_plain_text_say_nothing_though_each_might_start_with_an_id() -> None:
@@ -166,16 +159,6 @@ def test_the_previews_keys_and_the_keys_of_other_messages_say_nothing() -> None:
     assert reading(session, b"\0k") == (b"k", 0, True)
 
 
-def test_what_hello_granted_outweighs_every_guess() -> None:
-    session = Session()
-    feed(
-        session,
-        frame("DCP_SYSTEM_EVENT", {"event": 0, "version": 0}, key=b"c"),
-        frame("HELLO", {"features": [JSON]}, response=True),
-    )
-    assert reading(session, b"\0hello") == (b"\0hello", None, False)
-
-
 def test_a_connection_opened_to_keep_datatypes_of_values_it_leaves_out_is_remembered() -> None:
     session = Session()
     feed(session, frame("DCP_OPEN", {"flags": 0x41}, key=b"c"))
@@ -196,87 +179,67 @@ def test_a_response_is_paired_with_the_request_of_its_opaque_and_has_its_vbucket
     assert session.understand(answer, 4, SERVER).request is None, "a request is answered once"
 
 
-def exchange(session: Session, *said: tuple[str | int, int, Frame]) -> list[int | None]:
+def exchange(*said: tuple[int, Frame]) -> list[int | None]:
     """Return of each answer the number of the request that it is to; frames are numbered from 1."""
-    answers: list[int | None] = []
-    for number, (_, direction, each) in enumerate(said, 1):
+    session, answers = Session(), list[int | None]()
+    for number, (direction, each) in enumerate(said, 1):
         understood = session.understand(each, number, direction)
         if each.magic.response:
             answers.append(understood.request and understood.request.frame)
     return answers
 
 
-def ask(name: str | int, **given: Any) -> tuple[str | int, int, Frame]:
-    return name, CLIENT, frame(name, **given)
+def ask(name: str | int, side: int = CLIENT, **given: Any) -> tuple[int, Frame]:
+    return side, frame(name, **given)
 
 
-def answer(name: str | int, **given: Any) -> tuple[str | int, int, Frame]:
-    return name, SERVER, frame(name, response=True, **given)
+def answer(name: str | int, side: int = SERVER, **given: Any) -> tuple[int, Frame]:
+    return side, frame(name, response=True, **given)
 
 
-def test_requests_with_one_opaque_are_answered_in_the_order_in_which_they_were_sent() -> None:
-    session = Session()
-    for vbucket in (7, 8, 9):
-        session.understand(frame("DCP_STREAM_REQ", vbucket=vbucket, opaque=1), vbucket, CLIENT)
-    session.understand(frame("DCP_CONTROL", key=b"enable_noop", value=b"true", opaque=1), 10, CLIENT)
-    given = [session.understand(frame("DCP_STREAM_REQ", response=True, opaque=1), 11, SERVER) for _ in range(4)]
-    assert [(each.vbucket, each.request) for each in given] == [
-        (7, Asked(7, None, 7)),
-        (8, Asked(8, None, 8)),
-        (9, Asked(9, None, 9)),
-        (None, None),
-    ]
+REQ, CONTROL = "DCP_STREAM_REQ", "DCP_CONTROL"
+SEVEN, EIGHT, NINE = (ask(REQ, vbucket=vbucket) for vbucket in (7, 8, 9))
+ANSWERED: dict[str, tuple[list[tuple[int, Frame]], list[int | None]]] = {
+    "with one opaque in the order in which they were sent": (
+        [SEVEN, EIGHT, NINE, ask(CONTROL, key=b"k"), *4 * [answer(REQ)]],
+        [1, 2, 3, None],
+    ),
+    "where bytes were lost it is not known of several which": (
+        [SEVEN, EIGHT, ask(CONTROL, key=b"k"), answer(REQ, lost=20), answer(REQ), answer(CONTROL)],
+        [None, None, 3],
+    ),
+    "one whose answer may be lost does not take that to the next": (
+        [SEVEN, ask(REQ, vbucket=8, lost=1), NINE, *3 * [answer(REQ)]],
+        [2, 3, None],
+    ),
+    "captured before its request it shifts none after it": (
+        [ask("DCP_OPEN", key=b"c"), answer(REQ), SEVEN, EIGHT, answer(REQ)],
+        [None, 4],
+    ),
+    "it may be to a request from before the capture": ([answer(REQ), SEVEN, EIGHT, answer(REQ)], [None, 2]),
+    "what is sent one at a time": ([*2 * [ask("DCP_NOOP")], *2 * [answer("DCP_NOOP")]], [2, None]),
+    "GETQ may go unanswered": ([*2 * [ask(0x09)], *2 * [answer(0x09)]], [2, None]),
+    "SETQ may go unanswered": ([*2 * [ask(0x11)], *2 * [answer(0x11)]], [2, None]),
+    "by the other side only": (
+        [ask("DCP_NOOP", SERVER), answer("DCP_NOOP", SERVER), answer("DCP_NOOP", CLIENT)],
+        [None, 1],
+    ),
+    "by its own opcode": ([ask("DCP_NOOP"), answer(CONTROL)], [None]),
+    "statistics until an empty key": (
+        [ask("STAT", key=b"dcp"), *(answer("STAT", key=key) for key in (b"a", b"b", b"", b"c"))],
+        [1, 1, 1, None],
+    ),
+    "statistics twice, one after the other": (
+        [ask("STAT", key=b"dcp"), ask("STAT"), *(answer("STAT", key=key) for key in (b"a", b"", b"b", b"", b"c"))],
+        [1, 1, 2, 2, None],
+    ),
+}
 
 
-def test_where_bytes_were_lost_it_is_not_known_which_of_several_requests_is_answered() -> None:
-    said = [ask("DCP_STREAM_REQ", vbucket=7), ask("DCP_STREAM_REQ", vbucket=8), ask("DCP_CONTROL", key=b"k")]
-    lossy = [answer("DCP_STREAM_REQ", lost=20), answer("DCP_STREAM_REQ"), answer("DCP_CONTROL")]
-    assert exchange(Session(), *said, *lossy) == [None, None, 3]
-
-
-def test_a_request_whose_answer_may_be_lost_does_not_take_the_answer_to_the_next() -> None:
-    again = [ask("DCP_STREAM_REQ", vbucket=8, lost=1), ask("DCP_STREAM_REQ", vbucket=9)]
-    answers = [answer("DCP_STREAM_REQ"), answer("DCP_STREAM_REQ"), answer("DCP_STREAM_REQ")]
-    assert exchange(Session(), ask("DCP_STREAM_REQ", vbucket=7), *again, *answers) == [2, 3, None]
-
-
-def test_an_answer_that_was_captured_before_its_request_shifts_none_after_it() -> None:
-    swapped = [answer("DCP_STREAM_REQ"), ask("DCP_STREAM_REQ", vbucket=7)]
-    straight = [ask("DCP_STREAM_REQ", vbucket=8), answer("DCP_STREAM_REQ")]
-    assert exchange(Session(), ask("DCP_OPEN", key=b"c"), *swapped, *straight) == [None, 4]
-    assert exchange(Session(), *swapped, *straight) == [None, 2], "it may be to a request from before the capture"
-
-
-@pytest.mark.parametrize("alone", ["DCP_NOOP", 0x09, 0x11], ids=["DCP_NOOP", "GETQ", "SETQ"])
-def test_what_is_sent_one_at_a_time_or_may_go_unanswered_is_answered_for_the_last(alone: str | int) -> None:
-    assert exchange(Session(), ask(alone), ask(alone), answer(alone), answer(alone)) == [2, None]
-
-
-def test_a_request_is_answered_by_the_other_side_only() -> None:
-    session = Session()
-    session.understand(frame("DCP_NOOP", opaque=1), 1, SERVER)
-    assert session.understand(frame("DCP_NOOP", response=True, opaque=1), 2, SERVER).request is None
-    assert session.understand(frame("DCP_NOOP", response=True, opaque=1), 3, CLIENT).request == Asked(1, None, 0)
-
-
-def test_a_response_of_another_opcode_answers_nothing() -> None:
-    session = Session()
-    session.understand(frame("DCP_NOOP", opaque=1), 1, CLIENT)
-    assert session.understand(frame("DCP_CONTROL", response=True, opaque=1), 2, SERVER).request is None
-
-
-def test_statistics_are_answered_until_an_empty_key() -> None:
-    session = Session()
-    session.understand(frame("STAT", key=b"dcp", opaque=1), 1, CLIENT)
-    keys = (b"a", b"b", b"", b"c")
-    answers = [session.understand(frame("STAT", key=key, response=True, opaque=1), 2, SERVER) for key in keys]
-    assert [answer.request is not None for answer in answers] == [True, True, True, False]
-
-
-def test_statistics_that_were_asked_for_twice_with_one_opaque_are_answered_one_after_the_other() -> None:
-    keys = (b"a", b"", b"b", b"", b"c")
-    answers = [answer("STAT", key=key) for key in keys]
-    assert exchange(Session(), ask("STAT", key=b"dcp"), ask("STAT"), *answers) == [1, 1, 2, 2, None]
+@pytest.mark.parametrize("name", ANSWERED)
+def test_a_request_is_answered(name: str) -> None:
+    said, answers = ANSWERED[name]
+    assert exchange(*said) == answers
 
 
 def test_an_error_about_a_mutation_has_the_vbucket_of_its_stream() -> None:
@@ -318,29 +281,22 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_of_too_many_requests_the_oldest_is_forgotten_whatever_its_opaque(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpdump.wire.outstanding.MAX_OUTSTANDING", 4)
-    said = [ask("DCP_STREAM_REQ", opaque=opaque) for opaque in (1, 2, 1, 1, 2, 1)]
-    answers = [answer("DCP_STREAM_REQ", opaque=opaque) for opaque in (1, 1, 1, 1, 2, 2)]
-    assert exchange(Session(), *said, *answers) == [3, 4, 6, None, 5, None]
+    said = [ask(REQ, opaque=opaque) for opaque in (1, 2, 1, 1, 2, 1)]
+    answers = [answer(REQ, opaque=opaque) for opaque in (1, 1, 1, 1, 2, 2)]
+    assert exchange(*said, *answers) == [3, 4, 6, None, 5, None]
 
 
 # -- state ------------------------------------------------------------------------------------------------------
 
+LOST, OPAQUE, NAMES = (
+    st.sampled_from([0, 0, 0, 0, 9]),
+    st.integers(1, 2),
+    ["DCP_STREAM_REQ", "DCP_NOOP", "STAT", CONTROL],
+)
 SAID = st.one_of(
-    st.builds(
-        lambda name, opaque, vbucket, lost: (CLIENT, frame(name, opaque=opaque, vbucket=vbucket, lost=lost)),
-        st.sampled_from(["DCP_STREAM_REQ", "DCP_NOOP", "STAT", "DCP_CONTROL", "DCP_OPEN"]),
-        st.integers(1, 2),
-        st.integers(1, 3),
-        st.sampled_from([0, 0, 0, 0, 9]),
-    ),
-    st.builds(
-        lambda name, opaque, key, lost: (SERVER, frame(name, opaque=opaque, key=key, lost=lost, response=True)),
-        st.sampled_from(["DCP_STREAM_REQ", "DCP_NOOP", "STAT", "DCP_CONTROL"]),
-        st.integers(1, 2),
-        st.sampled_from([b"", b"k"]),
-        st.sampled_from([0, 0, 0, 0, 9]),
-    ),
-    st.builds(lambda features: (SERVER, frame("HELLO", {"features": features}, response=True)), st.just([JSON])),
+    st.builds(ask, st.sampled_from([*NAMES, "DCP_OPEN"]), opaque=OPAQUE, vbucket=st.integers(1, 3), lost=LOST),
+    st.builds(answer, st.sampled_from(NAMES), opaque=OPAQUE, key=st.sampled_from([b"", b"k"]), lost=LOST),
+    st.just((SERVER, hello(JSON, response=True))),
     st.builds(lambda key, opaque: (SERVER, mutation(key, opaque=opaque)), st.binary(max_size=3), st.integers(1, 2)),
 )
 

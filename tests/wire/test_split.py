@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.wire.encode import encode
@@ -27,6 +27,10 @@ def mutation(seqno: int, size: int = 40) -> bytes:
 
 STREAM = [encode("DCP_STREAM_REQ", vbucket=1, opaque=1), *(mutation(seqno) for seqno in range(1, 12))]
 WHOLE = b"".join(STREAM)
+
+
+def starts(number: int) -> int:
+    return sum(map(len, STREAM[:number]))
 
 
 def splitter(*, late: bool = False) -> FrameSplitter:
@@ -59,16 +63,12 @@ def test_frames_come_out_as_their_headers_say() -> None:
     cuts = run(WHOLE)
     assert frames(cuts) == STREAM
     assert skips(cuts) == []
-    offsets = [piece.offset for piece in cuts]
-    assert offsets == [sum(map(len, STREAM[:number])) for number in range(len(STREAM))]
-
-
-def test_bytes_may_come_one_at_a_time() -> None:
-    assert run(*(bytes((byte,)) for byte in WHOLE)) == run(WHOLE)
+    assert [piece.offset for piece in cuts] == [starts(number) for number in range(len(STREAM))]
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=20))
+@example(list(range(len(WHOLE))))
 def test_it_does_not_matter_where_the_bytes_are_cut(places: list[int]) -> None:
     assert run(*cut(WHOLE, places)) == run(WHOLE)
 
@@ -79,11 +79,8 @@ def test_a_frame_comes_out_with_the_packet_that_completed_it() -> None:
     assert machine.feed(one[10:50], Where(2, 200)) == []
     found = machine.feed(one[50:] + STREAM[1] + STREAM[2][:5], Where(3, 300))
     found += machine.feed(STREAM[2][5:], Where(4, 400))
-    assert [(frame.where.packet, frame.where.ts_ns) for frame in found if isinstance(frame, RawFrame)] == [
-        (3, 300),
-        (3, 300),
-        (4, 400),
-    ]
+    where = [(frame.where.packet, frame.where.ts_ns) for frame in found if isinstance(frame, RawFrame)]
+    assert where == [(3, 300), (3, 300), (4, 400)]
 
 
 def test_in_step_whatever_has_a_magic_and_lengths_is_a_frame() -> None:
@@ -145,31 +142,20 @@ def damaged(number: int, at: int, new: str) -> list[bytes]:
     return [*STREAM[:number], frame[:at] + put + frame[at + len(put) :], *STREAM[number + 1 :]]
 
 
-def test_a_wrong_magic_costs_one_frame() -> None:
-    wrong = damaged(5, 0, "7f")
+@pytest.mark.parametrize(
+    ("at", "new"), [(0, "7f"), (8, "ffffffff"), (8, "7fffffff"), (8, "01ffffff"), (8, "00000000"), (4, "ff")]
+)
+def test_a_wrong_magic_or_body_length_costs_one_frame_and_other_lengths_none(at: int, new: str) -> None:
+    wrong = damaged(5, at, new)
     cuts = run(b"".join(wrong))
+    if at == 4:
+        assert (frames(cuts), skips(cuts)) == (wrong, [])
+        return
     assert frames(cuts) == wrong[:5] + wrong[6:]
-    assert skips(cuts) == [(sum(map(len, wrong[:5])), len(wrong[5]), NO_BOUNDARY)]
+    if at == 0:
+        assert skips(cuts) == [(starts(5), len(wrong[5]), NO_BOUNDARY)]
     after = [piece for piece in cuts if isinstance(piece, RawFrame)][5]
     assert (after.gap_before, after.confidence) == (len(wrong[5]), "")
-
-
-@pytest.mark.parametrize("length", ["ffffffff", "7fffffff", "01ffffff"])
-def test_a_body_length_beyond_the_limit_costs_one_frame(length: str) -> None:
-    wrong = damaged(5, 8, length)
-    assert frames(run(b"".join(wrong))) == wrong[:5] + wrong[6:]
-
-
-def test_extras_longer_than_the_body_cost_nothing_where_the_body_is_right() -> None:
-    wrong = damaged(5, 4, "ff")
-    cuts = run(b"".join(wrong))
-    assert (frames(cuts), skips(cuts)) == (wrong, [])
-
-
-def test_a_body_length_of_zero_costs_one_frame() -> None:
-    wrong = damaged(5, 8, "00000000")
-    cuts = run(b"".join(wrong))
-    assert frames(cuts) == wrong[:5] + wrong[6:]
 
 
 @settings(max_examples=60, deadline=None)
@@ -181,10 +167,10 @@ def test_where_a_damaged_frame_is_cut_does_not_matter_while_more_follows(
     damage: tuple[int, str], places: list[int]
 ) -> None:
     data = b"".join(damaged(5, *damage))
-    tail = sum(map(len, STREAM[:9]))  # a piece that ends exactly where a frame does is evidence of its own
+    tail = starts(9)  # a piece that ends exactly where a frame does is evidence of its own
     pieces = [piece for piece in cut(data[:tail], places) if piece]
     ends = {sum(map(len, pieces[: number + 1])) for number in range(len(pieces))}
-    if ends & {sum(map(len, STREAM[:number])) for number in range(1, 12)} - {tail}:
+    if ends & {starts(number) for number in range(1, 12)} - {tail}:
         return
     assert frames(run(*pieces, data[tail:])) == frames(run(data))
 
@@ -192,18 +178,35 @@ def test_where_a_damaged_frame_is_cut_does_not_matter_while_more_follows(
 # -- gaps -----------------------------------------------------------------------------------------------------
 
 
-def starts(number: int) -> int:
-    return sum(map(len, STREAM[:number]))
+AT = starts(5)
+#: Where a gap begins and ends, what comes out, and what is passed by.
+GAPS: dict[str, tuple[int, int, list[bytes], list[tuple[int, int, Why]]]] = {
+    "inside a body": (AT + 70, AT + 90, [*STREAM[:5], STREAM[5][:70] + bytes(20) + STREAM[5][90:], *STREAM[6:]], []),
+    "to the very end of a body": (
+        AT + 70, starts(6), [*STREAM[:5], STREAM[5][:70] + bytes(len(STREAM[5]) - 70), *STREAM[6:]], [],
+    ),
+    "over a header: that frame is lost, and the torn one before it kept": (
+        AT + 80, starts(6) + 10, [*STREAM[:5], STREAM[5][:80], *STREAM[7:]],
+        [(starts(6) + 10, len(STREAM[6]) - 10, NO_BOUNDARY)],
+    ),
+    "inside a header": (
+        AT + 10, AT + 15, [*STREAM[:5], *STREAM[6:]],
+        [(AT, 10, TORN), (AT + 15, len(STREAM[5]) - 15, NO_BOUNDARY)],
+    ),
+    "of whole frames": (starts(4), starts(7), [*STREAM[:4], *STREAM[7:]], []),
+}  # fmt: skip
 
 
-def test_a_gap_inside_a_body_needs_no_search() -> None:
-    at = starts(5) + 70
-    cuts = run(WHOLE[:at], 20, WHOLE[at + 20 :])
-    holed = STREAM[5][:70] + bytes(20) + STREAM[5][90:]
-    assert frames(cuts) == [*STREAM[:5], holed, *STREAM[6:]]
-    assert skips(cuts) == []
-    marked = [frame.holes for frame in cuts if isinstance(frame, RawFrame)]
-    assert marked == [()] * 5 + [(Span(70, 90),)] + [()] * 6
+@pytest.mark.parametrize("name", GAPS)
+def test_a_gap_costs_the_frames_whose_headers_it_takes(name: str) -> None:
+    at, end, there, passed = GAPS[name]
+    cuts = run(WHOLE[:at], end - at, WHOLE[end:])
+    assert (frames(cuts), skips(cuts)) == (there, passed)
+    found = [frame for frame in cuts if isinstance(frame, RawFrame)]
+    for one, two in pairwise(found):
+        assert two.gap_before == two.offset - one.offset - len(one.data)
+    holes = [Span(at - AT, end - AT)] if AT + 24 < at < end <= starts(6) else []
+    assert [hole for frame in found for hole in frame.holes] == holes
 
 
 def test_two_gaps_inside_one_body_are_two_holes() -> None:
@@ -212,36 +215,6 @@ def test_two_gaps_inside_one_body_are_two_holes() -> None:
     (holed,) = [frame for frame in cuts if isinstance(frame, RawFrame) and frame.holes]
     assert holed.holes == (Span(60, 70), Span(80, 90))
     assert len(frames(cuts)) == len(STREAM)
-
-
-def test_a_gap_to_the_very_end_of_a_body_needs_no_search() -> None:
-    at, end = starts(5) + 70, starts(6)
-    cuts = run(WHOLE[:at], end - at, WHOLE[end:])
-    assert (len(frames(cuts)), skips(cuts)) == (len(STREAM), [])
-
-
-def test_a_gap_over_a_header_costs_that_frame_and_the_torn_one_before_it_is_kept() -> None:
-    at = starts(5) + 80
-    end = starts(6) + 10
-    cuts = run(WHOLE[:at], end - at, WHOLE[end:])
-    assert frames(cuts) == [*STREAM[:5], STREAM[5][:80], *STREAM[7:]]
-    assert skips(cuts) == [(end, len(STREAM[6]) - 10, NO_BOUNDARY)]
-    after = [frame for frame in cuts if isinstance(frame, RawFrame)][6]
-    assert (after.offset, after.gap_before) == (starts(7), end - at + len(STREAM[6]) - 10)
-
-
-def test_a_gap_inside_a_header_costs_that_frame() -> None:
-    at = starts(5) + 10
-    cuts = run(WHOLE[:at], 5, WHOLE[at + 5 :])
-    assert frames(cuts) == [*STREAM[:5], *STREAM[6:]]
-    assert skips(cuts) == [(starts(5), 10, TORN), (at + 5, len(STREAM[5]) - 15, NO_BOUNDARY)]
-
-
-def test_a_gap_of_whole_frames_costs_just_those() -> None:
-    cuts = run(WHOLE[: starts(4)], starts(7) - starts(4), WHOLE[starts(7) :])
-    assert (frames(cuts), skips(cuts)) == ([*STREAM[:4], *STREAM[7:]], [])
-    after = [frame for frame in cuts if isinstance(frame, RawFrame)][4]
-    assert (after.offset, after.gap_before) == (starts(7), starts(7) - starts(4))
 
 
 def test_a_gap_of_unknown_length_is_searched_over() -> None:
@@ -379,7 +352,7 @@ COMING = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.booleans(), COMING, COMING)
 def test_a_splitter_continues_from_its_state_as_if_it_had_not_stopped(
     late: bool, before: list[bytes | int | None], after: list[bytes | int | None]

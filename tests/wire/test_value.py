@@ -4,8 +4,8 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
-import cramjam
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,24 +20,16 @@ from dcpdump.wire.json_text import MOST_NESTED, MOST_VALUES, NotParsed, json_fau
 from dcpdump.wire.key_prefix import Prefix, leb128, read_prefix
 from dcpdump.wire.snappy import MAX_VALUE, decompress
 from dcpdump.wire.value import Item, Meaning, interpret
+from tests.support.fields import changed, snappy
+from tests.support.fields import xattr_block as xattrs
 
 # -- collection ids -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("wire", "collection"),
-    [
-        ("00", 0),
-        ("08", 8),
-        ("7f", 127),
-        ("8001", 128),
-        ("d50a", 0x555),
-        ("ab04", 555),
-        ("ff7f", 16383),
-        ("808001", 16384),
-        ("ffffffff0f", 0xFFFFFFFF),
-    ],
-)
+IDS = {"00": 0, "08": 8, "7f": 127, "8001": 128, "d50a": 0x555, "ab04": 555, "ff7f": 16383, "808001": 16384}
+
+
+@pytest.mark.parametrize(("wire", "collection"), [*IDS.items(), ("ffffffff0f", 0xFFFFFFFF)])
 def test_a_collection_id_is_leb128(wire: str, collection: int) -> None:
     data = bytes.fromhex(wire)
     assert read_prefix(data + b"key") == Prefix(collection, len(data))
@@ -50,17 +42,15 @@ def test_a_collection_id_is_read_as_it_was_written(collection: int, key: bytes) 
     assert read_prefix(data + key) == Prefix(collection, len(data))
 
 
+SHORTEST, LONG = "the collection id is not in its shortest form", "the collection id is longer than 32 bits"
+
+
 @pytest.mark.parametrize(
     ("wire", "prefix"),
     [
-        ("", None),
-        ("80", None),
-        ("ffffffff", None),
-        ("ffffffffff", None),
-        ("8000", Prefix(0, 2, "the collection id is not in its shortest form")),
-        ("888000", Prefix(8, 3, "the collection id is not in its shortest form")),
-        ("ffffffff1f", Prefix(0x1FFFFFFFF, 5, "the collection id is longer than 32 bits")),
-        ("ffffffffff01", Prefix(0xFFFFFFFFF, 6, "the collection id is longer than 32 bits")),
+        *(("", None), ("80", None), ("ffffffff", None), ("ffffffffff", None)),
+        *(("8000", Prefix(0, 2, SHORTEST)), ("888000", Prefix(8, 3, SHORTEST))),
+        *(("ffffffff1f", Prefix(0x1FFFFFFFF, 5, LONG)), ("ffffffffff01", Prefix(0xFFFFFFFFF, 6, LONG))),
     ],
 )
 def test_a_collection_id_that_is_cut_or_too_long_is_reported(wire: str, prefix: Prefix | None) -> None:
@@ -68,12 +58,16 @@ def test_a_collection_id_that_is_cut_or_too_long_is_reported(wire: str, prefix: 
 
 
 def frame(key: bytes = b"", value: bytes = b"", datatype: int = 0, **values: int) -> Frame:
-    data = encode("DCP_MUTATION", {"by_seqno": 4, **values}, key=key, value=value, datatype=datatype)
-    return decode(RawFrame.of(data))
+    return decoded("DCP_MUTATION", {"by_seqno": 4, **values}, key=key, value=value, datatype=datatype)
+
+
+def decoded(name: str, values: dict[str, Any] | None = None, **given: Any) -> Frame:
+    return decode(RawFrame.of(encode(name, values, **given)))
 
 
 def faults(meaning: Meaning) -> list[str]:
-    return [problem.text for problem in meaning.problems]
+    """Return the problems of a value, each with its code."""
+    return [f"{problem.code.value}: {problem.text}" for problem in meaning.problems]
 
 
 def test_a_key_is_taken_apart_only_where_the_connection_has_collections() -> None:
@@ -95,11 +89,11 @@ def test_a_key_is_taken_apart_only_where_the_connection_has_collections() -> Non
 )
 def test_an_odd_collection_id_is_named(key: bytes, logical: bytes, collection: int | None, problem: str) -> None:
     meaning = interpret(frame(key), collections=True)
-    assert (meaning.key, meaning.collection, faults(meaning)) == (logical, collection, [problem])
+    assert (meaning.key, meaning.collection, faults(meaning)) == (logical, collection, [f"collection_id: {problem}"])
 
 
 def test_a_system_events_key_never_has_a_collection_id() -> None:
-    event = decode(RawFrame.of(encode("DCP_SYSTEM_EVENT", {"event": 0, "version": 0, "collection_id": 9}, key=b"my")))
+    event = decoded("DCP_SYSTEM_EVENT", {"event": 0, "version": 0, "collection_id": 9}, key=b"my")
     assert interpret(event, collections=True).key == b"my"
 
 
@@ -107,26 +101,20 @@ def test_the_preview_of_collections_spells_the_collection_in_the_key() -> None:
     assert interpret(frame(b"c::hello", clen=1), collections=None) == Meaning(b"c::hello", collection_name=b"c")
     meaning = interpret(frame(b"c::hello", clen=2), collections=None)
     assert meaning.hints == ("clen says 2, but the separator '::' stands at byte 1 of the key",)
-    assert faults(interpret(frame(b"hello", clen=6), collections=None)) == ["clen says 6 but the key has 5 bytes"]
+    assert faults(interpret(frame(b"hello", clen=6), collections=None)) == [
+        "wrong_length: clen says 6 but the key has 5 bytes"
+    ]
     assert interpret(frame(b"hello", clen=0), collections=None) == Meaning(b"hello")
 
 
 def test_ids_in_the_order_of_the_old_draft_are_noticed() -> None:
     given = {"event": 0, "version": 1, "scope_id": 8, "collection_id": 0}
-    event = decode(RawFrame.of(encode("DCP_SYSTEM_EVENT", given, key=b"my")))
+    event = decoded("DCP_SYSTEM_EVENT", given, key=b"my")
     hint = "scope id and collection id look swapped: the default collection is never created"
     assert interpret(event, collections=True).hints == (hint,)
 
 
 # -- Snappy ---------------------------------------------------------------------------------------------------
-
-
-def varint(number: int) -> bytes:
-    return leb128(number)
-
-
-def snappy(data: bytes) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(data))
 
 
 @settings(max_examples=50)
@@ -135,29 +123,22 @@ def test_a_snappy_value_is_decompressed(plain: bytes) -> None:
     assert decompress(snappy(plain)) == (plain, "")
 
 
+NO_END, TOO_LONG = "its length does not end", "its length is longer than 32 bits"
+MORE = "more than the 22020096 that a document may have"
+
+
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        (b"", "the value is not Snappy: its length does not end"),
+        *((data, f"the value is not Snappy: {NO_END}") for data in (b"", b"\x80\x80", b"\xff" * 12)),
+        *((each, f"the value is not Snappy: {TOO_LONG}") for each in (b"\xff" * 4 + b"\x1f", b"\xff" * 5 + b"\1")),
         (b"\x05\x05ab", "the value is not Snappy: its compressed bytes are damaged"),
-        (b"\x80\x80", "the value is not Snappy: its length does not end"),
-        (b"\xff" * 12, "the value is not Snappy: its length does not end"),
-        (b"\xff\xff\xff\xff\x1f", "the value is not Snappy: its length is longer than 32 bits"),
-        (b"\xff\xff\xff\xff\xff\x01", "the value is not Snappy: its length is longer than 32 bits"),
-        (varint(MAX_VALUE), "the Snappy value claims 22020096 bytes from 4, which cannot be"),
-        (
-            varint(MAX_VALUE + 1),
-            "the Snappy value claims 22020097 bytes, more than the 22020096 that a document may have",
+        (leb128(MAX_VALUE), "the Snappy value claims 22020096 bytes from 4, which cannot be"),
+        (leb128(1000) + b"ab", "the Snappy value claims 1000 bytes from 4, which cannot be"),
+        *(
+            (leb128(size) + bytes(50), f"the Snappy value claims {size} bytes, {MORE}")
+            for size in (MAX_VALUE + 1, 1 << 30, (1 << 32) - 1)
         ),
-        (
-            varint(1 << 30) + bytes(50),
-            "the Snappy value claims 1073741824 bytes, more than the 22020096 that a document may have",
-        ),
-        (
-            varint((1 << 32) - 1) + b"\0",
-            "the Snappy value claims 4294967295 bytes, more than the 22020096 that a document may have",
-        ),
-        (varint(1000) + b"ab", "the Snappy value claims 1000 bytes from 4, which cannot be"),
     ],
 )
 def test_a_claim_that_cannot_be_is_refused_before_anything_is_decompressed(data: bytes, fault: str) -> None:
@@ -181,7 +162,6 @@ def test_the_largest_document_and_the_best_ratio_are_still_read() -> None:
 HOSTILE = """
 import resource, sys
 from dcpdump.wire.snappy import decompress
-import cramjam
 limit = 400 * 1024 * 1024
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for claim in (0, 1, 20 << 20, (20 << 20) + 1, 1 << 30, (1 << 32) - 1):
@@ -212,11 +192,6 @@ def test_no_bytes_make_decompression_raise(data: bytes) -> None:
 
 
 # -- xattrs ---------------------------------------------------------------------------------------------------
-
-
-def xattrs(*pairs: tuple[bytes, bytes]) -> bytes:
-    block = b"".join((len(k) + len(v) + 2).to_bytes(4, "big") + k + b"\0" + v + b"\0" for k, v in pairs)
-    return len(block).to_bytes(4, "big") + block
 
 
 def test_xattrs_stand_before_the_body() -> None:
@@ -290,7 +265,17 @@ def test_what_cannot_be_read_of_xattrs_has_a_place_in_a_value_that_is_not_compre
 def test_what_is_wrong_with_a_value_is_a_problem_at_its_place() -> None:
     meaning = interpret(frame(b"k", b"no json", JSON), collections=False)
     (problem,) = meaning.problems
-    assert (problem.text[:31], problem.start, problem.end) == ("the body is marked JSON but is ", 56, 63)
+    assert (problem.code, problem.start, problem.end) == (Fault.NOT_JSON, 56, 63)
+    assert problem.text.startswith("the body is marked JSON but is ")
+
+
+@pytest.mark.parametrize(
+    ("value", "datatype", "code"),
+    [(b"\xff" * 9, SNAPPY, Fault.NOT_SNAPPY), (b"v", XATTR, Fault.NOT_XATTRS), (b"{", JSON, Fault.NOT_JSON)],
+)
+def test_what_is_wrong_with_a_value_has_the_code_of_its_kind(value: bytes, datatype: int, code: Fault) -> None:
+    meaning = interpret(frame(b"k", value, datatype), collections=False)
+    assert [problem.code for problem in meaning.problems] == [code]
 
 
 def test_a_datatype_may_describe_a_body_that_was_removed() -> None:
@@ -401,18 +386,18 @@ def test_odd_json_is_json(body: bytes) -> None:
 
 
 def test_a_lone_surrogate_of_a_control_message_can_be_written_out_again() -> None:
-    request = decode(RawFrame.of(encode("DCP_STREAM_REQ", value=b'{"uid":"\\ud800"}')))
+    request = decoded("DCP_STREAM_REQ", value=b'{"uid":"\\ud800"}')
     document = interpret(request, collections=True).document
     assert document == {"uid": "\ud800"}
     json.dumps(document).encode()
 
 
 def test_the_json_of_the_control_plane_is_parsed_whatever_the_datatype_says() -> None:
-    request = decode(RawFrame.of(encode("DCP_STREAM_REQ", value=b'{"collections":["8"],"sid":71}')))
+    request = decoded("DCP_STREAM_REQ", value=b'{"collections":["8"],"sid":71}')
     assert interpret(request, collections=True).document == {"collections": ["8"], "sid": 71}
-    broken = interpret(decode(RawFrame.of(encode("DCP_STREAM_REQ", value=b"{"))), collections=True)
+    broken = interpret(decoded("DCP_STREAM_REQ", value=b"{"), collections=True)
     assert broken.document is None
-    assert faults(broken)[0].startswith("the value is not JSON: ")
+    assert faults(broken)[0].startswith("not_json: the value is not JSON: ")
 
 
 def test_asterisks_that_stand_for_a_credential_are_not_judged() -> None:
@@ -455,30 +440,28 @@ def test_a_cache_transfers_records_are_read_each_with_its_datatype() -> None:
         {"key": b"\0one", "value": snappy(plain), "datatype": SNAPPY | JSON},
         {"key": b"\x08two", "value": b"", "datatype": JSON},
     ]
-    found = interpret(decode(RawFrame.of(encode("DCP_CACHE_TRANSFER", {"items": items}))), collections=None)
+    found = interpret(decoded("DCP_CACHE_TRANSFER", {"items": items}), collections=None)
     assert found.items == (Item(0, b"one", Body(plain)), Item(8, b"two", Body(b"")))
     assert found.problems == ()
+
+
+RESERVED, NOTHING = "collection_id: collection id 7 is reserved", "collection_id: the key ends inside its collection id"
 
 
 @pytest.mark.parametrize(
     ("length", "there", "problems"),
     [
-        (6, b"\0", []),
-        (2, b"\0", []),
-        (6, b"\0hell", []),
-        (6, b"\x80", []),
-        (6, b"\x07", ["collection id 7 is reserved"]),
-        (300, b"\0hello", ["items[0]: key_len 300 is not 2 to 251"]),
-        (0xFFFF, b"", ["items[0]: key_len 65535 is not 2 to 251"]),
-        (1, b"", ["items[0]: key_len 1 is not 2 to 251"]),
-        (0, b"", ["items[0]: key_len 0 is not 2 to 251", "the key ends inside its collection id"]),
+        *((6, b"\0", []), (2, b"\0", []), (6, b"\0hell", []), (6, b"\x80", []), (6, b"\x07", [RESERVED])),
+        (300, b"\0hello", ["wrong_length: items[0]: key_len 300 is not 2 to 251"]),
+        (0xFFFF, b"", ["wrong_length: items[0]: key_len 65535 is not 2 to 251"]),
+        (1, b"", ["wrong_length: items[0]: key_len 1 is not 2 to 251"]),
+        (0, b"", ["wrong_length: items[0]: key_len 0 is not 2 to 251", NOTHING]),
     ],
 )
 def test_the_length_of_a_cached_key_is_judged_by_what_it_says(length: int, there: bytes, problems: list[str]) -> None:
-    data = bytearray(encode("DCP_CACHE_TRANSFER", {"items": [{"key": b"", "value": b""}]}) + there)
-    data[8:12] = (len(data) - 24).to_bytes(4, "big")
-    data[24 + 36 : 24 + 38] = length.to_bytes(2, "big")
-    found = interpret(decode(RawFrame.of(bytes(data))), collections=None)
+    data = encode("DCP_CACHE_TRANSFER", {"items": [{"key": b"", "value": b""}]}) + there
+    data = changed(changed(data, 8, f"{len(data) - 24:08x}"), 24 + 36, f"{length:04x}")
+    found = interpret(decode(RawFrame.of(data)), collections=None)
     assert faults(found) == problems
     places = [(each.start, each.end) for each in found.problems if "key_len" in each.text]
     assert places == [(60, 62)] * len(places)
@@ -486,9 +469,9 @@ def test_the_length_of_a_cached_key_is_judged_by_what_it_says(length: int, there
 
 def test_a_record_with_a_key_that_no_server_sends_is_named() -> None:
     items = [{"key": b"\0"}, {"key": b"\0" + b"k" * 251}]
-    found = interpret(decode(RawFrame.of(encode("DCP_CACHE_TRANSFER", {"items": items}))), collections=None)
+    found = interpret(decoded("DCP_CACHE_TRANSFER", {"items": items}), collections=None)
     assert faults(found) == [
-        "items[0]: key_len 1 is not 2 to 251",
-        "the key has a collection id and nothing else",
-        "items[1]: key_len 252 is not 2 to 251",
+        "wrong_length: items[0]: key_len 1 is not 2 to 251",
+        "collection_id: the key has a collection id and nothing else",
+        "wrong_length: items[1]: key_len 252 is not 2 to 251",
     ]
