@@ -1,22 +1,20 @@
 """Known answers: of RFC 8448 for TLS 1.3, of the PRF, and of records that OpenSSL 3.0 made for TLS 1.0 to 1.2."""
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.hashes import SHA256, SHA384, HashAlgorithm
-from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from dcpdump.net.event import Bytes, End, Seen
 from dcpdump.tls.key_derivation import expand_label, prf
 from dcpdump.tls.openers import Opener13, opener12
 from dcpdump.tls.suites import SUITES, KeyBasis
 from dcpdump.tls.unsealer import Unsealer
-from tests.tls.encoder import CLIENT, SERVER, made
-from tests.tls.feeding import secrets_of
+from tests.tls.encoder import CLIENT, SERVER
+from tests.tls.feeding import feed, secrets_of, texts
 
 # RFC 8448, section 3: the secrets, what they make, and records under them.
 RANDOM = "cb34ecb1e78163ba1c38c6dacb196a6dffa21a8d9912ec18a2ef6283024dece7"
@@ -53,17 +51,6 @@ RECORDS = [
 ]
 
 
-def label(name: bytes, size: int) -> bytes:
-    """Make the input of HKDF-Expand-Label."""
-    return size.to_bytes(2, "big") + bytes((6 + len(name),)) + b"tls13 " + name + b"\0"
-
-
-def derived(secret: bytes, name: bytes, size: int, digest: HashAlgorithm) -> bytes:
-    """Derive as TLS 1.3 does, with another implementation of HKDF."""
-    made_: bytes = HKDFExpand(digest, size, label(name, size)).derive(secret)
-    return made_
-
-
 @pytest.mark.parametrize(("secret", "key", "iv"), KEYS)
 def test_the_keys_of_rfc_8448_are_derived(secret: str, key: str, iv: str) -> None:
     taken = bytes.fromhex(secret)
@@ -88,33 +75,8 @@ def test_the_conversation_of_rfc_8448_opens_when_it_is_joined_late() -> None:
         data = bytes.fromhex("".join(records))
         events += unsealer.feed(way, Bytes(0, data, Seen(1, 1), joined_late=True))
         events += unsealer.feed(way, End(len(data), "fin", Seen(2, 2)))
-    texts = [(way, event.data) for way, event in events if isinstance(event, Bytes)]
-    assert texts == [(CLIENT, SAID), (SERVER, SAID)]
-
-
-@pytest.mark.parametrize("suite", [0x1301, 0x1302, 0x1303, 0x1304, 0x1305])
-@pytest.mark.parametrize("generation", [0, 1, 3])
-def test_keys_after_updates_are_those_of_another_implementation(suite: int, generation: int) -> None:
-    digest: HashAlgorithm = SHA384() if suite == 0x1302 else SHA256()
-    secret = made("secret", suite, size=digest.digest_size)
-    opener = Opener13(SUITES[suite], secret)
-    for _ in range(generation):
-        secret, opener = derived(secret, b"traffic upd", digest.digest_size, digest), opener.next()
-    assert opener.block_key == derived(secret, b"key", SUITES[suite].key, digest)
-    assert opener.iv == int.from_bytes(derived(secret, b"iv", 12, digest), "big")
-
-
-def test_aes_gcm_is_what_counter_mode_and_the_tag_make() -> None:
-    secret = made("gcm", size=32)
-    opener = Opener13(SUITES[0x1301], secret)
-    inner, head = b"some text" + b"\x17" + bytes(4), b"\x17\3\3\0\x1e"
-    nonce = (opener.iv ^ 77).to_bytes(12, "big")
-    seal = Cipher(algorithms.AES(opener.block_key), modes.GCM(nonce)).encryptor()
-    seal.authenticate_additional_data(head)
-    body = seal.update(inner) + seal.finalize() + seal.tag
-    assert len(body) == head[4]
-    assert opener.open(77, head, body) == (23, b"some text")
-    assert opener.glimpse(77, body) == (0, inner)
+    found = [(way, event.data) for way, event in events if isinstance(event, Bytes)]
+    assert found == [(CLIENT, SAID), (SERVER, SAID)]
 
 
 def test_the_prf_of_tls_1_2_gives_what_was_published_for_it() -> None:
@@ -137,20 +99,20 @@ def test_the_prf_of_tls_1_0_gives_what_was_published_for_it(version: int) -> Non
 
 # -- records that OpenSSL made ----------------------------------------------------------------------------------
 
-SAYS = [[b"ask", b"ask again"], [b"the answer of the server"]]
+SAYS = [b"askask again", b"the answer of the server"]
 
 
-def cases() -> Iterator[Any]:
-    """Yield connections of OpenSSL: a line each, with the master secret and all records under a key."""
-    for line in Path(__file__).with_name("vectors").joinpath("openssl.ndjson").read_text().splitlines():
+def cases(name: str) -> Iterator[Any]:
+    """Yield connections of OpenSSL, a line each."""
+    for line in Path(__file__).with_name("vectors").joinpath(name).read_text().splitlines():
         case = json.loads(line)
-        yield pytest.param(case, id=f"{case['version']} {case['cipher']}{' etm' if case['etm'] else ''}")
+        yield pytest.param(case, id=f"{case.get('version', '')} {case['cipher']}{' etm' * case.get('etm', False)}")
 
 
-@pytest.mark.parametrize("case", list(cases()))
+@pytest.mark.parametrize("case", [*cases("openssl.ndjson")])
 def test_records_of_openssl_open_with_the_master_secret(case: Any) -> None:
     suite, randoms = SUITES[case["suite"]], bytes.fromhex(case["server_random"] + case["client_random"])
-    texts: list[list[bytes]] = [[], []]
+    said = [b"", b""]
     openers = [
         opener12(suite, bytes.fromhex(case["master"]), KeyBasis(case["number"], randoms, server, case["etm"]))
         for server in (False, True)
@@ -163,7 +125,14 @@ def test_records_of_openssl_open_with_the_master_secret(case: Any) -> None:
         found = opener.open(int(number), data[:5], data[5:])
         assert found is not None
         assert found[0] == int(kind)
-        if found[0] == 23 and found[1]:
-            texts[int(way)].append(found[1])
-    # TLS 1.0 says the first byte in a record of its own.
-    assert [b"".join(each) for each in texts] == [b"".join(each) for each in SAYS]
+        said[int(way)] += found[1] if found[0] == 23 else b""
+    assert said == SAYS
+
+
+@pytest.mark.parametrize("case", [*cases("changes.ndjson")])
+def test_conversations_of_openssl_open_that_update_keys_or_begin_another_handshake(case: Any) -> None:
+    flights = [(way, b64decode(data)) for way, data in case["flights"]]
+    for size in (0, 100):
+        unsealer = Unsealer(secrets_of("\n".join(case["keylog"]).encode()))
+        assert texts(feed(unsealer, flights, size=size)) == [text.encode() for text in case["texts"]]
+        assert (unsealer.account[2], unsealer.sealing().cause) == (0, "")
