@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from collections.abc import Callable
 from itertools import pairwise
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -143,6 +144,10 @@ class Script:
         """The key log."""
         return b"".join(self.lines)
 
+    def sent(self, direction: int) -> list[bytes]:
+        """Return the records of a direction."""
+        return [data for way, data in self.flights if way == direction]
+
     # -- hellos -----------------------------------------------------------------------------------------
 
     def plain(self, direction: int, kind: int, body: bytes) -> None:
@@ -162,10 +167,8 @@ class Script:
         extensions = extension(0, len(name).to_bytes(2, "big") + name)
         extensions += extension(43, b"\2\3\4") if self.version == 0x0304 else extension(35, ticket)
         extensions += extension(42, b"") if early else b""
-        body = (
-            b"\3\3" + self.random + bytes([len(session)]) + session + b"\0\2" + self.suite.to_bytes(2, "big") + b"\1\0"
-        )
-        body += len(extensions).to_bytes(2, "big") + extensions
+        body = b"\3\3" + self.random + bytes([len(session)]) + session
+        body += b"\0\2" + self.suite.to_bytes(2, "big") + b"\1\0" + len(extensions).to_bytes(2, "big") + extensions
         self.sealed(CLIENT, HANDSHAKE, message(1, body))
 
     def server_hello(self, *, session: bytes = b"", random: bytes = b"") -> None:
@@ -200,7 +203,7 @@ class Script:
 
     def handshake13(
         self, *, early: bytes = b"", takes: bool = True, retry: bool = False, client_certificate: bool = False
-    ) -> None:
+    ) -> "Script":
         """Add a handshake of TLS 1.3."""
         self.client_hello(early=bool(early))
         if retry:
@@ -233,13 +236,13 @@ class Script:
         self.sealed(CLIENT, HANDSHAKE, message(20, made("finished")))
         self.key(CLIENT, "CLIENT_TRAFFIC_SECRET_0")
         self.sealed(SERVER, HANDSHAKE, message(4, made("ticket", size=200)))
+        return self
 
     def key_update(self, direction: int) -> None:
         """Change the key of a direction."""
         self.sealed(direction, HANDSHAKE, message(24, b"\0"))
-        self._secrets[direction] = expand(
-            self._secrets[direction], b"traffic upd", len(self._secrets[direction]), self.hash
-        )
+        secret = self._secrets[direction]
+        self._secrets[direction] = expand(secret, b"traffic upd", len(secret), self.hash)
         self._use(direction)
 
     def authenticate_late(self) -> None:
@@ -249,14 +252,7 @@ class Script:
 
     # -- TLS 1.2 and before -----------------------------------------------------------------------------
 
-    def handshake12(
-        self,
-        *,
-        resumed: "Script | None" = None,
-        ticket: bool = False,
-        line: bool = True,
-        client_ccs_first: bool = False,
-    ) -> None:
+    def handshake12(self, *, resumed: "Script | None" = None, ticket: bool = False, line: bool = True) -> "Script":
         """Add a handshake of TLS 1.2 or before; ``resumed``: with the master secret of another connection."""
         self.master = resumed.master if resumed else made(self.random, "master", size=48)
         session = made(resumed.random, "session") if resumed and not ticket else b""
@@ -277,6 +273,7 @@ class Script:
             self.sealed(direction, 20, b"\1")
             self.sealers[direction] = keys[direction]
             self.sealed(direction, HANDSHAKE, message(20, made("finished", size=12)))
+        return self
 
     def renegotiate(self) -> None:
         """Add another handshake inside the connection."""
@@ -299,20 +296,85 @@ class Script:
 
     # -- text -------------------------------------------------------------------------------------------
 
-    def handshake(self) -> None:
+    def handshake(self) -> "Script":
         """Add the handshake of the version."""
-        if self.version == 0x0304:
-            self.handshake13()
-        else:
-            self.handshake12()
+        return self.handshake13() if self.version == 0x0304 else self.handshake12()
 
-    def say(self, direction: int, text: bytes, size: int = 16384, padding: int = 0) -> None:
+    def say(self, direction: int, text: bytes, size: int = 16384, padding: int = 0) -> "Script":
         """Add text, in records of at most ``size`` bytes."""
         for at in range(0, len(text), size):
             self.sealed(direction, DATA, text[at : at + size], padding)
         self.texts[direction] += text
+        return self
 
     def part(self) -> None:
         """Close both directions."""
         for direction in (CLIENT, SERVER):
             self.sealed(direction, ALERT, b"\1\0")
+
+
+def connected(version: int = 0x0304, suite: int = 0x1301, name: str = "one", *, etm: bool = False) -> Script:
+    """Make a connection behind its handshake."""
+    return Script(version, suite, name, etm=etm).handshake()
+
+
+# -- conversations of every kind ------------------------------------------------------------------------
+
+
+def talked(script: Script) -> Script:
+    """Have both sides say something."""
+    script.say(CLIENT, made("ask", size=300)).say(SERVER, made("answer", size=9_000), size=700)
+    return script.say(CLIENT, made("again", size=900), size=70)
+
+
+def _empty() -> Script:
+    script = talked(connected())
+    script.sealed(SERVER, DATA, b"")
+    script.sealed(SERVER, DATA, b"", padding=20)
+    return talked(script)
+
+
+def _updated() -> Script:
+    script = talked(connected(suite=0x1302))
+    for ways in ([SERVER], [SERVER, CLIENT], [SERVER]):
+        for way in ways:
+            script.key_update(way)
+        talked(script)
+    return script
+
+
+def _late() -> Script:
+    script = connected().say(SERVER, b"before")
+    script.authenticate_late()
+    return talked(script)
+
+
+def _renegotiated(version: int, suite: int) -> Script:
+    script = talked(connected(version, suite))
+    for _ in range(2):
+        script.renegotiate()
+        talked(script)
+    return script
+
+
+CONVERSATIONS: dict[str, Callable[[], Script]] = {
+    "1.3": lambda: talked(connected()),
+    "1.3 ChaCha20": lambda: talked(connected(suite=0x1303)),
+    "1.2 GCM": lambda: talked(connected(0x0303, 0xC02F)),
+    "1.2 CBC": lambda: talked(connected(0x0303, 0xC014)),
+    "1.0 CBC": lambda: talked(connected(0x0301, 0xC013)),
+    "a MAC outside of what is encrypted, SHA-256": lambda: talked(connected(0x0303, 0xC027, etm=True)),
+    "a MAC outside of what is encrypted, SHA-384": lambda: talked(connected(0x0303, 0xC028, etm=True)),
+    "a MAC outside of what is encrypted, 1.1": lambda: talked(connected(0x0302, 0xC013, etm=True)),
+    "a MAC outside of what is encrypted, 1.0": lambda: talked(connected(0x0301, 0xC014, etm=True)),
+    "padded": lambda: talked(connected()).say(SERVER, made("padded", size=5_000), size=600, padding=77),
+    "empty records": _empty,
+    "keys updated again and again": _updated,
+    "another hello is asked for": lambda: talked(Script().handshake13(retry=True)),
+    "a certificate of the client": lambda: talked(Script().handshake13(client_certificate=True)),
+    "a later authentication, whose Finished changes no key": _late,
+    "early text": lambda: talked(Script().handshake13(early=b"early text")),
+    "early text that is refused": lambda: talked(Script().handshake13(early=b"early text", takes=False)),
+    "handshakes inside": lambda: _renegotiated(0x0303, 0xC02F),
+    "handshakes inside, CBC": lambda: _renegotiated(0x0302, 0xC013),
+}

@@ -16,11 +16,21 @@ def secrets_of(keylog: bytes, *, growing: bool = False) -> Secrets:
 
 
 def feed(
-    unsealer: Unsealer, flights: Iterable[tuple[int, bytes]], *, size: int = 0, late: bool = False
+    unsealer: Unsealer,
+    flights: Iterable[tuple[int, bytes]],
+    *,
+    size: int = 0,
+    late: bool = False,
+    ends: tuple[int, ...] = (0, 1),
+    how: str = "end",
+    offsets: list[int] | None = None,
 ) -> list[tuple[int, Event]]:
-    """Feed all bytes, in segments of at most ``size``, then the ends."""
+    """Feed all bytes, in segments of at most ``size``, then the ends of directions in turn; no ends leave it open.
+
+    ``offsets`` are those at which it begins, and go on from call to call.
+    """
     events: list[tuple[int, Event]] = []
-    offsets, number = [0, 0], 0
+    offsets, number = [0, 0] if offsets is None else offsets, 0
     for direction, data in flights:
         step = size or len(data) or 1
         for at in range(0, len(data), step):
@@ -28,10 +38,10 @@ def feed(
             piece = data[at : at + step]
             events += unsealer.feed(direction, Bytes(offsets[direction], piece, Seen(number, number * 1000), late))
             offsets[direction] += len(piece)
-    for direction in (0, 1):
-        events += unsealer.feed(direction, End(offsets[direction], "end", Seen(number, number * 1000)))
-    events += unsealer.close()
-    return events
+    for direction in ends:
+        number += 1
+        events += unsealer.feed(direction, End(offsets[direction], how, Seen(number, number * 1000)))
+    return events + (unsealer.close() if ends else [])
 
 
 def texts(events: Iterable[tuple[int, Event]]) -> list[bytes]:
@@ -44,15 +54,6 @@ def texts(events: Iterable[tuple[int, Event]]) -> list[bytes]:
         elif isinstance(event, Gap):
             found[direction] += bytes(event.length or 0)
     return found
-
-
-def feed_others(unsealer: Unsealer, flights: Iterable[tuple[int, bytes]], direction: int) -> None:
-    """Feed what the other direction says."""
-    offset = 0
-    for way, data in flights:
-        if way != direction:
-            unsealer.feed(way, Bytes(offset, data, Seen(1, 1)))
-            offset += len(data)
 
 
 def feed_direction(

@@ -1,42 +1,36 @@
 """What a capture without TLS does not pay for: modules are imported when there is something to open, and not before."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.tls.twins import REPLICA, Files, twin
 
-from tests.tls.test_situations import Files, twin
-
-REPLICA = Path(__file__).parents[2] / "samples" / "replica.pcap"
 #: What is known of secrets and of what became of connections: values only, of no cost.
 ALWAYS = {"dcpdump.tls", "dcpdump.tls.secrets", "dcpdump.tls.sealing"}
-LOADED = (
-    "import sys\n"
-    "from dcpdump.cli.main import outcome\n"
-    "outcome(sys.argv[1:])\n"
-    "names = [each for each in sys.modules if each.startswith(('dcpdump.tls', 'cryptography'))]\n"
-    "print(*sorted(names), file=sys.stderr)\n"
-)
+#: Runs commands in turn, and says after each what is loaded of TLS and of ciphers.
+LOADED = """
+import json, sys
+from dcpdump.cli.main import outcome
+for words in json.loads(sys.argv[1]):
+    outcome(words)
+    names = [each for each in sys.modules if each.startswith(("dcpdump.tls", "cryptography"))]
+    print("\\n", *sorted(names), file=sys.stderr)
+"""
 
 
-def loaded(*words: object) -> set[str]:
-    """Run a command, and return what it loaded of TLS and of ciphers."""
-    command = [sys.executable, "-c", LOADED, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return set(done.stderr.splitlines()[-1].split())
-
-
-@pytest.mark.parametrize("command", ["read", "streams", "check", "stats", "conns"])
-def test_a_capture_without_tls_loads_nothing_that_opens_it(command: str, tmp_path: Path) -> None:
-    assert loaded(command, REPLICA, "-q") <= ALWAYS
+def test_only_tls_loads_what_opens_it_and_only_secrets_load_ciphers(tmp_path: Path) -> None:
     files = Files(tmp_path, twin())
-    assert loaded(command, REPLICA, "-q", "--keylog", files.keys) <= ALWAYS
-
-
-def test_tls_without_secrets_loads_no_ciphers(tmp_path: Path) -> None:
-    files = Files(tmp_path, twin())
-    found = loaded("read", files.capture, "-q")
-    assert "dcpdump.tls.unsealer" in found
-    assert not any(each.startswith("cryptography") for each in found)
-    assert "cryptography" in {each.partition(".")[0] for each in loaded("read", files.capture, "--keylog", files.keys)}
+    keys = ["--keylog", str(files.keys)]
+    clear = [[command, str(REPLICA), "-q"] for command in ("read", "streams", "check", "stats", "conns")]
+    clear += [[*words, *keys] for words in clear]
+    sealed = ["read", str(files.capture), "-q"]
+    words = json.dumps([*clear, sealed, [*sealed, *keys]])
+    done = subprocess.run([sys.executable, "-c", LOADED, words], capture_output=True, text=True, check=True)
+    *before, without, with_secrets = (set(line.split()) for line in done.stderr.splitlines() if line.startswith(" "))
+    assert len(before) == len(clear)
+    assert set().union(*before) <= ALWAYS
+    assert "dcpdump.tls.unsealer" in without
+    assert not any(each.startswith("cryptography") for each in without)
+    assert "cryptography" in with_secrets

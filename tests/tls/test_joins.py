@@ -8,14 +8,13 @@ from dcpdump.tls.openers import Opener13
 from dcpdump.tls.search import find_number
 from dcpdump.tls.suites import SUITES
 from dcpdump.tls.unsealer import Unsealer
-from tests.tls.encoder import CLIENT, SERVER, Script, made
+from tests.tls.encoder import CLIENT, SERVER, Script, connected, made
 from tests.tls.feeding import feed, feed_direction, secrets_of, texts
 
 
 def joined(suite: int, number: int, *, updates: int = 0) -> tuple[Script, list[tuple[int, bytes]]]:
     """Make a connection of which the server's records begin at a number."""
-    script = Script(suite=suite)
-    script.handshake()
+    script = connected(suite=suite)
     for _ in range(updates):
         script.key_update(SERVER)
     before = len(script.flights)
@@ -23,36 +22,36 @@ def joined(suite: int, number: int, *, updates: int = 0) -> tuple[Script, list[t
     sealer = script.sealers[SERVER]
     assert sealer is not None
     sealer.number = number
-    script.say(SERVER, made("text", size=20_000), size=900)
-    script.say(CLIENT, made("answer", size=2_000), size=200)
+    script.say(SERVER, made("text", size=20_000), size=900).say(CLIENT, made("answer", size=2_000), size=200)
     return script, script.flights[before:]
+
+
+def late(script: Script, flights: list[tuple[int, bytes]]) -> tuple[Unsealer, list[bytes]]:
+    """Read what follows the handshake, and return what read it and the texts, which are the ends of what was said."""
+    unsealer = Unsealer(secrets_of(script.keylog), late=True)
+    events = feed(unsealer, flights, late=True)
+    found = texts(events)
+    assert all(event.joined_late for _, event in events if isinstance(event, Bytes))
+    assert all(whole.endswith(text) for whole, text in zip(script.texts, found, strict=True))
+    return unsealer, found
 
 
 @pytest.mark.parametrize("number", [0, 1, 65_535, 65_536, 70_000])
 @pytest.mark.parametrize("suite", [0x1301, 0x1302])
 def test_the_number_of_a_record_is_found(suite: int, number: int) -> None:
     script, flights = joined(suite, number)
-    unsealer = Unsealer(secrets_of(script.keylog), late=True)
-    events = feed(unsealer, flights, late=True)
-    found = texts(events)
+    unsealer, found = late(script, flights)
     assert found[CLIENT] == script.texts[CLIENT]
-    assert script.texts[SERVER].endswith(found[SERVER])
     assert len(found[SERVER]) >= 20_000 - 900
-    assert all(event.joined_late for _, event in events if isinstance(event, Bytes))
     assert unsealer.sealing().version == "TLS 1.3"
     assert unsealer.sealing().joined_at is not None
 
 
-def test_chacha20_is_found_by_tries() -> None:
-    script, flights = joined(0x1303, 900)
-    found = texts(feed(Unsealer(secrets_of(script.keylog), late=True), flights, late=True))
-    assert len(found[SERVER]) >= 20_000 - 900
-
-
-@pytest.mark.parametrize("updates", [1, 2])
-def test_keys_that_were_updated_before_are_found_near_their_beginning(updates: int) -> None:
-    script, flights = joined(0x1301, 20, updates=updates)
-    assert len(texts(feed(Unsealer(secrets_of(script.keylog), late=True), flights, late=True))[SERVER]) >= 19_000
+@pytest.mark.parametrize(("suite", "number", "updates"), [(0x1303, 900, 0), (0x1301, 20, 1), (0x1301, 20, 2)])
+def test_chacha20_is_found_by_tries_and_updated_keys_near_their_beginning(
+    suite: int, number: int, updates: int
+) -> None:
+    assert len(late(*joined(suite, number, updates=updates))[1][SERVER]) >= 19_000
 
 
 def test_the_direction_may_be_joined_inside_a_record() -> None:
@@ -68,30 +67,22 @@ def test_the_direction_may_be_joined_inside_a_record() -> None:
 
 
 def test_every_packet_is_a_place_to_join_at() -> None:
-    script = Script()
-    script.handshake()
+    script = connected()
     for number in range(6):
-        script.say(SERVER, made(number, size=700), size=350)
-        script.say(CLIENT, made("c", number, size=200))
+        script.say(SERVER, made(number, size=700), size=350).say(CLIENT, made("c", number, size=200))
     flights = script.flights
     handshake = next(n for n, (way, data) in enumerate(flights) if way == CLIENT and len(data) == 222) - 2
     for first in range(handshake, len(flights) - 4):
-        events = feed(Unsealer(secrets_of(script.keylog), late=True), flights[first:], late=True)
-        found = texts(events)
-        assert script.texts[SERVER].endswith(found[SERVER])
-        assert script.texts[CLIENT].endswith(found[CLIENT])
-        assert found[SERVER]
+        assert late(script, flights[first:])[1][SERVER]
 
 
-def test_secrets_of_two_thousand_others_do_not_hide_it() -> None:
+def test_secrets_of_three_hundred_others_do_not_hide_it() -> None:
     script, flights = joined(0x1302, 3_000)
-    others = []
-    for each in range(300):
-        other = Script(suite=0x1301, name=f"other {each}")
-        other.log("CLIENT_TRAFFIC_SECRET_0", made("c", each))
-        other.log("SERVER_TRAFFIC_SECRET_0", made("s", each))
-        others.append(other.keylog)
-    secrets = secrets_of(script.keylog + b"".join(others))
+    others = [Script(name=f"other {each}") for each in range(300)]
+    for other in others:
+        for label in ("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"):
+            other.log(label, made(label, other.name))
+    secrets = secrets_of(script.keylog + b"".join(other.keylog for other in others))
     before = secrets.budget
     assert len(texts(feed(Unsealer(secrets, late=True), flights, late=True))[SERVER]) >= 19_000
     assert before - secrets.budget <= 2 * (EFFORT + EFFORT // 4)
@@ -110,8 +101,7 @@ def test_the_effort_is_bounded(suite: int, budget: int) -> None:
 
 
 def test_a_direction_that_only_ends_starts_no_search() -> None:
-    script = Script()
-    script.handshake()
+    script = connected()
     before = len(script.flights)
     script.part()
     secrets = secrets_of(script.keylog)
@@ -122,12 +112,11 @@ def test_a_direction_that_only_ends_starts_no_search() -> None:
 
 @pytest.mark.parametrize("suite", [0xC02F, 0xC013])
 def test_tls_1_2_says_that_it_cannot_be_joined(suite: int) -> None:
-    script = Script(0x0303, suite)
-    script.handshake()
+    script = connected(0x0303, suite)
     before = len(script.flights)
     script.say(SERVER, made("text", size=20_000), size=900)
-    unsealer = Unsealer(secrets_of(script.keylog), late=True)
-    assert texts(feed(unsealer, script.flights[before:], late=True)) == [b"", b""]
+    unsealer, found = late(script, script.flights[before:])
+    assert found == [b"", b""]
     assert unsealer.sealing().cause == "joined-late"
     assert unsealer.account[2] == sum(len(data) for _, data in script.flights[before:])
 

@@ -26,23 +26,17 @@ def of(text: bytes, label: str = CLIENT_TRAFFIC) -> list[bytes]:
     return secrets.of(RANDOM, label)
 
 
+LINE = line(CLIENT_TRAFFIC)
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        line(CLIENT_TRAFFIC),
-        line(CLIENT_TRAFFIC).replace(b"\n", b"\r\n"),
-        line(CLIENT_TRAFFIC).replace(b"\n", b"\r"),
-        line(CLIENT_TRAFFIC).rstrip(),
-        line(CLIENT_TRAFFIC).upper(),
-        line(CLIENT_TRAFFIC).replace(b" ", b"\t"),
-        b"  " + line(CLIENT_TRAFFIC).replace(b" ", b" \t ").rstrip() + b"  \n",
-        b"\xef\xbb\xbf" + line(CLIENT_TRAFFIC),
-        b"# SSL/TLS secrets log file\n\n" + line(CLIENT_TRAFFIC) + b"# end\n",
-        b"\0\xff garbage \n" + line(CLIENT_TRAFFIC) + line(CLIENT_TRAFFIC)[:80],
-        b"x" * 100_000 + b"\n" + line(CLIENT_TRAFFIC),
-        line(CLIENT_TRAFFIC, SECRET + bytes(32)),
-        line(CLIENT_TRAFFIC, SECRET + bytes(16)),
-        b"\0\0\0" + line(CLIENT_TRAFFIC) + b"\0\0",
+        *(LINE, LINE.rstrip(), LINE.upper(), LINE.replace(b"\n", b"\r\n"), LINE.replace(b"\n", b"\r")),
+        *(LINE.replace(b" ", b"\t"), b"  " + LINE.replace(b" ", b" \t ").rstrip() + b"  \n"),
+        *(b"\xef\xbb\xbf" + LINE, b"# SSL/TLS secrets log file\n\n" + LINE + b"# end\n"),
+        *(b"\0\xff garbage \n" + LINE + LINE[:80], b"x" * 100_000 + b"\n" + LINE, b"\0\0\0" + LINE + b"\0\0"),
+        *(line(CLIENT_TRAFFIC, SECRET + bytes(32)), line(CLIENT_TRAFFIC, SECRET + bytes(16))),
     ],
 )
 def test_a_line_is_understood_as_it_is_written(text: bytes) -> None:
@@ -52,13 +46,8 @@ def test_a_line_is_understood_as_it_is_written(text: bytes) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        line(CLIENT_TRAFFIC, bytes(32)),
-        line(CLIENT_TRAFFIC, SECRET[:31]),
-        line(CLIENT_TRAFFIC, SECRET + SECRET),
-        line(CLIENT_TRAFFIC, SECRET + b"\1" * 8),
-        line(CLIENT_TRAFFIC, random=RANDOM[:31]),
-        line("CLIENT_TRAFFIC_SECRET_1"),
-        line(CLIENT_TRAFFIC)[:-2] + b"g\n",
+        *(line(CLIENT_TRAFFIC, each) for each in (bytes(32), SECRET[:31], SECRET + SECRET, SECRET + b"\1" * 8)),
+        *(line(CLIENT_TRAFFIC, random=RANDOM[:31]), line("CLIENT_TRAFFIC_SECRET_1"), LINE[:-2] + b"g\n"),
     ],
 )
 def test_what_a_label_does_not_allow_is_refused_and_counted(text: bytes) -> None:
@@ -84,26 +73,25 @@ def test_a_master_secret_has_48_bytes_and_others_32_or_48() -> None:
 def test_of_several_secrets_four_are_kept_the_newest_first() -> None:
     several = [made("several", number) for number in range(6)]
     assert of(b"".join(line(CLIENT_TRAFFIC, each) for each in several)) == several[:1:-1]
-    assert of(b"".join(line(CLIENT_TRAFFIC, each) for each in [*several[:3], several[0]])) == [
-        several[0],
-        several[2],
-        several[1],
-    ]
+    first, second, third = several[:3]
+    again = b"".join(line(CLIENT_TRAFFIC, each) for each in (first, second, third, first))
+    assert of(again) == [first, third, second]
+
+
+def of_connections(count: int, most: int) -> tuple[Secrets, list[bytes]]:
+    secrets, randoms = Secrets(most=most), [made("r", number) for number in range(count)]
+    for random in randoms:
+        secrets.feed(line(CLIENT_TRAFFIC, random=random))
+    return secrets, randoms
 
 
 def test_only_so_many_connections_are_kept_the_newest() -> None:
-    secrets = Secrets(most=3)
-    randoms = [made("r", number) for number in range(5)]
-    for random in randoms:
-        secrets.feed(line(CLIENT_TRAFFIC, random=random))
+    secrets, randoms = of_connections(5, most=3)
     assert [secrets.knows(random) for random in randoms] == [False, False, True, True, True]
 
 
 def test_the_likeliest_connections_come_first() -> None:
-    secrets = Secrets()
-    randoms = [made("r", number) for number in range(6)]
-    for random in randoms:
-        secrets.feed(line(CLIENT_TRAFFIC, random=random))
+    secrets, randoms = of_connections(6, most=9)
     assert list(secrets.free()) == randoms[::-1]
     secrets.claim(randoms[1])
     assert [randoms.index(random) for random in secrets.free()][:2] in ([0, 2], [2, 0])
@@ -135,12 +123,6 @@ def test_no_text_raises(text: bytes) -> None:
     Secrets().feed(text)
 
 
-def grown(path: Path) -> KeyLogs:
-    logs = KeyLogs((str(path),))
-    logs.grow()
-    return logs
-
-
 def polled(logs: KeyLogs) -> Secrets:
     """Read without the pause between two readings."""
     for each in logs.files:
@@ -148,70 +130,54 @@ def polled(logs: KeyLogs) -> Secrets:
     return logs.secrets
 
 
-def test_a_growing_log_is_followed_line_by_line(tmp_path: Path) -> None:
+def growing(path: Path) -> KeyLogs:
+    logs = KeyLogs((str(path),))
+    logs.grow()
+    return logs
+
+
+def test_a_growing_log_is_followed_line_by_line_though_it_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "keys.log"
     path.write_bytes(b"")
-    logs = grown(path)
-    with path.open("ab") as file:
-        file.write(line(CLIENT_TRAFFIC)[:50])
-        file.flush()
+    logs = growing(path)
+    with path.open("ab", buffering=0) as file:
+        file.write(LINE[:50])
         assert not len(polled(logs))
-        file.write(line(CLIENT_TRAFFIC)[50:])
-        file.flush()
-    assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
+        file.write(LINE[50:])
+        assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
+        path.unlink()
+        file.write(line(SERVER_TRAFFIC))
+        assert polled(logs).of(RANDOM, SERVER_TRAFFIC) == [SECRET]
 
 
-def test_a_log_that_is_truncated_or_replaced_is_read_anew(tmp_path: Path) -> None:
-    path = tmp_path / "keys.log"
-    path.write_bytes(line(CLIENT_TRAFFIC) + line("EXPORTER_SECRET"))
-    logs = grown(path)
+def test_a_log_that_is_written_anew_shorter_or_as_long_or_replaced_is_read_anew(tmp_path: Path) -> None:
+    path, other = tmp_path / "keys.log", tmp_path / "other.log"
+    path.write_bytes(LINE + line("EXPORTER_SECRET"))
+    logs = growing(path)
     path.write_bytes(line(SERVER_TRAFFIC))
     assert polled(logs).of(RANDOM, SERVER_TRAFFIC) == [SECRET]
-    other = tmp_path / "other.log"
+    path.write_bytes(line(SERVER_TRAFFIC, made("other")))
+    assert polled(logs).of(RANDOM, SERVER_TRAFFIC) == [made("other"), SECRET]
     other.write_bytes(line(CLIENT_RANDOM, MASTER))
     os.replace(other, path)
     assert polled(logs).of(RANDOM, CLIENT_RANDOM) == [MASTER]
 
 
-def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+def test_a_pipe_is_read_to_its_end_and_in_a_live_capture_not_waited_for() -> None:
     reading, writing = os.pipe()
-    os.write(writing, line(CLIENT_TRAFFIC).rstrip())
-    os.close(writing)
-    logs = KeyLogs((f"/dev/fd/{reading}",))
-    logs.read()
-    os.close(reading)
-    assert logs.secrets.of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
-
-
-def test_a_pipe_of_a_live_capture_is_not_waited_for(tmp_path: Path) -> None:
-    reading, writing = os.pipe()
-    logs = grown(Path(f"/dev/fd/{reading}"))
+    logs = growing(Path(f"/dev/fd/{reading}"))
     assert not len(logs.secrets)
-    os.write(writing, line(CLIENT_TRAFFIC))
+    os.write(writing, LINE)
     assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
+    os.write(writing, line(SERVER_TRAFFIC).rstrip())
     os.close(writing)
+    whole = KeyLogs((f"/dev/fd/{reading}",))
+    whole.read()
     os.close(reading)
+    assert whole.secrets.of(RANDOM, SERVER_TRAFFIC) == [SECRET]
 
 
 @pytest.mark.parametrize("name", ["missing.log", "."])
 def test_a_log_that_cannot_be_read_is_an_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(KeyLogError, match="the key log cannot be read: "):
         KeyLogs((str(tmp_path / name),))
-
-
-def test_a_log_that_is_written_anew_with_the_same_length_is_read_anew(tmp_path: Path) -> None:
-    path = tmp_path / "keys.log"
-    path.write_bytes(line(CLIENT_TRAFFIC))
-    logs = grown(path)
-    path.write_bytes(line(CLIENT_TRAFFIC, made("other")))
-    assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [made("other"), SECRET]
-
-
-def test_a_log_that_was_removed_is_still_followed(tmp_path: Path) -> None:
-    path = tmp_path / "keys.log"
-    path.write_bytes(b"")
-    logs = grown(path)
-    with path.open("ab", buffering=0) as file:
-        path.unlink()
-        file.write(line(CLIENT_TRAFFIC))
-        assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]

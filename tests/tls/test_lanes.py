@@ -16,8 +16,7 @@ from dcpdump.net.packet import Packet
 from tests.support.balances import accounted
 from tests.support.pieces import all_pieces
 from tests.tls.feeding import secrets_of
-from tests.tls.test_twins import SAMPLES
-from tests.tls.twins import Twin, seal
+from tests.tls.twins import SAMPLES, Twin, seal
 
 WAYS = [(0x0304, 0x1301, 16_384), (0x0304, 0x1303, 300), (0x0303, 0xC02F, 700), (0x0303, 0xC014, 900)]
 Frame = tuple[int | None, int, int, int, bytes]
@@ -68,7 +67,7 @@ def alike(packets: Sequence[Packet], keylog: bytes, size: int) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("sample", ["replica", "history", "takeover"])
+@pytest.mark.parametrize("sample", ["replica", "takeover"])
 def test_both_ways_of_reading_give_the_same(sample: str, way: tuple[int, int, int]) -> None:
     version, suite, size = way
     twin = seal(open_capture(str(SAMPLES / f"{sample}.pcap")), version=version, suite=suite, size=size)
@@ -85,7 +84,7 @@ TWINS = {
 
 
 @given(st.sampled_from(WAYS), st.integers(0, 1 << 30))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_losses_repeats_and_disorder_are_read_alike(way: tuple[int, int, int], seed: int) -> None:
     dice, twin = random.Random(seed), TWINS[way]
     packets = []

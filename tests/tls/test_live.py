@@ -95,16 +95,15 @@ def test_what_waited_is_shown_when_its_secrets_come_though_nothing_else_is_sent(
 
 
 def test_a_key_log_that_is_emptied_or_replaced_is_read_anew(net: Network, tmp_path: Path) -> None:
-    folder = Path(tempfile.mkdtemp(dir=tmp_path))
-    with live(net, folder) as here:
+    with live(net, tmp_path) as here:
         here.keys.write_bytes(here.talk())
         first = here.frames()
         here.keys.write_bytes(here.talk())  # which is shorter for a moment
         assert here.frames() == first
 
 
-def test_without_its_secrets_a_connection_is_named_at_the_end(net: Network, folder: Path) -> None:
-    with live(net, folder) as here:
+def test_without_its_secrets_a_connection_is_named_at_the_end(net: Network, tmp_path: Path) -> None:
+    with live(net, tmp_path) as here:
         here.talk()
         code, out, err = stopped(here.sniff, signal.SIGINT)
     assert (code, out) == (0, "")

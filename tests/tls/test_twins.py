@@ -1,6 +1,7 @@
 """A conversation in TLS, read with its secrets, gives what it gives in clear text, in every command."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,20 @@ import pytest
 
 from dcpdump.capture import open_capture
 from tests.support.console import run
-from tests.tls.twins import Twin, seal
+from tests.tls.twins import SAMPLES, Files, seal, twin
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 #: What was lost of a capture in clear text has other places in a sealed one.
 WHOLE = sorted(path for path in SAMPLES.glob("*.pcap") if path.stem != "damage")
 WAYS = {"1.3": (0x0304, 0x1301, 16_384), "1.2 in small records": (0x0303, 0xC02F, 100), "CBC": (0x0303, 0xC014, 700)}
 COMMANDS = ("read", "streams", "check", "flow", "key '*'", "rollbacks", "conns", "stats")
 #: What is another in a twin: its packets, and what became of TLS.
 OTHERS = {"packet", "packets", "file", "tls"}
+
+
+@cache
+def clear(command: str, sample: Path) -> tuple[int, list[Any]]:
+    """Return what a command makes of a capture in clear text."""
+    return rows(command, sample)
 
 
 def rows(command: str, capture: Path, more: str = "") -> tuple[int, list[Any]]:
@@ -26,38 +32,22 @@ def rows(command: str, capture: Path, more: str = "") -> tuple[int, list[Any]]:
     return result.code, [{name: value for name, value in row.items() if name not in OTHERS} for row in found]
 
 
-def written(twin: Twin, folder: Path) -> Path:
-    (folder / "keys.log").write_bytes(twin.keylog)
-    (folder / "twin.pcap").write_bytes(twin.pcap)
-    return folder / "twin.pcap"
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("sample", WHOLE, ids=lambda path: path.stem)
 def test_a_sealed_capture_gives_what_the_clear_one_gives(sample: Path, way: str, tmp_path: Path) -> None:
     version, suite, size = WAYS[way]
-    capture = written(seal(open_capture(str(sample)), version=version, suite=suite, size=size), tmp_path)
+    files = Files(tmp_path, seal(open_capture(str(sample)), version=version, suite=suite, size=size))
     for command in COMMANDS:
-        assert rows(command, capture, f"--keylog {tmp_path / 'keys.log'}") == rows(command, sample), command
+        assert rows(command, files.capture, f"--keylog {files.keys}") == clear(command, sample), command
 
 
 def test_the_books_of_a_sealed_capture_add_up(tmp_path: Path) -> None:
-    capture = written(seal(open_capture(str(SAMPLES / "replica.pcap"))), tmp_path)
-    result = run(f"dcpdump read {capture} --keylog {tmp_path / 'keys.log'} --summary json -f ndjson")
+    result = Files(tmp_path, twin()).read("--summary json -f ndjson")
     books = json.loads(result.err.splitlines()[-1])
     assert books["payload_bytes"] == sum(books["payload"].values())
     assert books["payload"]["pending"] == books["payload"]["encrypted"] == 0
     assert books["payload"]["tls"] > 1_000
     assert books["tls"] == [
-        {
-            "connection": 0,
-            "version": "TLS 1.3",
-            "suite": "AES-128-GCM",
-            "server_name": "cb.example",
-            "opened_bytes": books["payload"]["frames"],
-            "encrypted_bytes": 0,
-            "lost_records": 0,
-            "why": "",
-            "failure": None,
-        }
+        {"connection": 0, "version": "TLS 1.3", "suite": "AES-128-GCM", "server_name": "cb.example", "why": ""}
+        | {"opened_bytes": books["payload"]["frames"], "encrypted_bytes": 0, "lost_records": 0, "failure": None}
     ]

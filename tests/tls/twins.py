@@ -1,18 +1,26 @@
-"""Twins: the connections of a capture in clear text, sealed: the same text in TLS, at the same times."""
+"""Twins: the connections of a capture in clear text, sealed: the same text in TLS, at the same times.
+
+And captures of scripts, and all of them as files.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
+from dcpdump.capture import open_capture
 from dcpdump.net.connections import Connections, Delivery
-from dcpdump.net.endpoints import Connection
+from dcpdump.net.endpoints import Connection, Flow
 from dcpdump.net.event import Bytes, End
 from dcpdump.net.packet import Packet
 from tests.support.captures import Record, pcap
-from tests.support.packets import ACK, FIN, PSH, RST, SYN, ethernet, ipv4_tcp, ipv6_tcp
+from tests.support.console import Printed, run
+from tests.support.packets import ACK, FIN, FLOW, PSH, RST, SYN, segment
 from tests.tls.encoder import CLIENT, SERVER, Script
 
+SAMPLES = Path(__file__).parents[2] / "samples"
+REPLICA = SAMPLES / "replica.pcap"
 _MTU = 1_448
 
 
@@ -25,12 +33,10 @@ class _Line:
     seqs: list[int] = field(default_factory=lambda: [1_000, 5_000])
 
     def packet(self, direction: int, payload: bytes, flags: int = ACK | PSH) -> bytes:
-        flow = self.connection.toward(direction)
-        make = ipv6_tcp if ":" in flow.src.host else ipv4_tcp
+        flow, seq = self.connection.toward(direction), self.seqs[direction]
         ack = self.seqs[1 - direction] if flags & ACK else 0
-        made = ethernet(make(flow, self.seqs[direction] & 0xFFFFFFFF, payload, flags=flags, ack=ack & 0xFFFFFFFF))
-        self.seqs[direction] += len(payload) + bool(flags & (SYN | FIN))
-        return made
+        self.seqs[direction] = (seq + len(payload) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
+        return segment(flow, seq, payload, flags=flags, ack=ack)
 
 
 @dataclass
@@ -103,3 +109,40 @@ def seal(
         out.append(Record(connections.last.ts_ns or 0, line.packet(CLIENT, b"", ACK)))
         break
     return Twin(out, b"".join(line.script.keylog for line in lines.values()))
+
+
+def twin(version: int = 0x0304, suite: int = 0x1301) -> Twin:
+    """Seal a sample."""
+    return seal(open_capture(str(REPLICA)), version=version, suite=suite)
+
+
+def without_syn(whole: Twin, first: int) -> Twin:
+    """Leave out the first packets: the capture began later."""
+    return Twin(whole.packets[first:], whole.keylog)
+
+
+def of(script: Script, there: Flow = FLOW) -> Twin:
+    """Make a capture of the flights of a script, which begins with its connection."""
+    ends, seqs = (there, there.reverse), [1_000, 5_000]
+    out = [Record(0, segment(ends[0], 999, flags=SYN))]
+    out.append(Record(1, segment(ends[1], 4_999, flags=SYN | ACK, ack=1_000)))
+    for number, (way, data) in enumerate(script.flights):
+        for at in range(0, len(data), 1_400):
+            piece = data[at : at + 1_400]
+            out.append(Record(1_000 * number, segment(ends[way], seqs[way], piece, flags=ACK, ack=seqs[1 - way])))
+            seqs[way] += len(piece)
+    return Twin(out, script.keylog)
+
+
+class Files:
+    """A capture and a key log in a folder of a test."""
+
+    def __init__(self, folder: Path, made: Twin, keylog: bytes | None = None) -> None:
+        self.capture, self.keys = folder / "tls.pcap", folder / "keys.log"
+        self.capture.write_bytes(made.pcap)
+        self.keys.write_bytes(made.keylog if keylog is None else keylog)
+        self.keys.chmod(0o600)
+
+    def read(self, more: str = "", command: str = "read") -> Printed:
+        """Run a command with the key log."""
+        return run(f"dcpdump {command} {self.capture} --keylog {self.keys} {more}")
