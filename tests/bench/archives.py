@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dcpdump.wire.encode import encode
-from tests.bench.captures import START_NS, STEP_NS, Talk, opening
+from tests.bench.captures import START_NS, STEP_NS, Talk
+from tests.support.captures import Record, pcap_header, pcap_record
 
 #: Raised when what is written changes, so that an old archive is not taken for a new one.
-VERSION = 2
+VERSION = 3
 BURST = 32
 _POOL = 512  #: documents that are sent again and again under new seqnos
 _SEQNO = struct.Struct(">Q")
@@ -40,10 +41,9 @@ def _make(folder: Path, size: int, files: int, connections: int) -> None:
             if number == files:
                 return
             file = (folder / f"node-{number:03d}.pcap").open("wb")
-            file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
+            file.write(pcap_header())
             number += 1
-        seconds, ns = divmod(START_NS + at * STEP_NS, 1_000_000_000)
-        file.write(struct.pack("<IIII", seconds, ns // 1000, len(packet), len(packet)) + packet)
+        file.write(pcap_record(Record(START_NS + at * STEP_NS, packet)))
         if file.tell() >= room:
             file.close()
             file = None
@@ -54,17 +54,13 @@ def packets(connections: int) -> Iterator[bytes]:
     talks = [Talk(number, 1448) for number in range(connections)]
     mine = [range(64 * number % 1024, 64 * number % 1024 + 64) for number in range(connections)]
     for talk, vbuckets in zip(talks, mine, strict=True):
-        yield from talk.opened()
-        for asked, answered in opening(vbuckets):
-            yield from talk.sent(0, asked)
-            yield from talk.sent(1, answered)
+        yield from talk.begun(vbuckets)
     sources = [_documents(random.Random(number), vbuckets) for number, vbuckets in enumerate(mine)]
     while True:
         for talk, source in zip(talks, sources, strict=True):
             run = b"".join(next(source) for _ in range(BURST))
             yield from _disturbed(list(talk.sent(1, run)), chance)
-            acknowledged = encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": len(run)})
-            yield from talk.sent(0, acknowledged)
+            yield from talk.sent(0, encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": len(run)}))
 
 
 def _disturbed(packets: list[bytes], chance: random.Random) -> list[bytes]:
@@ -83,19 +79,10 @@ def _disturbed(packets: list[bytes], chance: random.Random) -> list[bytes]:
 
 def _documents(chance: random.Random, vbuckets: range) -> Iterator[bytes]:
     """Yield frames: snapshots of 64 documents."""
-    pool = [
-        bytearray(
-            encode(
-                "DCP_MUTATION",
-                {"by_seqno": 1, "rev_seqno": 1},
-                layout="1",
-                key=b"\x08" + _KEY % 0,
-                value=b'{"n":%d,"text":"' % number + b"x" * chance.randint(700, 1100) + b'"}',
-                datatype=1,
-            )
-        )
-        for number in range(_POOL)
-    ]
+    values = [b'{"n":%d,"text":"' % number + b"x" * chance.randint(700, 1100) + b'"}' for number in range(_POOL)]
+    given = {"by_seqno": 1, "rev_seqno": 1}
+    key = b"\x08" + _KEY % 0
+    pool = [bytearray(encode("DCP_MUTATION", given, layout="1", key=key, value=value, datatype=1)) for value in values]
     seqnos = dict.fromkeys(vbuckets, 0)
     while True:
         vbucket = chance.choice(vbuckets)

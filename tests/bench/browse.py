@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from select import select
 
-from tests.bench.index import report
+from tests.support.live import children_of
 
 _SIZE = (50, 160)
 _PATIENCE = 300.0
@@ -33,6 +33,10 @@ class Empty(App):
 Empty().run()
 """
 _JUMPS = 30
+
+
+def report(what: str, value: str) -> None:
+    print(f"{what:44} {value}", flush=True)
 
 
 class Screen:
@@ -105,7 +109,7 @@ def own_memory(pid: int) -> str:
 
 def below(pid: int) -> list[int]:
     """Return the processes that a process has started, and theirs."""
-    children = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    children = children_of(pid)
     return children + [each for child in children for each in below(child)]
 
 

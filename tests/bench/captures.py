@@ -7,32 +7,29 @@ JSON is JSON, of lossy ones a packet in a thousand is missing. Every frame is th
 import json
 import os
 import random
-import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cramjam
 
 from dcpdump.wire.encode import encode
 from dcpdump.wire.key_prefix import leb128
+from tests.support.captures import Record, pcap_header, pcap_record
+from tests.support.conversation import MAX
+from tests.support.packets import ACK, PSH, SYN, flow, segment
 
 MISLABELLED, LOSSY = "mislabelled", "lossy"
 SEGMENTS = {"wire": 1448, "loopback": 32 * 1024, MISLABELLED: 1448, LOSSY: 1448}
 LOST = 0.001  #: the share of packets that is missing in a lossy capture
 #: Raised when what is written changes, so that an old file is not taken for a new one.
-VERSION = 2
+VERSION = 3
 
 CONNECTIONS = 4
 BURST = 64 * 1024  #: what one connection sends before the next has its turn
 START_NS = 1_763_640_131_000_000_000
 STEP_NS = 11_000
-MAX = (1 << 64) - 1
-_CONTROLS = (
-    (b"connection_buffer_size", b"20971520"),
-    (b"enable_noop", b"true"),
-    (b"set_noop_interval", b"120"),
-)
-FIN, SYN, PSH, ACK = 0x01, 0x02, 0x08, 0x10
+_CONTROLS = ((b"connection_buffer_size", b"20971520"), (b"enable_noop", b"true"), (b"set_noop_interval", b"120"))
 JSON, SNAPPY = 0x01, 0x02
 
 
@@ -50,68 +47,55 @@ def capture(folder: Path, kind: str, frames: int, vbuckets: int = 1024) -> Path:
 class Talk:
     """One TCP connection: bytes of either side become records of a pcap."""
 
-    def __init__(self, number: int, segment: int) -> None:
-        self._segment = segment
-        self._seq = [1_000_000 * (number + 1), 4_294_000_000 - number]
-        client, server = bytes((10, 0, 0, 20 + number)), bytes((10, 0, 0, 1))
-        self._ends = ((client, 50_000 + number, server, 11_210), (server, 11_210, client, 50_000 + number))
+    def __init__(self, number: int, size: int) -> None:
+        self._size, self._seq = size, [1_000_000 * (number + 1), 4_294_000_000 - number]
+        there = flow(f"10.0.0.{20 + number}:{50_000 + number}", "10.0.0.1:11210")
+        self._ways = there, there.reverse
 
-    def opened(self) -> Iterator[bytes]:
-        """Yield the packets of the handshake."""
-        yield self._packet(0, b"", SYN)
-        yield self._packet(1, b"", SYN | ACK)
-        yield self._packet(0, b"", ACK)
+    def begun(self, vbuckets: range) -> Iterator[bytes]:
+        """Yield the packets up to the last stream's response."""
+        for side, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
+            yield self._packet(side, b"", flags)
+        for asked, answered in opening(vbuckets):
+            yield from self.sent(0, asked)
+            yield from self.sent(1, answered)
 
     def sent(self, side: int, data: bytes) -> Iterator[bytes]:
         """Yield the packets of data; every second segment and the last are acknowledged."""
-        for number, at in enumerate(range(0, len(data), self._segment), 1):
-            yield self._packet(side, data[at : at + self._segment], PSH | ACK)
-            if number % 2 == 0 or at + self._segment >= len(data):
+        for number, at in enumerate(range(0, len(data), self._size), 1):
+            yield self._packet(side, data[at : at + self._size], PSH | ACK)
+            if number % 2 == 0 or at + self._size >= len(data):
                 yield self._packet(1 - side, b"", ACK)
 
     def _packet(self, side: int, payload: bytes, flags: int) -> bytes:
-        src, sport, dst, dport = self._ends[side]
-        ack = self._seq[1 - side] if flags & ACK else 0
-        tcp = struct.pack(">HHIIBBHHH", sport, dport, self._seq[side], ack, 0x50, flags, 0xFFFF, 0, 0)
-        size = 40 + len(payload)
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size, 0, 0x4000, 64, 6, 0, src, dst)
-        self._seq[side] = (self._seq[side] + len(payload) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
-        return b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x08\0" + ip + tcp + payload
+        seq, ack = self._seq[side], self._seq[1 - side] if flags & ACK else 0
+        self._seq[side] = (seq + len(payload) + bool(flags & SYN)) & 0xFFFFFFFF
+        return segment(self._ways[side], seq, payload, flags=flags, ack=ack)
 
 
 def _records(kind: str, frames: int, vbuckets: int) -> Iterator[bytes]:
     """Yield the capture piece by piece: the header of a pcap, then its records."""
-    yield struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
+    yield pcap_header()
     chance = random.Random(kind)
     for number, packet in enumerate(_packets(SEGMENTS[kind], frames, vbuckets, mislabelled=kind == MISLABELLED)):
-        if kind == LOSSY and chance.random() < LOST:
-            continue
-        seconds, ns = divmod(START_NS + number * STEP_NS, 1_000_000_000)
-        yield struct.pack("<IIII", seconds, ns // 1000, len(packet), len(packet)) + packet
+        if kind != LOSSY or chance.random() >= LOST:
+            yield pcap_record(Record(START_NS + number * STEP_NS, packet))
 
 
-def _packets(segment: int, frames: int, count: int, *, mislabelled: bool) -> Iterator[bytes]:
-    talks = [Talk(number, segment) for number in range(CONNECTIONS)]
+def _packets(size: int, frames: int, count: int, *, mislabelled: bool) -> Iterator[bytes]:
     vbuckets = [range(number, count, CONNECTIONS) for number in range(CONNECTIONS)]
-    spent = 0
+    talks = [Talk(number, size) for number in range(CONNECTIONS)]
     for talk, mine in zip(talks, vbuckets, strict=True):
-        yield from talk.opened()
-        for asked, answered in opening(mine):
-            spent += 2
-            yield from talk.sent(0, asked)
-            yield from talk.sent(1, answered)
+        yield from talk.begun(mine)
     sources = [documents(random.Random(number), mine, mislabelled=mislabelled) for number, mine in enumerate(vbuckets)]
-    unread = [0] * CONNECTIONS
+    unread, spent = [0] * CONNECTIONS, sum(2 * len(list(opening(mine))) for mine in vbuckets)
     while spent < frames:
         for number, (talk, source) in enumerate(zip(talks, sources, strict=True)):
-            run: list[bytes] = []
-            size = 0
-            while size < BURST and spent < frames:
-                run.append(next(source))
-                size += len(run[-1])
-                spent += 1
-            yield from talk.sent(1, b"".join(run))
-            unread[number] += size
+            run = b""
+            while len(run) < BURST and spent < frames:
+                run, spent = run + next(source), spent + 1
+            yield from talk.sent(1, run)
+            unread[number] += len(run)
             if unread[number] > 2_000_000 and spent < frames:
                 spent += 1
                 yield from talk.sent(0, encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": unread[number]}))
@@ -151,17 +135,9 @@ def documents(chance: random.Random, vbuckets: range, *, mislabelled: bool = Fal
                 yield encode("DCP_DELETION", gone, layout="1", key=key, vbucket=vbucket, opaque=opaque, cas=cas)
                 continue
             value, datatype = _value(chance, mislabelled=mislabelled)
-            yield encode(
-                "DCP_MUTATION",
-                {"by_seqno": seqno, "rev_seqno": 1},
-                layout="1",
-                key=key,
-                value=value,
-                vbucket=vbucket,
-                opaque=opaque,
-                cas=cas,
-                datatype=datatype,
-            )
+            given = {"by_seqno": seqno, "rev_seqno": 1}
+            where: dict[str, Any] = {"vbucket": vbucket, "opaque": opaque, "cas": cas, "datatype": datatype}
+            yield encode("DCP_MUTATION", given, layout="1", key=key, value=value, **where)
         seqnos[vbucket] += count
 
 

@@ -25,6 +25,7 @@ from dcpdump.spark.output import TABLES, CaptureOutput
 from dcpdump.spark.row_options import Options
 from tests.bench.__main__ import measure
 from tests.bench.archives import archive
+from tests.bench.browse import below
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -42,7 +43,7 @@ class Tree:
     def watch(self) -> None:
         """Sample until stopped."""
         while not self._done.wait(0.1):
-            for process in _below(os.getpid()):
+            for process in below(os.getpid()):
                 self._look(process)
 
     def stop(self) -> None:
@@ -62,17 +63,6 @@ class Tree:
             self.java = max(self.java, resident)
         else:
             self.worker = max(self.worker, resident)
-
-
-def _below(parent: int) -> Iterator[int]:
-    for task in Path(f"/proc/{parent}/task").glob("*/children"):
-        try:
-            children = task.read_text().split()
-        except OSError:
-            continue
-        for child in map(int, children):
-            yield child
-            yield from _below(child)
 
 
 @contextmanager
@@ -99,10 +89,8 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     size = given.size * 1_000_000
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors")
-    print(
-        f"{'archive':26} {'work':22} {'seconds':>8} {'MB/s':>6} {'CPU s':>7} {'Java MB':>8} {'worker MB':>10} "
-        f"{'between kB':>10} {'of input':>9}"
-    )
+    heads = ("MB/s", 6), ("CPU s", 7), ("Java MB", 8), ("worker MB", 10), ("between kB", 10), ("of input", 9)
+    print(f"{'archive':26} {'work':22} {'seconds':>8}", *(f"{head:>{width}}" for head, width in heads))
     plan = [("25 files, 16 connections", size // 3, 25, 16), ("25 files, 16 connections", size, 25, 16)]
     plan.append(("one file, one connection", size, 1, 1))
     with tempfile.TemporaryDirectory(dir=folder) as out, watched() as tree, session("local[2]") as spark:
@@ -119,11 +107,8 @@ def main() -> None:
                 f"{'':8} {once.megabytes:10.0f}",
                 flush=True,
             )
-            for work, tables in (
-                ("pipeline", TABLES[:2]),
-                ("pipeline, again", TABLES[:2]),
-                ("pipeline, all tables", TABLES),
-            ):
+            works = {"pipeline": TABLES[:2], "pipeline, again": TABLES[:2], "pipeline, all tables": TABLES}
+            for work, tables in works.items():
                 tree.java = tree.worker = 0
                 before, begun = sum(tree.cpu.values()), time.perf_counter()
                 with CaptureOutput(str(Path(out) / "tables"), "bench") as shelf:
