@@ -50,7 +50,8 @@ def test_connections_of_java_and_go_open(capture: Path) -> None:
     keys = f"--keylog {capture.with_suffix('.keys')}"
     wanted = [(row["name"], row["opaque"], row["offset"]) for row in rows(REPLICA)]
     found = [(row["connection"], (row["name"], row["opaque"], row["offset"])) for row in rows(capture, more=keys)]
-    there = len(rows(capture, "conns", keys))
-    assert {number for number, _ in found} == set(range(there))
+    there = {"go-cbc": 1, "java-cbc": 1, "java-chacha20": 1}.get(capture.stem, 2)
+    assert len(rows(capture, "conns", keys)) == there
     for number in range(there):
         assert [each for mine, each in found if mine == number] == wanted
+    assert len(found) == there * len(wanted)
