@@ -154,6 +154,7 @@ def test_a_log_that_is_written_anew_shorter_or_as_long_or_replaced_is_read_anew(
     path, other = tmp_path / "keys.log", tmp_path / "other.log"
     path.write_bytes(LINE + line("EXPORTER_SECRET"))
     logs = growing(path)
+    assert logs.secrets.of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
     path.write_bytes(line(SERVER_TRAFFIC))
     assert polled(logs).of(RANDOM, SERVER_TRAFFIC) == [SECRET]
     path.write_bytes(line(SERVER_TRAFFIC, made("other")))
