@@ -42,22 +42,11 @@ def test_a_healthy_capture_has_one_line_that_says_what_was_looked_at(name: str) 
     [
         ("stopped", 1, [("ended", "vb 417 of kafka-7f ended (Slow) and was not asked for again")]),
         ("rollback-loop", 1, [("rollback-loop", "vb 762 of kafka-7f was rolled back to 0, 12 times in 55 s: a loop")]),
-        (
-            "refused",
-            1,
-            [
-                ("refused", "vb 723 of kafka-7f was refused with Erange and not granted since"),
-            ],
-        ),
+        ("refused", 1, [("refused", "vb 723 of kafka-7f was refused with Erange and not granted since")]),
         (
             "no-end",
             1,
-            [
-                (
-                    "stuck",
-                    "vb 5 of cbbackupmgr is stuck at the end: the end seqno is reached and no STREAM_END came",
-                )
-            ],
+            [("stuck", "vb 5 of cbbackupmgr is stuck at the end: the end seqno is reached and no STREAM_END came")],
         ),
         (
             "slow-consumer",

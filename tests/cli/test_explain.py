@@ -348,10 +348,7 @@ def test_a_line_says_what_a_frame_is_about(pasted: str, line: str) -> None:
 def test_a_frame_info_with_three_bytes_of_tag_is_an_object_of_its_own() -> None:
     infos = bytes([0x22, 0, 7, 0xFF, 0, 0]) + b"x" * 15
     row = json.loads(run(f"dcpdump explain -q -f ndjson {encode('DCP_NOOP', framing=infos).hex()}").out)
-    assert row["framing"] == [
-        {"name": "DcpStreamId", "stream_id": 7},
-        {"name": "unknown", "frame_info_data": "x" * 15},
-    ]
+    assert row["framing"] == [{"name": "DcpStreamId", "stream_id": 7}, {"name": "unknown", "frame_info_data": "x" * 15}]
 
 
 def test_the_default_of_an_id_is_written_as_the_id_would_be() -> None:

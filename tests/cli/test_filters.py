@@ -125,14 +125,8 @@ def test_any_number_of_differences_may_be_asked_for() -> None:
             "--opcode mutatoin",
             "dcpdump: error: unknown opcode 'mutatoin' for --opcode\nhint: did you mean mutation (0x57)?\n",
         ),
-        (
-            "--status rolback",
-            "dcpdump: error: unknown status 'rolback' for --status\nhint: did you mean Rollback?\n",
-        ),
-        (
-            "--vbucket 9-3",
-            "dcpdump: error: --vbucket: the range '9-3' runs backwards\nhint: --vbucket 3-9\n",
-        ),
+        ("--status rolback", "dcpdump: error: unknown status 'rolback' for --status\nhint: did you mean Rollback?\n"),
+        ("--vbucket 9-3", "dcpdump: error: --vbucket: the range '9-3' runs backwards\nhint: --vbucket 3-9\n"),
         (
             "--vbucket seven",
             "dcpdump: error: --vbucket: 'seven' is not a number or range\n"
@@ -156,10 +150,7 @@ def test_any_number_of_differences_may_be_asked_for() -> None:
             "--key '/[/'",
             "dcpdump: error: --key: '/[/' is not a regular expression: unterminated character set at position 0\n",
         ),
-        (
-            "--kind reply",
-            "dcpdump: error: --kind: 'reply' is not a kind\nhint: --kind request, or --kind response\n",
-        ),
+        ("--kind reply", "dcpdump: error: --kind: 'reply' is not a kind\nhint: --kind request, or --kind response\n"),
         (
             "--host 10.0.0.9:50312",
             "dcpdump: error: --host: '10.0.0.9:50312' is not an IP address\nhint: --host 10.0.0.9 --port 50312\n",

@@ -97,10 +97,7 @@ def test_nothing_is_read_behind_the_last_one(tmp_path: Path) -> None:
 
 def test_a_number_behind_the_last_frame_is_refused() -> None:
     found = run(f"dcpdump read {SAMPLE} -f line -q --frame 3,48-60")
-    assert (found.code, found.err) == (
-        2,
-        "dcpdump: error: --frame: there is no frame 48: the capture has 25 frames\n",
-    )
+    assert (found.code, found.err) == (2, "dcpdump: error: --frame: there is no frame 48: the capture has 25 frames\n")
     assert found.out.startswith("#3 ")
     assert run(f"dcpdump read {SAMPLE} -f line -q --frame 20-60").code == 0
 

@@ -42,10 +42,7 @@ def lag(row: dict[str, Any]) -> tuple[Any, ...]:
     return *(row.get(key) for key in keys), (row.get("high_seqno_at") or "")[:20]
 
 
-BEHIND = [
-    (2, 1591, True, 1600, "GET_ALL_VB_SEQNOS", AT),
-    (4, 21, False, 30, "DCP_SNAPSHOT_MARKER", AT),
-]
+BEHIND = [(2, 1591, True, 1600, "GET_ALL_VB_SEQNOS", AT), (4, 21, False, 30, "DCP_SNAPSHOT_MARKER", AT)]
 LAGS = [*BEHIND, (1, 0, True, 9, "GET_ALL_VB_SEQNOS", AT), (3, None, None, None, None, "")]
 
 

@@ -91,10 +91,7 @@ def test_a_symlink_at_the_output_is_not_followed(tmp_path: Path) -> None:
     loose.symlink_to(tmp_path / "nowhere")
     for name in (link, loose):
         refused = run(f"dcpdump read {REPLICA} -q -o {name}")
-        assert (refused.code, refused.err.splitlines()[0]) == (
-            5,
-            f"dcpdump: error: the output exists already ({name})",
-        )
+        assert (refused.code, refused.err.splitlines()[0]) == (5, f"dcpdump: error: the output exists already ({name})")
         assert run(f"dcpdump read {REPLICA} -q -o {name} --force").code == 0
         assert not name.is_symlink(), "the link itself is replaced"
     assert victim.read_text() == "precious"

@@ -129,10 +129,7 @@ def test_a_server_that_is_the_relay_itself_is_refused() -> None:
     found = run(f"dcpdump relay --listen {port} --to 127.0.0.1:{port}")
     assert (found.code, found.err.splitlines()) == (
         6,
-        [
-            f"dcpdump: error: the relay would connect to itself (127.0.0.1:{port})",
-            "hint: --listen takes another port",
-        ],
+        [f"dcpdump: error: the relay would connect to itself (127.0.0.1:{port})", "hint: --listen takes another port"],
     )
 
 

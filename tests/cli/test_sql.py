@@ -255,11 +255,7 @@ def test_the_formats() -> None:
     assert found == {
         "table": (0, "name          n  top\nDCP_DELETION  1    4\nDCP_MUTATION  4    6\n", ""),
         "csv": (0, "name,n,top\r\nDCP_DELETION,1,4\r\nDCP_MUTATION,4,6\r\n", ""),
-        "ndjson": (
-            0,
-            '{"name": "DCP_DELETION", "n": 1, "top": 4}\n{"name": "DCP_MUTATION", "n": 4, "top": 6}\n',
-            "",
-        ),
+        "ndjson": (0, '{"name": "DCP_DELETION", "n": 1, "top": 4}\n{"name": "DCP_MUTATION", "n": 4, "top": 6}\n', ""),
     }
 
 

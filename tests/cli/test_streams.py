@@ -222,14 +222,7 @@ def test_a_rollback_is_one_object_with_its_clause() -> None:
     (found,) = objects("dcpdump rollbacks samples/rollback-loop.pcap")
     assert {
         name: found[name] for name in ("vbucket", "rollback_seqno", "count", "loop", "clause", "expected_seqno")
-    } == {
-        "vbucket": 762,
-        "rollback_seqno": 0,
-        "count": 12,
-        "loop": True,
-        "clause": "uuid",
-        "expected_seqno": 0,
-    }
+    } == {"vbucket": 762, "rollback_seqno": 0, "count": 12, "loop": True, "clause": "uuid", "expected_seqno": 0}
 
 
 def test_a_window_is_one_object_with_its_intervals() -> None:
