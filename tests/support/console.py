@@ -52,3 +52,9 @@ def contents(path: Path) -> dict[str, bytes]:
     if path.is_file():
         return {"": path.read_bytes()}
     return {str(each.relative_to(path)): each.read_bytes() for each in sorted(path.rglob("*")) if each.is_file()}
+
+
+def refusal(code: int, error: str, *hints: str) -> Printed:
+    """Return what a command prints that ends with an error."""
+    lines = (f"dcpdump: error: {error}", *(f"hint: {each}" for each in hints))
+    return Printed(code, "", "".join(f"{line}\n" for line in lines))

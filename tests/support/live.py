@@ -3,6 +3,7 @@
 import array
 import fcntl
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -171,3 +172,20 @@ def shown_on(terminal: int) -> str:
         while piece := file.read(4096):
             shown += piece
     return shown.decode()
+
+
+def on_a_terminal(
+    command: Sequence[str], columns: int = 80, data: bytes = b"", **environment: str
+) -> tuple[int, list[str]]:
+    """Run ``dcpdump …`` on a terminal that is so wide, without colours, and return its code and the lines shown."""
+    ours, theirs = pty.openpty()
+    usual = {"TERM": "xterm", "NO_COLOR": "1", "COLUMNS": str(columns), "DCPDUMP_PAGER": ""}
+    options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": theirs, "stderr": theirs, "cwd": ROOT}
+    environment = {**os.environ, **usual, **environment}
+    with subprocess.Popen([sys.executable, "-m", "dcpdump", *command], env=environment, **options) as process:
+        os.close(theirs)
+        assert process.stdin is not None
+        process.stdin.write(data)
+        process.stdin.close()
+        shown = shown_on(ours).replace("\r\n", "\n").splitlines()
+        return process.wait(PATIENCE), shown
