@@ -112,10 +112,8 @@ def test_streams_are_the_same_whether_findings_are_written_too(tmp_path: Path) -
 
 
 def test_streams_of_more_than_a_batch_are_all_there(tmp_path: Path) -> None:
-    path, count = (
-        saved(requests_without_answers(verdicts._AT_ONCE + 99), tmp_path / "many.pcap"),
-        verdicts._AT_ONCE + 99,
-    )
+    count = verdicts._AT_ONCE + 99
+    path = saved(requests_without_answers(count), tmp_path / "many.pcap")
     run(f"dcpdump export {path} -o {tmp_path}/out -q --tables streams")
     found = pq.read_table(tmp_path / "out/streams.parquet")["opaque"].to_pylist()
     assert found == [9, *range(1000, 1000 + count)]

