@@ -3,14 +3,10 @@
 import gc
 import gzip
 import io
-import os
-import pty
 import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,13 +20,12 @@ from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.filter import FrameFilter
-from dcpdump.net.packet import Packet
 from tests.bench.captures import capture
-from tests.support.captures import Pcapng, Record, pcap
 from tests.support.console import run
 from tests.support.frame_by_frame import frame_by_frame
-from tests.support.live import PATIENCE, ROOT, fed
+from tests.support.live import PATIENCE, ROOT, fed, on_a_terminal
 from tests.support.packets import TcpTalk, flow
+from tests.support.secret_talk import saved
 
 REPLICA = Path("samples/replica.pcap")
 KINDS = ("clean", "rollback", "lossy", "late", "foreign", "pcapng", "packed", "cut", "mislabelled")
@@ -41,8 +36,7 @@ class Pieces(io.RawIOBase):
     """A pipe that returns its bytes in odd small pieces."""
 
     def __init__(self, data: bytes) -> None:
-        self._data = io.BytesIO(data)
-        self._chance = random.Random(1)
+        self._data, self._chance = io.BytesIO(data), random.Random(1)
 
     def readable(self) -> bool:
         return True
@@ -57,15 +51,10 @@ class Pieces(io.RawIOBase):
 def _captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return captures of every kind that ``read`` may meet."""
     folder = tmp_path_factory.mktemp("captures")
-    clean = capture(folder, "wire", 260, 16)
+    clean = capture(folder, "wire", 140, 16)
     packets, chance = list(open_capture(str(clean))), random.Random(1)
     lossy = [packet for packet in packets if chance.random() > 0.06]
     lossy[100], lossy[101] = lossy[101], lossy[100]
-
-    def written(name: str, packets: Iterable[Packet]) -> Path:
-        path = folder / f"{name}.pcap"
-        path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets]))
-        return path
 
     tls, text = TcpTalk(flow("10.0.0.9:41001")), TcpTalk(flow("10.0.0.9:41002"))
     for number in range(20):
@@ -75,13 +64,11 @@ def _captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for at, packet in enumerate([*tls.packets, *text.packets]):
         foreign.insert(3 * at, packet._replace(ts_ns=foreign[3 * at].ts_ns))
     found = {"clean": clean, "rollback": Path("samples/client-rollback.pcap")}
-    found |= {"lossy": written("lossy", lossy), "late": written("late", packets[170:])}
-    found |= {"foreign": written("foreign", foreign), "mislabelled": capture(folder, "mislabelled", 300, 16)}
+    for name, some in (("lossy", lossy), ("late", packets[90:]), ("foreign", foreign)):
+        found[name] = saved(some, folder / f"{name}.pcap")
     found |= {name: folder / name for name in ("pcapng", "packed", "cut")}
-    write = Pcapng()
-    blocks = [write.section(), write.interface(options=[(9, b"\x09")])]
-    blocks += [write.packet(packet.ts_ns or 0, packet.data) for packet in packets]
-    found["pcapng"].write_bytes(b"".join(blocks))
+    found["mislabelled"] = capture(folder, "mislabelled", 300, 16)
+    saved(packets, found["pcapng"], pcapng=True)
     found["packed"].write_bytes(gzip.compress(clean.read_bytes(), 1))
     found["cut"].write_bytes(clean.read_bytes()[:-700])
     return found
@@ -96,13 +83,17 @@ def _salt(tmp_path: Path) -> Path:
     return salt
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("form", "hidden"),
-    [("table", False), ("line", False), ("ndjson", False), ("csv", False), ("table", True), ("ndjson", True)],
+    ("form", "hidden", "kind"),
+    [
+        *(("table", False, kind) for kind in KINDS),
+        *(("ndjson", kind in ("rollback", "foreign", "packed"), kind) for kind in KINDS),
+        *((form, False, kind) for form in ("line", "csv") for kind in ("lossy", "mislabelled")),
+        *((form, True, kind) for form in ("table", "ndjson") for kind in ("lossy", "mislabelled")),
+    ],
 )
 def test_files_and_pipes_read_as_frame_by_frame(
-    captures: dict[str, Path], kind: str, form: str, hidden: bool, salt: Path, monkeypatch: pytest.MonkeyPatch
+    captures: dict[str, Path], form: str, hidden: bool, kind: str, salt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, options = captures[kind], f"-f {form}" + (f" --redact --salt-file {salt}" if hidden else "")
     data = path.read_bytes()
@@ -143,32 +134,16 @@ def test_filters_choose_from_a_pipe_as_frame_by_frame(
     assert run(f"dcpdump read - -f line {options}", Pieces(path.read_bytes())).out == wanted.out
 
 
-def on_a_terminal(words: list[str], stdin: Path | None = None) -> tuple[int, str]:
-    """Return the exit code of a command, and what it shows on a terminal."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "", "FORCE_COLOR": ""}
-    shown = b""
-    with subprocess.Popen(
-        [*DCPDUMP, *words], stdin=subprocess.PIPE, stdout=theirs, stderr=theirs, env=environment
-    ) as process:
-        os.close(theirs)
-        assert process.stdin is not None
-        process.stdin.write(b"" if stdin is None else stdin.read_bytes())
-        process.stdin.close()
-        with open(ours, "rb", buffering=0) as file, suppress(OSError):  # which is the end of a terminal
-            while piece := file.read(4096):
-                shown += piece
-        return process.wait(PATIENCE), shown.decode().replace("\r\n", "\n")
-
-
-@pytest.mark.parametrize("form", ["table", "line", "ndjson"])
-def test_a_terminal_shows_in_colours_what_frame_by_frame_would(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("form", "name"), [("table", "-"), ("line", "samples/damage.pcap"), ("ndjson", "-")])
+def test_a_terminal_shows_in_colours_what_frame_by_frame_would(
+    form: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "1000")  # so that no note is folded
-    path = Path("samples/damage.pcap")
-    for name, stdin in ((str(path), None), ("-", path)):
-        wanted = frame_by_frame(f"dcpdump read {name} -f {form} --color always", path)
-        assert on_a_terminal(["read", name, "-f", form], stdin) == (wanted.code, wanted.out + wanted.err)
-        assert ("\x1b[" in wanted.out) is (form != "ndjson")
+    path, words = Path("samples/damage.pcap"), ["read", name, "-f", form]
+    wanted = frame_by_frame(f"dcpdump read {name} -f {form} --color always", path)
+    found = on_a_terminal(words, 1000, path.read_bytes() if name == "-" else b"", NO_COLOR="", FORCE_COLOR="")
+    assert found == (wanted.code, (wanted.out + wanted.err).splitlines())
+    assert ("\x1b[" in wanted.out) is (form != "ndjson")
 
 
 # -- while more may come ------------------------------------------------------------------------------------
@@ -177,9 +152,8 @@ def test_a_terminal_shows_in_colours_what_frame_by_frame_would(form: str, monkey
 @pytest.mark.parametrize("options", ["", "--redact", "--color always"])
 def test_a_count_ends_it_though_the_pipe_stays_open(options: str) -> None:
     with fed(["read", "-", "-f", "line", "-q", "-c", "3", *options.split()], REPLICA.read_bytes()) as process:
-        assert process.wait(PATIENCE) == 0
-        assert process.stdout is not None
-        assert len(process.stdout.read().splitlines()) == 3
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, len(out.splitlines())) == (0, 3)
 
 
 def test_frames_that_are_redacted_come_as_their_packets_come() -> None:

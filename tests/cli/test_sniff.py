@@ -6,15 +6,16 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dcpdump.record import Json
-from tests.support.console import run
+from tests.support.console import refusal, run
 from tests.support.live import PATIENCE, Network, ended, needs, network, stopped, wait_for
 
 DOCUMENTS, VBUCKETS = 40, 3
@@ -49,6 +50,18 @@ def take(net: Network, *words: str) -> None:
     assert out == f"{VBUCKETS * DOCUMENTS} documents of {VBUCKETS} vbuckets\n", err
 
 
+@contextmanager
+def cable(net: Network) -> Iterator[None]:
+    """Provide two interfaces, left and right, of which one receives what the other sends."""
+    net.run("ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
+    try:
+        for end in ("left", "right"):
+            net.run("ip", "link", "set", end, "up")
+        yield
+    finally:
+        net.run("ip", "link", "del", "left")
+
+
 def frames_but_file(frames: list[Json]) -> list[Json]:
     return [{name: value for name, value in frame.items() if name != "file"} for frame in frames]
 
@@ -75,11 +88,10 @@ def _seen(net: Network, tmp_path_factory: pytest.TempPathFactory) -> Seen:
 
 
 def test_every_frame_of_a_producer_and_its_client_is_shown(seen: Seen) -> None:
-    names = [frame["name"] for frame in seen.frames]
-    assert names.count("DCP_MUTATION") == VBUCKETS * DOCUMENTS
-    assert names.count("DCP_STREAM_REQ") == 2 * VBUCKETS
-    assert names.count("DCP_STREAM_END") == VBUCKETS
-    assert names[0] == "HELLO"
+    names = Counter(frame["name"] for frame in seen.frames)
+    wanted = {"DCP_MUTATION": VBUCKETS * DOCUMENTS, "DCP_STREAM_REQ": 2 * VBUCKETS, "DCP_STREAM_END": VBUCKETS}
+    assert {name: names[name] for name in wanted} == wanted
+    assert seen.frames[0]["name"] == "HELLO"
     assert [frame for frame in seen.frames if "problems" in frame] == []
 
 
@@ -89,11 +101,8 @@ def test_a_capture_ends_with_zero_and_its_books_add_up(seen: Seen) -> None:
     assert (of["dropped_by_kernel"], of["dropped_by_dcpdump"], of["not_looked_at"]) == (0, 0, 0)
     assert of["received"] == of["decoded"] == of["packets"]
     assert in_no_frame(of) == {}
-
-
-def test_a_loopback_packet_is_seen_once(seen: Seen) -> None:
-    again = seen.counters["payload"]["duplicate"] + seen.counters["payload"]["retransmitted"]
-    assert again < seen.counters["payload"]["frames"] // 4
+    again = of["payload"]["duplicate"] + of["payload"]["retransmitted"]
+    assert again < of["payload"]["frames"] // 4, "a loopback packet is seen twice"
 
 
 def test_the_packets_written_hold_the_same_frames(seen: Seen) -> None:
@@ -111,7 +120,6 @@ def test_what_is_to_be_hidden_is_hidden(seen: Seen) -> None:
 
 
 def test_the_sample_conversation_breaks_no_rule(seen: Seen) -> None:
-    assert run(f"dcpdump check {seen.file} -q").code == 0
     assert run(f"dcpdump check {seen.file} -q --fail-on suspicious").code == 0
 
 
@@ -147,20 +155,15 @@ def test_a_count_ends_it_and_the_rest_is_accounted_for(net: Network) -> None:
 def test_a_duration_ends_it(net: Network) -> None:
     with net.sniff("-i", "lo", "--duration", "0.2") as sniff:
         _, err = sniff.communicate(timeout=PATIENCE)
-    assert (sniff.returncode, err) == (
-        0,
-        "received 0 packets · dropped by the kernel 0 · dropped by dcpdump 0 · decoded 0\n",
-    )
+    reported = "received 0 packets · dropped by the kernel 0 · dropped by dcpdump 0 · decoded 0\n"
+    assert (sniff.returncode, err) == (0, reported)
 
 
-@pytest.mark.parametrize("command", ["sniff", "top"])
-def test_a_signal_but_ctrl_c_is_no_usual_end(net: Network, command: str) -> None:
-    for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
-        with ended(net.start(sys.executable, "-m", "dcpdump", command, "-i", "lo", "-f", "ndjson")) as process:
-            assert process.stderr is not None
-            assert process.stderr.readline().startswith("capturing on lo")
-            status, _, err = stopped(process, number)
-        assert (status, err.partition(" ")[0]) == (code, "received")
+@pytest.mark.parametrize(("command", "number", "code"), [("sniff", signal.SIGHUP, 129), ("top", signal.SIGTERM, 143)])
+def test_a_signal_but_ctrl_c_is_no_usual_end(net: Network, command: str, number: int, code: int) -> None:
+    with net.capture(command, "-i", "lo", "-f", "ndjson") as process:
+        status, _, err = stopped(process, number)
+    assert (status, err.partition(" ")[0]) == (code, "received")
 
 
 def test_who_does_not_read_the_output_makes_dcpdump_drop_and_count(net: Network, tmp_path: Path) -> None:
@@ -183,7 +186,7 @@ def test_who_does_not_read_the_output_makes_dcpdump_drop_and_count(net: Network,
 
 
 def test_ports_are_chosen_by_the_kernel_in_both_versions_of_ip(net: Network) -> None:
-    expected = {"--port 7001": 4, "--port 7000-7002": 8, "--port !7001": 4, "--bpf tcp\tport\t7002": 4}
+    expected = {"--port 7000-7001": 4, "--port !7001": 4, "--bpf tcp\tport\t7002": 4}
     with ExitStack() as running:
         sniffs = {
             words: running.enter_context(net.sniff("-i", "lo", "--summary", "json", *words.split(" ")))
@@ -205,19 +208,14 @@ for port in sys.argv[1:]:
 
 def test_any_captures_on_all_interfaces_each_with_its_own_name(net: Network, tmp_path: Path) -> None:
     file = tmp_path / "any.pcapng"
-    net.run("ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
-    try:
-        for end, address in (("left", "10.9.0.1/24"), ("right", "10.9.0.2/24")):
-            net.run("ip", "address", "add", address, "dev", end)
-            net.run("ip", "link", "set", end, "up")
-        words = ("-i", "any", "-f", "ndjson", "--summary", "json", "-w", str(file), "--port", "11210")
-        with net.producer("--documents", str(DOCUMENTS)), net.sniff(*words) as sniff:
+    words = ("-i", "any", "-f", "ndjson", "--summary", "json", "-w", str(file), "--port", "11210")
+    with cable(net), net.producer("--documents", str(DOCUMENTS)):
+        net.run("ip", "address", "add", "10.9.0.1/24", "dev", "left")
+        with net.sniff(*words) as sniff:
             take(net)
             # An address that no host has is asked for on the wire, and captured there.
             net.run(sys.executable, "-c", "import socket; socket.socket(2, 2).sendto(b'', ('10.9.0.9', 1))")
             _, out, err = stopped(sniff, signal.SIGINT)
-    finally:
-        net.run("ip", "link", "del", "left")
     assert [frame["name"] for frame in rows(out)].count("DCP_MUTATION") == VBUCKETS * DOCUMENTS
     assert counters(err)["received"] == counters(err)["decoded"]
     written = file.read_bytes()
@@ -227,16 +225,10 @@ def test_any_captures_on_all_interfaces_each_with_its_own_name(net: Network, tmp
 
 def test_a_tag_that_the_kernel_took_out_is_in_the_file(net: Network, tmp_path: Path) -> None:
     file = tmp_path / "tagged.pcapng"
-    net.run("ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
-    try:
-        for end in ("left", "right"):
-            net.run("ip", "link", "set", end, "up")
-        with net.sniff("-i", "right", "-w", str(file)) as sniff:
-            net.run(sys.executable, "-c", _TAGGED)
-            wait_for(lambda: b"tagged" in file.read_bytes())
-            stopped(sniff, signal.SIGINT)
-    finally:
-        net.run("ip", "link", "del", "left")
+    with cable(net), net.sniff("-i", "right", "-w", str(file)) as sniff:
+        net.run(sys.executable, "-c", _TAGGED)
+        wait_for(lambda: b"tagged" in file.read_bytes())
+        stopped(sniff, signal.SIGINT)
     assert b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x81\x00\x60\x05\x08\x00tagged" in file.read_bytes()
 
 
@@ -249,16 +241,10 @@ link.send(bytes.fromhex("020000000002 020000000001 8100 6005 0800") + b"tagged".
 
 
 def test_an_interface_that_goes_down_ends_the_capture_and_is_reported(net: Network) -> None:
-    net.run("ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
-    try:
-        net.run("ip", "link", "set", "left", "up")
-        with net.sniff("-i", "left") as sniff:
-            net.run("ip", "link", "set", "left", "down")
-            _, err = sniff.communicate(timeout=PATIENCE)
-    finally:
-        net.run("ip", "link", "del", "left")
-    assert sniff.returncode == 6
-    assert err.splitlines()[-1] == "dcpdump: error: the interface went down (left)"
+    with cable(net), net.sniff("-i", "left") as sniff:
+        net.run("ip", "link", "set", "left", "down")
+        _, err = sniff.communicate(timeout=PATIENCE)
+    assert (sniff.returncode, err.splitlines()[-1]) == (6, "dcpdump: error: the interface went down (left)")
 
 
 # -- what is written ----------------------------------------------------------------------------------------
@@ -273,29 +259,20 @@ def test_files_rotate_the_newest_are_kept_and_each_is_whole_when_killed(net: Net
         os.kill(sniff.pid, signal.SIGKILL)
         sniff.wait()
     files = sorted(tmp_path.iterdir())
-    first = _number(files[0])
-    assert first > 1
-    assert [_number(file) for file in files] == [first, first + 1, first + 2]
+    first, *others = (int(file.name.split("_")[1]) for file in files)
+    assert (first > 1, others) == (True, [first + 1, first + 2])
     assert max(file.stat().st_size for file in files) <= 100_000
     summary = json.loads(run(f"dcpdump read {tmp_path} -f ndjson --summary json").err.splitlines()[-1])
-    assert summary["damage"] == []
-    assert summary["frames"] > 0
-
-
-def _number(file: Path) -> int:
-    return int(file.name.split("_")[1])
+    assert (summary["damage"], summary["frames"] > 0) == ([], True)
 
 
 def test_an_existing_file_is_not_overwritten(net: Network, tmp_path: Path) -> None:
     file = tmp_path / "mine.pcapng"
     file.write_text("mine")
     process = net.start(sys.executable, "-m", "dcpdump", "sniff", "-i", "lo", "-w", str(file))
-    _, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, err) == (
-        5,
-        f"dcpdump: error: the output exists already ({file})\nhint: --force replaces it\n",
-    )
-    assert file.read_text() == "mine"
+    out, err = process.communicate(timeout=PATIENCE)
+    wanted = refusal(5, f"the output exists already ({file})", "--force replaces it")
+    assert ((process.returncode, out, err), file.read_text()) == (wanted, "mine")
 
 
 # -- rights -------------------------------------------------------------------------------------------------
@@ -310,47 +287,40 @@ run(sys.argv[1:])
 """
 
 
+@pytest.mark.skipif(not hasattr(socket, "AF_PACKET"), reason="only Linux has packet sockets")
 def test_without_the_right_the_ways_out_are_reported() -> None:
-    if not hasattr(socket, "AF_PACKET"):
-        pytest.skip("only Linux has packet sockets")
     as_nobody = _WITHOUT_RIGHTS if os.geteuid() == 0 else _WITHOUT_RIGHTS.replace("os.setresuid", "(lambda *_: 0)")
     command = [sys.executable, "-c", as_nobody, "sniff", "-i", "lo"]
     reported = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert (reported.returncode, reported.stdout) == (6, "")
-    assert reported.stderr == (
-        "dcpdump: error: no right to capture here (CAP_NET_RAW) (lo)\n"
-        "hint: sudo dcpdump sniff -i lo  (rights are dropped once the interface is open)\n"
-        "hint: dumpcap -i lo -w - | dcpdump read -  (for members of the group wireshark)\n"
-        "hint: ssh root@NODE tcpdump -i lo -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -\n"
-    )
-
-
-def test_an_interface_that_is_not_there_is_an_error_with_the_nearest_name() -> None:
-    if not hasattr(socket, "AF_PACKET"):
-        pytest.skip("only Linux has packet sockets")
-    assert run("dcpdump sniff -i lo9") == (
+    assert (reported.returncode, reported.stdout, reported.stderr) == refusal(
         6,
-        "",
-        "dcpdump: error: there is no such interface (lo9)\nhint: did you mean 'lo'?\n",
+        "no right to capture here (CAP_NET_RAW) (lo)",
+        "sudo dcpdump sniff -i lo  (rights are dropped once the interface is open)",
+        "dumpcap -i lo -w - | dcpdump read -  (for members of the group wireshark)",
+        "ssh root@NODE tcpdump -i lo -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -",
     )
 
 
+@pytest.mark.skipif(not hasattr(socket, "AF_PACKET"), reason="only Linux has packet sockets")
 @pytest.mark.parametrize(
-    ("words", "what"),
+    ("words", "code", "what"),
     [
-        ("-C 1", "-C, -G and -W say when -w begins another file: -w FILE is missing"),
-        ("-w x.pcapng -W 2", "-W keeps the newest files of -C or -G; neither is given"),
-        ("-i any --bpf tcp", "--bpf needs to know the kind of link, and 'any' has several"),
-        ("-i lo --bpf 'tcp prt 1'", "--bpf: 'tcp prt 1' is not a filter: can't parse filter expression: syntax error"),
+        ("-C 1", 2, "-C, -G and -W say when -w begins another file: -w FILE is missing"),
+        ("-w x.pcapng -W 2", 2, "-W keeps the newest files of -C or -G; neither is given"),
+        ("-i any --bpf tcp", 2, "--bpf needs to know the kind of link, and 'any' has several"),
+        (
+            "-i lo --bpf 'tcp prt 1'",
+            2,
+            "--bpf: 'tcp prt 1' is not a filter: can't parse filter expression: syntax error",
+        ),
+        ("-i lo9", 6, "there is no such interface (lo9)\nhint: did you mean 'lo'?"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(words: str, what: str) -> None:
-    if not hasattr(socket, "AF_PACKET"):
-        pytest.skip("only Linux has packet sockets")
+def test_what_cannot_be_meant_is_an_error(words: str, code: int, what: str) -> None:
     reported = run(f"dcpdump sniff {words}")
     if "libpcap" in reported.err:
         pytest.skip("libpcap is not installed")
-    assert (reported.code, reported.err.splitlines()[0]) == (2, f"dcpdump: error: {what}")
+    assert (reported.code, reported.err.startswith(f"dcpdump: error: {what}\n")) == (code, True), reported.err
 
 
 def test_interfaces_are_listed(net: Network) -> None:
