@@ -135,21 +135,6 @@ def test_export_and_carve_choose_by_name(talk: Path, tmp_path: Path) -> None:
     assert keys(f"read {tmp_path}/piece.pcapng --collection shop.carts") == ["a", "late"]
 
 
-def test_the_pipeline_takes_ids_only(talk: Path, tmp_path: Path) -> None:
-    printed = run(f"dcpdump pipeline {talk} -o {tmp_path}/out --collection shop.carts")
-    assert (printed.code, "takes ids here (0x8)" in printed.err) == (2, True)
-
-
-def test_what_is_neither_an_id_nor_a_name_is_refused(talk: Path) -> None:
-    printed = run(f"dcpdump read {talk} --collection 0x9z")
-    assert printed == (
-        2,
-        "",
-        "dcpdump: error: --collection: '0x9z' is neither an id nor the name of a collection\n"
-        "hint: --collection 0x8, --collection 8-15 or --collection shop.carts\n",
-    )
-
-
 def test_key_chooses_and_shows_collections(talk: Path) -> None:
     printed = run(f"dcpdump key '*' {talk} --collection carts -q").out.splitlines()
     assert [line.split()[:3] for line in printed[1:3]] == [["a", "0x9", "shop.carts"], ["late", "0x9", "shop.carts"]]

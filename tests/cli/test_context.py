@@ -18,11 +18,6 @@ from tests.tls.twins import seal
 STOPPED = "samples/stopped.pcap"
 
 
-@pytest.fixture(autouse=True)
-def at_the_top(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.chdir(request.config.rootpath)
-
-
 def crowd(path: Path, seed: int, connections: int = 5, frames: int = 80) -> Path:
     """Save a capture of connections whose frames alternate at random, some of them in one packet."""
     dice = random.Random(seed)
@@ -109,12 +104,6 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert [line for line in less.splitlines() if line[0] == ">"] == [
         line for line in whole.splitlines() if line[0] == ">"
     ]
-
-
-def test_csv_cannot_mark_context() -> None:
-    refused = run(f"dcpdump read {STOPPED} --context 1 -f csv")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err.startswith("dcpdump: error: csv cannot mark context (-f ndjson, line, table or grid)\n")
 
 
 def test_names_of_collections_that_are_not_known_are_noted_as_without_context() -> None:

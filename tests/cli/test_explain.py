@@ -50,18 +50,6 @@ def test_arguments_a_file_and_standard_input_are_the_same(tmp_path: Path) -> Non
         assert printed == (0, TABLE, "")
 
 
-def test_arguments_and_a_file_are_not_taken_together(tmp_path: Path) -> None:
-    paste = tmp_path / "paste.txt"
-    paste.write_text(NOOP)
-    for words in (f"-i {paste} 8057", f"8057 -i {paste}", f"-i {paste} -"):
-        assert run(f"dcpdump explain {words}") == (
-            2,
-            "",
-            "dcpdump: error: the bytes come from the arguments or from -i FILE, not from both\n"
-            "hint: dcpdump explain --help\n",
-        )
-
-
 def test_what_is_too_long_for_a_paste_is_not_read_whole(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.touch()
@@ -162,17 +150,6 @@ def test_damage_that_is_shown_is_no_failure() -> None:
     assert "the exit code is 0 all the same." in " ".join(run("dcpdump explain --help").out.split())
 
 
-def test_what_cannot_be_read_is_refused_with_a_hint() -> None:
-    printed = run("dcpdump explain", "no bytes in here")
-    assert (printed.code, printed.out) == (2, "")
-    assert printed.err.startswith("dcpdump: error: no bytes found in this text (it begins 'no bytes in here')\nhint: ")
-
-
-def test_a_paste_that_is_not_there_is_an_error() -> None:
-    printed = run("dcpdump explain -i /nowhere/paste.txt")
-    assert printed == (3, "", "dcpdump: error: cannot read: no such file or directory (/nowhere/paste.txt)\n")
-
-
 RECORDS = [Record(0, ethernet(b"no DCP in here"))]
 CAPTURE = pcap(RECORDS)
 FILES = {
@@ -246,19 +223,6 @@ def test_the_index_has_every_dcp_message() -> None:
     assert [line.split()[1] for line in listed.splitlines() if " DCP_" in line] == [
         message.name for message in MESSAGES.values() if message.dcp
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("mutatoin", "did you mean mutation (0x57)?"),
-        ("stream", "did you mean stream_req (0x53) or stream_end (0x55) or add_stream (0x51)?"),
-        ("nosuch", "dcpdump spec lists the messages"),
-        ("0x157", "dcpdump spec lists the messages"),
-    ],
-)
-def test_a_page_that_does_not_exist_names_the_nearest(name: str, hint: str) -> None:
-    assert run(f"dcpdump spec {name}") == (2, "", f"dcpdump: error: there is no message {name!r}\nhint: {hint}\n")
 
 
 def test_the_index_says_each_layout_once() -> None:

@@ -102,12 +102,6 @@ def test_a_number_behind_the_last_frame_is_refused() -> None:
     assert run(f"dcpdump read {SAMPLE} -f line -q --frame 20-60").code == 0
 
 
-def test_what_is_no_number_is_refused() -> None:
-    found = run(f"dcpdump read {SAMPLE} --frame first")
-    assert (found.code, found.out) == (2, "")
-    assert found.err.startswith("dcpdump: error: --frame: 'first' is not a number or range\n")
-
-
 def test_a_capture_without_frames_says_so(tmp_path: Path) -> None:
     talk = TcpTalk().send(0, b"GET / HTTP/1.1\r\n\r\n").fin()
     path = tmp_path / "http.pcap"

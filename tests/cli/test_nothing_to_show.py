@@ -16,11 +16,6 @@ from tests.support.secret_talk import saved
 STOPPED = "samples/stopped.pcap"
 
 
-@pytest.fixture(autouse=True)
-def at_the_top(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.chdir(request.config.rootpath)
-
-
 @pytest.mark.parametrize(
     ("command", "says"),
     [
@@ -47,16 +42,6 @@ def test_other_commands_of_a_server_are_not_called_dcp(tmp_path: Path, command: 
     assert run(f"dcpdump {command} {name} -q").out.splitlines()[0] == "no DCP: 18 frames of other KV commands"
 
 
-@pytest.mark.parametrize("command", ["read", "streams", "stats", "check"])
-@pytest.mark.parametrize(
-    "window", ["--since +60s --until +10s", "--since 2025-11-20T12:00:00Z --until 2025-11-20T12:59:59+01:00"]
-)
-def test_a_window_that_can_hold_nothing_is_an_error(command: str, window: str) -> None:
-    refused = run(f"dcpdump {command} {STOPPED} {window}")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err.splitlines()[0].endswith(": nothing is between them")
-
-
 def test_times_of_day_may_pass_midnight() -> None:
     assert run(f"dcpdump read {STOPPED} -q --since 23:00:00 --until 01:00:00").code == 0
 
@@ -70,28 +55,6 @@ def test_noops_without_the_other_direction_are_not_called_unanswered(tmp_path: P
     printed = run(f"dcpdump conns {saved(talk, tmp_path / 'half.pcap')} -q").out
     assert "3 seen, the other direction was not captured" in printed
     assert "answered" not in printed
-
-
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        (f"flow --vbucket 3 {STOPPED}", "dcpdump: error: No such option '--vbucket'.\nhint: dcpdump flow --help\n"),
-        (f"read --formt line {STOPPED}", "dcpdump: error: No such option '--formt'. Did you mean '--format'?\n"),
-        (f"read -f json {STOPPED}", "is not one of table, grid, line, ndjson, csv; did you mean ndjson?\n"),
-        (f"read -f xml {STOPPED}", "'xml' is not one of table, grid, line, ndjson, csv\n"),
-        ("spec 0x99", "error: no message has the opcode 0x99\nhint: dcpdump spec --all lists the messages\n"),
-        (
-            f"explain {STOPPED}",
-            f"error: '{STOPPED}' is a file, not bytes\nhint: dcpdump read {STOPPED}, if it is a capture\n"
-            f"hint: dcpdump explain -i {STOPPED}, if it holds bytes\n",
-        ),
-    ],
-)
-def test_what_was_meant_is_guessed_with_care(command: str, says: str) -> None:
-    refused = run(f"dcpdump {command}")
-    assert refused.out == ""
-    assert refused.code in (2, 3)
-    assert says in refused.err
 
 
 @pytest.mark.parametrize("text", ["80", "ff"])

@@ -164,21 +164,6 @@ def test_an_output_is_never_its_own_input(tmp_path: Path) -> None:
     assert capture.read_bytes() == Path(REPLICA).read_bytes()
 
 
-def test_nothing_appears_where_the_input_cannot_be_used(tmp_path: Path) -> None:
-    out = tmp_path / "out.txt"
-    assert run(f"dcpdump read {tmp_path}/none.pcap -o {out}").code == 3
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_place_that_cannot_be_written_is_an_error_of_its_own() -> None:
-    printed = run(f"dcpdump read {REPLICA} -o /nowhere/at/all.txt")
-    assert printed == (
-        5,
-        "",
-        "dcpdump: error: cannot write: no such file or directory (/nowhere/at/all.txt)\nhint: mkdir -p /nowhere/at\n",
-    )
-
-
 @pytest.mark.parametrize(
     ("encoding", "bars", "between"),
     [("utf-8", "▁▁▁▁▁▁▁▁▁▁▁▁▁█", "·"), ("latin-1", "_____________#", "·"), ("ascii", "_____________#", "|")],
@@ -215,19 +200,3 @@ def test_options_that_would_do_nothing_are_refused() -> None:
             assert run(words).code == 2, words
             assert option not in run(f"dcpdump {command} --help").out
     assert run(f"dcpdump key x {REPLICA} --show-secrets").code == 2
-
-
-def test_a_hint_of_what_cannot_be_read_or_written_is_one_that_helps(tmp_path: Path) -> None:
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept/notes.txt").write_text("x")
-    for words, hint in (
-        (f"read {REPLICA} -o s3://bucket/x", "dcpdump pipeline writes to object storage, the other commands to files"),
-        (
-            "read s3://bucket/a.pcap",
-            "dcpdump pipeline reads object storage; the other commands read files: fetch it before",
-        ),
-        (f"read file://{tmp_path}/a.pcap", f"name it as {tmp_path}/a.pcap"),
-        (f"export {REPLICA} -o {tmp_path}/kept", "name a folder for the tables alone"),
-        (f"pipeline {REPLICA} -q -o {tmp_path}/kept/notes.txt", "name a folder, or one that is not there yet"),
-    ):
-        assert run(f"dcpdump {words}").err.endswith(f"\nhint: {hint}\n"), words

@@ -1,7 +1,6 @@
 """-o: whole or not at all, and nothing else is ever harmed."""
 
 import os
-import shlex
 import signal
 import stat
 import subprocess
@@ -122,24 +121,10 @@ def test_the_input_is_never_the_output(how: str, tmp_path: Path) -> None:
         assert capture.read_bytes() == REPLICA.read_bytes()
 
 
-@pytest.mark.parametrize("place", ["/proc/frames.txt", "/nowhere/frames.txt"])
-def test_a_place_that_takes_no_file_is_reported_before_the_input_is_read(place: str) -> None:
-    printed = run(f"dcpdump read {REPLICA} -o {place}")
-    assert (printed.code, printed.out) == (5, "")
-    assert printed.err.startswith("dcpdump: error: cannot write: ")
-    assert f"({place})\n" in printed.err
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
 def test_a_folder_that_is_read_only_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     assert run(f"dcpdump read {REPLICA} -o {tmp_path}/frames.txt").code == 5
-
-
-@pytest.mark.parametrize("more", ["", "--force"])
-def test_a_folder_is_no_output(more: str, tmp_path: Path) -> None:
-    printed = run(f"dcpdump read {REPLICA} -o {tmp_path} {more}")
-    assert printed == (5, "", f"dcpdump: error: the output is a folder ({tmp_path})\n")
 
 
 def test_an_error_on_the_way_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
@@ -149,27 +134,3 @@ def test_an_error_on_the_way_leaves_the_old_file_as_it_was(tmp_path: Path) -> No
     assert run(f"dcpdump explain zz -o {out} --force").code == 2
     assert out.read_text() == "old"
     assert os.listdir(tmp_path) == ["frames.txt"]
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["read -o", "streams -o", "report -o", "sql 'from frames' -o", "redact -w", "carve -w", "export -o", "pipeline -o"],
-)
-def test_an_output_whose_name_is_empty_is_refused(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    capture = REPLICA.resolve()
-    monkeypatch.chdir(tmp_path)
-    name, *words, option = shlex.split(command)
-    printed = run(shlex.join(["dcpdump", name, *words, str(capture), option, ""]))
-    assert printed == (5, "", "dcpdump: error: the name of the output is empty\n")
-    assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("command", ["export", "pipeline --engine local"])
-def test_tables_are_not_for_standard_output(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    capture = REPLICA.resolve()
-    monkeypatch.chdir(tmp_path)
-    error = "dcpdump: error: tables are written to a folder, not to standard output (-o -)\nhint: name one: -o tables\n"
-    assert run(f"dcpdump {command} {capture} -o -") == (5, "", error)
-    assert os.listdir(tmp_path) == []

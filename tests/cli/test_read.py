@@ -59,10 +59,6 @@ def test_an_answer_has_the_vbucket_of_its_own_request_where_all_have_one_opaque(
         assert (row["status_name"], row["frame"], row["latency_us"]) == answer
 
 
-def test_a_file_alone_stands_for_read() -> None:
-    assert run(f"dcpdump {REPLICA} -f line") == run(f"dcpdump read {REPLICA} -f line")
-
-
 def test_a_healthy_capture_ends_with_0_and_its_balance() -> None:
     printed = run(f"dcpdump read {REPLICA} --opcode noop -f line")
     assert (printed.code, printed.err) == (
@@ -87,13 +83,6 @@ def test_a_capture_cut_short_shows_what_is_there_and_ends_with_4(tmp_path: Path)
     assert printed.code == 4
     assert len(printed.out.splitlines()) == 27
     assert "is cut short" in printed.err
-
-
-def test_a_file_that_is_missing_ends_with_3() -> None:
-    printed = run("dcpdump read samples/replica.pcapp")
-    assert (printed.code, printed.out) == (3, "")
-    assert printed.err.startswith("dcpdump: error: ")
-    assert "samples/replica.pcap" in printed.err
 
 
 def test_text_with_hex_in_it_is_sent_to_explain(tmp_path: Path) -> None:
@@ -145,29 +134,6 @@ def test_a_capture_of_the_beginnings_of_packets_says_that_they_were_cut(kept: in
     ]
 
 
-def test_a_command_that_does_not_exist_names_the_nearest() -> None:
-    assert run("dcpdump raed x.pcap") == (
-        2,
-        "",
-        "dcpdump: error: no such command or file: 'raed'\nhint: did you mean 'read'?\n",
-    )
-
-
-def test_an_option_that_does_not_exist_names_the_nearest() -> None:
-    printed = run(f"dcpdump read {REPLICA} --vbuket 3")
-    assert printed.code == 2
-    assert "--vbucket" in printed.err
-
-
-def test_a_reader_that_goes_away_ends_it_silently() -> None:
-    with subprocess.Popen([*DCPDUMP, "read", str(REPLICA)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait(20) == 141
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_it_with_what_was_done_so_far(number: signal.Signals, code: int) -> None:
     command = [*DCPDUMP, "read", "-", "-f", "line"]
@@ -196,17 +162,6 @@ def test_frames_come_out_of_a_pipe_as_their_packets_come_in() -> None:
         process.stdin.write(data[1200:])
         process.stdin.close()
         assert len(process.stdout.read().splitlines()) == 26
-
-
-def test_a_full_disk_is_one_line_and_5() -> None:
-    if not os.path.exists("/dev/full"):
-        pytest.skip("there is no /dev/full here")
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run([*DCPDUMP, "read", str(REPLICA), "-q"], stdout=full, stderr=subprocess.PIPE, timeout=20)
-    assert (done.returncode, done.stderr.decode()) == (
-        5,
-        "dcpdump: error: cannot write: no space left on device (standard output)\n",
-    )
 
 
 def test_time_zones_and_locales_change_nothing() -> None:

@@ -25,11 +25,6 @@ def numbers(command: str) -> list[int]:
     return [int(number) for number in re.findall(r"^#(\d+) ", run(command).out, re.MULTILINE)]
 
 
-@pytest.fixture(autouse=True)
-def at_the_top(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.chdir(request.config.rootpath)
-
-
 @pytest.mark.parametrize(
     "window",
     [
@@ -79,9 +74,6 @@ def test_many_frames_have_the_same_times_however_they_are_chosen() -> None:
 def test_times_for_programs_are_utc(form: str) -> None:
     plain = run(f"dcpdump read {STOPPED} -q -f {form}")
     assert run(f"dcpdump read {STOPPED} -q -f {form} --tz Asia/Tokyo") == plain
-    refused = run(f"dcpdump read {STOPPED} -q -f {form} -t r")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err.startswith(f"dcpdump: error: -t is for people: {form} always has the time in UTC")
 
 
 #: A command, and a capture in which it prints times.
@@ -141,17 +133,6 @@ def test_diagnose_carries_the_kind_of_times_into_the_commands_that_show_more() -
     (command,) = (line.strip() for line in printed.splitlines() if "dcpdump streams" in line)
     assert command == f"dcpdump streams {STOPPED} --connection 0 --stuck --cause abandoned --time r"
     assert "Slow (4) at +60.011250" in run(command).out
-
-
-@pytest.mark.parametrize("command", ["check -f sarif", "streams -f ndjson", "top -f ndjson", "stats -f ndjson"])
-def test_times_for_programs_are_not_counted_from_the_start(command: str) -> None:
-    refused = run(f"dcpdump {command} {STOPPED} -t r")
-    form = command.split()[-1]
-    assert (refused.code, refused.out, refused.err.splitlines()[0]) == (
-        2,
-        "",
-        f"dcpdump: error: -t is for people: {form} always has the time in UTC",
-    )
 
 
 @pytest.mark.parametrize(

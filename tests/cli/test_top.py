@@ -101,14 +101,6 @@ def test_what_does_not_fit_is_counted() -> None:
     assert shown.count("more streams, slower and without trouble\n") == 1
 
 
-def test_an_interface_and_captures_at_once_are_a_usage_error() -> None:
-    shown = run(f"dcpdump top -i lo {SAMPLES}/slow-consumer.pcap")
-    assert (shown.code, shown.err.splitlines()[0]) == (
-        2,
-        "dcpdump: error: either an interface (-i) or captures, not both",
-    )
-
-
 @pytest.mark.parametrize("every_ms", [10, 700, 3_000])
 def test_rates_are_those_of_the_last_five_seconds_whether_frames_come_often_or_not(every_ms: int) -> None:
     ledger, rates, ms = Ledger(), RateMeter(), 1_000_000

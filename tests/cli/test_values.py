@@ -69,7 +69,3 @@ def test_more_than_any_value_has_is_all_of_it(digits: int, tmp_path: Path) -> No
             for most in ("all", "9" * digits)
         )
         assert wanted == found, command
-
-
-def test_digits_that_are_no_number_are_refused() -> None:
-    assert "neither a number of bytes" in run("dcpdump read samples/replica.pcap --value-bytes ²").err
