@@ -73,21 +73,6 @@ def test_it_says_which_form_it_took() -> None:
     assert run(f"dcpdump explain {NOOP}").err == "form: hex\n"
 
 
-def test_json_leaves_out_what_only_a_capture_can_give() -> None:
-    assert json.loads(run(f"dcpdump explain -q -f ndjson {NOOP}").out) == {
-        "length": 24,
-        "magic": 128,
-        "kind": "request",
-        "opcode": 92,
-        "name": "DCP_NOOP",
-        "layout": "1",
-        "vbucket": 0,
-        "opaque": 0x81969800,
-        "cas": "0x0000000000000000",
-        "datatype": 0,
-    }
-
-
 def test_what_a_cut_header_does_not_hold_is_not_reported() -> None:
     row: dict[str, object] = {"magic": 128, "kind": "request"}
     words: dict[int, dict[str, object]] = {

@@ -13,77 +13,31 @@ import pytest
 
 from dcpdump.record import columns
 from dcpdump.wire.encode import encode
-from tests.support.captures import Record, pcap
-from tests.support.console import run
+from tests.support.console import refusal, run
+from tests.support.diagnoses import objects
 from tests.support.packets import TcpTalk
+from tests.support.secret_talk import saved
 
 REPLICA = "samples/replica.pcap"
 
 
-def test_one_mutation_has_all_the_promised_keys() -> None:
-    printed = run("dcpdump read samples/client-rollback.pcap --opcode mutation -f ndjson -q")
-    assert json.loads(printed.out) == {
-        "frame": 21,
-        "packet": 40,
-        "file": "samples/client-rollback.pcap",
-        "time": "2025-11-20T12:02:11.009750Z",
-        "connection": 0,
-        "src": "10.0.0.1:11210",
-        "dst": "10.0.0.9:50312",
-        "offset": 387,
-        "length": 77,
-        "gap_before": 0,
-        "magic": 8,
-        "kind": "request",
-        "opcode": 87,
-        "name": "DCP_MUTATION",
-        "layout": "1",
-        "vbucket": 12,
-        "opaque": 12,
-        "cas": "0x176300000000005c",
-        "datatype": 1,
-        "datatype_names": ["JSON"],
-        "framing": [{"name": "DcpStreamId", "stream_id": 3}],
-        "stream_id": 3,
-        "fields": {"by_seqno": 92, "rev_seqno": 1, "flags": 0, "expiration": 0, "lock_time": 0, "nmeta": 0, "nru": 0},
-        "collection": 8,
-        "collection_name": "carts",
-        "key": "cart::1",
-        "key_hex": "08636172743a3a31",
-        "value_length": 11,
-        "value": '{"items":2}',
-    }
-
-
-def test_a_response_says_what_it_answers_and_how_long_that_took() -> None:
-    printed = run("dcpdump read samples/client-rollback.pcap --status rollback -f ndjson -q")
-    row = json.loads(printed.out)
-    assert {
-        key: row[key] for key in ("kind", "vbucket", "status", "status_name", "request_frame", "latency_us", "fields")
-    } == {
-        "kind": "response",
-        "vbucket": 12,
-        "status": 0x23,
-        "status_name": "Rollback",
-        "request_frame": 15,
-        "latency_us": 500,
-        "fields": {"rollback_seqno": 90},
-    }
-
-
 @pytest.mark.parametrize(
-    ("option", "value"), [("", "0123456789" * 6 + "0123"), ("--value-bytes 3", "012"), ("--value-bytes 0", None)]
+    ("option", "value"),
+    [
+        ("", "0123456789" * 6 + "0123"),
+        ("--value-bytes 3", "012"),
+        ("--value-bytes 0", None),
+        ("--value-bytes all", "0123456789" * 400),
+    ],
 )
 def test_value_bytes_says_how_much_of_a_value_is_shown(option: str, value: str | None) -> None:
-    printed = run(f"dcpdump read {REPLICA} --key big -f ndjson -q {option}")
-    row = json.loads(printed.out)
+    (row,) = objects(f"dcpdump read {REPLICA} --key big {option}")
     assert (row["value_length"], row.get("value")) == (4000, value)
 
 
 def test_the_help_says_how_much_of_a_value_is_shown(tmp_path: Path) -> None:
-    path = tmp_path / "long.pcap"
     frame = encode("DCP_MUTATION", {"by_seqno": 1}, key=b"k", value=b"v" * 200)
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in TcpTalk().send(1, frame).packets]))
+    path = saved(TcpTalk().send(1, frame), tmp_path / "long.pcap")
     for command, given, default in (
         ("read", str(path), "64 in every format"),
         ("explain", frame.hex(), "all, but 64 in ndjson and csv"),
@@ -95,34 +49,21 @@ def test_the_help_says_how_much_of_a_value_is_shown(tmp_path: Path) -> None:
             assert ("v" * shown in out, "v" * (shown + 1) in out) == (True, False)
 
 
-def test_all_of_a_value_is_shown_when_asked_for() -> None:
-    printed = run(f"dcpdump read {REPLICA} --key big -f ndjson -q --value-bytes all")
-    assert json.loads(printed.out)["value"] == "0123456789" * 400
-
-
 def test_csv_has_the_same_columns_for_every_capture_and_reads_back() -> None:
     rows = list(csv.DictReader(io.StringIO(run(f"dcpdump read {REPLICA} -f csv -q").out, newline="")))
     assert list(rows[0]) == columns()
-    assert [row["name"] for row in rows[14:18]] == [
-        "DCP_STREAM_REQ",
-        "DCP_STREAM_REQ",
-        "DCP_SNAPSHOT_MARKER",
-        "DCP_MUTATION",
-    ]
+    names = ["DCP_STREAM_REQ", "DCP_STREAM_REQ", "DCP_SNAPSHOT_MARKER", "DCP_MUTATION"]
+    assert [row["name"] for row in rows[14:18]] == names
     assert json.loads(rows[15]["failover_log"])[0]["seqno"] == 0
-    assert rows[17]["by_seqno"] == "1"
-    assert rows[16]["snapshot_type_names"] == "disk|checkpoint"
+    assert (rows[16]["snapshot_type_names"], rows[17]["by_seqno"]) == ("disk|checkpoint", "1")
 
 
 def test_csv_writes_what_is_true_as_ndjson_does(tmp_path: Path) -> None:
-    path = tmp_path / "late.pcap"
-    frames = [encode("DCP_MUTATION", {"by_seqno": 1 + at}, key=b"\x08key", opaque=9) for at in range(3)]
-    talk = TcpTalk().send(1, b"".join(frames))
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in talk.packets]))
-    for command in (f"dcpdump read {path}", f"dcpdump explain {b''.join(frames).hex()}"):
+    frames = b"".join(encode("DCP_MUTATION", {"by_seqno": 1 + at}, key=b"\x08key", opaque=9) for at in range(3))
+    path = saved(TcpTalk().send(1, frames), tmp_path / "late.pcap")
+    for command in (f"dcpdump read {path}", f"dcpdump explain {frames.hex()}"):
         rows = csv.DictReader(io.StringIO(run(f"{command} -f csv -q").out, newline=""), strict=True)
-        objects = [json.loads(line) for line in run(f"{command} -f ndjson -q").out.splitlines()]
-        assert [one["collection_inferred"] for one in objects] == [True] * 3
+        assert [one["collection_inferred"] for one in objects(command)] == [True] * 3
         assert [row["collection_inferred"] for row in rows] == ["true"] * 3
 
 
@@ -133,14 +74,14 @@ def test_the_grid_is_read_back_by_explain() -> None:
 
 
 def test_colour_is_only_for_those_who_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = run(f"dcpdump read {REPLICA} -c 1 -q")
-    assert "\x1b" not in plain.out
-    assert "\x1b[" in run(f"dcpdump read {REPLICA} -c 1 -q --color always").out
+    command = f"dcpdump read {REPLICA} -c 1 -q"
+    plain = run(command)
+    assert ("\x1b" in plain.out, "\x1b[" in run(f"{command} --color always").out) == (False, True)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "\x1b[" in run(f"dcpdump read {REPLICA} -c 1 -q").out
-    assert run(f"dcpdump read {REPLICA} -c 1 -q --color never") == plain
+    assert "\x1b[" in run(command).out
+    assert run(f"{command} --color never") == plain
     monkeypatch.setenv("NO_COLOR", "1")
-    assert run(f"dcpdump read {REPLICA} -c 1 -q") == plain
+    assert run(command) == plain
 
 
 def test_an_output_file_is_whole_private_and_never_written_over(tmp_path: Path) -> None:
@@ -150,18 +91,10 @@ def test_an_output_file_is_whole_private_and_never_written_over(tmp_path: Path) 
     assert out.read_text("utf-8") == shown
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     again = run(f"dcpdump read {REPLICA} -q -o {out}")
-    assert again == (5, "", f"dcpdump: error: the output exists already ({out})\nhint: --force replaces it\n")
+    assert again == refusal(5, f"the output exists already ({out})", "--force replaces it")
     assert run(f"dcpdump read {REPLICA} -q -c 1 -o {out} --force").code == 0
     assert len(out.read_text("utf-8")) < len(shown)
     assert os.listdir(tmp_path) == ["frames.txt"]
-
-
-def test_an_output_is_never_its_own_input(tmp_path: Path) -> None:
-    capture = tmp_path / "a.pcap"
-    capture.write_bytes(Path(REPLICA).read_bytes())
-    printed = run(f"dcpdump read {capture} -o {capture} --force")
-    assert printed == (5, "", f"dcpdump: error: the output is one of the inputs ({capture})\n")
-    assert capture.read_bytes() == Path(REPLICA).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -196,7 +129,7 @@ def test_objects_keep_their_text_in_an_encoding_that_lacks_its_characters() -> N
 def test_options_that_would_do_nothing_are_refused() -> None:
     for command in ("streams", "check", "stats", "conns", "flow", "rollbacks", "diagnose", "diff", "top"):
         for option in ("--value-bytes", "--show-secrets"):
-            words = f"dcpdump {command} {REPLICA} {option}" + (" 3" if option == "--value-bytes" else "")
-            assert run(words).code == 2, words
+            assert run(f"dcpdump {command} {REPLICA} {option}").err.startswith("dcpdump: error: No such option"), (
+                command
+            )
             assert option not in run(f"dcpdump {command} --help").out
-    assert run(f"dcpdump key x {REPLICA} --show-secrets").code == 2

@@ -47,17 +47,6 @@ def test_everything_is_counted_once() -> None:
     ]
 
 
-def test_messages_are_distinguished_by_name_and_kind() -> None:
-    found = counted("samples/takeover.pcap --opcode set_vbucket_state")
-    assert found["message"] == [
-        {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "kind": "request", "frames": 2, "bytes": 50},
-        {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "kind": "response", "frames": 2, "bytes": 48},
-    ]
-    assert found["latency"] == [
-        {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "count": 2, "p50": 500, "p90": 500, "p99": 500, "max": 500}
-    ]
-
-
 def test_one_frame_is_counted_as_one_and_has_no_rate() -> None:
     printed = run("dcpdump stats samples/takeover.pcap -q --opcode mutation -c 1").out.splitlines()
     assert printed[0] == "1 frame, 62 bytes, from 2025-11-20T12:04:11.004250Z for 0.000 s"

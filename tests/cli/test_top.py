@@ -38,47 +38,6 @@ def test_a_blocked_stream_is_shown_with_what_its_client_did_not_acknowledge() ->
     ]
 
 
-def test_scripts_get_one_object_with_the_same() -> None:
-    shown = run(f"dcpdump top {SAMPLES}/slow-consumer.pcap -q -f ndjson")
-    assert [json.loads(line) for line in shown.out.splitlines()] == [
-        {
-            "time": "2025-11-20T12:12:57.099000Z",
-            "frames": 258,
-            "rate_seconds": 5.0,
-            "connections": [
-                {
-                    "connection": 0,
-                    "src": "10.0.10.9:50322",
-                    "dst": "10.0.10.1:11210",
-                    "name": "kafka-7f",
-                    "roles": "seen",
-                    "streams": 1,
-                    "frames_per_second": 0.4,
-                    "bytes_per_second": 10,
-                    "buffer": 1900,
-                    "outstanding": 1920,
-                    "blocked": True,
-                    "lost_bytes": 0,
-                }
-            ],
-            "streams": [
-                {
-                    "connection": 0,
-                    "vbucket": 9,
-                    "frames_per_second": 0.0,
-                    "bytes_per_second": 0,
-                    "last_seqno": 120,
-                    "lost_bytes": 0,
-                    "state": "blocked by flow control",
-                    "cause": "window-full",
-                    "why": "1,920 of 1,900 bytes not acknowledged since 12:12:16.997",
-                    "trouble": True,
-                }
-            ],
-        }
-    ]
-
-
 def test_a_pipe_ends_with_the_same_as_the_file() -> None:
     sample = SAMPLES / "rollback-loop.pcap"
     whole = run(f"dcpdump top {sample} -q").out.partition(" · ")[2]
