@@ -12,70 +12,53 @@ from dcpdump.check.fold import RuleTotals
 from dcpdump.check.rule import Severity
 from dcpdump.check.rules import RULES
 from dcpdump.render.findings import rule_table
-from tests.support.captures import Record, pcap
-from tests.support.check_cases import CASES, PLAIN, STREAM
+from tests.support.check_cases import CASES, PLAIN
 from tests.support.console import run
 from tests.support.conversation import packets, said
+from tests.support.diagnoses import objects, written
 from tests.support.healthy import HEALTHY
+from tests.support.secret_talk import saved
 
 SAMPLES = Path("samples").resolve()
 ORDER = "samples/order.pcap"
 
 
-def test_a_violation_is_reported_with_its_place_and_the_right_answer() -> None:
-    printed = run(f"dcpdump check -q {ORDER}")
-    assert printed.code == 1
-    total = f"1 stream checked by {len(RULES)} rules: 1 violation, 0 suspicious, 0 info, 0 unknown"
-    assert printed.out.splitlines() == [
-        "severity   rule    count  conn  vb  frames  first at      finding",
-        "violation  DCP402      1  0     5   #16     12:15:11.007  Seqno does not rise: MUTATION seqno 17 after 17 "
-        "(a conforming peer answers Erange)",
-        total,
-    ]
+def test_all_violations_are_reported_with_their_places_and_the_right_answers() -> None:
     assert run(f"dcpdump check -q {ORDER} --all").out.splitlines() == [
         "violation  DCP402 S12 c0 vb 5 #16 2025-11-20T12:15:11.007250Z  MUTATION seqno 17 after 17 "
         "(a conforming peer answers Erange)",
-        total,
+        f"1 stream checked by {len(RULES)} rules: 1 violation, 0 suspicious, 0 info, 0 unknown",
     ]
 
 
-def test_sarif_names_every_rule_and_places_results() -> None:
-    log = json.loads(run(f"dcpdump check -q {ORDER} -f sarif").out)
-    (sarif,) = log["runs"]
-    assert log["version"] == "2.1.0"
-    assert len(sarif["tool"]["driver"]["rules"]) == len(RULES)
+def test_sarif_names_every_rule_and_places_results_by_uris(tmp_path: Path) -> None:
+    path = tmp_path / "a b#é 100%.pcap"  # whatever the file is called
+    path.write_bytes(Path(ORDER).read_bytes())
+    log = json.loads(run(f"dcpdump check -q '{path}' -f sarif").out)
+    (sarif,), rules = log["runs"], log["runs"][0]["tool"]["driver"]["rules"]
+    assert (log["version"], len(rules)) == ("2.1.0", len(RULES))
     (result,) = sarif["results"]
     assert (result["ruleId"], result["level"], result["kind"]) == ("DCP402", "error", "fail")
-    assert sarif["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "DCP402"
-    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == ORDER
+    assert rules[result["ruleIndex"]]["id"] == "DCP402"
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == f"{tmp_path}/a%20b%23%C3%A9%20100%25.pcap"
 
 
-def test_the_place_of_a_result_is_a_uri_whatever_the_file_is_called(tmp_path: Path) -> None:
-    path = tmp_path / "a b#é 100%.pcap"
-    path.write_bytes(Path(ORDER).read_bytes())
-    (sarif,) = json.loads(run(f"dcpdump check -q '{path}' -f sarif").out)["runs"]
-    place = sarif["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
-    assert place == f"{tmp_path}/a%20b%23%C3%A9%20100%25.pcap"
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        *(("--fail-on never", 0), ("--vbucket 5", 1), ("--vbucket 6", 0), ("--connection 1", 0)),
+        # rules by family, code and id
+        *(("--select S", 1), ("--select DCP4", 1), ("--select DCP3,F", 0), ("--ignore s12", 0)),
+    ],
+)
+def test_the_exit_code_is_that_of_the_findings_that_are_chosen(options: str, code: int) -> None:
+    assert run(f"dcpdump check -q {ORDER} {options}").code == code
 
 
 def test_the_exit_code_follows_fail_on() -> None:
-    loop = "samples/rollback-loop.pcap"
-    codes = [run(f"dcpdump check -q {loop} --fail-on {least}").code for least in ("violation", "suspicious", "info")]
-    assert codes == [0, 1, 1]
-    assert run(f"dcpdump check -q {ORDER} --fail-on never").code == 0
-
-
-def test_rules_are_selected_and_ignored_by_code_id_and_family() -> None:
-    assert run(f"dcpdump check -q {ORDER} --select S").code == 1
-    assert run(f"dcpdump check -q {ORDER} --select DCP4").code == 1
-    assert run(f"dcpdump check -q {ORDER} --select DCP3,F").code == 0
-    assert run(f"dcpdump check -q {ORDER} --ignore s12").code == 0
-
-
-def test_findings_are_chosen_by_stream() -> None:
-    assert run(f"dcpdump check -q {ORDER} --vbucket 5").code == 1
-    assert run(f"dcpdump check -q {ORDER} --vbucket 6").code == 0
-    assert run(f"dcpdump check -q {ORDER} --connection 1").code == 0
+    asked = "dcpdump check -q samples/rollback-loop.pcap --fail-on"
+    assert [run(f"{asked} {least}").code for least in ("violation", "suspicious", "info")] == [0, 1, 1]
 
 
 def test_the_rules_are_listed_and_explained() -> None:
@@ -88,31 +71,27 @@ def test_the_rules_are_listed_and_explained() -> None:
     assert run("dcpdump check --explain S1").out == page
 
 
+def repeats(vbucket: int, last: int) -> str:
+    """Return a stream that breaks one rule again and again."""
+    text = f"STREAM vb={vbucket}, opaque=0x{vbucket}\nRX snapshot-marker{{start=1, end=3, flags=0x5}}\n"
+    return text + "".join(f"RX mutation{{seqno={seqno}}}\n" for seqno in range(10, last))
+
+
 def test_repeats_are_folded(tmp_path: Path) -> None:
-    text = PLAIN + STREAM + "RX snapshot-marker{start=1, end=3, flags=0x5}\n"
-    text += "".join(f"RX mutation{{seqno={seqno}}}\n" for seqno in range(10, 60))
-    path = tmp_path / "fold.pcap"
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(text))]))
+    path = written(PLAIN + repeats(5, 60), tmp_path / "fold.pcap")
     _, line, total = run(f"dcpdump check -q {path}").out.splitlines()
     title = "Seqno outside its snapshot, e.g. MUTATION"
     assert line.startswith(f"violation  DCP401     50  0     5   #14..63  12:00:00.014  {title}")
     assert total == f"1 stream checked by {len(RULES)} rules: 50 violations, 0 suspicious, 0 info, 0 unknown"
     assert len(run(f"dcpdump check -q {path} --all").out.splitlines()) == 51
-    rows = [json.loads(line) for line in run(f"dcpdump check -q {path} -f ndjson").out.splitlines()]
-    assert [row.get("more") for row in rows] == [None] * 19 + [30]
+    assert [row.get("more") for row in objects(f"dcpdump check {path}")] == [None] * 19 + [30]
 
 
 def test_the_lines_of_rules_add_up_to_all_findings(tmp_path: Path) -> None:
-    text = PLAIN + STREAM + "RX snapshot-marker{start=1, end=3, flags=0x5}\n"
-    text += "".join(f"RX mutation{{seqno={seqno}}}\n" for seqno in range(10, 60)) + "STREAM vb=9, opaque=0x77\n"
-    text += "RX snapshot-marker{vb=9, opaque=0x77, start=1, end=3, flags=0x5}\n"
-    text += "".join(f"RX mutation{{vb=9, opaque=0x77, seqno={seqno}}}\n" for seqno in range(10, 100))
-    path = tmp_path / "two.pcap"
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(text))]))
+    path = written(PLAIN + repeats(5, 60) + repeats(9, 100), tmp_path / "two.pcap")
     for name in (path, ORDER, "samples/damage.pcap", "samples/rollback-loop.pcap"):
-        rows = [json.loads(line) for line in run(f"dcpdump check -q {name} --all -f ndjson").out.splitlines()]
         expected: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        for row in rows:
+        for row in objects(f"dcpdump check {name} --all"):
             expected.setdefault((row["severity"], row["code"]), []).append(row)
         for line in run(f"dcpdump check -q {name}").out.splitlines()[1:-1]:
             severity, code, count, *_ = line.split()
@@ -141,29 +120,23 @@ def test_vbuckets_are_shortened() -> None:
 
 
 def test_what_an_example_quotes_is_hashed(tmp_path: Path) -> None:
-    path = tmp_path / "odd.pcap"
-    text = PLAIN + "TX control{key=enable_nop, value=true}\n"
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(text))]))
-    assert "enable_nop:" in run(f"dcpdump check -q {path}").out
-    hidden = run(f"dcpdump check -q {path} --redact").out
-    assert len(hidden.splitlines()) == len(run(f"dcpdump check -q {path}").out.splitlines())
-    assert "enable_nop:" not in hidden
+    path = written(PLAIN + "TX control{key=enable_nop, value=true}\n", tmp_path / "odd.pcap")
+    clear, hidden = (run(f"dcpdump check -q {path} {how}").out for how in ("", "--redact"))
+    assert ("enable_nop:" in clear, "enable_nop:" in hidden) == (True, False)
+    assert len(hidden.splitlines()) == len(clear.splitlines())
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.pcap")))
-def test_as_many_streams_are_checked_as_streams_lists(name: str) -> None:
-    checked = run(f"dcpdump check {SAMPLES}/{name} -q").out.splitlines()[-1]
-    listed = run(f"dcpdump streams {SAMPLES}/{name} -q").out.splitlines()[-1]
-    assert checked.split(" checked by ")[0] == listed.split(" · ")[0]
+def test_as_many_streams_are_checked_as_streams_lists() -> None:
+    for path in SAMPLES.glob("*.pcap"):
+        checked, listed = (run(f"dcpdump {name} {path} -q").out.splitlines()[-1] for name in ("check", "streams"))
+        assert checked.split(" checked by ")[0] == listed.split(" · ")[0]
 
 
 def test_that_bytes_were_captured_twice_and_differ_is_said(tmp_path: Path) -> None:
     captured = packets(said(HEALTHY["plain"]))
     at = next(number for number, each in enumerate(captured) if each.data.endswith(b"k4"))
     again = captured[at]._replace(data=captured[at].data[:-1] + b"5")
-    path = tmp_path / "twice.pcap"
-    records = [Record(each.ts_ns or 0, each.data) for each in (*captured[: at + 1], again, *captured[at + 1 :])]
-    path.write_bytes(pcap(records))
+    path = saved([*captured[: at + 1], again, *captured[at + 1 :]], tmp_path / "twice.pcap")
     note, summary = run(f"dcpdump check {path}").err.splitlines()
     assert note == (
         "dcpdump: note: bytes were captured twice, and were others the second time: what was first is judged; "

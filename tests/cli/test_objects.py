@@ -10,14 +10,6 @@ import pytest
 from tests.support.console import run
 
 OBJECTS = r"""
-$ read samples/client-rollback.pcap --opcode mutation
-{"frame": 21, "packet": 40, "file": "samples/client-rollback.pcap", "time": "2025-11-20T12:02:11.009750Z",
-  "connection": 0, "src": "10.0.0.1:11210", "dst": "10.0.0.9:50312", "offset": 387, "length": 77, "gap_before": 0,
-  "magic": 8, "kind": "request", "opcode": 87, "name": "DCP_MUTATION", "layout": "1", "vbucket": 12, "opaque": 12,
-  "cas": "0x176300000000005c", "datatype": 1, "datatype_names": ["JSON"], "framing": [{"name": "DcpStreamId",
-  "stream_id": 3}], "stream_id": 3, "fields": {"by_seqno": 92, "rev_seqno": 1, "flags": 0, "expiration": 0,
-  "lock_time": 0, "nmeta": 0, "nru": 0}, "collection": 8, "collection_name": "carts", "key": "cart::1",
-  "key_hex": "08636172743a3a31", "value_length": 11, "value": "{\"items\":2}"}
 $ read samples/client-rollback.pcap --status rollback
 {"frame": 16, "packet": 34, "file": "samples/client-rollback.pcap", "time": "2025-11-20T12:02:11.008250Z",
   "connection": 0, "src": "10.0.0.1:11210", "dst": "10.0.0.9:50312", "offset": 191, "length": 32, "gap_before": 0,

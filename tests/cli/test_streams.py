@@ -4,17 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.streams.history import vbucket_of
 from dcpdump.wire.encode import encode
 from tests.support.console import run
 from tests.support.diagnoses import objects
 from tests.support.packets import TcpTalk
 from tests.support.secret_talk import saved
-
-
-def rows(command: str) -> list[str]:
-    """Return the lines that a command prints for people."""
-    return run(f"{command} -q").out.splitlines()
 
 
 def test_a_stream_that_ended_has_its_status() -> None:
@@ -56,22 +50,9 @@ def test_until_and_idle_say_how_long_silence_lasts_and_has_to_last(options: str)
     assert {row["state"] for row in found} == {"open and flowing"}
 
 
-def test_people_get_a_table_that_a_pipe_does_not_cut_and_a_line_that_counts() -> None:
-    _, first, *_, last = rows("dcpdump streams samples/stopped.pcap")
-    assert first.endswith("abandoned: not asked for again in 120 s)")
-    assert last == "3 streams · 1 ended, 1 quiet, 1 open and flowing · 1 connection"
-    assert rows("dcpdump streams samples/stopped.pcap --stuck")[-1] == last
-
-
 def test_several_captures_are_one_timeline() -> None:
     found = objects("dcpdump streams samples/takeover.pcap samples/durable.pcap")
     assert sorted((row["vbucket"], row["state"]) for row in found) == [(5, "ended"), (77, "taken over")]
-
-
-def test_lost_bytes_are_reported_and_are_damage() -> None:
-    printed = run("dcpdump streams samples/damage.pcap -q")
-    words = ["1 stream", "1 ended", "1 connection", "100 B lost", "96 B skipped"]
-    assert (printed.code, printed.out.splitlines()[-1].split(" · ")) == (4, words)
 
 
 @pytest.mark.parametrize("command", ["streams", "conns", "rollbacks", "flow", "key 'cart*'"])
@@ -84,13 +65,12 @@ def test_redaction_hides_names_in_every_command(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["conns", "streams", "flow", "read", "stats", "check", "top --once"])
-@pytest.mark.parametrize("form", ["text", "ndjson"])
-def test_the_name_of_a_bucket_is_hidden_wherever_it_stands(command: str, form: str) -> None:
+def test_the_name_of_a_bucket_is_hidden_wherever_it_stands(command: str) -> None:
     """A replica's connection is named after it."""
-    form = "table" if (command, form) == ("read", "text") else form
-    words = f"dcpdump {command} samples/replica.pcap -q -f {form}"
-    assert "travel" not in run(f"{words} --redact").out
-    assert "travel" in run(words).out or command in ("check", "stats"), "the test would not see it"
+    for form in ("table" if command == "read" else "text", "ndjson"):
+        words = f"dcpdump {command} samples/replica.pcap -q -f {form}"
+        assert "travel" not in run(f"{words} --redact").out
+        assert "travel" in run(words).out or command in ("check", "stats"), "the test would not see it"
 
 
 @pytest.mark.parametrize("depth", [98, 900, 990, 30_000])
@@ -103,10 +83,6 @@ def test_json_that_nests_deep_ends_no_command(tmp_path: Path, depth: int) -> Non
     for command in ("conns", "streams", "rollbacks", "flow", "check", "read", "key '*'", "stats"):
         for form in ("", "-f ndjson"):
             assert run(f"dcpdump {command} {file} -q {form}").code in (0, 1), command
-
-
-def test_an_unanswered_noop_is_reported() -> None:
-    assert "2 of 3 answered in 0.5 ms, one waits since 12:19:11.009" in rows("dcpdump conns samples/silent.pcap")[1]
 
 
 def test_a_window_is_one_object_with_its_intervals() -> None:
@@ -122,23 +98,14 @@ def test_a_history_over_lost_bytes_is_not_complete() -> None:
 
 
 def test_keys_are_patterns_as_in_read() -> None:
-    assert len(objects("dcpdump key '/account::[12]$/' samples/durable.pcap")) == 6
-    assert len(objects("dcpdump key 'account::1' samples/durable.pcap")) == 4
+    counts = [len(objects(f"dcpdump key {key} samples/durable.pcap")) for key in ("'/account::[12]$/'", "account::1")]
+    assert counts == [6, 4]
 
 
 def test_a_history_without_streams_says_so() -> None:
-    assert rows("dcpdump key 'user*' samples/history.pcap --connection 7") == [
-        "no connection matches: there is 1 connection in the capture"
-    ]
-    assert rows("dcpdump key 'user*' samples/history.pcap --connection 7 -f ndjson") == []
-
-
-def test_a_key_that_is_not_there_is_placed() -> None:
-    assert rows("dcpdump key user::2220 samples/history.pcap") == [
-        "no message about such a key: it belongs to vb 300 (of 1,024)",
-        "capture complete for vb 300 conn 0 kafka-7f, 5511..5530: yes (0 bytes lost)",
-    ]
-    assert vbucket_of(b"foo") == 115
+    command = "dcpdump key 'user*' samples/history.pcap --connection 7 -q"
+    assert run(command) == (0, "no connection matches: there is 1 connection in the capture\n", "")
+    assert run(f"{command} -f ndjson") == (0, "", "")
 
 
 @pytest.mark.parametrize(
@@ -160,10 +127,3 @@ def test_a_command_that_analyses_says_how_many_frames_it_read(command: str) -> N
 )
 def test_where_frames_are_chosen_the_closing_line_says_how_many(command: str, frames: str) -> None:
     assert run(f"dcpdump {command}").err.splitlines()[-1].partition(" · ")[0] == frames
-
-
-def test_a_capture_without_rollbacks_says_so_to_people_and_nothing_to_programs() -> None:
-    assert run("dcpdump rollbacks samples/stopped.pcap -q").out == "no rollbacks in 3 stream requests\n"
-    assert run("dcpdump rollbacks samples/stopped.pcap -q -f ndjson").out == ""
-    none = run("dcpdump rollbacks samples/rollback-loop.pcap -q --vbucket 3").out
-    assert none == "no stream matches: there is 1 stream in the capture\n"
