@@ -5,82 +5,63 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from tests.support.console import run
+from tests.support.console import refusal, run
+from tests.support.live import PATIENCE, fed, wait_for
 
 REPLICA = Path("samples/replica.pcap")
-DCPDUMP = [sys.executable, "-m", "dcpdump"]
-FORMS = ["table", "grid", "line", "ndjson", "csv"]
 
 
-def test_a_killed_run_leaves_nothing_under_the_final_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)], ids=["killed", "terminated"]
+)
+def test_a_run_that_is_ended_leaves_nothing_under_the_final_name(number: int, code: int, tmp_path: Path) -> None:
     out = tmp_path / "frames.txt"
-    command = [*DCPDUMP, "read", "-", "-o", str(out), "-q"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        process.stdin.write(REPLICA.read_bytes()[:3000])
-        process.stdin.flush()
-        for _ in range(200):
-            if os.listdir(tmp_path):
-                break
-            time.sleep(0.05)
-        process.send_signal(signal.SIGKILL)
-        process.wait(20)
-    (part,) = os.listdir(tmp_path)
-    assert part.startswith(".frames.txt.")
-    assert stat.S_IMODE((tmp_path / part).stat().st_mode) == 0o600
+    with fed(["read", "-", "-o", str(out), "-q"], REPLICA.read_bytes()[:3000]) as process:
+        wait_for(lambda: bool(os.listdir(tmp_path)))
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == code
+    left = [(path.name.startswith(".frames.txt."), path.stat().st_mode & 0o777) for path in tmp_path.iterdir()]
+    assert left == [(True, 0o600)] * (number == signal.SIGKILL)
     assert run(f"dcpdump read {REPLICA} -q -o {out}").code == 0, "what is left is not in the way"
     assert os.listdir(tmp_path) == ["frames.txt"], "and the next run removes it"
 
 
-def test_a_terminated_run_leaves_nothing_at_all(tmp_path: Path) -> None:
-    command = [*DCPDUMP, "read", "-", "-o", str(tmp_path / "frames.txt"), "-q"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        process.stdin.write(REPLICA.read_bytes()[:3000])
-        process.stdin.flush()
-        for _ in range(200):
-            if os.listdir(tmp_path):
-                break
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 143
-    assert os.listdir(tmp_path) == []
+FULL_DISK = "cannot write: no space left on device"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-@pytest.mark.parametrize("form", FORMS)
-def test_a_full_disk_is_reported_in_every_format(form: str) -> None:
-    with open("/dev/full", "wb") as full:
-        command = [*DCPDUMP, "read", str(REPLICA), "-q", "-f", form]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
-    assert done.returncode == 5
-    assert done.stderr.decode() == "dcpdump: error: cannot write: no space left on device (standard output)\n"
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_a_device_is_written_to_and_not_replaced() -> None:
+@pytest.mark.parametrize("form", ["table", "grid", "line", "ndjson", "csv"])
+def test_a_full_disk_is_reported_in_every_format_and_a_device_is_not_replaced(form: str) -> None:
     before = os.stat("/dev/full")
     for more in ("", "--force"):
-        printed = run(f"dcpdump read {REPLICA} -q -o /dev/full {more}")
-        assert printed == (5, "", "dcpdump: error: cannot write: no space left on device (/dev/full)\n")
-        assert run(f"dcpdump read {REPLICA} -q -o /dev/null {more}") == (0, "", "")
+        command = f"dcpdump read {REPLICA} -q -f {form} {more}"
+        assert run(f"{command} -o /dev/full") == refusal(5, f"{FULL_DISK} (/dev/full)")
+        assert run(f"{command} -o /dev/null") == (0, "", "")
     after = os.stat("/dev/full")
     assert (after.st_ino, after.st_rdev, stat.S_ISCHR(after.st_mode)) == (before.st_ino, before.st_rdev, True)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_standard_output_that_is_full_is_reported() -> None:
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "dcpdump", "read", str(REPLICA), "-q"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, "", done.stderr.decode()) == refusal(5, f"{FULL_DISK} (standard output)")
+
+
 def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
+    pipe, read = tmp_path / "pipe", list[str]()
     os.mkfifo(pipe)
-    with subprocess.Popen([*DCPDUMP, "read", str(REPLICA), "-q", "-f", "line", "-o", str(pipe)]) as process:
-        text = pipe.read_text("utf-8")
-        assert process.wait(20) == 0
-    assert text == run(f"dcpdump read {REPLICA} -q -f line").out
-    assert pipe.is_fifo()
+    reader = Thread(target=lambda: read.append(pipe.read_text("utf-8")))
+    reader.start()
+    assert run(f"dcpdump read {REPLICA} -q -f line -o {pipe}") == (0, "", "")
+    reader.join(PATIENCE)
+    assert (read, pipe.is_fifo()) == ([run(f"dcpdump read {REPLICA} -q -f line").out], True)
 
 
 def test_a_symlink_at_the_output_is_not_followed(tmp_path: Path) -> None:
@@ -89,8 +70,8 @@ def test_a_symlink_at_the_output_is_not_followed(tmp_path: Path) -> None:
     link.symlink_to(victim)
     loose.symlink_to(tmp_path / "nowhere")
     for name in (link, loose):
-        refused = run(f"dcpdump read {REPLICA} -q -o {name}")
-        assert (refused.code, refused.err.splitlines()[0]) == (5, f"dcpdump: error: the output exists already ({name})")
+        refused = refusal(5, f"the output exists already ({name})", "--force replaces it")
+        assert run(f"dcpdump read {REPLICA} -q -o {name}") == refused
         assert run(f"dcpdump read {REPLICA} -q -o {name} --force").code == 0
         assert not name.is_symlink(), "the link itself is replaced"
     assert victim.read_text() == "precious"
@@ -113,11 +94,9 @@ def test_the_input_is_never_the_output(how: str, tmp_path: Path) -> None:
     for command in (
         f"dcpdump read {capture}",
         f"dcpdump read {tmp_path}/*.pcap",
-        f"dcpdump explain --form raw -i {capture}",
+        f"dcpdump explain -q --form raw -i {capture}",
     ):
-        printed = run(f"{command} -o {out} --force")
-        assert printed.code == 5, printed
-        assert "the output is one of the inputs" in printed.err
+        assert run(f"{command} -o {out} --force") == refusal(5, f"the output is one of the inputs ({out})")
         assert capture.read_bytes() == REPLICA.read_bytes()
 
 
