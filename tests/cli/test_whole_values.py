@@ -10,8 +10,8 @@ import pytest
 
 from dcpdump.wire.encode import encode
 from tests.support.console import run
-from tests.support.hostile import in_pcap
 from tests.support.packets import TcpTalk, flow
+from tests.support.secret_talk import saved
 
 XATTRS = struct.pack(">II", 12, 8) + b"_s\0" + b'"x"' + b"\0" + b"\0"
 QUERY = """select sum(try(decode(value)->>'$.n')::int) a, sum(value_length) b,
@@ -35,12 +35,10 @@ def document(number: int) -> bytes:
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a capture of documents: plain, compressed, with xattrs, and both."""
-    path = tmp_path_factory.mktemp("whole") / "whole.pcap"
     talk = TcpTalk(flow(), acks=False).send(0, encode("DCP_OPEN", {"flags": 1}, key=b"x"))
     for number in range(len(LENGTHS)):
         talk.send(1, document(number))
-    path.write_bytes(in_pcap(talk.packets))
-    return path
+    return saved(talk, tmp_path_factory.mktemp("whole") / "whole.pcap")
 
 
 @pytest.mark.parametrize(("option", "cut"), [("", 0), ("--value-bytes 1100", 8)])
