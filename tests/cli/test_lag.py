@@ -1,15 +1,14 @@
 """Lag as each command shows it: of one capture, in which a client asks for seqnos on a second connection."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dcpdump.wire.encode import encode
-from tests.support.captures import Record, pcap
 from tests.support.console import run
-from tests.support.conversation import opening, packets, said
+from tests.support.conversation import opening
+from tests.support.diagnoses import objects, written
 
 _SEQNOS = [{"vbucket": 1, "seqno": 9}, {"vbucket": 2, "seqno": 1600}]
 _ANSWER = encode("GET_ALL_VB_SEQNOS", {"seqnos": _SEQNOS}, response=True, opaque=77).hex()
@@ -28,13 +27,7 @@ AT = "2025-11-20T12:00:00."
 
 @pytest.fixture(name="path")
 def _path(tmp_path: Path) -> Path:
-    path = tmp_path / "lag.pcap"
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(TEXT))]))
-    return path
-
-
-def rows(command: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run(f"{command} -q -f ndjson").out.splitlines()]
+    return written(TEXT, tmp_path / "lag.pcap")
 
 
 def lag(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -47,13 +40,11 @@ LAGS = [*BEHIND, (1, 0, True, 9, "GET_ALL_VB_SEQNOS", AT), (3, None, None, None,
 
 
 def test_objects_have_the_lag_and_what_it_rests_on(path: Path) -> None:
-    assert [lag(row) for row in rows(f"dcpdump streams {path} --sort lag")] == LAGS
-    assert sorted(map(lag, rows(f"dcpdump top {path}")[0]["streams"])) == sorted(LAGS)
-    assert [lag(row) for row in rows(f"dcpdump diagnose {path}") if row["type"] == "lag"] == BEHIND
-    (table,) = rows(
-        f"dcpdump sql 'select list(struct_pack(vbucket, lag, lag_exact, high_seqno)) r from streams' {path}"
-    )
-    assert sorted(each["vbucket"] for each in table["r"]) == [1, 2, 3, 4]
+    assert [lag(row) for row in objects(f"dcpdump streams {path} --sort lag")] == LAGS
+    assert sorted(map(lag, objects(f"dcpdump top {path}")[0]["streams"])) == sorted(LAGS)
+    assert [lag(row) for row in objects(f"dcpdump diagnose {path}") if row["type"] == "lag"] == BEHIND
+    table = objects(f"dcpdump sql 'select vbucket, lag, lag_exact, high_seqno from streams order by lag desc' {path}")
+    assert sorted(str(tuple(row.values())) for row in table) == sorted(str(each[:4]) for each in LAGS)
 
 
 def test_people_see_what_is_not_exact_and_what_is_unknown(path: Path) -> None:

@@ -47,11 +47,9 @@ def test_times_of_day_may_pass_midnight() -> None:
 
 
 def test_noops_without_the_other_direction_are_not_called_unanswered(tmp_path: Path) -> None:
-    talk = TcpTalk(acks=False, syn=False)
+    talk, marker = TcpTalk(acks=False, syn=False), encode("DCP_SNAPSHOT_MARKER", {"start_seqno": 1, "end_seqno": 2})
     for number in range(3):
-        talk.send(
-            1, encode("DCP_NOOP", opaque=number) + encode("DCP_SNAPSHOT_MARKER", {"start_seqno": 1, "end_seqno": 2})
-        )
+        talk.send(1, encode("DCP_NOOP", opaque=number) + marker)
     printed = run(f"dcpdump conns {saved(talk, tmp_path / 'half.pcap')} -q").out
     assert "3 seen, the other direction was not captured" in printed
     assert "answered" not in printed

@@ -1,16 +1,17 @@
 """What commands print with -f ndjson is what --schema says, of the samples and of conversations that go wrong."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dcpdump.render.row_keys import COMMANDS, KEYS, OTHERWISE, ROWS
-from tests.support.captures import Record, pcap
 from tests.support.check_cases import CASES
 from tests.support.console import run
 from tests.support.conversation import packets, said
+from tests.support.secret_talk import saved
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed: no row is held against its schema")
 
@@ -34,20 +35,19 @@ def wrong(command: str, out: str, judge: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def captures(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the samples, and a capture of each conversation that breaks a rule."""
-    folder = tmp_path_factory.mktemp("broken")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a capture of conversations each of which breaks a rule."""
+    frames = []
     for place, case in enumerate(CASES.values()):
-        record = (Record(each.ts_ns or 0, each.data) for each in packets(said(case.trips)))
-        (folder / f"{place}.pcap").write_bytes(pcap(record))
-    return [*CAPTURES, *map(str, sorted(folder.iterdir()))]
+        frames += [replace(each, connection=10 * place + each.connection, ends="") for each in said(case.trips)]
+    frames.sort(key=lambda each: each.ts_ns)
+    return saved(packets(frames), tmp_path_factory.mktemp("broken") / "broken.pcap")
 
 
 @pytest.mark.parametrize("command", OF_CAPTURES)
-def test_rows_of_captures_fit_their_schema(command: str, captures: list[str]) -> None:
-    judge = validator(command)
-    rows = 0
-    for capture in captures:
+def test_rows_of_captures_fit_their_schema(command: str, broken: Path) -> None:
+    judge, rows = validator(command), 0
+    for capture in (*CAPTURES, broken):
         printed = run(f"dcpdump {command} {OPTIONS.get(command, '')} {capture} -f ndjson -q")
         assert wrong(f"{command} {capture}", printed.out, judge) == []
         rows += len(printed.out.splitlines())
@@ -60,16 +60,13 @@ def test_what_is_pasted_fits_its_schema() -> None:
         assert wrong("explain", run(f"dcpdump explain {text} -f ndjson -q").out, judge) == []
 
 
-def test_context_fits_the_schema() -> None:
-    printed = run("dcpdump read samples/stopped.pcap --opcode stream_end --context 2 -f ndjson -q").out
-    assert printed.count('"context": true') == 4
-    assert wrong("read", printed, validator("read")) == []
-
-
-def test_a_row_that_does_not_fit_is_refused() -> None:
-    judge = validator("streams")
-    assert list(judge.iter_errors({"connection": 0}))
-    assert list(validator("read").iter_errors({"frame": "1"}))
+def test_context_fits_the_schema_and_what_does_not_fit_is_refused() -> None:
+    printed, judge = (
+        run("dcpdump read samples/stopped.pcap --opcode stream_end --context 2 -f ndjson -q").out,
+        validator("read"),
+    )
+    assert (printed.count('"context": true'), wrong("read", printed, judge)) == (4, [])
+    assert list(judge.iter_errors({"frame": "1"}))
 
 
 def test_every_key_is_explained_and_every_explanation_is_of_a_key() -> None:

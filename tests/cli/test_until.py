@@ -6,21 +6,16 @@ from pathlib import Path
 import pytest
 
 from dcpdump.net.packet import Packet
-from tests.support.captures import Record, pcap
 from tests.support.check_cases import items
 from tests.support.console import run
 from tests.support.conversation import opening, said
 from tests.support.conversation import packets as packed
-from tests.support.packets import MILLISECOND, NOON, TcpTalk, flow
+from tests.support.packets import NOON, SECOND, TcpTalk, flow
+from tests.support.secret_talk import saved
 
-SECOND = 1000 * MILLISECOND
 DOCUMENTS = "STREAM vb=5\nRX snapshot-marker{start=0, end=3, flags=0x6}\n" + items(1, 3)
 NOOP = "WAIT 19\nRX noop{opaque=0x81969801}\nTX noop-response{success}\n"
 COMMANDS = ("diagnose", "streams", "check --all", "conns", "rollbacks", "flow", "key 'k*'")
-
-
-def saved(path: Path, packets: list[Packet]) -> None:
-    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data, each.wire_length) for each in packets]))
 
 
 def losing() -> list[Packet]:
@@ -53,32 +48,30 @@ def test_until_prints_what_a_capture_that_ended_then_prints(
     path, packets = tmp_path / "a.pcap", made()
     for count in (3, len(packets) // 2, len(packets) - 8, len(packets) - 4, len(packets) - 1):
         end_ns = packets[count].ts_ns or 0
-        until = f" --until +{(end_ns - (packets[0].ts_ns or 0)) / SECOND:.9f}s"
-        saved(path, packets)
-        whole = run(f"dcpdump {command} {path} -f ndjson{until}")
-        saved(path, [each for each in packets if (each.ts_ns or 0) <= end_ns])
+        until = f" --until +{(end_ns - (packets[0].ts_ns or 0)) / 1e9:.9f}s"
+        whole = run(f"dcpdump {command} {saved(packets, path)} -f ndjson{until}")
+        saved([each for each in packets if (each.ts_ns or 0) <= end_ns], path)
         cut = run(f"dcpdump {command} {path} -f ndjson")
         assert whole._replace(out=whole.out.replace(until, "")) == cut
 
 
 def test_an_answer_that_was_lost_before_until_is_not_called_missing(tmp_path: Path) -> None:
-    saved(tmp_path / "a.pcap", losing())
-    found = run(f"dcpdump streams {tmp_path}/a.pcap --until +20s --vbucket 7")
+    found = run(f"dcpdump streams {saved(losing(), tmp_path / 'a.pcap')} --until +20s --vbucket 7")
     assert "no answer to its request was captured" in found.out
 
 
 def test_packets_are_left_out_by_their_own_time_where_the_clock_goes_back(tmp_path: Path) -> None:
     packets = joined()
     late = [each._replace(ts_ns=(each.ts_ns or 0) - 60 * SECOND) for each in packets[-4:]]
-    saved(tmp_path / "a.pcap", [*packets[:-4], *late])
-    saved(tmp_path / "b.pcap", [each for each in [*packets[:-4], *late] if (each.ts_ns or 0) < NOON + 10 * SECOND])
+    packets = [*packets[:-4], *late]
+    saved(packets, tmp_path / "a.pcap")
+    saved([each for each in packets if (each.ts_ns or 0) < NOON + 10 * SECOND], tmp_path / "b.pcap")
     until, cut = (run(f"dcpdump conns {tmp_path}/{name}") for name in ("a.pcap --until +10s", "b.pcap"))
     assert (until.code, until.out, until.err.splitlines()[-1]) == (cut.code, cut.out, cut.err.splitlines()[-1])
     assert [printed.err.count("the clock goes back") for printed in (until, cut)] == [1, 1]
 
 
 def test_it_is_said_where_all_packets_are_later(tmp_path: Path) -> None:
-    saved(tmp_path / "a.pcap", joined())
-    found = run(f"dcpdump streams {tmp_path}/a.pcap --until 2020-01-01")
+    found = run(f"dcpdump streams {saved(joined(), tmp_path / 'a.pcap')} --until 2020-01-01")
     assert (found.code, found.out) == (3, "")
     assert found.err.splitlines()[0] == "dcpdump: note: all packets are later than --until"
