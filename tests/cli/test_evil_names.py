@@ -5,7 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,15 @@ def problems(printed: Printed, form: str = "") -> list[str]:
     out = printed.out.replace("\r\n", "\n") if "csv" in form else printed.out
     odd = [f"{char!r}" for text in (out, printed.err) for char in unsafe(text) if char != "\n"]
     return odd + [f"line: {hit[0]}" for text in (out, printed.err) for hit in FORGED.finditer(text)]
+
+
+def wrong(commands: Iterable[str]) -> dict[str, list[str]]:
+    """Return what is wrong with the outputs of commands, of those where something is."""
+    found = {}
+    for command in commands:
+        printed = run(f"dcpdump {command}")
+        found[command] = (problems(printed, command) + ["Traceback"] * ("Traceback" in printed.err))[:4]
+    return {command: some for command, some in found.items() if some}
 
 
 def conversation() -> TcpTalk:
@@ -114,46 +123,25 @@ def mistaken(folder: Path) -> Iterator[str]:
         yield f"read {good} {option} {evil}"
         yield f"read {good} {option} {shlex.quote('/' + EVIL + '(/')}"
     yield from (evil, f"-{evil}", f"--{evil}", f"read --{evil}", f"spec {evil}", f"check --explain {evil}")
-    for name in ("read", "check", "conns", "key '*'"):
-        yield f"{name} {good} -o {place}"
-        yield f"{name} {good} -o {place}/no/such/{evil}"
-        yield f"{name} {good} -o {good}"
-    for name in ("redact", "carve"):
-        yield f"{name} {good} -w {place}/no/such/{evil}"
-        yield f"{name} {good} -w {good}"
-    yield f"export {good} -o {good}"
-    yield f"export {good} -o x --tables {evil}"
-    yield f"pipeline {good} -o {good} --engine local"
-    yield f"pipeline {good} -o x --capture-id {evil}"
-    yield f"pipeline {good} -o x --conf {evil}"
-    yield f"check {good} --select {evil}"
-    yield f"explain {evil}"
-    yield f"explain --form {evil} 00"
-    yield f"sniff -i {evil}"
-    yield f"sniff --bpf {evil}"
-    yield f"sniff -w {good} -i {evil}"
-    yield f"top -i {evil}"
+    for name, option in (("read", "-o"), ("check", "-o"), ("key '*'", "-o"), ("redact", "-w"), ("carve", "-w")):
+        for output in (f"{place}/no/such/{evil}", good, place):
+            yield f"{name} {good} {option} {output}"
+    for name in (f"export {good}", f"pipeline {good} --engine local"):
+        yield f"{name} -o {good}"
+        yield f"{name} -o x --tables {evil}"
+    yield from (f"pipeline {good} -o x --capture-id {evil}", f"pipeline {good} -o x --conf {evil}")
+    yield from (f"check {good} --select {evil}", f"explain {evil}", f"explain --form {evil} 00")
+    yield from (f"sniff -i {evil}", f"sniff --bpf {evil}", f"sniff -w {good} -i {evil}", f"top -i {evil}")
     yield f"read {good} --redact --salt-file {place}"
 
 
 def test_no_command_prints_what_names_and_texts_hold(folder: Path) -> None:
-    found = {}
-    for command in reading(folder):
-        wrong = problems(run(f"dcpdump {command}"), command)
-        if wrong:
-            found[command] = wrong[:4]
-    assert found == {}
+    assert wrong(reading(folder)) == {}
 
 
 def test_no_error_prints_what_words_hold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    found = {}
-    for command in mistaken(folder):
-        printed = run(f"dcpdump {command}")
-        wrong = problems(printed)
-        if wrong or "Traceback" in printed.err:
-            found[command] = wrong[:4] or [printed.err]
-    assert found == {}
+    assert wrong(mistaken(folder)) == {}
 
 
 def test_tables_as_text_hold_nothing_of_it_either(folder: Path, tmp_path: Path) -> None:

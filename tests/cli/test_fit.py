@@ -1,28 +1,18 @@
 """Tables fit the terminal; in a pipe nothing is cut."""
 
-import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dcpdump.render.lines import LineKind
 from dcpdump.render.text_columns import Table
+from tests.support.live import on_a_terminal
 
 ABANDONED = "StateChanged; abandoned: not asked for again in 120 s"
 TABLE = Table(
     ("conn", "client", "vb", "asked", "bytes", "verdict"),
     [
-        (
-            "0",
-            "kafka-7f",
-            "417",
-            "12:07:11.006",
-            "188",
-            "ended (StateChanged; abandoned: not asked for again in 120 s)",
-        ),
+        ("0", "kafka-7f", "417", "12:07:11.006", "188", f"ended ({ABANDONED})"),
         ("0", "kafka-7f", "12", "12:07:11.008", "", "open and flowing"),
     ],
     right=("vb", "bytes"),
@@ -31,20 +21,17 @@ TABLE = Table(
 )
 
 
-def texts(width: int | None) -> list[str]:
-    return [line.text for line in TABLE.lines(width)]
+def texts(width: int | None, table: Table = TABLE) -> list[str]:
+    return [line.text for line in table.lines(width)]
 
 
 def test_where_there_is_room_it_is_as_wide_as_its_cells() -> None:
-    assert (
-        texts(None)
-        == texts(200)
-        == [
-            "conn  client     vb  asked         bytes  verdict",
-            "0     kafka-7f  417  12:07:11.006    188  ended (StateChanged; abandoned: not asked for again in 120 s)",
-            "0     kafka-7f   12  12:07:11.008         open and flowing",
-        ]
-    )
+    wide = [
+        "conn  client     vb  asked         bytes  verdict",
+        "0     kafka-7f  417  12:07:11.006    188  ended (StateChanged; abandoned: not asked for again in 120 s)",
+        "0     kafka-7f   12  12:07:11.008         open and flowing",
+    ]
+    assert texts(None) == texts(200) == wide
 
 
 def test_what_all_rows_have_becomes_a_heading_and_the_last_column_continues_below_itself() -> None:
@@ -72,12 +59,12 @@ def test_columns_that_are_needed_least_go_first_and_it_is_said() -> None:
 def test_columns_stand_below_one_another_where_characters_are_wide() -> None:
     rows = [("配信", "5", "値段は五千円です、値段は五千円です。"), ("kafka", "417", "open")]
     table = Table(("client", "vb", "verdict"), rows, right=("vb",))
-    assert [line.text for line in table.lines()] == [
+    assert texts(None, table) == [
         "client   vb  verdict",
         "配信      5  値段は五千円です、値段は五千円です。",
         "kafka   417  open",
     ]
-    assert [line.text for line in table.lines(45)] == [
+    assert texts(45, table) == [
         "client   vb  verdict",
         "配信      5  値段は五千円です、値段は五千円で",
         "             す。",
@@ -88,7 +75,7 @@ def test_columns_stand_below_one_another_where_characters_are_wide() -> None:
 def test_one_wide_column_does_not_take_the_others_along() -> None:
     rows = [("0", 60 * "n", "417", "188", "open and flowing"), ("1", "kafka", "12", "", "open and flowing")]
     table = Table(("conn", "client", "vb", "bytes", "verdict"), rows, right=("vb", "bytes"), least=("bytes",))
-    assert [line.text for line in table.lines(50)] == [
+    assert texts(50, table) == [
         "conn   vb  bytes  verdict",
         "0     417    188  open and flowing",
         "1      12         open and flowing",
@@ -102,70 +89,50 @@ def test_a_row_keeps_its_kind_on_all_its_lines() -> None:
     assert kinds == [LineKind.COLUMNS, LineKind.COLUMNS, LineKind.PROBLEM, LineKind.PROBLEM, LineKind.PLAIN]
 
 
-def shown(words: list[str], columns: int, *, errors: bool = False, **environment: str) -> list[str]:
-    """Return what a command shows on a terminal that is so wide, by lines. ``errors``: and what it says there."""
-    ours, theirs = pty.openpty()
-    environment = {"DCPDUMP_PAGER": "", **environment, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"}
-    command = [sys.executable, "-m", "dcpdump", *words]
-    stderr = theirs if errors else subprocess.PIPE
-    with subprocess.Popen(command, stdout=theirs, stderr=stderr, env={**os.environ, **environment}):
-        os.close(theirs)
-        text = b""
-        try:
-            while piece := os.read(ours, 65_536):
-                text += piece
-        except OSError:  # the end of a terminal
-            pass
-        os.close(ours)
-    return text.decode().replace("\r\n", "\n").splitlines()
-
-
-@pytest.mark.parametrize("columns", [60, 80, 120])
-@pytest.mark.parametrize("command", ["streams", "conns", "flow", "rollbacks", "check", "key '*'"])
-def test_no_line_of_a_command_is_wider_than_the_terminal(command: str, columns: int) -> None:
-    name = "stopped" if command != "rollbacks" else "rollback-loop"
-    lines = shown([*command.replace("'", "").split(), f"samples/{name}.pcap", "-q"], columns)
-    assert lines
-    assert [line for line in lines if len(line) > columns] == []
+@pytest.mark.parametrize("command", ["streams", "conns", "flow", "rollbacks", "check", "key *"])
+def test_no_line_of_a_command_is_wider_than_the_terminal(command: str) -> None:
+    name, columns = ("stopped", 60) if command != "rollbacks" else ("rollback-loop", 80)
+    _, lines = on_a_terminal([*command.split(), f"samples/{name}.pcap", "-q"], columns)
+    assert (lines != [], [line for line in lines if len(line) > columns]) == (True, [])
 
 
 def test_a_connection_is_a_card_on_a_terminal() -> None:
-    card = shown(["conns", "samples/stopped.pcap", "-q"], 80)
+    _, card = on_a_terminal(["conns", "samples/stopped.pcap", "-q"])
     assert card[0].startswith("connection 0  kafka-7f · kafka-connector · bucket shop")
     assert "  ends      10.0.5.9:50317 → 10.0.5.1:11210, the server is producer" in card
 
 
+WORDS = ["streams", "samples/stopped.pcap", "-q"]
+
+
 def test_a_pager_shows_what_goes_to_a_terminal(tmp_path: Path) -> None:
     out = tmp_path / "paged"
-    words = ["streams", "samples/stopped.pcap", "-q"]
-    assert shown(words, 80, DCPDUMP_PAGER=f"cat > {out}") == []
+    assert on_a_terminal(WORDS, DCPDUMP_PAGER=f"cat > {out}") == (0, [])
     assert "abandoned" in out.read_text()
-    assert shown(["--no-pager", *words], 80, DCPDUMP_PAGER=f"cat > {tmp_path / 'none'}") != []
-    assert not (tmp_path / "none").exists()
+    out.unlink()
+    assert on_a_terminal(["--no-pager", *WORDS], DCPDUMP_PAGER=f"cat > {out}")[1] != []
+    assert not out.exists()
 
 
 def test_without_the_pager_that_was_asked_for_nothing_is_lost() -> None:
-    words = ["streams", "samples/stopped.pcap", "-q"]
-    note, *lines = shown(words, 200, errors=True, DCPDUMP_PAGER="nosuch -R")
+    _, (note, *lines) = on_a_terminal(WORDS, 200, DCPDUMP_PAGER="nosuch -R")
     assert note == "dcpdump: note: there is no pager nosuch -R: --no-pager, PAGER"
-    assert lines == shown(["--no-pager", *words], 200)
-    assert shown(words, 200, errors=True, DCPDUMP_PAGER="X=1 nosuch")[-2:] == [
-        "dcpdump: error: the pager could not be started (X=1 nosuch)",
-        "hint: --no-pager",
-    ]
+    assert lines == on_a_terminal(["--no-pager", *WORDS], 200)[1]
+    error = ["dcpdump: error: the pager could not be started (X=1 nosuch)", "hint: --no-pager"]
+    assert on_a_terminal(WORDS, 200, DCPDUMP_PAGER="X=1 nosuch")[1][-2:] == error
 
 
 def test_a_pager_that_is_left_early_ends_the_command_without_a_word() -> None:
-    assert shown(["read", "samples/rollback-loop.pcap", "-q"], 80, DCPDUMP_PAGER="head -1")[1:] == []
+    assert on_a_terminal(["read", "samples/rollback-loop.pcap", "-q"], DCPDUMP_PAGER="head -1")[1][1:] == []
 
 
 def test_a_cell_of_space_alone_that_is_wider_than_the_terminal_is_an_empty_line() -> None:
-    assert [line.text for line in Table(("a",), [(60 * " ",), ("b",)]).lines(40)] == ["a", "", "b"]
+    assert texts(40, Table(("a",), [(60 * " ",), ("b",)])) == ["a", "", "b"]
 
 
 def test_a_first_column_that_leaves_no_room_continues_below_itself() -> None:
     table = Table(("key", "vb", "bytes"), [(40 * "k", "5", "324"), ("k2", "12", "60")], right=("vb", "bytes"))
-    assert [line.text for line in table.lines(30)] == [
+    assert texts(30, table) == [
         "key               vb  bytes",
         "kkkkkkkkkkkkkkkk   5    324",
         "kkkkkkkkkkkkkkkk",

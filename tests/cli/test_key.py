@@ -8,10 +8,10 @@ import pytest
 
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
-from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
-from tests.support.diagnoses import objects
+from tests.support.diagnoses import objects, written
+from tests.support.secret_talk import saved
 
 WHOLE = (
     opening()
@@ -23,11 +23,8 @@ WHOLE = (
 BEFORE_KEY = 14 + 20 + 20 + 24 + 31
 
 
-def capture(path: Path, captured: Iterable[Packet], snaplen: int = 1 << 16) -> Path:
-    name = path / "talk.pcap"
-    kept = [Record(each.ts_ns or 0, each.data[:snaplen], len(each.data)) for each in captured]
-    name.write_bytes(pcap(kept))
-    return name
+def capture(folder: Path, captured: Iterable[Packet], snaplen: int = 1 << 16) -> Path:
+    return saved([each._replace(data=each.data[:snaplen]) for each in captured], folder / "talk.pcap")
 
 
 def coverage(path: Path) -> list[tuple[bool, str]]:
@@ -50,10 +47,9 @@ def test_keys_that_were_cut_are_not_complete(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("snaplen", [BEFORE_KEY + 2, BEFORE_KEY + 3])
-def test_values_that_were_cut_leave_a_history_complete(tmp_path: Path, snaplen: int) -> None:
-    (covered,) = coverage(capture(tmp_path, packets(said(WHOLE)), snaplen))
-    assert covered[0] is True
+def test_values_that_were_cut_leave_a_history_complete(tmp_path: Path) -> None:
+    for snaplen in (BEFORE_KEY + 2, BEFORE_KEY + 3):
+        assert [complete for complete, _ in coverage(capture(tmp_path, packets(said(WHOLE)), snaplen))] == [True]
 
 
 def test_a_segment_that_is_missing_inside_a_key_is_not_complete(tmp_path: Path) -> None:
@@ -79,13 +75,13 @@ def test_a_stream_that_was_not_granted_is_not_complete(tmp_path: Path, answer: s
 
 
 def test_an_out_of_order_snapshot_is_complete_once_it_ended(tmp_path: Path) -> None:
-    controls = "enable_out_of_order_snapshots=true"
-    text = opening(controls=controls) + "STREAM vb=526\nRX oso-snapshot{flags=1}\n"
+    text = opening(controls="enable_out_of_order_snapshots=true") + "STREAM vb=526\nRX oso-snapshot{flags=1}\n"
     text += "RX mutation{seqno=9, key=k9}\nRX mutation{seqno=4, key=k4}\n"
-    assert coverage(capture(tmp_path, packets(said(text)))) == [
-        (False, "an out-of-order snapshot is open: lower seqnos may follow")
-    ]
-    assert coverage(capture(tmp_path, packets(said(text + "RX oso-snapshot{flags=2}\n")))) == [(True, "0 bytes lost")]
+    for more, found in (
+        ("", (False, "an out-of-order snapshot is open: lower seqnos may follow")),
+        ("RX oso-snapshot{flags=2}\n", (True, "0 bytes lost")),
+    ):
+        assert coverage(written(text + more, tmp_path / "talk.pcap")) == [found]
 
 
 def test_a_change_of_a_cache_transfer_has_its_own_item_of_the_frame(tmp_path: Path) -> None:
@@ -94,15 +90,11 @@ def test_a_change_of_a_cache_transfer_has_its_own_item_of_the_frame(tmp_path: Pa
     transfer = encode("DCP_CACHE_TRANSFER", {"items": items}, vbucket=526, opaque=9)
     talk = said(WHOLE)
     path = capture(tmp_path, packets([*talk, replace(talk[-1], data=transfer)]))
-    whole, *_ = [row for row in objects(f"dcpdump read {path}") if row["name"] == "DCP_CACHE_TRANSFER"]
-    rows = [row for row in objects(f"dcpdump key 'a*' {path}") if row["type"] == "change"]
-    kept = [(0, 1), (2, 3)]
-    expected = [
-        {"type": "change", "seqno": seqno, "rev_seqno": 0, **whole}
-        | {"fields": {"items": [whole["fields"]["items"][at]]}}
-        for at, seqno in kept
+    (whole,) = [row for row in objects(f"dcpdump read {path}") if row["name"] == "DCP_CACHE_TRANSFER"]
+    assert [row for row in objects(f"dcpdump key 'a*' {path}") if row["type"] == "change"] == [
+        {"type": "change", "seqno": seqno, "rev_seqno": 0, **whole, "fields": {"items": [whole["fields"]["items"][at]]}}
+        for at, seqno in ((0, 1), (2, 3))
     ]
-    assert rows == expected
 
 
 # -- changes that a rollback revoked --------------------------------------------------------------------------
@@ -187,14 +179,8 @@ def test_a_rollback_whose_request_is_not_certain_revokes_nothing(tmp_path: Path)
 def test_the_row_of_a_change_that_was_revoked_says_when_and_by_which_frames(tmp_path: Path) -> None:
     path = capture(tmp_path, packets(said(NINE + back(9, 5) * 2 + granted(5, BRANCH) + sent(6, 12, 7))))
     (row, *_) = objects(f"dcpdump key k7 {path}")
-    assert row["revoked"] == {
-        "rollback_seqno": 5,
-        "start_seqno": 9,
-        "request_frame": 24,
-        "response_frame": 25,
-        "time": "2025-11-20T12:00:00.025000Z",
-    }
-    printed = run(f"dcpdump key k7 {path} -q").out.splitlines()
-    assert "by the rollback to 5 at 12:00:00.025, frame 25" in printed[1]
-    assert "revoked" in printed[0].split()
+    frames = {"request_frame": 24, "response_frame": 25, "time": "2025-11-20T12:00:00.025000Z"}
+    assert row["revoked"] == {"rollback_seqno": 5, "start_seqno": 9, **frames}
+    head, line, *_ = run(f"dcpdump key k7 {path} -q").out.splitlines()
+    assert ("revoked" in head.split(), "by the rollback to 5 at 12:00:00.025, frame 25" in line) == (True, True)
     assert "revoked" not in run(f"dcpdump key k3 {path} -q").out

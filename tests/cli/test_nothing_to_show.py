@@ -1,16 +1,19 @@
-"""Where there is nothing to show, and where something is asked for wrongly: what is printed says why."""
+"""Where there is nothing to show: what is printed says why, also of packets without the payload that was sent."""
 
 import io
 import os
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from dcpdump.cli import stderr
+from dcpdump.net.packet import Packet
+from dcpdump.net.tcp import FIN, RST, SYN
 from dcpdump.wire.encode import encode
 from tests.support.console import run
-from tests.support.packets import TcpTalk
+from tests.support.packets import TcpTalk, flow
 from tests.support.secret_talk import saved
 
 STOPPED = "samples/stopped.pcap"
@@ -75,3 +78,81 @@ def test_lines_on_a_terminal_are_folded_between_words_but_hints_are_not(monkeypa
         "  shown · 71 packets",
         "hint: dcpdump read a-long-name.pcap --problems",
     ]
+
+
+FILTERED = (
+    "hint: a capture filter may have left them out, by flags of TCP or by length; capture all packets of a connection: "
+    "tcpdump -s 0 -w out.pcap port 11210 or port 11209\n"
+)
+SILENT = "hint: nothing was sent meanwhile; capture for longer, best from before the connection opens\n"
+
+
+def said(folder: Path, packets: Iterable[Packet], command: str = "read") -> str:
+    result = run(f"dcpdump {command} {saved(packets, folder / 'capture.pcap')}")
+    assert (result.code, result.out) == (3, "")
+    return result.err
+
+
+def talked(size: int = 226) -> TcpTalk:
+    return TcpTalk().send(0, bytes(388)).send(1, bytes(size))
+
+
+def with_flags(talk: TcpTalk) -> list[Packet]:
+    return [each for each in talk if each.data[14 + 20 + 13] & (SYN | FIN | RST)]
+
+
+def unseen(packets: int, total: str, to: str, back: str) -> str:
+    return (
+        f"dcpdump: error: no DCP in the input: {packets} packets; 1 TCP connection; they carry no data; "
+        f"sequence numbers show that at least {total} B were sent, which are not in the capture "
+        f"({to} B to port 11210, {back} B from it)\n{FILTERED}"
+    )
+
+
+@pytest.mark.parametrize("command", ["read", "diagnose", "conns", "streams", "stats"])
+def test_packets_with_flags_alone_show_how_much_was_sent(command: str, tmp_path: Path) -> None:
+    assert said(tmp_path, with_flags(talked().fin()), command) == unseen(4, "614", "388", "226")
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_a_reset_shows_it_too(who: int, tmp_path: Path) -> None:
+    assert said(tmp_path, with_flags(talked().rst(who))) == unseen(3, "614", "388", "226")
+
+
+def test_a_reset_that_acknowledges_nothing_shows_what_its_sender_sent(tmp_path: Path) -> None:
+    talk = talked().write(0, ack=0, flags=RST)
+    assert said(tmp_path, with_flags(talk)) == unseen(3, "388", "388", "0")
+
+
+def test_what_moved_may_be_much(tmp_path: Path) -> None:
+    talk = talked().skip(1, 900_000_000).fin()
+    assert said(tmp_path, with_flags(talk)) == unseen(4, "900,000,614", "388", "900,000,226")
+
+
+def test_acknowledgements_alone_of_a_connection_that_was_joined_show_it(tmp_path: Path) -> None:
+    talk = TcpTalk(syn=False).write(0).write(1).send(1, bytes(5_000)).write(0)
+    empty = [each for each in talk.packets if len(each.data) <= 54]
+    assert said(tmp_path, empty) == unseen(len(empty), "5,000", "0", "5,000")
+
+
+@pytest.mark.parametrize("end", [TcpTalk.__iter__, TcpTalk.fin, TcpTalk.rst], ids=["none", "fin", "rst"])
+def test_a_connection_on_which_nothing_was_sent_is_said_to_be_silent(
+    end: Callable[[TcpTalk], object], tmp_path: Path
+) -> None:
+    talk = TcpTalk()
+    end(talk)
+    silent = f"{len(talk.packets)} packets; 1 TCP connection; they carry no data\n{SILENT}"
+    assert said(tmp_path, talk) == f"dcpdump: error: no DCP in the input: {silent}"
+
+
+def test_another_protocol_beside_is_named_too(tmp_path: Path) -> None:
+    other = TcpTalk(flow("10.0.0.1:50001", "10.0.0.2:8091")).send(0, b"GET /pools HTTP/1.1\r\n\r\n").fin()
+    err = said(tmp_path, [*with_flags(talked().fin()), *other.packets])
+    assert "there is HTTP or memcached text on port 8091; sequence numbers show that at least 614 B were sent" in err
+    assert err.endswith(FILTERED)
+
+
+def test_packets_that_were_cut_are_no_filter(tmp_path: Path) -> None:
+    err = said(tmp_path, [each._replace(data=each.data[:54]) for each in talked()])
+    assert "packets were cut when they were captured: 614 B" in err
+    assert "sequence numbers" not in err

@@ -17,34 +17,17 @@ import pytest
 from dcpdump.cli.signals import Interruptible
 from dcpdump.held_signals import signals_held
 from tests.support.console import run
-from tests.support.live import PATIENCE, ROOT, children_of, fed, wait_for, wait_until_idle
+from tests.support.live import PATIENCE, ROOT, at_import, children_of, fed, wait_for, wait_until_idle
 
 NUMBERS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-
-#: Runs the program, which is sent a signal when it begins to import a module.
-_SIGNALLED_AT_IMPORT = """
-import os, sys
-
-class Signalling:
-    def find_spec(self, name, path=None, target=None):
-        if name == module:
-            os.kill(os.getpid(), int(number))
-
-module, number = sys.argv[1:3]
-del sys.argv[1:3]
-sys.meta_path.insert(0, Signalling())
-from dcpdump.__main__ import start
-start()
-"""
 
 
 _NOTHING_READ = "interrupted · 0 frames read · 0 packets · 0 connections · payload 0 B = 0 in frames\n"
 
 
-def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.CompletedProcess[bytes]":
+def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run ``dcpdump …``, which is sent a signal when it begins to import a module."""
-    command = [sys.executable, "-c", _SIGNALLED_AT_IMPORT, module, str(int(number)), *words]
-    return subprocess.run(command, capture_output=True, timeout=60, check=False)
+    return at_import(module, f"os.kill(os.getpid(), {int(number)})", *words)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +42,8 @@ def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.Co
 )
 def test_a_signal_ends_a_run_that_is_still_starting(module: str, number: int, code: int) -> None:
     done = signalled_at_import(module, number, "stats", "samples/replica.pcap", "-f", "ndjson")
-    assert (done.returncode, done.stdout) == (code, b"")
-    assert done.stderr.decode() in ("", _NOTHING_READ)  # reading may just have begun, when all is imported
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr in ("", _NOTHING_READ)  # reading may just have begun, when all is imported
 
 
 #: Runs the program, which is sent a signal when a native module makes an enumeration while it is imported.
@@ -82,7 +65,6 @@ start()
 
 
 def test_a_signal_ends_a_run_in_the_middle_of_what_a_native_module_does_to_be_imported() -> None:
-    pytest.importorskip("duckdb")
     words = [str(int(signal.SIGTERM)), "sql", "select count(*) from frames", "samples/replica.pcap"]
     command = [sys.executable, "-c", _SIGNALLED_AT_ENUMERATION, *words]
     done = subprocess.run(command, capture_output=True, timeout=60, check=False)
@@ -168,14 +150,20 @@ def test_ctrl_c_ends_what_is_done_or_about_to_be_done_and_nothing_else() -> None
 def test_nothing_is_left_of_a_folder_that_was_just_made(
     module: str, command: str, number: int, code: int, tmp_path: Path
 ) -> None:
-    pytest.importorskip("pyarrow")
     words = (*command.split(), "samples/replica.pcap", "-q", "-o", str(tmp_path / "out"))
     done = signalled_at_import(module, number, *words)
-    assert (done.returncode, done.stdout, os.listdir(tmp_path)) == (code, b"", [])
-    assert done.stderr.decode() in ("", f"interrupted · nothing was written to {tmp_path / 'out'}\n")
+    assert (done.returncode, done.stdout, os.listdir(tmp_path)) == (code, "", [])
+    assert done.stderr in ("", f"interrupted · nothing was written to {tmp_path / 'out'}\n")
 
 
-@pytest.mark.parametrize("number", [number for number, _ in NUMBERS])
+@pytest.fixture(params=[number for number, _ in NUMBERS])
+def number(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Return a signal that is raised as an interrupt while the test lasts."""
+    before = signal.signal(request.param, signal.default_int_handler)
+    yield request.param
+    signal.signal(request.param, before)
+
+
 def test_a_signal_comes_when_what_must_be_done_whole_is_done(number: int) -> None:
     done = []
 
@@ -184,23 +172,16 @@ def test_a_signal_comes_when_what_must_be_done_whole_is_done(number: int) -> Non
             signal.raise_signal(number)
             done.append("all of it")
 
-    before = signal.signal(number, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            do()
-        assert (done, signal.getsignal(number)) == (["all of it"], signal.default_int_handler)
-    finally:
-        signal.signal(number, before)
+    with pytest.raises(KeyboardInterrupt):
+        do()
+    assert (done, signal.getsignal(number)) == (["all of it"], signal.default_int_handler)
 
 
-def test_a_signal_that_is_ignored_stays_ignored() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with signals_held():
-            signal.raise_signal(signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
+def test_a_signal_that_is_ignored_stays_ignored(number: int) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    with signals_held():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == signal.SIG_IGN
 
 
 @contextmanager
@@ -263,7 +244,7 @@ def test_an_analysis_whose_terminal_is_closed_writes_the_file_that_it_was_to_wri
 
 def test_a_terminal_that_is_closed_does_not_end_what_was_started_with_nohup() -> None:
     data = Path("samples/replica.pcap").read_bytes()
-    with fed(["streams", "-"], data, preexec_fn=_ignore_hang_ups) as process:
+    with fed(["streams", "-"], data, preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)) as process:
         process.send_signal(signal.SIGHUP)
         wait_until_idle(process.pid)
         assert process.poll() is None
@@ -277,7 +258,3 @@ def _control(terminal: int) -> None:
     """Have a terminal be that of this process, which then learns when it is closed."""
     os.setsid()
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-
-
-def _ignore_hang_ups() -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)

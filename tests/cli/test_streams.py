@@ -1,14 +1,21 @@
-"""dcpdump streams, conns, rollbacks, flow, key: what they print, which of it, and as objects."""
+"""dcpdump streams, conns, rollbacks, flow, key: what they print, which of it, in which order, and the lag."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
+from dcpdump.streams.situations import Situation
 from dcpdump.wire.encode import encode
 from tests.support.console import run
-from tests.support.diagnoses import objects
+from tests.support.conversation import opening
+from tests.support.diagnoses import objects, written
 from tests.support.packets import TcpTalk
 from tests.support.secret_talk import saved
+
+STOPPED = "samples/stopped.pcap"
 
 
 def test_a_stream_that_ended_has_its_status() -> None:
@@ -127,3 +134,135 @@ def test_a_command_that_analyses_says_how_many_frames_it_read(command: str) -> N
 )
 def test_where_frames_are_chosen_the_closing_line_says_how_many(command: str, frames: str) -> None:
     assert run(f"dcpdump {command}").err.splitlines()[-1].partition(" · ")[0] == frames
+
+
+def vbuckets(options: str) -> list[int]:
+    """Return the vbuckets of streams in the order of the table, which objects have too."""
+    printed = run(f"dcpdump streams {STOPPED} -q {options}").out.splitlines()[1:-1]
+    found = [int(line.split()[2]) for line in printed]
+    if "--sort" in options:
+        assert [row["vbucket"] for row in objects(f"dcpdump streams {STOPPED} {options}")] == found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("--sort vb", [12, 13, 417]),
+        ("--sort vbucket", [12, 13, 417]),
+        ("--sort VB --reverse", [417, 13, 12]),
+        ("--sort bytes", [12, 417, 13]),
+        ("--sort last-seqno", [417, 12, 13]),
+        ("--sort last_seqno --reverse", [13, 417, 12]),
+        ("--sort asked", [417, 12, 13]),
+        ("--sort sid", [417, 12, 13]),
+        ("--sort verdict", [417, 13, 12]),
+        ("", [417, 12, 13]),
+        ("--reverse", [13, 12, 417]),
+    ],
+)
+def test_streams_are_sorted_by_a_column(options: str, expected: list[int]) -> None:
+    assert vbuckets(options) == expected
+
+
+def test_streams_in_trouble_come_first_in_text_and_as_ever_for_programs() -> None:
+    printed = run("dcpdump streams samples/refused.pcap -q").out.splitlines()[1:-1]
+    rows = objects("dcpdump streams samples/refused.pcap")
+    troubled = sorted((row["trouble"] for row in rows), reverse=True)
+    assert [bool(re.search(r"refused \(Erange", line)) for line in printed] == troubled
+    asked = [row["requests"][0]["frame"] for row in rows]
+    assert asked == sorted(asked)
+
+
+def test_the_worst_verdict_comes_first() -> None:
+    loop = Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, "", Situation.LOOP, certain=True)
+    ended = Verdict(VerdictKind.ENDED, Cause.ABANDONED, "", Situation.ENDED, certain=True)
+    refused = Verdict(VerdictKind.REFUSED, Cause.NO_ACCESS, "", Situation.REFUSED, certain=True)
+    blocked = Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, "", Situation.BLOCKED, certain=True)
+    reset = Verdict(VerdictKind.ENDED, Cause.RESET_BY_CLIENT, "", Situation.CLOSED)
+    fine = Verdict(VerdictKind.ENDED, Cause.FINISHED)
+    unknown = Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE)
+    troubled = [loop, ended, refused, blocked, reset]
+    found = sorted([unknown, *troubled[::-1], fine], key=lambda each: each.rank)
+    assert found == [*troubled, unknown, fine]
+
+
+@pytest.mark.parametrize(
+    ("command", "columns", "keys"),
+    [
+        ("conns", "conn frames bytes streams", ["connection"]),
+        ("flow", "conn client sent blocked", ["connection"]),
+        ("rollbacks", "vb time start to count", ["frame"]),
+        ("stats", "name frames bytes", ["name", "connection", "type"]),
+    ],
+)
+def test_every_table_is_sorted_by_its_columns(command: str, columns: str, keys: list[str]) -> None:
+    def values(options: str) -> list[str]:
+        rows = objects(f"dcpdump {command} samples/rollback-loop.pcap samples/stopped.pcap {options}")
+        return sorted(str([row.get(key) for key in keys]) for row in rows)
+
+    for column in columns.split():
+        for more in ("", " --reverse"):
+            assert values(f"--sort {column}{more}") == values("")
+
+
+def test_statistics_are_sorted_within_their_tables() -> None:
+    found = objects(f"dcpdump stats {STOPPED} --sort bytes")
+    for kind in ("message", "connection", "vbucket"):
+        sizes = [row["bytes"] for row in found if row["type"] == kind]
+        assert sizes == sorted(sizes)
+        assert sizes
+    names = [
+        row["name"] for row in objects(f"dcpdump stats {STOPPED} --sort name --reverse") if row["type"] == "message"
+    ]
+    assert names == sorted(names, reverse=True)
+
+
+_SEQNOS = [{"vbucket": 1, "seqno": 9}, {"vbucket": 2, "seqno": 1600}]
+_ANSWER = encode("GET_ALL_VB_SEQNOS", {"seqnos": _SEQNOS}, response=True, opaque=77).hex()
+#: Of vbucket 1 the client has all, of 2 some, of 3 the server says nothing, and of 4 not either, but a marker does.
+TEXT = (
+    opening(collections=True)
+    + "".join(
+        f"STREAM vb={vbucket}\nRX snapshot-marker{{start=0, end={end}, flags=1}}\nRX mutation{{seqno:9}}\n"
+        for vbucket, end in ((1, 9), (2, 9), (3, 9), (4, 30))
+    )
+    + f"CONNECT\n{opening(collections=True)}TX get-all-vb-seqnos{{opaque=77}}\nHEX RX {_ANSWER}\n"
+    + "ON 0\nWAIT 2\nRX noop\n"
+)
+AT = "2025-11-20T12:00:00."
+
+
+@pytest.fixture(name="path")
+def _path(tmp_path: Path) -> Path:
+    return written(TEXT, tmp_path / "lag.pcap")
+
+
+def lag(row: dict[str, Any]) -> tuple[Any, ...]:
+    keys = ("vbucket", "lag", "lag_exact", "high_seqno", "high_seqno_from")
+    return *(row.get(key) for key in keys), (row.get("high_seqno_at") or "")[:20]
+
+
+BEHIND = [(2, 1591, True, 1600, "GET_ALL_VB_SEQNOS", AT), (4, 21, False, 30, "DCP_SNAPSHOT_MARKER", AT)]
+LAGS = [*BEHIND, (1, 0, True, 9, "GET_ALL_VB_SEQNOS", AT), (3, None, None, None, None, "")]
+
+
+def test_objects_have_the_lag_and_what_it_rests_on(path: Path) -> None:
+    assert [lag(row) for row in objects(f"dcpdump streams {path} --sort lag")] == LAGS
+    assert sorted(map(lag, objects(f"dcpdump top {path}")[0]["streams"])) == sorted(LAGS)
+    assert [lag(row) for row in objects(f"dcpdump diagnose {path}") if row["type"] == "lag"] == BEHIND
+    table = objects(f"dcpdump sql 'select vbucket, lag, lag_exact, high_seqno from streams order by lag desc' {path}")
+    assert sorted(str(tuple(row.values())) for row in table) == sorted(str(each[:4]) for each in LAGS)
+
+
+def test_people_see_what_is_not_exact_and_what_is_unknown(path: Path) -> None:
+    shown = run(f"dcpdump streams {path} -q --vbucket 1-4").out.splitlines()
+    column = shown[0].index("lag") + 3
+    assert [row[:column].split("  ")[-1].strip() for row in shown[1:5]] == ["0", "1,591", "?", "≥ 21"]
+
+
+def test_a_diagnosis_names_the_worst_and_finds_nothing_wrong_with_a_lag(path: Path) -> None:
+    found = run(f"dcpdump diagnose {path} -q")
+    assert found.code == 0
+    said_of = "is behind by ≥ 1,612 seqnos in 2 streams: vb 2: 1,591, vb 4: ≥ 21"
+    assert f"lag          app (c0) {said_of}" in found.out.splitlines()

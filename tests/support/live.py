@@ -189,3 +189,23 @@ def on_a_terminal(
         process.stdin.close()
         shown = shown_on(ours).replace("\r\n", "\n").splitlines()
         return process.wait(PATIENCE), shown
+
+
+_AT_IMPORT = """
+import os, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            {does}
+
+sys.meta_path.insert(0, Finder())
+from dcpdump.__main__ import start
+start()
+"""
+
+
+def at_import(module: str, does: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run ``dcpdump …``, in which a line of Python is run when it begins to import a module."""
+    command = [sys.executable, "-c", _AT_IMPORT.format(module=module, does=does), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE, check=False)
