@@ -1,32 +1,22 @@
 """Collections are chosen by name and shown with their names, wherever something captured named them."""
 
-import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
+from tests.support.diagnoses import objects, written
+from tests.support.secret_talk import saved
 
 STREAM = "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x5}\n"
 SCOPE = "RX system-event{seqno:1, event=3, version=0, manifest-uid=5, scope-id=8, key=shop}\n"
 CARTS = "RX system-event{seqno:2, event=0, version=0, manifest-uid=5, scope-id=8, collection-id=9, key=carts}\n"
 DROP = "RX system-event{seqno:7, event=1, version=0, manifest-uid=6, scope-id=8, collection-id=9}\n"
-MANIFEST = json.dumps(
-    {
-        "uid": "5",
-        "scopes": [
-            {"name": "_default", "uid": "0", "collections": [{"name": "_default", "uid": "0"}]},
-            {
-                "name": "shop",
-                "uid": "8",
-                "collections": [{"name": "carts", "uid": "9"}, {"name": "orders", "uid": "a"}],
-            },
-        ],
-    },
-    separators=(",", ":"),
+MANIFEST = (
+    '{"uid":"5","scopes":[{"name":"_default","uid":"0","collections":[{"name":"_default","uid":"0"}]},'
+    '{"name":"shop","uid":"8","collections":[{"name":"carts","uid":"9"},{"name":"orders","uid":"a"}]}]}'
 )
 GET_MANIFEST = "TX collections-get-manifest{}\n"
 GET_MANIFEST += f"RX collections-get-manifest-response{{success, datatype=1, value={MANIFEST}}}\n"
@@ -41,9 +31,7 @@ TALK += document(8, 9, "late")
 
 
 def captured(folder: Path, text: str) -> Path:
-    path = folder / "talk.pcap"
-    path.write_bytes(pcap(Record(packet.ts_ns or 0, packet.data) for packet in packets(said(text))))
-    return path
+    return written(text, folder / "talk.pcap")
 
 
 @pytest.fixture
@@ -52,8 +40,7 @@ def talk(tmp_path: Path) -> Path:
 
 
 def keys(command: str) -> list[str]:
-    rows = [json.loads(line) for line in run(f"dcpdump {command} -f ndjson -q").out.splitlines()]
-    return [row["key"] for row in rows if row["name"] == "DCP_MUTATION"]
+    return [row["key"] for row in objects(f"dcpdump {command}") if row["name"] == "DCP_MUTATION"]
 
 
 @pytest.mark.parametrize(
@@ -80,21 +67,18 @@ def test_a_pipe_chooses_what_a_file_does(talk: Path) -> None:
     assert piped == run(f"dcpdump read {talk} {words}").out
 
 
-def test_a_name_that_was_not_captured_is_said_and_those_that_were(talk: Path) -> None:
-    printed = run(f"dcpdump read {talk} --collection shop.orders")
-    assert printed.out == ""
-    assert printed.err.splitlines()[0] == (
-        "dcpdump: note: --collection: the name 'shop.orders' is not known in this capture; "
-        "known are shop.carts (0x9); ids (0x8) always work"
-    )
-
-
-def test_no_name_was_captured_at_all(tmp_path: Path) -> None:
-    path = captured(tmp_path, opening(collections=True) + STREAM + document(3, 9, "a"))
-    assert run(f"dcpdump read {path} --collection shop.carts").err.splitlines()[0] == (
-        "dcpdump: note: --collection: the name 'shop.carts' is not known in this capture; "
-        "no name of a collection was captured; ids (0x8) always work"
-    )
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        (TALK, "known are shop.carts (0x9)"),
+        (opening(collections=True) + STREAM + document(3, 9, "a"), "no name of a collection was captured"),
+    ],
+    ids=["some names", "no name"],
+)
+def test_a_name_that_was_not_captured_is_said_and_those_that_were(text: str, known: str, tmp_path: Path) -> None:
+    printed = run(f"dcpdump read {captured(tmp_path, text)} --collection shop.orders")
+    note = f"dcpdump: note: --collection: the name 'shop.orders' is not known in this capture; {known}"
+    assert (printed.out, printed.err.splitlines()[0]) == ("", f"{note}; ids (0x8) always work")
 
 
 @pytest.mark.parametrize("form", ["table", "grid", "line", "ndjson", "csv"])
@@ -110,13 +94,8 @@ def test_names_stand_beside_ids(talk: Path, form: str) -> None:
 
 
 def test_a_collection_without_a_name_has_no_key_for_one(talk: Path) -> None:
-    (row,) = [json.loads(line) for line in run(f"dcpdump read {talk} --key b -f ndjson -q").out.splitlines()]
+    (row,) = objects(f"dcpdump read {talk} --key b")
     assert (row["collection"], "collection_name" in row) == (10, False)
-
-
-def test_a_name_holds_from_the_frame_that_said_it(tmp_path: Path) -> None:
-    talk = opening(collections=True) + STREAM + document(1, 9, "early") + SCOPE + CARTS + document(3, 9, "a")
-    assert keys(f"read {captured(tmp_path, talk)} --collection carts") == ["a"]
 
 
 def test_a_manifest_on_one_connection_names_collections_on_another_of_its_bucket(tmp_path: Path) -> None:
@@ -129,8 +108,7 @@ def test_a_manifest_on_one_connection_names_collections_on_another_of_its_bucket
 
 def test_export_and_carve_choose_by_name(talk: Path, tmp_path: Path) -> None:
     assert run(f"dcpdump export {talk} -o {tmp_path}/out --collection shop.carts --opcode mutation -q -f csv").code == 0
-    rows = (tmp_path / "out" / "frames.csv").read_text().splitlines()
-    assert len(rows) == 3
+    assert len((tmp_path / "out" / "frames.csv").read_text().splitlines()) == 3
     assert run(f"dcpdump carve {talk} -w {tmp_path}/piece.pcapng --collection shop.carts -q").code == 0
     assert keys(f"read {tmp_path}/piece.pcapng --collection shop.carts") == ["a", "late"]
 
@@ -146,29 +124,25 @@ def test_streams_show_what_their_filters_are_called(tmp_path: Path) -> None:
     asked = 'STREAM vb=5, value={"collections":["9","a"]}\nRX snapshot-marker{start=0, end=9, flags=0x5}\n'
     path = captured(tmp_path, opening(collections=True) + asked + SCOPE + CARTS)
     assert "0x9 shop.carts, 0xa" in run(f"dcpdump streams {path} -q").out
-    (row,) = [json.loads(line) for line in run(f"dcpdump streams {path} -f ndjson -q").out.splitlines()]
-    (request,) = row["requests"]
+    ((request,),) = [row["requests"] for row in objects(f"dcpdump streams {path}")]
     assert (request["collections"], request["collection_names"]) == (["9", "a"], {"9": "shop.carts"})
 
 
 def test_names_are_hashed_where_metadata_is_hidden(talk: Path) -> None:
-    rows = run(f"dcpdump read {talk} -f ndjson -q --redact-level full").out
-    assert "carts" not in rows
-    assert "shop" not in rows
-    parsed = [json.loads(line) for line in rows.splitlines()]
-    created = [row["key"] for row in parsed if row["name"] == "DCP_SYSTEM_EVENT" and "key" in row]
-    assert {row["collection_name"] for row in parsed if "collection_name" in row} == {".".join(created)}
-    assert "carts" in run(f"dcpdump read {talk} -f ndjson -q --redact").out
+    rows = objects(f"dcpdump read {talk} --redact-level full")
+    assert ("carts" in str(rows), "shop" in str(rows)) == (False, False)
+    created = [row["key"] for row in rows if row["name"] == "DCP_SYSTEM_EVENT" and "key" in row]
+    assert {row["collection_name"] for row in rows if "collection_name" in row} == {".".join(created)}
+    assert "carts" in str(objects(f"dcpdump read {talk} --redact"))
 
 
 def test_a_name_holds_from_the_frame_on_that_said_it(tmp_path: Path) -> None:
     again = CARTS.replace("seqno:2", "seqno:4").replace("carts", "baskets")
-    talk = captured(
-        tmp_path, opening(collections=True) + STREAM + SCOPE + CARTS + document(3, 9, "a") + again + document(5, 9, "b")
-    )
-    assert (keys(f"read {talk} --collection carts"), keys(f"read {talk} --collection baskets")) == (["a"], ["b"])
-    rows = [json.loads(line) for line in run(f"dcpdump read {talk} --opcode mutation -f ndjson -q").out.splitlines()]
-    assert [row["collection_name"] for row in rows] == ["shop.carts", "shop.baskets"]
+    text = opening(collections=True) + STREAM + document(1, 9, "early") + SCOPE + CARTS
+    talk = captured(tmp_path, text + document(3, 9, "a") + again + document(5, 9, "b"))
+    assert [keys(f"read {talk} --collection {name}") for name in ("carts", "baskets")] == [["a"], ["b"]]
+    names = [row.get("collection_name") for row in objects(f"dcpdump read {talk} --opcode mutation")]
+    assert names == [None, "shop.carts", "shop.baskets"]
 
 
 @pytest.mark.parametrize("how", ["", "--redact", "--redact-level full"])
@@ -178,28 +152,21 @@ def test_tables_have_the_names_that_read_prints(tmp_path: Path, command: str, ho
     path = captured(tmp_path, TALK.replace(DROP, again))
     (tmp_path / "salt").write_text("00" * 32)
     how += f" --salt-file {tmp_path}/salt" if how else ""
-    rows = [json.loads(line) for line in run(f"dcpdump read {path} -f ndjson -q {how}").out.splitlines()]
-    names = [row.get("collection_name") for row in rows if "collection" in row]
+    names = [row.get("collection_name") for row in objects(f"dcpdump read {path} {how}") if "collection" in row]
     assert len(set(names)) == 3
     if command == "sql":
-        query = "select collection_name from frames where collection is not null"
-        found = [json.loads(line) for line in run(f'dcpdump sql "{query}" {path} -f ndjson -q {how}').out.splitlines()]
+        found = objects(f'dcpdump sql "from frames where collection is not null" {path} {how}')
     else:
         run(f"dcpdump {command} {path} -o {tmp_path}/out -q {how}")
         (file,) = (tmp_path / "out").rglob("frames*/**/*.parquet" if command == "pipeline" else "frames.parquet")
         found = sorted(pq.ParquetFile(file).read().to_pylist(), key=lambda row: row["time_ns"])
-        found = [row for row in found if row["collection"] is not None]
-    assert [row["collection_name"] for row in found] == names
+    assert [row["collection_name"] for row in found if row["collection"] is not None] == names
 
 
 def test_a_system_event_that_was_cut_is_no_change_of_a_document(tmp_path: Path) -> None:
     """All of them are cut behind their keys: the change of the document stays."""
-    path = tmp_path / "cut.pcap"
     text = TALK.replace("key=#0961}", f"key=#0961, value={'v' * 90}}}").replace("key=carts", "key=carts-of-the-shop")
-    cut = [Record(each.ts_ns or 0, each.data[:115], len(each.data)) for each in packets(said(text))]
-    path.write_bytes(pcap(cut))
-    printed = run(f"dcpdump key '*' {path} -f ndjson -q").out.splitlines()
-    rows = [row for row in map(json.loads, printed) if row["type"] == "change"]
-    assert [(row["seqno"], row["name"], row["key"]) for row in rows] == [
-        (seqno, "DCP_MUTATION", key) for seqno, key in ((3, "a"), (4, "b"), (8, "late"))
-    ]
+    path = saved([each._replace(data=each.data[:115]) for each in packets(said(text))], tmp_path / "cut.pcap")
+    rows = [row for row in objects(f"dcpdump key '*' {path}") if row["type"] == "change"]
+    found = [(row["seqno"], row["name"], row["key"]) for row in rows]
+    assert found == [(seqno, "DCP_MUTATION", key) for seqno, key in ((3, "a"), (4, "b"), (8, "late"))]
