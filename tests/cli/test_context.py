@@ -11,6 +11,7 @@ from dcpdump.capture import open_capture
 from dcpdump.cli import context_output
 from dcpdump.wire.encode import encode
 from tests.support.console import run
+from tests.support.diagnoses import objects
 from tests.support.packets import NOON, TcpTalk, flow, renumbered
 from tests.support.secret_talk import saved
 from tests.tls.twins import seal
@@ -59,14 +60,11 @@ def test_the_frames_of_the_connection_around_each_chosen_one_are_shown_once(
     tmp_path: Path, seed: int, around: int
 ) -> None:
     name = crowd(tmp_path / "crowd.pcap", seed)
-    rows = [json.loads(line) for line in run(f"dcpdump read {name} -q -f ndjson").out.splitlines()]
-    printed = run(f"dcpdump read {name} -q -f ndjson --opcode stream_req --context {around}").out.splitlines()
-    found = [(row["frame"], row.get("context", False)) for row in map(json.loads, printed)]
-    assert found == expected(rows, around)
+    rows = objects(f"dcpdump read {name}")
+    printed = objects(f"dcpdump read {name} --opcode stream_req --context {around}")
+    assert [(row["frame"], row.pop("context", False)) for row in printed] == expected(rows, around)
     plain = {row["frame"]: row for row in rows}
-    for row in map(json.loads, printed):
-        row.pop("context", None)
-        assert row == plain[row["frame"]]
+    assert printed == [plain[row["frame"]] for row in printed]
 
 
 def lines(options: str) -> list[str]:
@@ -97,13 +95,15 @@ def test_the_count_is_of_chosen_frames_and_their_context_is_whole() -> None:
 
 def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = crowd(tmp_path / "crowd.pcap", 1, connections=40)
-    whole = run(f"dcpdump read {name} -q -f line --opcode stream_req --context 50").out
+
+    def chosen() -> list[str]:
+        printed = run(f"dcpdump read {name} -q -f line --opcode stream_req --context 50").out
+        return [line for line in printed.splitlines() if line[0] == ">"]
+
+    whole = chosen()
     monkeypatch.setattr(context_output, "_CONNECTIONS", 3)
     monkeypatch.setattr(context_output, "_BYTES", 10_000)
-    less = run(f"dcpdump read {name} -q -f line --opcode stream_req --context 50").out
-    assert [line for line in less.splitlines() if line[0] == ">"] == [
-        line for line in whole.splitlines() if line[0] == ">"
-    ]
+    assert chosen() == whole
 
 
 def test_names_of_collections_that_are_not_known_are_noted_as_without_context() -> None:
@@ -116,11 +116,9 @@ def test_redaction_reaches_the_summary(tmp_path: Path) -> None:
     capture, salt = tmp_path / "tls.pcap", tmp_path / "salt"
     capture.write_bytes(seal(open_capture("samples/replica.pcap")).pcap)
     salt.write_bytes(bytes(32))
-    options = f"--redact --redact-level full --salt-file {salt} --summary json"
-    plain, around = (
-        json.loads(run(f"dcpdump read {STOPPED} {capture} {options} --frame 1 {more}").err.splitlines()[-1])["tls"][0][
-            "server_name"
-        ]
-        for more in ("", "--context 1")
+    command = (
+        f"dcpdump read {STOPPED} {capture} --redact --redact-level full --salt-file {salt} --summary json --frame 1"
     )
+    summaries = (json.loads(run(f"{command} {more}").err.splitlines()[-1]) for more in ("", "--context 1"))
+    plain, around = (summary["tls"][0]["server_name"] for summary in summaries)
     assert around == plain != "cb.example"

@@ -166,14 +166,6 @@ def test_a_signal_that_a_library_dropped_ends_a_run_all_the_same(
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
 
 
-def test_a_report_that_was_interrupted_is_written_where_it_was_to_go(tmp_path: Path) -> None:
-    data, out = REPLICA.read_bytes(), tmp_path / "streams.txt"
-    with fed(["streams", "-", "-o", str(out), "-q"], data) as process:
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=PATIENCE) == (b"", b"")
-    assert (process.returncode, out.read_text("utf-8")) == (130, run("dcpdump streams -", data).out)
-
-
 def test_who_interrupts_before_there_is_a_frame_is_not_answered_that_there_is_none() -> None:
     with fed(["streams", "-"], REPLICA.read_bytes()[:24]) as process:
         process.send_signal(signal.SIGINT)

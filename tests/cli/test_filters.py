@@ -84,23 +84,16 @@ def test_a_filter_shows_the_frames_it_promises(arguments: str, expected: list[in
     assert frames(arguments) == expected
 
 
-NINES = 5_000 * "9"
-
-
 @pytest.mark.parametrize(
-    ("command", "error"),
+    ("option", "error"),
     [
-        (f"read {REPLICA} --opcode {NINES}", "unknown opcode "),
-        (f"read {REPLICA} --status {NINES}", "unknown status "),
-        (f"read {REPLICA} --memory {NINES}", "Invalid value for '--memory': "),
-        (f"read {REPLICA} --vbucket {NINES}", "--vbucket: "),
-        (f"read {REPLICA} --latency '>{NINES}s'", "--latency: "),
-        (f"read {REPLICA} --since +{NINES}s", "--since: "),
-        (f"read {REPLICA} --key '/{5_000 * '('}/'", "--key: "),
+        *(("--opcode {}", "unknown opcode "), ("--status {}", "unknown status "), ("--vbucket {}", "--vbucket: ")),
+        *(("--latency '>{}s'", "--latency: "), ("--since +{}s", "--since: ")),
+        *(("--memory {}", "Invalid value for '--memory': "), (f"--key '/{5_000 * '('}/'", "--key: ")),
     ],
 )
-def test_what_is_longer_than_python_reads_is_a_wrong_value(command: str, error: str) -> None:
-    printed = run(f"dcpdump {command}")
+def test_what_is_longer_than_python_reads_is_a_wrong_value(option: str, error: str) -> None:
+    printed = run(f"dcpdump read {REPLICA} {option.format(5_000 * '9')}")
     assert (printed.code, printed.err.startswith(f"dcpdump: error: {error}")) == (2, True)
 
 
@@ -131,13 +124,11 @@ def test_what_is_not_a_time_of_day_is_refused(text: str) -> None:
 
 
 def test_times_as_tables_print_them_can_be_given_back() -> None:
+    command = "dcpdump read samples/stopped.pcap"
     printed = re.findall(r"\d\d:\d\d:\d\d\.\d\d\d", run("dcpdump streams samples/stopped.pcap -q").out)
     assert len(printed) == 4
     for time in printed:
-        first, last = (
-            objects(f"dcpdump read samples/stopped.pcap --since {time}")[0],
-            objects(f"dcpdump read samples/stopped.pcap --until {time}")[-1],
-        )
+        first, last = objects(f"{command} --since {time}")[0], objects(f"{command} --until {time}")[-1]
         assert (f"T{time}" in first["time"], f"T{time}" in last["time"]) == (True, True)
         assert last["frame"] - first["frame"] < 3
 

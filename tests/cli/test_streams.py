@@ -62,7 +62,7 @@ def test_several_captures_are_one_timeline() -> None:
     assert sorted((row["vbucket"], row["state"]) for row in found) == [(5, "ended"), (77, "taken over")]
 
 
-@pytest.mark.parametrize("command", ["streams", "conns", "rollbacks", "flow", "key 'cart*'"])
+@pytest.mark.parametrize("command", ["streams", "conns", "rollbacks", "flow", "key 'cart*'", "top"])
 def test_redaction_hides_names_in_every_command(command: str) -> None:
     for form in ("text", "ndjson"):
         printed = run(f"dcpdump {command} samples/client-rollback.pcap -q -f {form} --redact-level full").out

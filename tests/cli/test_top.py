@@ -1,6 +1,5 @@
 """dcpdump top: what it shows of captures that are complete, of pipes and of an interface."""
 
-import contextlib
 import json
 import os
 import pty
@@ -15,10 +14,10 @@ import pytest
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rates import Rate, RateMeter
 from dcpdump.streams.state import ConnectionState
-from tests.support.captures import Record, pcap
 from tests.support.console import run
-from tests.support.conversation import opening, packets, said
-from tests.support.live import PATIENCE, Network, ended, fed, network, stopped
+from tests.support.conversation import opening
+from tests.support.diagnoses import objects, written
+from tests.support.live import PATIENCE, Network, ended, fed, network, shown_on, stopped
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples"
 SLOW = SAMPLES / "slow-consumer.pcap"
@@ -44,15 +43,6 @@ def test_a_pipe_ends_with_the_same_as_the_file() -> None:
     piped = run("dcpdump top - -q", sample.read_bytes()).out
     assert piped.rpartition("- · ")[2].rstrip("\n") == whole.rstrip("\n")
     assert "rolled back (to 0, 12 times in 55 s: a loop)" in whole
-
-
-def test_names_are_hidden_where_that_is_asked_for(tmp_path: Path) -> None:
-    salt = tmp_path / "salt"
-    salt.write_text("x")
-    shown = run(f"dcpdump top {SAMPLES}/slow-consumer.pcap -q --redact-level full --salt-file {salt}").out
-    assert "kafka-7f" not in shown
-    assert "10.0.0" not in shown
-    assert "blocked by flow control" in shown
 
 
 def test_what_does_not_fit_is_counted() -> None:
@@ -89,11 +79,9 @@ def test_a_pipe_that_pauses_is_drawn_again_and_again_with_all_that_came() -> Non
             assert select([ours], [], [], PATIENCE)[0], "nothing is drawn any more"
             drawn += os.read(ours, 4096)
         top.send_signal(signal.SIGINT)
-        with contextlib.suppress(OSError):  # the end of a terminal
-            while os.read(ours, 4096):
-                pass
+        shown_on(ours)
         assert top.wait(PATIENCE) == 130
-    os.close(ours)
+    assert b"\x1b[1A" in drawn  # back up, over what was drawn before
 
 
 def test_time_continues_while_a_pipe_pauses() -> None:
@@ -119,28 +107,6 @@ def _net() -> Iterator[Network]:
         yield inside
 
 
-def test_a_terminal_is_drawn_on_again_and_again(net: Network) -> None:
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150", "LINES": "20"}
-    command = (sys.executable, "-m", "dcpdump", "top", "-i", "lo", "--interval", "0.1")
-    with (
-        net.producer("--rate", "500"),
-        ended(net.talk("client", "--follow", "--vbuckets", "3")),
-        ended(net.start(*command, stdout=theirs, env=environment)) as top,
-    ):
-        os.close(theirs)
-        drawn = b""
-        while drawn.count(b"3 streams, 3 open and flowing") < 3:
-            drawn += os.read(ours, 4096)
-        top.send_signal(signal.SIGINT)
-        with contextlib.suppress(OSError):  # the end of a terminal
-            while os.read(ours, 4096):
-                pass
-        assert top.wait(PATIENCE) == 0
-    os.close(ours)
-    assert b"\x1b[1A" in drawn  # back up, over what was drawn before
-
-
 def test_an_interface_is_shown_once_or_again_and_again(net: Network) -> None:
     command = (sys.executable, "-m", "dcpdump", "top", "-i", "lo")
     with net.producer("--rate", "500"), ended(net.talk("client", "--follow", "--vbuckets", "3")):
@@ -148,29 +114,26 @@ def test_an_interface_is_shown_once_or_again_and_again(net: Network) -> None:
         again = net.start(*command, "-f", "ndjson", "--interval", "0.1", "--port", "11210")
         with ended(once), ended(again):
             out, err = once.communicate(timeout=PATIENCE)
-            assert (once.returncode, err) == (0, "")
-            title, _, connection, _, heads, *streams = out.splitlines()
-            assert title.endswith(" · dropped by the kernel 0 · dropped by dcpdump 0")
-            assert "3 streams, 3 open and flowing" in title
-            assert "127.0.0.1:11210" in connection
-            assert heads.split() == ["conn", "client", "vb", "frames/s", "kB/s", "last", "seqno", "lag", "state"]
-            assert [line.split()[2] for line in streams] == ["0", "1", "2"]
             assert again.stdout is not None
             looks = [json.loads(again.stdout.readline()) for _ in range(4)]
-            code, _, err = stopped(again, signal.SIGINT)
-    assert code == 0
-    assert [each["vbucket"] for each in sorted(looks[-1]["streams"], key=lambda each: each["vbucket"])] == [0, 1, 2]
+            code, _, summary = stopped(again, signal.SIGINT)
+    title, _, connection, _, heads, *streams = out.splitlines()
+    assert (once.returncode, err) == (0, "")
+    assert title.endswith(" · dropped by the kernel 0 · dropped by dcpdump 0")
+    assert ("3 streams, 3 open and flowing" in title, "127.0.0.1:11210" in connection) == (True, True)
+    assert heads.split() == ["conn", "client", "vb", "frames/s", "kB/s", "last", "seqno", "lag", "state"]
+    assert [line.split()[2] for line in streams] == ["0", "1", "2"]
+    assert (code, "dropped by the kernel 0 · dropped by dcpdump 0" in summary) == (0, True)
+    assert sorted(each["vbucket"] for each in looks[-1]["streams"]) == [0, 1, 2]
     assert looks[-1]["frames"] > looks[0]["frames"]
     assert all(look["received"] >= look["decoded"] > 0 for look in looks[1:])
-    assert "dropped by the kernel 0 · dropped by dcpdump 0" in err
 
 
 def test_a_producer_that_sends_into_a_full_window_exceeds_it_and_is_not_blocked(tmp_path: Path) -> None:
     spoken = opening(controls="connection_buffer_size=1000") + "STREAM vb=5\n"
     spoken += "RX snapshot-marker{start=0, end=99, flags=5}\n"
     spoken += "".join(f"RX mutation{{seqno:{seqno}}}\n" for seqno in range(1, 61))
-    path = tmp_path / "exceeded.pcap"
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(spoken))]))
-    (connection,) = json.loads(run(f"dcpdump top {path} -q -f ndjson").out)["connections"]
+    path = written(spoken, tmp_path / "exceeded.pcap")
+    ((connection,),) = [row["connections"] for row in objects(f"dcpdump top {path}")]
     assert (connection["blocked"], connection["exceeded"]) == (False, True)
     assert "EXCEEDED" in run(f"dcpdump top {path} -q --once").out
