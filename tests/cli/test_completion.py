@@ -7,14 +7,15 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
 import pytest
 
 from dcpdump.cli.main import COMMANDS, main
+from tests.support.live import ROOT
 
-TOP = Path(__file__).parent.parent.parent
 #: Of each shell: how to start it without its owner's settings, and what makes it complete.
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(_DCPDUMP_COMPLETE=bash_source dcpdump)"'),
@@ -38,35 +39,23 @@ TYPED = {
     "dcpdump onlyfi\tx": "onlyfile.pcap x",
     "dcpdump read --follo\tx": "read --follow x",
 }
-_SECONDS = 60
 
 
 def start(command: list[str], folder: Path, typed: str, done: str) -> str:
     """Type into a shell on a terminal of its own, and return what it shows, up to ``done``."""
-    environment = {
-        "PATH": f"{folder}:/usr/bin:/bin",
-        "HOME": str(folder),
-        "TERM": "dumb",
-        "PS1": "> ",
-        "PYTHONPATH": str(TOP),
-        "LC_ALL": "C.UTF-8",
-    }
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder), "TERM": "dumb", "PS1": "> "}
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
-        os.execvpe(command[0], command, environment)
-    shown, until = b"", time.monotonic() + _SECONDS
-    try:
+        os.execvpe(command[0], command, {**environment, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"})
+    shown, until = b"", time.monotonic() + 60
+    with open(terminal, "r+b", buffering=0), suppress(OSError):  # the shell has ended
         for line in typed.splitlines(keepends=True):
             os.write(terminal, line.encode())
         while done.encode() not in shown and time.monotonic() < until:
             if select.select([terminal], [], [], 1)[0]:
                 shown += os.read(terminal, 65_536)
-    except OSError:  # the shell has ended
-        pass
-    finally:
-        os.close(terminal)
-        os.waitpid(child, 0)
+    os.waitpid(child, 0)
     return shown.decode("utf-8", "replace")
 
 
@@ -74,7 +63,7 @@ def test_a_name_that_two_messages_have_is_offered_once(monkeypatch: pytest.Monke
     monkeypatch.setenv("COMP_WORDS", "dcpdump read --opcode !noo")
     monkeypatch.setenv("COMP_CWORD", "3")
     monkeypatch.setenv("_DCPDUMP_COMPLETE", "bash_complete")
-    printed = subprocess.run([sys.executable, "-m", "dcpdump"], cwd=TOP, capture_output=True, text=True)
+    printed = subprocess.run([sys.executable, "-m", "dcpdump"], cwd=ROOT, capture_output=True, text=True)
     assert printed.stdout == "plain,!noop\n"
 
 

@@ -14,8 +14,9 @@ from scapy.layers.l2 import Ether
 from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
 from dcpdump.net.seqnum import MASK
-from tests.support.captures import Record, pcap
 from tests.support.console import run
+from tests.support.diagnoses import objects
+from tests.support.secret_talk import saved
 from tests.support.tables import exported
 
 SAMPLES = "replica history takeover slow-consumer damage order".split()
@@ -72,11 +73,6 @@ def damaged(captured: list[Packet], dice: random.Random) -> list[Packet]:
     return out
 
 
-def written(captured: list[Packet], path: Path) -> Path:
-    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data, each.wire_length) for each in captured]))
-    return path
-
-
 def first(pattern: str, text: str) -> int:
     """Return the first number that is said so; 0 where none is."""
     match = re.search(pattern, text)
@@ -90,10 +86,10 @@ def numbers(path: Path) -> dict[str, tuple[int, int]]:
     assert sum(balance["payload"].values()) == balance["payload_bytes"]
     skipped = balance["payload"]["skipped"]
     said = {"read": (sum(balance["lost_bytes"].values()), skipped)}
-    rows = [json.loads(line) for line in run(f"dcpdump diagnose {path} -f ndjson").out.splitlines()]
+    rows = objects(f"dcpdump diagnose {path}")
     said["diagnose"] = rows[0]["lost_bytes"], rows[0]["skipped_bytes"]
     said["diagnose, of connections"] = sum(row["lost_bytes"] for row in rows if row["type"] == "connection"), skipped
-    rows = [json.loads(line) for line in run(f"dcpdump conns {path} -f ndjson").out.splitlines()]
+    rows = objects(f"dcpdump conns {path}")
     said["conns"] = sum(row["lost_bytes"] for row in rows), sum(row["skipped_bytes"] for row in rows)
     assert sum(row["losses"] for row in rows) == balance["gaps"]
     run(f"dcpdump export {path} -o {folder}/export -q --tables gaps")
@@ -110,6 +106,6 @@ def numbers(path: Path) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_command_says_how_many_bytes_were_taken_out(name: str, tmp_path: Path) -> None:
     captured = damaged(list(open_capture(f"samples/{name}.pcap")), random.Random(name))
-    said = numbers(written(captured, tmp_path / "lossy.pcap"))
+    said = numbers(saved(captured, tmp_path / "lossy.pcap"))
     truth = lost(captured), said["read"][1]
     assert said == dict.fromkeys(said, truth)

@@ -29,10 +29,12 @@ DOCUMENTS, VBUCKETS = 30, 2
 GET, SET, QUIT, NOOP, GETKQ = 0x00, 0x01, 0x07, 0x0A, 0x0D
 
 
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+
+
 def started(*words: str) -> "subprocess.Popen[str]":
     """Start a program in a session of its own."""
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, *words], cwd=ROOT, start_new_session=True, **pipes)
+    return subprocess.Popen([sys.executable, *words], cwd=ROOT, start_new_session=True, **PIPES)
 
 
 def free_port() -> int:
@@ -78,13 +80,12 @@ def test_what_passes_is_printed_and_written_as_it_was(producer: int, tmp_path: P
             taken, why = taking.communicate(timeout=PATIENCE)
         assert taken == f"{VBUCKETS * DOCUMENTS} documents of {VBUCKETS} vbuckets\n", why
         code, out, err = stopped(process, signal.SIGINT)
-    assert (code, run(f"dcpdump check {written} -q").code) == (0, 0)
+    assert (code, run(f"dcpdump check {written} -q").code, written.stat().st_mode & 0o777) == (0, 0, 0o600)
     printed = [json.loads(line) for line in out.splitlines()]
     assert but_file(printed) == but_file(objects(f"dcpdump read {written}"))
     assert sum(each["name"] == "DCP_MUTATION" for each in printed) == VBUCKETS * DOCUMENTS
     balance = json.loads(err.splitlines()[-1])
     assert (balance["relayed_connections"], balance["payload"]["frames"]) == (1, balance["relayed_bytes"])
-    assert written.stat().st_mode & 0o777 == 0o600
 
 
 def test_filters_hold_and_a_count_ends_it(producer: int) -> None:
@@ -158,8 +159,7 @@ def memcached() -> Iterator[int]:
     """Run a server, and return its port."""
     port = free_port()
     words = ("memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(port), "-U", "0")
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with ended(subprocess.Popen(words, start_new_session=True, **pipes)):
+    with ended(subprocess.Popen(words, start_new_session=True, **PIPES)):
         wait_for(lambda: listens(port))
         yield port
 
