@@ -151,6 +151,7 @@ def test_a_real_server_answers_through_the_relay_as_it_answers_alone(tmp_path: P
     assert (code, len(alone) > 6_000_000) == (0, True)
     printed = [json.loads(line) for line in rows.read_text().splitlines()]
     assert but_file(printed) == but_file(objects(f"dcpdump read {written}"))
+    assert [each for each in printed if "problems" in each or each["name"].startswith("opcode")] == []
     assert Counter(each["kind"] for each in printed) == {"request": len(questions), "response": 102}
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -334,39 +333,3 @@ def test_a_pipe_from_tcpdump_is_read_while_it_runs(net: Network) -> None:
             seen = [pipe.stdout.readline() for _ in range(12)]  # and both continue
     assert " TX hello{" in seen[0]
     assert " RX control-response{success}" in seen[11]
-
-
-def test_every_frame_of_a_real_server_and_its_client_is_decoded(net: Network, tmp_path: Path) -> None:
-    needs("memcached")
-    bmemcached: Any = pytest.importorskip("bmemcached")
-    file = tmp_path / "memcached.pcapng"
-    server = net.start("memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", "11311", "-U", "0")
-    words = ("-i", "lo", "--port", "11311", "-f", "ndjson", "--summary", "json", "-w", str(file))
-    with ended(server), net.sniff(*words) as sniff:
-        net.run(sys.executable, "-c", _CLIENT, bmemcached.__name__)
-        _, out, err = stopped(sniff, signal.SIGINT)
-    of, frames = counters(err), rows(out)
-    assert in_no_frame(of) == {}
-    assert [frame for frame in frames if "problems" in frame or frame["name"].startswith("opcode")] == []
-    asked = [frame["name"] for frame in frames if frame["kind"] == "request"]
-    assert [name for name in asked if name != "SASL_LIST_MECHS"] == _ASKED
-
-
-_ASKED = "SET GET INCREMENT DELETE GETKQ GETK SETQ SETQ NOOP SET".split()
-_CLIENT = """
-import socket, sys, time
-from bmemcached import Client
-until = time.monotonic() + 20
-while socket.socket().connect_ex(("127.0.0.1", 11311)):
-    assert time.monotonic() < until
-    time.sleep(0.05)
-client = Client(["127.0.0.1:11311"])
-assert client.set("key", "value " * 1000)
-assert client.get("key") == "value " * 1000
-client.incr("count", 5)
-client.delete("key")
-client.get_multi(["key", "count"])
-client.set_multi({"a": 1, "b": {"c": 2}})
-client.cas("a", 2, 1)
-client.disconnect_all()
-"""
