@@ -61,8 +61,6 @@ $ read --opcode
 usage: Option '--opcode' requires an argument.
 $ relay --to
 usage: Option '--to' requires an argument.
-$ export -f
-usage: Option '-f' requires an argument.
 $ help --man
 usage: Option '--man' requires an argument.
 
@@ -263,8 +261,6 @@ usage: Invalid value for '--capture-id': 'a/b' holds more than letters, digits, 
 # addresses
 $ relay --to ''
 usage: Invalid value for '--to': '' is not an address, such as 127.0.0.1:12210
-$ relay --to host:
-usage: Invalid value for '--to': 'host:' is not an address, such as 127.0.0.1:12210
 $ relay --to host:port
 usage: Invalid value for '--to': 'host:port' is not an address, such as 127.0.0.1:12210
 $ relay --to host:70000

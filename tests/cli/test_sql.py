@@ -153,7 +153,7 @@ FORMS = [
 ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(form=st.sampled_from(FORMS), one=CONDITIONS, other=CONDITIONS)
 def test_what_is_pushed_down_changes_no_answer(form: str, one: str, other: str, wanted: Callable[[str], Rows]) -> None:
     query = form.format(one, other)

@@ -157,14 +157,14 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
-@pytest.mark.parametrize(("command", "killed"), [("export -f csv", 1), ("read -f line", 2)])
-def test_a_run_whose_workers_are_killed_writes_the_same(command: str, killed: int, large: Path, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "dcpdump", *command.split(), str(large), "-q", "--jobs", "2"]
+@pytest.mark.parametrize("killed", [1, 2])
+def test_a_run_whose_workers_are_killed_writes_the_same(killed: int, large: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "dcpdump", "read", "-f", "line", str(large), "-q", "--jobs", "2"]
     with subprocess.Popen([*words, "-o", str(tmp_path / "killed")], stderr=subprocess.PIPE) as process:
         wait_for(lambda: len(children_of(process.pid)) == 2)
         for worker in children_of(process.pid)[:killed]:
             os.kill(worker, signal.SIGKILL)
         _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err, os.listdir(tmp_path)) == (0, b"", ["killed"])
-    assert run(f"dcpdump {command} {large} -q --jobs 1 -o {tmp_path}/calm").code == 0
+    assert run(f"dcpdump read -f line {large} -q --jobs 1 -o {tmp_path}/calm").code == 0
     assert contents(tmp_path / "killed") == contents(tmp_path / "calm")
