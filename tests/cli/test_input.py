@@ -5,7 +5,7 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.batch import read_blocks as intake
-from dcpdump.batch.block import Block
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.capture import open_capture, timeline
+from dcpdump.capture import Capture, open_capture, timeline
 from dcpdump.capture.source import bytes_read
 from dcpdump.cli.input_options import InputOptions
 from tests.support.captures import Record, pcap, pcapng
@@ -30,20 +29,23 @@ REPLICA = Path("samples/replica.pcap")
 Reported = list[tuple[str, int, int | None, bytes]]
 
 
-def in_turn(paths: list[Path]) -> Reported:
+def in_turn(paths: Iterable[Path]) -> Reported:
     """Return the packets of the timeline, one by one."""
-    packets = timeline([open_capture(str(path)) for path in paths])
+    packets = timeline(opened(paths))
     return [(packet.file, packet.number, packet.ts_ns, bytes(packet.data)) for packet in packets]
 
 
-def in_blocks(paths: list[Path]) -> Reported:
+def opened(paths: Iterable[Path]) -> list[Capture]:
+    return [open_capture(str(path)) for path in paths]
+
+
+def in_blocks(captures: list[Capture]) -> Reported:
     """Return the packets that blocks have."""
-    return [each for block in blocks_of([open_capture(str(path)) for path in paths]) for each in reported(block)]
-
-
-def reported(block: Block) -> Iterator[tuple[str, int, int | None, bytes]]:
-    for row, packet in enumerate(block.packets):
-        yield block.files[block.file[row]], int(block.numbers[row]), int(block.ts_ns[row]), bytes(packet.data)
+    return [
+        (block.files[block.file[row]], int(block.numbers[row]), int(block.ts_ns[row]), bytes(packet.data))
+        for block in blocks_of(captures)
+        for row, packet in enumerate(block.packets)
+    ]
 
 
 def records(*times: int) -> list[Record]:
@@ -73,14 +75,14 @@ def merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_files_that_follow_one_another_are_read_in_turn(tmp_path: Path, merged: list[int]) -> None:
     paths = files(tmp_path, records(1, 2, 3), records(3, 4), records(5))
-    found = in_blocks(list(reversed(paths)))
+    found = in_blocks(opened(reversed(paths)))
     assert merged == []
     assert found == in_turn(paths)
 
 
 def test_from_where_files_overlap_they_are_merged(tmp_path: Path, merged: list[int]) -> None:
     paths = files(tmp_path, records(1, 2), records(3, 7), records(6, 8), records(9))
-    found = in_blocks(paths)
+    found = in_blocks(opened(paths))
     assert merged == [3]
     assert found == in_turn(paths)
 
@@ -91,7 +93,7 @@ def test_a_file_that_is_not_plain_is_read_by_its_own_reader(tmp_path: Path, at: 
     packed = paths[at].with_suffix(".pcap.gz")
     packed.write_bytes(gzip.compress(paths[at].read_bytes()))
     paths[at] = packed
-    assert in_blocks(paths) == in_turn(paths)
+    assert in_blocks(opened(paths)) == in_turn(paths)
 
 
 def test_of_a_file_that_is_cut_short_the_last_record_alone_is_read_by_its_own_reader(tmp_path: Path) -> None:
@@ -107,9 +109,8 @@ def test_of_a_file_that_is_cut_short_the_last_record_alone_is_read_by_its_own_re
 def test_a_file_that_is_cut_short_hands_on_to_the_next(tmp_path: Path, merged: list[int]) -> None:
     paths = files(tmp_path, records(1, 2), records(3, 4), records(5, 6))
     paths[1].write_bytes(paths[1].read_bytes()[:-5])
-    captures = [open_capture(str(path)) for path in paths]
-    found = [each for block in blocks_of(captures) for each in reported(block)]
-    assert [number for _, number, _, _ in found] == [1, 2, 1, 2, 1, 2]
+    captures = opened(paths)
+    assert [number for _, number, _, _ in in_blocks(captures)] == [1, 2, 1, 2, 1, 2]
     assert [bool(capture.damage) for capture in captures] == [False, True, False]
     assert merged == []
 
@@ -119,15 +120,13 @@ def test_a_file_that_is_deleted_before_its_turn_is_damage_and_the_others_are_rea
     tmp_path: Path, deleted: list[int]
 ) -> None:
     paths = files(tmp_path, records(1, 2), records(3, 4), records(5, 6))
-    captures = [open_capture(str(path)) for path in paths]
+    captures = opened(paths)
     for at in deleted:
         paths[at].unlink()
-    found = [each for block in blocks_of(captures) for each in reported(block)]
-    assert found == in_turn([path for path in paths if path.exists()])
+    assert in_blocks(captures) == in_turn([path for path in paths if path.exists()])
     gone = ["this capture is not what it was: there is no such file; lost: all of it"]
-    assert [[str(each) for each in capture.damage] for capture in captures] == [
-        gone * (at in deleted) for at in range(3)
-    ]
+    damage = [[str(each) for each in capture.damage] for capture in captures]
+    assert damage == [gone * (at in deleted) for at in range(3)]
 
 
 def test_a_file_that_is_deleted_before_it_is_opened_is_left_out(
@@ -143,7 +142,7 @@ def test_a_file_that_is_deleted_before_it_is_opened_is_left_out(
 def test_any_captures_give_the_packets_of_the_timeline(times: list[list[int]]) -> None:
     with TemporaryDirectory() as folder:
         paths = files(Path(folder), *(records(*each) for each in times))
-        found = in_blocks(paths)
+        found = in_blocks(opened(paths))
         assert found == in_turn(paths)
         assert all(a != b for a, b in pairwise(sorted(found)))
 
