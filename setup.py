@@ -21,7 +21,7 @@ from setuptools.command.build_ext import build_ext
 
 #: The modules that are compiled. They are ordinary Python, and leave what they do to the interpreter just as well.
 COMPILED = """
-batch/cutting batch/document_runs batch/picking batch/plain_documents
+batch/cutting batch/document_runs batch/learning batch/picking batch/plain_documents batch/plans
 big_endian conversation tally
 capture/plain_pcap
 net/batch net/bytestream net/connections net/counters net/event net/endpoints net/gap_timeout net/half net/layers

@@ -43,7 +43,7 @@ class Values:
             keyed[rows] = group.plan.message.collection_key
             tail = group.column(layout.tail).astype(np.int64) if layout.tail else 0
             self.total[rows] = header.value[rows] - tail
-            if group.plan.value is None:
+            if group.value is None:
                 self.length[rows] = self.total[rows]
         self._document = document & self.planned & wanted
         self._start = part.start + header.key_at

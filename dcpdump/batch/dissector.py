@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.cutting import MOST_WEIGHT, Cutting
 from dcpdump.batch.ends import Lost, ends_of
+from dcpdump.batch.learning import Learning
 from dcpdump.conversation import Conversation
 from dcpdump.dissect import Dissector
 from dcpdump.net.batch import Segments, take
@@ -241,10 +242,13 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def _part(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Part":
         """Make a part of frames, and have their sessions learn. Nothing is imported for columns before."""
-        from dcpdump.batch.sessions import learn_part
+        from dcpdump.batch.part import part_of
 
-        part, planned = learn_part(frames, first, involved, self._record, show_secrets=self._show_secrets)
-        self.tally.dcp_frames += planned  # the others were counted as they were recorded
+        learning = Learning(frames, first, involved)
+        rows, records = learning.rows(self._record, show_secrets=self._show_secrets)
+        self.tally.dcp_frames += learning.dcp  # the others were counted as they were recorded
+        part = part_of(frames, first, rows, records, lambda place: ends_of(involved[place >> 1], place & 1))
+        part.names.update({number: each.names for number, each in involved.items() if each.names.any})
         return part
 
 

@@ -7,7 +7,8 @@ itself, stands between them as it is.
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dcpdump.batch.plain_documents import Announced, announced, body_of, is_plain
+from dcpdump.batch.plain_documents import Announced, announced, is_plain
+from dcpdump.batch.plans import body_of, stream_id
 from dcpdump.big_endian import be16, be32, be64
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, HEADER_LENGTH
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION, DCP_SNAPSHOT_MARKER
@@ -211,7 +212,7 @@ class _Runs:
         data = self._data
         if data[start] != ALT_CLIENT_REQUEST and data[self._first] != ALT_CLIENT_REQUEST:
             return True
-        return _stream_id(data, start) == _stream_id(data, self._first)
+        return stream_id(data, start) == stream_id(data, self._first)
 
     def begin(self, row: "i64", start: "i64", ts: "i64", lead: "i64") -> None:
         """Begin with a document. ``lead``: where the marker before it begins, -1 where there is none."""
@@ -260,7 +261,7 @@ class _Runs:
         facts = (
             be16(data, first + 6),
             be32(data, first + 12),
-            _stream_id(data, first),
+            stream_id(data, first),
             size,
             self._first_ns,
             self._last_ns,
@@ -286,7 +287,3 @@ class _Runs:
             if frames[kind]:
                 kinds.append((DOCUMENTS[kind], frames[kind], sizes[kind]))
         return tuple(kinds)
-
-
-def _stream_id(data: bytes, start: "i64") -> "i64":
-    return be16(data, start + HEADER_LENGTH + 1) if data[start] == ALT_CLIENT_REQUEST else 0

@@ -3,7 +3,7 @@
 Frames that a plan takes are in a group; of the others there is the Record that the decoder for one frame made.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -12,13 +12,17 @@ import numpy as np
 from dcpdump.batch.deferred import Later
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array, records_at
-from dcpdump.batch.layouts import Group, Headers, Plan
+from dcpdump.batch.layouts import HEADER, Group, Headers, groups_of
+from dcpdump.batch.learning import INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING
+from dcpdump.batch.learning import UNKNOWN as NOT_KNOWN
+from dcpdump.batch.plans import Plan
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.collection_names import ConnectionNames
 from dcpdump.wire.frame import RawFrame, Where, unpack_header
+from dcpdump.wire.frames import Frames
 
 NO, YES, UNKNOWN = 0, 1, 2  #: whether keys have a collection id
 
@@ -46,6 +50,8 @@ class Numbers(Generic[T]):
 
     def of(self, things: Sequence[T]) -> Array:
         """Return the numbers of things."""
+        if len(set(things)) == 1:
+            return np.full(len(things), self.number(things[0]), np.int64)
         return np.array([self.number(thing) for thing in things], np.int64)
 
 
@@ -148,6 +154,61 @@ class Part:
         )
 
 
+def part_of(
+    frames: Frames, first: int, rows: list[int], records: dict[int, Record | Later], ends_of: Callable[[int], Ends]
+) -> Part:
+    """Make a part of frames, given what ``Learning`` found.
+
+    ``first`` is the number of the first; ``ends_of`` returns the direction that a place of ``frames`` stands for.
+    """
+    count = len(frames)
+    data = frames.data()
+    view = np.frombuffer(data, np.uint8)
+    row = np.array(rows, np.int64)
+    start = row & (1 << START_BITS) - 1
+    plan = (row >> START_BITS & (1 << PLAN_BITS) - 1) - 1
+    header = Headers.of(records_at(view, HEADER, start))
+    firsts = np.array(frames.firsts, np.int64)
+    sizes = np.diff(firsts, append=count)
+
+    def spread(column: Iterable[Any], kind: Any = np.int64) -> Array:
+        """Give each frame what its run has."""
+        return np.repeat(np.array(column, kind), sizes)
+
+    ends = np.append(start[1:], frames.size)
+    by = np.searchsorted(np.array(frames.bounds, np.int64), ends)  # the packet that completed each frame
+
+    gap_before = np.zeros(count, np.int64)
+    gap_before[firsts] = frames.gaps
+    length = header.body + HEADER_LENGTH
+    for odd, raw in frames.odd.items():
+        length[odd] = raw.length
+    files, places = Numbers[str](), Numbers[int]()
+    file, place = files.of(frames.files)[by], spread(places.of(frames.places))
+    return Part(
+        first,
+        data,
+        start,
+        length,
+        spread(frames.offsets) + start - spread(start[firsts]),
+        gap_before,
+        spread(frames.weak, bool),
+        np.array(frames.packets, np.int64)[by],
+        np.array([NO_TIME if ts is None else ts for ts in frames.times], np.int64)[by],
+        file,
+        files.all,
+        place,
+        [ends_of(number) for number in places.all],
+        header,
+        groups_of(plan, view, start, header),
+        np.where(row & SPLIT > 0, YES, np.where(row & NOT_KNOWN > 0, UNKNOWN, NO)).astype(np.int8),
+        row & INFERRED > 0,
+        row & UNDERLYING > 0,
+        frames.odd,
+        records,
+    )
+
+
 def joined(parts: list[Part]) -> Part:
     """Join parts that follow one another."""
     if len(parts) == 1:
@@ -188,7 +249,7 @@ def _joined_groups(parts: list[Part], bases: list[int]) -> list[Group]:
             np.concatenate([group.rows for group in groups]),
             np.concatenate([group.extras for group in groups]),
             None
-            if plan.value is None
+            if not plan.value_fields
             else np.concatenate([group.value for group in groups if group.value is not None]),
         )
         for plan, groups in found.items()

@@ -14,8 +14,8 @@ from operator import attrgetter
 from struct import Struct, pack, unpack_from
 from typing import Any
 
-from dcpdump.batch.layouts import all_plans
 from dcpdump.batch.part import Part
+from dcpdump.batch.plans import PLANS
 from dcpdump.record import Record
 from dcpdump.spec import MESSAGES, PUSHES
 
@@ -73,7 +73,7 @@ def _things() -> Iterator[object]:
             yield layout
             yield from layout.extras
             yield from layout.parts
-    yield from all_plans()
+    yield from PLANS
 
 
 _THINGS = list(_things())

@@ -1,6 +1,5 @@
 """Inspect documents without columns: whether anything about one is special, and what the rules ask for of a run.
 
-A document or a snapshot marker is regular where columns would take it: all is where it should be, and has a name.
 A plain document is a mutation or a deletion with a seqno, without metadata, anything in a reserved field, the stream
 id 0, or a body where none should be. Others are looked at one by one. Bare is a request for a stream, or its grant,
 with nothing to it but numbers.
@@ -8,13 +7,13 @@ with nothing to it but numbers.
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from dcpdump.batch.plans import body_of, has_id, key_length
 from dcpdump.big_endian import be16, be32, be64
-from dcpdump.spec import MESSAGES, find
+from dcpdump.spec import find
 from dcpdump.spec.field import Field
-from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
-from dcpdump.spec.names import JSON, MOST_DATATYPE, SNAPPY, SNAPSHOT_TYPE, XATTR
+from dcpdump.spec.header import CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
+from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_MUTATION, DCP_SNAPSHOT_MARKER
-from dcpdump.wire.key_prefix import RESERVED_IDS
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -23,10 +22,6 @@ _ENTRY: Final = 16  #: bytes of an entry of a failover log
 _LONGEST_LOG: Final = 256 * _ENTRY
 _PACKED: Final = XATTR | SNAPPY
 _ID_LENGTH: Final = STREAM_ID_LENGTH - 1  #: of a stream id, without the tag of its frame info
-_LONGEST_ID: Final = 5  #: bytes of a 32-bit collection id
-_MOST_ID: Final = 0xFFFFFFFF
-_FIRST_RESERVED: Final = RESERVED_IDS.start
-_LAST_RESERVED: Final = RESERVED_IDS.stop - 1
 #: Which bit of ``Inspected.forms`` a layout of deletions sets, by the length of its extras.
 _FORMS: Final = bytes([{18: 1, 21: 2}.get(length, 0) for length in range(256)])
 
@@ -49,36 +44,6 @@ def _zeros() -> list[bytes | None]:
 
 
 _ZEROS: Final = _zeros()
-
-
-def _tails() -> bytes:
-    """Return by opcode and length of extras where in these the length of metadata stands; 0 where it does not."""
-    table = bytearray(256 * 256)
-    for message in MESSAGES.values():
-        for layout in message.request if message.document else ():
-            names = [field.name for field in layout.extras if isinstance(field, Field)]
-            if layout.tail:
-                before = layout.extras[: names.index(layout.tail)]
-                table[message.opcode << 8 | layout.extras_length] = sum(field.width for field in before)
-    return bytes(table)
-
-
-_TAILS: Final = _tails()
-#: The bits of a marker's flags that have no name.
-_UNNAMED: Final = 0xFFFFFFFF ^ sum(SNAPSHOT_TYPE.names)
-#: Where those flags stand behind the version, if any.
-_FLAGS_AT: Final = 16
-#: The lengths that the value of a marker of a version may have; of no version: none.
-_NO_VALUES: Final = frozenset[int]()
-_VALUES: Final = {
-    layout.when["version"]: frozenset(
-        other.when["value_length"]
-        for other in find(DCP_SNAPSHOT_MARKER).request
-        if other.when.get("version") == layout.when["version"]
-    )
-    for layout in find(DCP_SNAPSHOT_MARKER).request
-    if "version" in layout.when
-}
 
 
 def _numbers() -> dict[int, bytes]:
@@ -112,23 +77,6 @@ class Inspected(NamedTuple):
     starts: list[int]  #: where each begins,
     ends: list[int]  #: and where it ends
     packed: list[tuple[int, int, bytes]]  #: of what is compressed or has xattrs: which document, datatype and value
-
-
-def is_regular(data: bytes, start: "i64", document: bool) -> bool:
-    """Return whether a whole document, or a marker with all its fields, is regular."""
-    body = body_of(data, start)
-    opcode: i64 = data[start + 1]
-    extras: i64 = data[start + 4]
-    datatype: i64 = data[start + 5]
-    if document:
-        tail: i64 = _TAILS[opcode << 8 | extras]
-        metadata = be16(data, body + tail) if tail else 0
-        return datatype <= MOST_DATATYPE and (not metadata or metadata <= _value_length(data, start))
-    value = _value_length(data, start)
-    versioned: i64 = 1 if extras == 1 else 0
-    if datatype or be32(data, body + versioned + _FLAGS_AT) & _UNNAMED:
-        return False
-    return value in _VALUES.get(data[body], _NO_VALUES) if versioned else not value
 
 
 def announced(data: bytes, start: "i64") -> Announced | None:
@@ -172,7 +120,7 @@ def is_plain(data: bytes, start: "i64") -> bool:
     datatype: i64 = data[start + 5]
     if datatype & _PACKED != XATTR:
         return not datatype and not value
-    return value >= 4 and be32(data, body + extras + _key_length(data, start)) + 4 == value
+    return value >= 4 and be32(data, body + extras + key_length(data, start)) + 4 == value
 
 
 def inspect(data: bytes, first: int, count: int) -> Inspected:
@@ -189,16 +137,16 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
     for place in range(count):
         body = body_of(data, start)
         extras: i64 = data[start + 4]
-        key_at, key_length = body + extras, _key_length(data, start)
-        value_at = key_at + key_length
+        key_at, key_size = body + extras, key_length(data, start)
+        value_at = key_at + key_size
         stop = start + HEADER_LENGTH + be32(data, start + 8)
         seqno = be64(data, body)
         rising = rising and seqno > before
         before = seqno
         seqnos.append(seqno)
         keys.append(data[key_at:value_at])
-        longest = max(longest, key_length)
-        sound = sound and _is_sound(data, key_at, value_at)
+        longest = max(longest, key_size)
+        sound = sound and has_id(data, key_at, value_at)
         if data[start + 1] == DCP_DELETION:
             forms |= _FORMS[extras]
         datatype: i64 = data[start + 5]
@@ -212,30 +160,6 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
     return Inspected(rising, longest, sound, forms, seqnos, keys, data, places, starts, ends, packed)
 
 
-def body_of(data: bytes, start: "i64") -> "i64":
-    """Return where the extras of a message begin that has no framing but a stream id."""
-    return start + HEADER_LENGTH + (STREAM_ID_LENGTH if data[start] == ALT_CLIENT_REQUEST else 0)
-
-
 def _value_length(data: bytes, start: "i64") -> "i64":
     extras: i64 = data[start + 4]
-    return start + HEADER_LENGTH + be32(data, start + 8) - body_of(data, start) - extras - _key_length(data, start)
-
-
-def _key_length(data: bytes, start: "i64") -> "i64":
-    return data[start + 3] if data[start] == ALT_CLIENT_REQUEST else be16(data, start + 2)
-
-
-def _is_sound(data: bytes, at: "i64", end: "i64") -> bool:
-    """Return whether a key starts with a collection id that a data key may have, as LEB128, and continues."""
-    collection: i64 = 0
-    size: i64 = 0
-    while at + size < end and size < _LONGEST_ID:
-        byte: i64 = data[at + size]
-        collection |= (byte & 0x7F) << (7 * size)
-        size += 1
-        if byte < 0x80:
-            if (size > 1 and not byte) or at + size == end or collection > _MOST_ID:
-                return False
-            return not _FIRST_RESERVED <= collection <= _LAST_RESERVED
-    return False
+    return start + HEADER_LENGTH + be32(data, start + 8) - body_of(data, start) - extras - key_length(data, start)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from dcpdump.batch.layouts import Plan
+from dcpdump.batch.plans import Plan
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 
@@ -34,7 +34,7 @@ class PlainLayout:
         self.framing_length = STREAM_ID_LENGTH if framed else 0
         self.keyed = plan.message.collection_key
         self.document = plan.message.document
-        self.has_value = plan.value is None  #: what follows the key is a value, rather than fields
+        self.has_value = not plan.value_fields  #: what follows the key is a value, rather than fields
         self.slots: list[PlainField] = []
         at = HEADER_LENGTH + self.framing_length
         for field in plan.fields:  # those of a value too: then there is no key

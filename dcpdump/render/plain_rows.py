@@ -8,7 +8,7 @@ from binascii import hexlify
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.layouts import Plan
+from dcpdump.batch.plans import Plan
 from dcpdump.big_endian import be16, be32
 from dcpdump.compiled import is_compiled
 from dcpdump.iso_time import iso_time

@@ -36,7 +36,7 @@ def plain_frames(part: Part) -> Iterator[Plain | None]:
     for number, group in enumerate(part.groups):
         plan = group.plan
         message = plan.message  # of words of the protocol frames are decoded one by one
-        if plan.value is not None or message.value_holds is not Holds.USER or message.key_words or message.value_words:
+        if plan.value_fields or message.value_holds is not Holds.USER or message.key_words or message.value_words:
             continue
         bare = np.ones(len(group.rows), bool) if not plan.layout.tail else group.column(plan.layout.tail) == 0
         which[group.rows[bare]] = number

@@ -187,10 +187,6 @@ class Session:
         if seqno is not None:
             self.seqnos[opaque] = seqno
 
-    def needs(self, opcode: int) -> bool:
-        """Return whether such a message changes the state, or depends on it to be decoded."""
-        return self.features is None or find(opcode).streamed or opcode in (HELLO, DCP_OPEN, DCP_STREAM_REQ)
-
     def pair(self, direction: int, opcode: int, opaque: int, asked: Asked | None) -> Asked | None:
         """Take a message that is not DCP's: a request, or (None) a response.
 

@@ -1,6 +1,6 @@
 """Which layouts have plans."""
 
-from dcpdump.batch.layouts import all_plans
+from dcpdump.batch.plans import PLANS
 from dcpdump.spec.field import NEVER
 
 
@@ -9,5 +9,5 @@ def test_no_plan_takes_what_may_be_a_credential() -> None:
 
     A frame whose opcode is damaged looks like an authentication where its key begins behind the header.
     """
-    assert [plan.message.name for plan in all_plans() if plan.message.secret] == []
-    assert [plan.layout.key for plan in all_plans() if not plan.layout.extras] == [NEVER]
+    assert [plan.message.name for plan in PLANS if plan.message.secret] == []
+    assert [plan.layout.key for plan in PLANS if not plan.layout.extras] == [NEVER]

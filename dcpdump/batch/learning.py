@@ -1,0 +1,241 @@
+"""Go through frames that completed, and have the session of each one's connection learn of it, in order.
+
+What a plan takes is learnt from its bytes, and what does not concern DCP from its header; of all else the decoder for
+one frame makes a record.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.plans import PLANS, Plan, body_of, has_id, key_length, plan_of
+from dcpdump.big_endian import be16, be32, be64
+from dcpdump.conversation import Conversation
+from dcpdump.record import Record
+from dcpdump.spec import UNKNOWN_NAME, find
+from dcpdump.spec.header import (
+    ALT_CLIENT_REQUEST,
+    ALT_CLIENT_RESPONSE,
+    CLIENT_REQUEST,
+    CLIENT_RESPONSE,
+    HEADER_LENGTH,
+)
+from dcpdump.spec.names import MOST_DATATYPE
+from dcpdump.wire.frame import RawFrame, Where, unpack_header
+from dcpdump.wire.frames import Frames
+from dcpdump.wire.outstanding import Asked
+from dcpdump.wire.session import MAX_STREAMS, Session
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+#: Decodes a frame of a direction of a conversation, by its number, and reports it to the session.
+Recording = Callable[[Conversation, int, RawFrame, int], Record]
+
+#: A row is a number: where its frame begins; 1 more than the number of its plan, 0 where none takes it; and bits, whether
+#: keys have a collection id, whether that is not known, whether it is inferred, and whether datatypes may describe values
+#: that were left out.
+START_BITS: Final = 44
+PLAN_BITS: Final = 8
+SPLIT: Final = 1 << 52
+UNKNOWN: Final = 1 << 53
+INFERRED: Final = 1 << 54
+UNDERLYING: Final = 1 << 55
+
+#: What the keys of a connection say of whether they have a collection id: surely; one has none; one is no text.
+_CERTAIN: Final = 1
+_UNFIT: Final = 2
+_TELLS: Final = 4
+_FIRST_TEXT: Final = 0x20
+_LAST_TEXT: Final = 0x7E
+#: By opcode: messages that change nothing of what is known of a connection, as only their names are known.
+NEIGHBOURS: Final = bytes(
+    [not (find(op).known or find(op).secret or find(op).name == UNKNOWN_NAME) for op in range(256)]
+)
+
+
+class Learning:
+    """The frames of ``frames``, of the conversations ``involved``; ``first`` is the number of the first of them."""
+
+    def __init__(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> None:
+        self.dcp = 0  #: how many frames of DCP it learnt of without decoding them
+        self._first = first
+        self._frames = frames
+        self._involved = involved
+        self._run = -1
+        self._data = b""  # of the run
+        self._base = 0  # where that begins in the bytes of all frames
+        self._start: i64 = 0  # of the frame at hand, in the run
+        self._stop: i64 = 0
+        # Of the connection that the run is of, to be had without asking for it:
+        self._session = Session()
+        self._inferring = False  # whether keys have collections is not known for certain
+        self._inferred: i64 = 0  # what the frames so far say of that
+        self._knows: i64 = 0  # what rows say of that, and of values that were left out
+        # Many messages of one stream come together: the session has to know its vbucket once, and the last seqno.
+        self._opaque: i64 = -1  # of the last message of a stream; -1: none that the session knows
+        self._vbucket: i64 = -1
+        self._body: i64 = -1  # where the last document has its seqno; -1: the session knows it
+
+    def rows(self, recording: Recording, *, show_secrets: bool) -> tuple[list[int], dict[int, Record | Later]]:
+        """Learn of all frames, and return the row of each; and by row what no plan takes."""
+        frames, rows, records = self._frames, list[int](), dict[int, Record | Later]()
+        at: i64 = 0
+        count: i64 = len(frames)
+        for run, data in enumerate(frames.pieces):
+            turn: i64 = frames.firsts[run + 1] if run + 1 < len(frames.firsts) else count
+            base: i64 = frames.begins[run]
+            weak = frames.weak[run]
+            torn = turn == at + 1 and at in frames.odd
+            self._turn_to(run)
+            if frames.gaps[run]:
+                self._session.lose()
+            start: i64 = 0
+            while at < turn:
+                stop = start + HEADER_LENGTH + be32(data, start + 8)
+                number: i64 = -1 if torn else plan_of(data, start)
+                if number >= 0:
+                    self._learn(start, PLANS[number], weak)
+                    rows.append(base + start | number + 1 << START_BITS | self._knows)
+                else:
+                    self._settle()
+                    self._start, self._stop = start, stop
+                    rows.append(base + start | self._knows)
+                    if not (torn or weak) and _is_neighbour(data, start):
+                        records[at] = self._later(at, show_secrets=show_secrets)
+                    else:
+                        place = frames.places[run]
+                        conversation = self._involved[place >> 1]
+                        records[at] = recording(conversation, place & 1, self.raw(at), self._first + at)
+                        self._look()
+                start = stop
+                at += 1
+        self._settle()
+        return rows, records
+
+    def raw(self, at: int) -> RawFrame:
+        """Return the frame at hand, which is frame ``at``."""
+        frames, run = self._frames, self._run
+        if at in frames.odd:
+            return frames.odd[at]
+        start: int = self._start
+        data = self._data[start : self._stop]
+        return RawFrame(
+            data,
+            unpack_header(data),
+            frames.offsets[run] + start,
+            self._where(self._stop),
+            0 if start else frames.gaps[run],
+            (),
+            "low" if frames.weak[run] else "",
+        )
+
+    def place(self) -> int:
+        """Return the direction of the frame at hand: twice its connection's number, plus 0 or 1."""
+        return self._frames.places[self._run]
+
+    def _where(self, stop: int) -> Where:
+        """Return the packet that brought the byte before ``stop`` of the run."""
+        frames = self._frames
+        by = bisect_left(frames.bounds, self._base + stop)
+        return Where(frames.packets[by], frames.times[by], frames.files[by])
+
+    def _turn_to(self, run: int) -> None:
+        """Have at hand what is asked for every frame of a run."""
+        self._settle()
+        frames = self._frames
+        self._run, self._data, self._base = run, frames.pieces[run], frames.begins[run]
+        self._session = self._involved[frames.places[run] >> 1].session
+        self._look()
+
+    def _look(self) -> None:
+        """Look at the session, which may have learnt something."""
+        session = self._session
+        knows: i64 = UNDERLYING if session.underlying_datatype else 0
+        have = session.collections
+        if have:
+            knows |= SPLIT
+        elif have is None:
+            knows |= UNKNOWN
+        self._inferring = session.features is None
+        self._inferred = _CERTAIN * session.certain | _UNFIT * (not session.keys_fit) | _TELLS * session.keys_tell
+        self._knows = knows | INFERRED if self._inferring else knows
+
+    def _learn(self, start: "i64", plan: Plan, weak: bool) -> None:
+        """Have the session learn of a frame that a plan takes. What was found on weak evidence proves nothing."""
+        if plan.dcp:
+            self.dcp += 1
+        if self._inferring:
+            self._infer(start, plan)
+        if not plan.streamed or weak:
+            return
+        data = self._data
+        opaque, vbucket = be32(data, start + 12), be16(data, start + 6)
+        if opaque != self._opaque or vbucket != self._vbucket:
+            self._settle()
+            self._opaque, self._vbucket = opaque, vbucket
+            streams = self._session.streams
+            if len(streams) >= MAX_STREAMS:
+                self._session.note(opaque, vbucket, None)
+            else:
+                streams[opaque] = vbucket
+        if plan.seqno_at >= 0:
+            self._body = body_of(data, start) + plan.seqno_at
+
+    def _infer(self, start: "i64", plan: Plan) -> None:
+        """Infer from a frame whether keys have a collection id, as the session does of one that is decoded."""
+        data, session, before = self._data, self._session, self._inferred
+        if plan.needs_collections or (data[start] == ALT_CLIENT_REQUEST and data[start + 2]):
+            self._inferred |= _CERTAIN
+        key = body_of(data, start) + data[start + 4]
+        value = key + key_length(data, start)
+        if plan.keyed and key < value:
+            if not has_id(data, key, value):
+                self._inferred |= _UNFIT
+            elif not _FIRST_TEXT <= data[key] <= _LAST_TEXT:
+                self._inferred |= _TELLS
+        if self._inferred != before:
+            session.certain, session.keys_fit = self._inferred & _CERTAIN > 0, not self._inferred & _UNFIT
+            session.keys_tell = self._inferred & _TELLS > 0
+            self._look()
+
+    def _settle(self) -> None:
+        """Have the session know the last seqno of the stream at hand, before anything else may change that."""
+        if self._body >= 0:
+            self._session.seqnos[self._opaque] = be64(self._data, self._body)
+        self._opaque = self._body = -1
+
+    def _later(self, at: int, *, show_secrets: bool) -> Later:
+        """Keep the header of a frame that does not concern DCP; decoding it can wait."""
+        start, place, number = self._start, self.place(), self._first + at
+        vbucket: int | None = be16(self._data, start + 6)
+        request = self._pair(number, start)
+        if self._data[start] != CLIENT_REQUEST:
+            vbucket = request.vbucket if request else None
+        src, dst = self._involved[place >> 1].ends[place & 1]
+        return Later(number, vbucket, request, place >> 1, place & 1, src, dst, show_secrets)
+
+    def _pair(self, number: int, start: "i64") -> Asked | None:
+        """Have the session remember a request; or return that which a response answers."""
+        data = self._data
+        opcode, word, opaque = data[start + 1], be16(data, start + 6), be32(data, start + 12)
+        asked: Asked | None = None
+        if data[start] == CLIENT_REQUEST:
+            asked = Asked(number, self._where(start + HEADER_LENGTH + be32(data, start + 8)).ts_ns, word)
+        return self._session.pair(self.place() & 1, opcode, opaque, asked)
+
+
+def is_damaged(data: bytes) -> bool:
+    """Return whether the sections of the one frame that stands there are longer than its body."""
+    sections: i64 = be16(data, 2) if data[0] in (CLIENT_REQUEST, CLIENT_RESPONSE) else data[2] + data[3]
+    return data[4] + sections > be32(data, 8)
+
+
+def _is_neighbour(data: bytes, start: "i64") -> bool:
+    """Return whether a frame is sound, and does not concern DCP."""
+    if not NEIGHBOURS[data[start + 1]] or data[start + 5] > MOST_DATATYPE:
+        return False
+    if data[start] not in (CLIENT_REQUEST, CLIENT_RESPONSE, ALT_CLIENT_RESPONSE):
+        return False
+    return start > 0 or not is_damaged(data)
