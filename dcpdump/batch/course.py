@@ -170,7 +170,7 @@ class Course:
         if not len(streamed):
             return
         mine = rows[streamed]
-        ids = np.where(header.framing[mine] > 0, part.stream_id(mine), 0)
+        ids = part.stream_id(mine)
         keys = numbers[streamed] << 32 | header.word[mine].astype(np.int64) << 16 | ids
         known, which = np.unique(keys, return_inverse=True)
         places = [(key >> 32, key >> 16 & 0xFFFF, key & 0xFFFF) for key in known.tolist()]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dcpdump.batch.plain_documents import Announced, announced, is_plain
 from dcpdump.batch.plans import body_of, stream_id
 from dcpdump.big_endian import be16, be32, be64
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, HEADER_LENGTH
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION, DCP_SNAPSHOT_MARKER
 from dcpdump.wire.frames import Frames
@@ -48,13 +49,15 @@ class Single(NamedTuple):
 
     row: int
     place: int
-    ts_ns: int
+    ts_ns: int  #: NO_TIME where it has none
     data: bytes  #: its bytes; none where it was to stand by itself
 
 
 def rises(frames: Frames) -> bool:
-    """Return whether the times of frames, which all have one, never go back."""
-    before: i64 = 0
+    """Return whether all frames have times that never go back, or none has one."""
+    if None in frames.times:
+        return frames.times.count(None) == len(frames.times)
+    before: i64 = NO_TIME
     for each in frames.times:
         ts_ns: i64 = 0 if each is None else each
         if ts_ns < before:
@@ -66,8 +69,8 @@ def rises(frames: Frames) -> bool:
 def runs_of(frames: Frames, alone: list[int], *, closely: bool) -> list[RowRun | Single]:
     """Return frames in their order, documents as runs. ``alone``: rows that are to stand by themselves.
 
-    ``closely``: only plain documents are in runs, no markers. All have times. What is not whole, or found on weak
-    evidence, and what bytes are missing before is among ``alone``.
+    ``closely``: only plain documents are in runs, no markers. What is not whole, or found on weak evidence, and what
+    bytes are missing before is among ``alone``; what has no time stands by itself too.
     """
     bounds, times = frames.bounds, frames.times
     runs = _Runs()
@@ -75,7 +78,8 @@ def runs_of(frames: Frames, alone: list[int], *, closely: bool) -> list[RowRun |
     at: i64 = 0
     by: i64 = -1  # the packet that completed the latest frame,
     bound: i64 = 0  # and what it completed,
-    ts: i64 = 0  # and when
+    ts: i64 = NO_TIME  # and when
+    timed = False
     passed: i64 = 0  # of ``alone``
     stands: i64 = alone[0] if alone else -1
     for number, data in enumerate(frames.pieces):
@@ -93,15 +97,18 @@ def runs_of(frames: Frames, alone: list[int], *, closely: bool) -> list[RowRun |
             while bound < min(base + start + length, limit):
                 by += 1
                 bound = bounds[by]
-                ts = times[by] or 0
+                when = times[by]
+                timed = when is not None
+                ts = NO_TIME if when is None else when
             kind: i64 = _KINDS[data[start + 1]]
-            if closely and kind and at != stands and not is_plain(data, start):
+            if kind and at != stands and not (timed and (not closely or is_plain(data, start))):
                 kind = 0
             if at == stands or not kind:
                 runs.end(at)
                 opaque = -1
                 runs.stand(at, start, 0 if at == stands else length, ts)
-                lead = -1 if closely or at == stands or data[start + 1] != DCP_SNAPSHOT_MARKER else start
+                leads = timed and not closely and at != stands and data[start + 1] == DCP_SNAPSHOT_MARKER
+                lead = start if leads else -1
                 if at == stands:
                     passed += 1
                     stands = alone[passed] if passed < len(alone) else -1
@@ -152,7 +159,8 @@ def singles_of(frames: Frames, begin: int, end: int) -> list[Single]:
                 start += HEADER_LENGTH + be32(data, start + 8)
         stop = start + HEADER_LENGTH + be32(data, start + 8)
         by = bisect_left(frames.bounds, frames.begins[number] + stop)
-        found.append(Single(row, frames.places[number], frames.times[by] or 0, data[start:stop]))
+        ts_ns = frames.times[by]
+        found.append(Single(row, frames.places[number], NO_TIME if ts_ns is None else ts_ns, data[start:stop]))
         start = stop
     return found
 

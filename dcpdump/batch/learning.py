@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 #: Decodes a frame of a direction of a conversation, by its number, and reports it to the session.
 Recording = Callable[[Conversation, int, RawFrame, int], Record]
 
-#: A row is a number: where its frame begins; 1 more than the number of its plan, 0 where none takes it; and bits, whether
-#: keys have a collection id, whether that is not known, whether it is inferred, and whether datatypes may describe values
-#: that were left out.
+#: A row is a number: where its frame begins; 1 more than the number of its plan, 0 where none takes it; and bits: keys
+#: have a collection id, whether they have is not known, that is inferred, and datatypes may describe values that were
+#: left out.
 START_BITS: Final = 44
 PLAN_BITS: Final = 8
 SPLIT: Final = 1 << 52

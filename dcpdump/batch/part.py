@@ -99,10 +99,13 @@ class Part:
         return ends
 
     def stream_id(self, rows: Array | slice = slice(None)) -> Array:
-        """Return what stands where the only framing extra of planned frames has a stream id. Elsewhere: nonsense."""
+        """Return the stream ids of planned frames, 0 where there is none. Elsewhere: nonsense."""
+        framing = self.header.framing[rows]
+        if not framing.any():
+            return np.zeros(len(framing), np.int64)
         at = np.minimum(self.start[rows] + HEADER_LENGTH + 1, max(0, len(self.data) - 2))
-        ids: Array = records_at(self.view, np.dtype(">u2"), at).astype(np.int64)
-        return ids
+        ids = records_at(self.view, np.dtype(">u2"), at).astype(np.int64)
+        return np.where(framing > 0, ids, 0)
 
     def collection_path(self, row: int, collection: int) -> str | None:
         """Return the name of a collection as known at a row: ``scope.collection``."""
@@ -129,6 +132,26 @@ class Part:
         """Return the rows of one of ``places``, and where each begins in its direction."""
         rows = np.flatnonzero(self.place == place)
         return rows.tolist(), self.offset[rows].tolist()
+
+    def frames(self) -> Frames:
+        """Return the frames as they were cut, for who takes them one after another."""
+        found, count = Frames(), len(self)
+        ends = np.append(self.start[1:], len(self.data))
+        breaks = (self.place[1:] != self.place[:-1]) | (self.gap_before[1:] > 0) | (self.weak[1:] != self.weak[:-1])
+        breaks |= (self.offset[1:] != self.end[:-1]) | self.weak[1:]
+        firsts = np.flatnonzero(np.concatenate(([True], breaks))) if count else np.zeros(0, np.int64)
+        found.count, found.size = count, len(self.data)
+        found.odd = self.odd
+        found.bounds, found.packets = ends.tolist(), self.packet.tolist()
+        found.times = [None if ts == NO_TIME else ts for ts in self.ts_ns.tolist()]
+        found.files = [self.files[file] for file in self.file.tolist()]
+        found.firsts, found.begins = firsts.tolist(), self.start[firsts].tolist()
+        stops = np.append(self.start[firsts[1:]], len(self.data)).tolist()
+        found.pieces = [self.data[begin:stop] for begin, stop in zip(found.begins, stops, strict=True)]
+        found.offsets, found.gaps = self.offset[firsts].tolist(), self.gap_before[firsts].tolist()
+        found.places = [self.places[place].place for place in self.place[firsts].tolist()]
+        found.weak = (self.weak[firsts] != 0).tolist()
+        return found
 
     def record(self, row: int) -> Record:
         """Return the record of a frame that no plan took."""

@@ -4,9 +4,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
+import numpy as np
 
 from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import BLANK
+from dcpdump.batch.key_columns import keys_of
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
 from dcpdump.cli.choosing_consumer import collection_notes
@@ -22,7 +24,6 @@ from dcpdump.record import Record, own_seqno
 from dcpdump.render import history as rows
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
-from dcpdump.streams.column_events import keys
 from dcpdump.streams.document_run import Step, one_by_one
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
 from dcpdump.streams.revocations import Revocations
@@ -96,8 +97,11 @@ class Tracing(LedgerConsumer):
 
     def _collect(self, part: Part) -> None:
         matches = self._matches
-        for row, key in keys(part):
-            if matches(Record(0, BLANK, Meaning(key=key), None)):
+        planned = [group.rows for group in part.groups if group.plan.keyed]
+        rows = np.concatenate(planned) if planned else np.zeros(0, np.int64)
+        found = keys_of(part, rows)
+        for row, begin, end in zip(rows.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
+            if matches(Record(0, BLANK, Meaning(key=part.data[begin:end]), None)):
                 self._keep(record_of(part, row))
         for row in part.records:
             record = part.record(row) if _DOCUMENT[int(part.header.opcode[row])] else None

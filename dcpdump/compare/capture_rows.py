@@ -13,7 +13,6 @@ from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import own_seqno
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.streams.column_events import stream_ids
 
 #: What is kept of a frame. ``hash``: of all its bytes; ``body``: of those behind the header; ``word``: vbucket or
 #: status; ``marks``: HAS_SEQNO, NOT_WHOLE.
@@ -186,7 +185,7 @@ def rows_of(part: Part, chosen: Array, *, hides: bool = False) -> Array:
         table[name] = getattr(part.header, name)[chosen]
     table["ts"], table["offset"], table["length"] = part.ts_ns[chosen], part.offset[chosen], lengths
     table["frame"] = part.first + chosen
-    table["sid"] = stream_ids(part, chosen)
+    table["sid"] = part.stream_id(chosen)
     for at, row in enumerate(chosen.tolist()) if part.odd else ():
         if row in part.odd:
             table["hash"][at] = table["body"][at] = hash(part.odd[row].data) & _ALL_BITS

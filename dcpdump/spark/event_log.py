@@ -1,7 +1,8 @@
 """Log what the ledger and the rules need of a split's frames, without the documents, and replay such logs.
 
 Frames are logged as parts, as one machine would have them; a document's value that is what its datatype says is
-replaced by a short one that is sound too, since nothing but soundness is asked of it. Other values are kept.
+replaced by one that is sound too, since nothing but soundness is asked of it, and packs to nothing. Values that are
+compressed or have xattrs are kept.
 """
 
 from collections.abc import Iterable
@@ -13,39 +14,21 @@ import pyarrow as pa
 
 from dcpdump.batch.deferred import renumbered
 from dcpdump.batch.ends import Lost
-from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.check.checking import Judging
-from dcpdump.check.rules.datatypes import value as soundness
 from dcpdump.net.half import TcpChange
 from dcpdump.net.limits import Limits
 from dcpdump.redact import Redactor
-from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.spec.names import JSON
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
-from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.ends_watching import Ended
-from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.json_text import json_faults
 
 #: Connections that are remembered: which are over is not known here.
 _ALL = 1 << 62
 _ORDINALS = 40  #: low bits of a row's order that count within a work; the high ones are the work's ordinal
-
-_TINY = b"0"
-_NO_XATTRS = bytes(4)
-#: By datatype: a short value that is what the datatype says.
-_STAND_INS: dict[int, bytes] = {
-    0: _TINY,
-    JSON: _TINY,
-    SNAPPY: b"\x01\x00" + _TINY,
-    SNAPPY | JSON: b"\x01\x00" + _TINY,
-    XATTR: _NO_XATTRS,
-    XATTR | JSON: _NO_XATTRS + _TINY,
-    XATTR | SNAPPY: b"\x04\x0c" + _NO_XATTRS,
-    XATTR | SNAPPY | JSON: b"\x05\x10" + _NO_XATTRS + _TINY,
-}
 
 SCHEMA = pa.schema([pa.field("order", pa.int64()), pa.field("data", pa.binary())])
 
@@ -124,52 +107,25 @@ class EventReplay:
 
 
 def slim(part: Part) -> Part:
-    """Return the part with each sound value of a document replaced by a short sound one."""
+    """Return the part with sound values of documents replaced by others of the same length."""
     header = part.header
-    value_at = part.start + header.key_at + header.key
-    size = np.where(part.length > 0, np.maximum(header.value, 0), 0)
-    short = np.zeros(len(part), bool)
+    start = part.start + header.key_at + header.key
+    bare = np.zeros(len(part), bool)
     for group in part.groups:
-        if group.plan.message.opcode in (DCP_MUTATION, DCP_PREPARE) and not group.plan.layout.tail:
-            short[group.rows] = True
-        elif group.plan.message.opcode in (DCP_MUTATION, DCP_PREPARE):
-            short[group.rows] = group.column(group.plan.layout.tail or "") == 0
-    short &= (size > 0) & (header.datatype <= (JSON | SNAPPY | XATTR))
-    short[_unsound(part, short, value_at, size)] = False
-    standing = [_STAND_INS.get(kind, b"") for kind in range(8)]
-    lengths = np.array([len(each) for each in standing])
-    left = np.where(short, lengths[header.datatype & 7], size)
-    data, ends, pieces = part.data, value_at.tolist(), []
-    whole = part.start + part.length
-    stops = np.minimum(whole, len(data)).tolist()
-    rows = zip(part.start.tolist(), ends, stops, short.tolist(), header.datatype.tolist(), strict=True)
-    for start, end, stop, cut, kind in rows:
-        if cut:
-            pieces.append(data[start:end])
-            pieces.append(standing[kind])
-        else:
-            pieces.append(data[start:stop])
-    kept = np.where(short, value_at - part.start + left, np.array(stops, np.int64) - part.start)
-    begins = np.cumsum(kept) - kept
-    body = header.body - size + left
-    return replace(part, data=b"".join(pieces), start=begins, header=replace(header, body=body))
-
-
-def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
-    """Return the rows whose values are not what their datatypes say."""
-    datatype = part.header.datatype
-    plain = np.flatnonzero(rows & (datatype == JSON))
-    odd: list[int] = []
-    if len(plain):
-        faults = json_faults(part.data, value_at[plain].tolist(), (value_at[plain] + size[plain]).tolist())
-        odd += plain[list(faults)].tolist()
-    packed = np.flatnonzero(rows & (datatype > JSON))
-    if len(packed):
-        strict = ConnectionState(0, open_flags=0)  # strictest flags: whatever may be a fault is kept
-        for row, frame in zip(packed.tolist(), frame_events(part, rows=packed), strict=True):
-            if soundness.judge(frame, strict, strict.no_stream) is not None:
-                odd.append(row)
-    return np.array(odd, np.int64)
+        if group.plan.message.opcode in (DCP_MUTATION, DCP_PREPARE):
+            tail = group.plan.layout.tail
+            bare[group.rows] = group.column(tail) == 0 if tail else True
+    rows = np.flatnonzero(bare & (header.value > 0) & (header.datatype <= JSON))
+    starts, ends = start[rows].tolist(), (start + header.value)[rows].tolist()
+    marked = (header.datatype[rows] == JSON).tolist()
+    texts = [place for place, is_json in enumerate(marked) if is_json]
+    faults = json_faults(part.data, [starts[place] for place in texts], [ends[place] for place in texts])
+    unsound = {texts[number] for number in faults}
+    data = bytearray(part.data)
+    for place, (begin, end) in enumerate(zip(starts, ends, strict=True)):
+        if place not in unsound:
+            data[begin:end] = b"1".ljust(end - begin)
+    return replace(part, data=bytes(data))
 
 
 def _packed(log: EventLog) -> bytes:

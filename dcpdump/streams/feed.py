@@ -14,12 +14,14 @@ from dcpdump.streams.frame_event import Before, FrameEvent
 from dcpdump.streams.hidden_numbers import without_numbers
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pending_losses import PendingLosses, before_of
-from dcpdump.streams.run_dissection import Piece, RunPiece
+from dcpdump.streams.run_dissection import RunPiece, piece_of
 from dcpdump.streams.succession import Succession
 from dcpdump.streams.time_order import Order
 
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part
+
+    Piece = RunPiece | Part
 
 #: What holds connections up before their first frame is remembered up to so many.
 _EARLY = 1_024
@@ -51,15 +53,18 @@ class Feed:
         """Take a block of packets, before its parts: the ledger is to know whether several files are one capture."""
         self.succession.meet(block)
 
-    def frame_events(self, parts: "Sequence[Part]") -> list[FrameEvent]:
-        """Take the next parts, and return the events that the ledger learns next."""
-        return [frame for step in self._ordered(parts, self._events) for frame in one_by_one(step)]
+    def frame_events(self, pieces: Sequence["Piece"]) -> list[FrameEvent]:
+        """Take the next pieces, and return the events that the ledger learns next."""
+        return [frame for step in self.steps(pieces) for frame in one_by_one(step)]
 
-    def steps(self, pieces: Sequence[Piece]) -> Sequence[Step]:
+    def steps(self, pieces: Sequence["Piece"]) -> Sequence[Step]:
         """Do the same, with runs of documents."""
-        return self._ordered(pieces, self._steps)
+        taken = [each if isinstance(each, RunPiece) else piece_of(each) for each in pieces]
+        in_order = self._orderly(taken)
+        found = [step for piece in taken for step in self._steps(piece)]
+        return self._order.feed(found, waiting=self._dissection.waiting, in_order=in_order)
 
-    def _orderly(self, pieces: Sequence[Piece]) -> bool:
+    def _orderly(self, pieces: Sequence[RunPiece]) -> bool:
         """Take the losses and ends of pieces, and return whether their times never go back."""
         in_order = True
         self._pending.add(self._dissection.gaps)
@@ -75,26 +80,8 @@ class Feed:
         self._end()
         return in_order
 
-    def _ordered(self, pieces: Sequence[Any], read: Callable[[Any], Sequence[Step]]) -> Sequence[Step]:
-        in_order = self._orderly(pieces)
-        found = [step for piece in pieces for step in read(piece)]
-        return self._order.feed(found, waiting=self._dissection.waiting, in_order=in_order)
-
-    def _events(self, part: "Part") -> list[FrameEvent]:
-        from dcpdump.streams.column_events import frame_events
-
-        events = frame_events(part, documents=self._closely)
-        self._pending.mark(part, events)
-        return [without_numbers(each) for each in events] if self._hides else events
-
-    def _steps(self, piece: Piece) -> list[Step]:
-        losses = self._pending.before(piece)
-        if isinstance(piece, RunPiece):
-            found = piece.steps(closely=self._closely, losses=losses)
-        else:
-            from dcpdump.streams.event_runs import steps
-
-            found = steps(piece, closely=self._closely, losses=losses)
+    def _steps(self, piece: RunPiece) -> list[Step]:
+        found = piece.steps(closely=self._closely, losses=self._pending.before(piece))
         if not self._hides:
             return found
         return [each if isinstance(each, DocumentRun) else without_numbers(each) for each in found]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from dcpdump.batch.ends import Lost
-from dcpdump.streams.frame_event import UNKNOWN_LOSS, Before, FrameEvent, Missed
-from dcpdump.streams.run_dissection import Piece
+from dcpdump.streams.frame_event import UNKNOWN_LOSS, Before, Missed
+from dcpdump.streams.run_dissection import RunPiece
 
 
 class PendingLosses:
@@ -23,7 +23,7 @@ class PendingLosses:
             self._of.setdefault((loss.ends.connection, loss.ends.direction), deque()).append((self._count, loss))
             self._count += 1
 
-    def before(self, piece: Piece) -> dict[int, Before]:
+    def before(self, piece: RunPiece) -> dict[int, Before]:
         """Return what is before rows of a piece.
 
         A loss stands before the first frame of its direction that begins behind it, and is forgotten with it.
@@ -37,11 +37,6 @@ class PendingLosses:
                 if not pending:
                     del self._of[ends.connection, ends.direction]
         return found
-
-    def mark(self, part: Piece, events: list[FrameEvent]) -> None:
-        """Mark in the events of all frames of a piece what is before them."""
-        for row, gap in self.before(part).items():
-            events[row] = events[row]._replace(gap_before=gap.length, before=gap)
 
     def take(self, connection: int) -> list[Lost]:
         """Return the losses of a connection that no frame followed, and forget them."""

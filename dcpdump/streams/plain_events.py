@@ -1,22 +1,26 @@
 """Make events of messages from their bytes, without decoding them: captures are full of them.
 
-These are snapshot markers, documents, requests for streams without a value, and their grants.
+These are messages that a plan takes, requests for streams without a value and their grants, and what does not concern
+DCP, of which only the header counts.
 """
 
 import struct
 from typing import NamedTuple
 
 from dcpdump.batch.document_runs import Single
+from dcpdump.batch.learning import NEIGHBOURS
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec import choose, find
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
-from dcpdump.streams.frame_event import FrameEvent, Shape, event_of, shape_of
+from dcpdump.streams.frame_event import NO_FRAME, FrameEvent, Shape, event_of, shape_of
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Header, RawFrame, Where, unpack_header
 from dcpdump.wire.value import Meaning
 
+_NUMBERS = struct.Struct(">6xH4xIQ")  #: word, opaque and CAS: all that counts of what does not concern DCP
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _MOST = 4_096
 _WORD = 6  #: where the vbucket begins
@@ -40,6 +44,8 @@ def _form_of(data: bytes) -> _Form | None:
     header = unpack_header(data)
     at = HEADER_LENGTH + header.framing_length
     response = MAGICS[header.magic].response
+    if NEIGHBOURS[header.opcode]:
+        return _Form(_NUMBERS, NO_FRAME.shape, header, response, header.key_at + header.key_length)
     layout, why = choose(
         find(header.opcode),
         response=response,
@@ -68,18 +74,20 @@ def plain_event(single: Single, number: int) -> FrameEvent:
     form = _KNOWN.get(alike)
     if form is None:
         form = _form_of(data)
-        if form is not None and len(_KNOWN) < _MOST:
+        if form is not None and len(_KNOWN) < _MOST and form.fields is not _NUMBERS:
             _KNOWN[alike] = form
+    ts_ns = None if single.ts_ns == NO_TIME else single.ts_ns
     if form is None:
-        raw = RawFrame(data, unpack_header(data), where=Where(ts_ns=single.ts_ns))
+        raw = RawFrame(data, unpack_header(data), where=Where(ts_ns=ts_ns))
         record = Record(number, decode(raw), Meaning(), None, None, place >> 1, place & 1, "", "")
         return event_of(record)._replace(record=None)
     fields, shape, header, response, value_at = form
     read = fields.unpack_from(data)
     word, opaque, cas = read[:3]
-    stream_id, values = (read[3], read[4:]) if header.framing_length else (0, read[3:])
+    tagged = header.framing_length and fields is not _NUMBERS
+    stream_id, values = (read[3], read[4:]) if tagged else (0, read[3:])
     return _row(FrameEvent, (
-        number, single.ts_ns, place >> 1, place & 1, header.magic, header.opcode, response, False, word, opaque, cas,
+        number, ts_ns, place >> 1, place & 1, header.magic, header.opcode, response, False, word, opaque, cas,
         header.datatype, length, stream_id, None if shape.own < 0 else values[shape.own], shape, values, data,
         header.key_at, value_at, header.value_length, 0, True, False, None, None,
     ))  # fmt: skip

@@ -7,7 +7,6 @@ import numpy as np
 
 from dcpdump.batch.part import Part
 from dcpdump.net.no_time import NO_TIME
-from dcpdump.streams.column_events import RESPONSE
 from dcpdump.streams.counted import COUNTED
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
@@ -26,7 +25,7 @@ class Rates:
     def feed(self, part: Part) -> None:
         """Count the messages of a part."""
         header = part.header
-        rows = np.flatnonzero(_COUNTED[header.opcode] & ~RESPONSE[header.magic] & (part.ts_ns != NO_TIME))
+        rows = np.flatnonzero(_COUNTED[header.opcode] & ~header.response & (part.ts_ns != NO_TIME))
         if not len(rows):
             return
         first, last = int(part.ts_ns[rows].min()), int(part.ts_ns[rows].max())
@@ -36,7 +35,7 @@ class Rates:
         while (last >> self._shift) - (first >> self._shift) > _STEPS:
             self._double()
         connection = np.array([ends.connection for ends in part.places])[part.place[rows]]
-        sid = np.where(header.framing[rows] > 0, part.stream_id(rows), 0)
+        sid = part.stream_id(rows)
         whose = connection.astype(np.int64) << 32 | header.word[rows].astype(np.int64) << 16 | sid
         both = np.stack([whose, part.ts_ns[rows] >> self._shift])
         met, counts = np.unique(both, axis=1, return_counts=True)

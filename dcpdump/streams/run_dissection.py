@@ -1,22 +1,23 @@
 """Dissect blocks of packets into what a ledger learns, and rules are asked about, without columns.
 
-Documents are taken as runs, and only what a connection's state depends on is decoded. Where much would have to be
-decoded one by one that columns take at once, pieces are parts.
+Documents are taken as runs, and only what a connection's state depends on is decoded.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
-from dcpdump.batch.document_runs import DOCUMENTS, RowRun, offsets_of, rises, runs_of, singles_of
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.document_runs import RowRun, offsets_of, rises, runs_of, singles_of
 from dcpdump.batch.ends import Ends, ends_of
-from dcpdump.batch.picker import BLOCK_BYTES, most_of
+from dcpdump.batch.picker import BLOCK_BYTES
 from dcpdump.batch.picking import Picking
 from dcpdump.batch.plain_documents import inspect
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Record
-from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ
+from dcpdump.spec.opcodes import DCP_STREAM_REQ
 from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
 from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.facts import Snapshot
@@ -27,15 +28,9 @@ from dcpdump.wire.frames import Frames
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part
 
-
-def _all_but(*opcodes: int) -> Wanted:
-    """Return that all is decoded but messages with these opcodes."""
-    return Wanted(bytes([opcode not in opcodes for opcode in range(256)]), b"\1" * 65_536)
-
-
-#: What is decoded even where it is regular: for a ledger, and for rules that look at it closely too.
-_DECODED = _all_but(*DOCUMENTS, DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ)
-_DECODED_CLOSELY = _all_but(*DOCUMENTS, DCP_SNAPSHOT_MARKER)
+#: What is decoded though it need not be: nothing for a ledger; requests for streams for rules that look closely.
+_NOTHING = Wanted(bytes(256), bytes(65_536))
+_REQUESTS = Wanted(bytes([opcode == DCP_STREAM_REQ for opcode in range(256)]), b"\1" * 65_536)
 
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
@@ -43,7 +38,7 @@ _row = tuple.__new__
 
 
 class RunPiece:
-    """Frames of one file that all have times: ``first``, ``first + 1`` … of the output.
+    """Frames ``first``, ``first + 1`` … of the output.
 
     ``decoded``: rows and records of what was decoded by itself, among them all that is not whole, was found on weak
     evidence, or has bytes missing before it.
@@ -63,14 +58,18 @@ class RunPiece:
 
     @property
     def files(self) -> Sequence[str]:
-        """Return the file that its frames are of."""
-        return self._frames.files[:1]
+        """Return the files that its frames are of."""
+        return list(dict.fromkeys(self._frames.files))
 
     def sources(self) -> Iterable[tuple[str, Ends, bool]]:
-        """Return the file with each direction, and whether bytes are missing before its first frame, in order."""
-        frames = self._frames
-        torn = dict(zip(reversed(frames.places), reversed(frames.gaps), strict=True))
-        return [(frames.files[0], ends, torn[place] > 0) for place, ends in self._places.items()]
+        """Return each file with each direction, and whether bytes are missing before its first frame, in order."""
+        frames, found, by = self._frames, dict[tuple[str, int], bool](), 0
+        for place, gap, end in zip(frames.places, frames.gaps, [*frames.begins[1:], frames.size], strict=True):
+            torn = gap > 0
+            while by < len(frames.bounds) and frames.bounds[by] <= end:
+                found.setdefault((frames.files[by], place), torn)
+                torn, by = False, by + 1
+        return [(file, self._places[place], torn) for (file, place), torn in found.items()]
 
     def gaps(self) -> dict[int, int]:
         """Return the rows before which bytes are no frame, and how many."""
@@ -83,8 +82,8 @@ class RunPiece:
     @property
     def times(self) -> tuple[int, int, bool]:
         """Return the time of its first frame, the latest time, and whether times never go back."""
-        times = self._frames.times
-        return times[0] or 0, max(ts_ns or 0 for ts_ns in times), rises(self._frames)
+        times = [NO_TIME if ts_ns is None else ts_ns for ts_ns in self._frames.times]
+        return times[0], max(times), rises(self._frames)
 
     def steps(self, *, closely: bool, losses: Mapping[int, Before]) -> list[Step]:
         """Return the events of its frames, documents of one stream that follow one another as runs.
@@ -129,33 +128,33 @@ class RunPiece:
         return [plain_event(each, self.first + each.row) for each in singles]
 
 
-Piece = Union[RunPiece, "Part"]
+def piece_of(part: "Part") -> RunPiece:
+    """Return the frames of a part one after another, for a ledger and for rules."""
+    from dcpdump.batch.chosen import record_of
+
+    decoded = {row: part.record(row) for row, each in part.records.items() if not isinstance(each, Later)}
+    decoded.update((row, record_of(part, row)) for row in part.weak.nonzero()[0].tolist())
+    return RunPiece(part.frames(), part.first, {ends.place: ends for ends in part.places}, decoded)
 
 
-class RunDissection(EndsWatching[Piece]):
+class RunDissection(EndsWatching[RunPiece]):
     """Feed it blocks; it returns pieces for a ledger, and for rules that look at documents in runs."""
 
     block_bytes = BLOCK_BYTES
 
-    _decoded = _DECODED
+    _decoded = _NOTHING
 
     def watch(self, *, closely: bool) -> None:
         """Watch TCP; ``closely``: decode whatever rules ask to see decoded."""
         super().watch(closely=closely)
         if closely:
-            self._decoded = _DECODED_CLOSELY
+            self._decoded = _REQUESTS
 
-    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Piece:
-        if None not in frames.times and frames.files.count(frames.files[0]) == len(frames.files):
-            picking = Picking(frames, first, involved, self._decoded, strict=True)
-            most = most_of(frames)
-            if picking.count(most) <= most:
-                return self._picked(picking, frames, first, involved)
-        return self._part(frames, first, involved)
-
-    def _picked(self, picking: Picking, frames: Frames, first: int, involved: dict[int, Conversation]) -> RunPiece:
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> RunPiece:
+        picking = Picking(frames, first, involved, self._decoded, strict=True)
         decoded: dict[int, Record] = {}
         at, count = -1, len(frames)
+        picking.count(count)
         while (at := picking.next(at + 1)) < count:
             place = picking.place()
             decoded[at] = self._record(involved[place >> 1], place & 1, picking.raw(at), first + at)

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from dcpdump.batch.block import Block
 from dcpdump.net.no_time import NO_TIME
-from dcpdump.streams.run_dissection import Piece
+from dcpdump.streams.run_dissection import RunPiece
 
 
 class Succession:
@@ -41,7 +41,7 @@ class Succession:
         first, last = self._times.get(name, (first_ns, last_ns))
         self._times[name] = min(first_ns, first), max(last_ns, last)
 
-    def take(self, pieces: Iterable[Piece]) -> None:
+    def take(self, pieces: Iterable[RunPiece]) -> None:
         """Note which connections continue from one file into another."""
         for piece in pieces:
             directions = ((ends.connection, ends.direction) for ends in piece.places)

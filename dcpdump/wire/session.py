@@ -8,7 +8,6 @@ from collections import OrderedDict
 from typing import Any, Final, TypedDict
 
 from dcpdump.quick_dataclass import dataclass
-from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS, UNDERLYING_DATATYPE
 from dcpdump.spec.opcodes import (
     DCP_CACHE_TRANSFER,

@@ -61,7 +61,20 @@ def test_plans_are_compiled_from_the_table() -> None:
     for plan in PLANS:
         assert dtype_of(plan.layout.extras).itemsize == plan.layout.extras_length
         assert plan.layout in plan.message.request
-    assert {plan.message.opcode for plan in PLANS} >= {0x55, 0x56, 0x57, 0x58, 0x59, 0x5D, 0x60, 0x61, 0x62, 0x63, 0x64, 0x65}
+    assert {plan.message.opcode for plan in PLANS} >= {
+        0x55,
+        0x56,
+        0x57,
+        0x58,
+        0x59,
+        0x5D,
+        0x60,
+        0x61,
+        0x62,
+        0x63,
+        0x64,
+        0x65,
+    }
 
 
 def test_a_schema_is_printed_a_column_a_line() -> None:

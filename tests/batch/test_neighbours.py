@@ -6,14 +6,14 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.deferred import Later
 from dcpdump.check.engine import RuleEngine
 from dcpdump.net.packet import Packet
-from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import event_of
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.run_dissection import piece_of
 from dcpdump.streams.watching import Watching
 from tests.streams.test_document_runs import books
 from tests.support.batch_rows import columnar, scalar
-from tests.support.conversation import Said, opening, packets, said
+from tests.support.conversation import Said, events_of, opening, packets, said
 from tests.support.pieces import all_pieces, parts_of
 
 GET, SET, GETQ, UNKNOWN, QUIET_SET = 0x00, 0x01, 0x09, 0xDE, 0x11
@@ -88,7 +88,7 @@ def test_neighbours_teach_the_ledger_and_the_rules_the_same_undecoded() -> None:
             some = all_pieces(dissection.feed_block(block))
             feed.frame_events(some)  # it tells the ledger who the ends are
             for part in some:
-                seen = frame_events(part)
+                seen = events_of(piece_of(part))
                 for row in part.records if looks else ():
                     seen[row] = event_of(part.record(row))
                 for frame in seen:

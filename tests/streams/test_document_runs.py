@@ -15,14 +15,12 @@ from dcpdump.batch.block import blocks
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
-from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.ends_watching import EndsWatching
-from dcpdump.streams.event_runs import steps
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.run_dissection import RunDissection, RunPiece
+from dcpdump.streams.run_dissection import RunDissection, RunPiece, piece_of
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
@@ -30,7 +28,7 @@ from dcpdump.wire.collection_names import ConnectionNames
 from tests.bench.captures import capture
 from tests.support.batch_rows import files
 from tests.support.check_cases import CASES, CONSUMER, items
-from tests.support.conversation import opening, packets, said
+from tests.support.conversation import events_of, opening, packets, said
 from tests.support.healthy import HEALTHY
 from tests.support.ledgers import ledger_of
 from tests.support.pieces import all_pieces
@@ -74,7 +72,7 @@ def assert_ledgers_are_equal(captured: list[Packet], name: str = "") -> None:
 def reported(captured: list[Packet]) -> list[Step]:
     dissection = Watching()
     parts = [part for block in blocks(captured) for part in all_pieces(dissection.feed_block(block))]
-    return [step for part in parts for step in steps(part)]
+    return [step for part in parts for step in piece_of(part).steps(closely=False, losses={})]
 
 
 def judged(
@@ -217,25 +215,15 @@ def test_documents_that_follow_one_another_are_one_run() -> None:
         frame
         for block in blocks(packets(said(OPENING + DOCUMENTS)))
         for part in all_pieces(dissection.feed_block(block))
-        for frame in frame_events(part)
+        for frame in events_of(piece_of(part))
     ]
-    documents = [frame for frame in seen if frame.opcode == 0x57]
-    assert run.each() == documents
+    marker, *documents = [frame for frame in seen if frame.opcode in (0x56, 0x57)]
+    size = sum(frame.length for frame in documents)
+    assert run.each() == [marker, *documents]
     assert tuple(run)[:-3] == (
-        documents[0].number,
-        30,
-        documents[0].connection,
-        documents[0].direction,
-        5,
-        documents[0].opaque,
-        0,
-        sum(frame.length for frame in documents),
-        documents[0].ts_ns,
-        documents[-1].ts_ns,
-        1,
-        30,
-        30,
-        ((0x57, 30, sum(frame.length for frame in documents)),),
+        *(marker.number, 31, marker.connection, marker.direction, 5, marker.opaque, 0),
+        *(marker.length + size, marker.ts_ns, documents[-1].ts_ns, 1, 30, 30),
+        ((0x56, 1, marker.length), (0x57, 30, size)),
         1_000_000,
     )
 

@@ -9,6 +9,7 @@ from dcpdump.batch.part import Part, joined
 from dcpdump.net.event import Gap, Seen
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, Before, Missed
 from dcpdump.streams.pending_losses import PendingLosses
+from dcpdump.streams.run_dissection import piece_of
 from tests.support.conversation import opening, packets, said
 from tests.support.pieces import all_pieces
 
@@ -31,11 +32,11 @@ def test_a_loss_of_unknown_size_stands_before_the_frame_that_begins_there(part: 
     for row in (0, len(part) - 1):
         pending = PendingLosses()
         pending.add([lost(part, row, 0, None)])
-        assert pending.before(part) == {row: Before(UNKNOWN_LOSS, Missed(gaps=1, unknown=1))}
+        assert pending.before(piece_of(part)) == {row: Before(UNKNOWN_LOSS, Missed(gaps=1, unknown=1))}
         assert pending.rest() == []
 
 
 def test_a_loss_behind_all_frames_waits(part: Part) -> None:
     pending, behind = PendingLosses(), [lost(part, len(part) - 1, 1, 5), lost(part, len(part) - 2, 1, 7)]
     pending.add(behind)
-    assert (pending.before(part), pending.rest()) == ({}, behind)
+    assert (pending.before(piece_of(part)), pending.rest()) == ({}, behind)

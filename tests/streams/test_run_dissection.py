@@ -9,18 +9,16 @@ from hypothesis import strategies as st
 from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
 from dcpdump.spec.names import COLLECTIONS
-from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.opcode_kinds import DOCUMENTS, MARKER
-from dcpdump.streams.run_dissection import RunDissection, RunPiece
+from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import encode
 from tests.support.packets import TcpTalk, flow
-from tests.support.pieces import all_pieces
 
 PLACE: dict[str, Any] = {"vbucket": 5, "opaque": 9}
 ITEM = {"by_seqno": 0x0102030405060708, "rev_seqno": 1}
@@ -206,19 +204,6 @@ def test_runs_say_without_columns_what_they_say_with_them(frames: list[bytes]) -
     assert [content(each) for each in steps(RunDissection(), packets)] == [
         content(each) for each in steps(Watching(), packets)
     ]
-
-
-def pieces_of(frames: list[bytes]) -> list[Any]:
-    dissection = RunDissection()
-    return [piece for block in blocks(captured(frames)) for piece in all_pieces(dissection.feed_block(block))]
-
-
-def test_pieces_are_columns_where_much_would_have_to_be_decoded_that_columns_take_at_once() -> None:
-    advanced = encode("DCP_SEQNO_ADVANCED", {"by_seqno": 7}, **PLACE)
-    assert advanced[1] == DCP_SEQNO_ADVANCED
-    assert [isinstance(piece, RunPiece) for piece in pieces_of([advanced] * 60)] == [True]
-    assert [isinstance(piece, RunPiece) for piece in pieces_of([advanced] * 70)] == [False]
-    assert [isinstance(piece, RunPiece) for piece in pieces_of(list(FRAMES) * 30)] == [True]
 
 
 @pytest.mark.parametrize("opcode", TAKEN)

@@ -19,7 +19,7 @@ of the stream last spoken of; an answer has the opaque of the last request of it
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,10 +34,11 @@ from dcpdump.net.packet import Packet
 from dcpdump.render.line import dialogue_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.statuses import STATUS
-from dcpdump.streams.column_events import frame_events
+from dcpdump.streams.document_run import one_by_one
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.frame_event import Before, FrameEvent
 from dcpdump.streams.pending_losses import PendingLosses
+from dcpdump.streams.run_dissection import RunPiece, piece_of
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import encode
 from tests.support.packets import ACK, FIN, NOON, PSH, RST, SYN, flow
@@ -253,16 +254,19 @@ def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
     return [Packet(number, ts, 1, data, len(data), "") for number, (ts, data) in enumerate(out, 1)]
 
 
+def events_of(piece: RunPiece, losses: Mapping[int, Before] | None = None) -> list[FrameEvent]:
+    """Return the events of all frames of a piece."""
+    return [frame for step in piece.steps(closely=False, losses=losses or {}) for frame in one_by_one(step)]
+
+
 def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
     """Return the events of captured packets, and at the end the losses that no frame followed."""
     dissection, pending = Dissection(), PendingLosses()
     for parts in fed(dissection, captured):
-        for part in parts:
-            found = frame_events(part)
+        for piece in map(piece_of, parts):
             pending.add(dissection.gaps)
             dissection.gaps.clear()
-            pending.mark(part, found)
-            yield from found
+            yield from events_of(piece, pending.before(piece))
     yield from [*pending.rest(), *dissection.gaps]
 
 
