@@ -47,7 +47,7 @@ _TREATMENTS: Final = _treatments()
 
 
 class Picking(Learning):
-    """Frames, of which some are wanted: ``count`` them, then go through them with ``next``.
+    """Frames, of which some are wanted: go through them with ``next``.
 
     ``strict``: requests for streams and their answers have to be decoded too unless they are bare, and the connection's
     HELLO was captured.
@@ -59,33 +59,33 @@ class Picking(Learning):
         super().__init__(frames, first, involved)
         self._wanted = wanted
         self._strict = strict
-        self._treatments: list[int] = []  # of each frame, once ``count`` has looked at them
 
     def count(self, most: int) -> int:
-        """Read all headers, and return how many frames have to be decoded that columns would not decode one by one.
+        """Read headers, and return how many frames have to be decoded that columns would not decode one by one.
 
-        More than ``most`` are not counted: then nothing is to be picked.
+        More than ``most`` are not counted.
         """
-        frames, found, treatments = self._frames, 0, self._treatments
+        frames, found = self._frames, 0
         opcodes, vbuckets = self._wanted.opcodes, self._wanted.vbuckets
         at: i64 = 0
         count: i64 = len(frames)
         for run, data in enumerate(frames.pieces):
             turn: i64 = frames.firsts[run + 1] if run + 1 < len(frames.firsts) else count
-            start: i64 = 0
-            if turn == at + 1 and (at in frames.odd or is_damaged(data)):
-                treatments.append(DECODED)
+            if turn == at + 1 and self._is_damaged(at, data):
                 at = turn
+            start: i64 = 0
             while at < turn:
-                treatment = _treatment(data, start, opcodes, vbuckets)
-                treatments.append(treatment)
-                if treatment == WANTED:
+                if _treatment(data, start, opcodes, vbuckets) == WANTED:
                     found += 1
                     if found > most:
                         return found
                 start += HEADER_LENGTH + be32(data, start + 8)
                 at += 1
         return found
+
+    def _is_damaged(self, at: int, data: bytes) -> bool:
+        """Return whether frame ``at``, which is a run by itself, is not whole, or its lengths contradict each other."""
+        return at in self._frames.odd or is_damaged(data)
 
     def next(self, at: int) -> int:
         """Return the first frame from ``at`` on that has to be decoded, and learn of those before it."""
@@ -96,7 +96,7 @@ class Picking(Learning):
         return found
 
     def _pass(self, at: "i64") -> "i64":
-        frames, treatments = self._frames, self._treatments
+        frames, opcodes, vbuckets = self._frames, self._wanted.opcodes, self._wanted.vbuckets
         firsts, runs, run, data = frames.firsts, len(frames.firsts), self._run, self._data
         count: i64 = len(frames)
         turn: i64 = firsts[run + 1] if run + 1 < runs else count
@@ -107,10 +107,13 @@ class Picking(Learning):
                 run += 1
                 self._turn_to(run)
                 turn = firsts[run + 1] if run + 1 < runs else count
-                start, data, weak, torn = 0, self._data, frames.weak[run], frames.gaps[run] > 0
+                start, data, weak = 0, self._data, frames.weak[run]
+                torn = frames.gaps[run] > 0 or (turn == at + 1 and self._is_damaged(at, data))
             stop = start + HEADER_LENGTH + be32(data, start + 8)
-            treatment: i64 = treatments[at]
-            if torn or weak or treatment in (DECODED, WANTED):
+            if torn or weak:
+                break
+            treatment = _treatment(data, start, opcodes, vbuckets)
+            if treatment in (DECODED, WANTED):
                 break
             if treatment == PLANNED:
                 number = plan_of(data, start)
@@ -118,12 +121,13 @@ class Picking(Learning):
                     break
                 self._learn(start, PLANS[number], False)
             else:
-                if self._strict and (self._session.features is None or not is_bare(data, start)):
-                    break
+                if treatment != NEIGHBOUR:
+                    if self._strict and (self._session.features is None or not is_bare(data, start)):
+                        break
+                    self.dcp += 1
                 self._pair(self._first + at, start)
                 if treatment == REQUEST:
                     self._ask(start)
-                self.dcp += treatment != NEIGHBOUR
             at += 1
             start = stop
         self._start, self._stop = start, stop

@@ -154,7 +154,6 @@ class RunDissection(EndsWatching[RunPiece]):
         picking = Picking(frames, first, involved, self._decoded, strict=True)
         decoded: dict[int, Record] = {}
         at, count = -1, len(frames)
-        picking.count(count)
         while (at := picking.next(at + 1)) < count:
             place = picking.place()
             decoded[at] = self._record(involved[place >> 1], place & 1, picking.raw(at), first + at)
