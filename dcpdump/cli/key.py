@@ -4,7 +4,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
-import numpy as np
 
 from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import BLANK
@@ -97,12 +96,11 @@ class Tracing(LedgerConsumer):
 
     def _collect(self, part: Part) -> None:
         matches = self._matches
-        planned = [group.rows for group in part.groups if group.plan.keyed]
-        rows = np.concatenate(planned) if planned else np.zeros(0, np.int64)
-        found = keys_of(part, rows)
-        for row, begin, end in zip(rows.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
-            if matches(Record(0, BLANK, Meaning(key=part.data[begin:end]), None)):
-                self._keep(record_of(part, row))
+        for group in (each for each in part.groups if each.plan.keyed):
+            found = keys_of(part, group.rows)
+            for row, begin, end in zip(group.rows.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
+                if matches(Record(0, BLANK, Meaning(key=part.data[begin:end]), None)):
+                    self._keep(record_of(part, row))
         for row in part.records:
             record = part.record(row) if _DOCUMENT[int(part.header.opcode[row])] else None
             if record is not None and not record.frame.magic.response and matches(record):
