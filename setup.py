@@ -23,7 +23,7 @@ from setuptools.command.build_ext import build_ext
 COMPILED = """
 batch/cutting batch/document_runs batch/learning batch/picking batch/plain_documents batch/plans
 big_endian conversation tally
-capture/plain_pcap
+capture/plain_pcap capture/plain_pcapng
 net/batch net/bytestream net/connections net/counters net/event net/endpoints net/gap_timeout net/half net/layers
 net/no_time net/packet net/reassembly net/remembered net/reorder_queue net/retransmissions net/retransmit_window
 net/sender_state net/seqnum net/tcp

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from dcpdump.batch.packet_sequence import Packets
 from dcpdump.capture.file import CapturePlace
+from dcpdump.capture.plain_pcapng import PlainRun
 from dcpdump.net.batch import Batch
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import Packet
@@ -142,20 +145,47 @@ class BlockSize:
         self._next = size
 
 
-def blocks(packets: Iterable[Packet], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
-    """Gather packets into blocks of about ``size`` bytes."""
+def blocks(packets: Iterable[Packet | PlainRun], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
+    """Gather packets, and runs of them, into blocks of about ``size`` bytes."""
     sizes = BlockSize.of(size)
     want = sizes.take()
     held: list[Packet] = []
+    runs: list[PlainRun] = []
     have = 0
-    for packet in packets:
-        held.append(packet)
-        have += len(packet[3])
+    for each in packets:
+        if isinstance(each, PlainRun):
+            if held:
+                yield gathered(held)
+                held, have = [], 0
+            runs.append(each)
+            have += each.ends[-1] - each.starts[0]
+        else:
+            if runs:
+                yield joined(runs)
+                runs, have = [], 0
+            held.append(each)
+            have += len(each[3])
         if have >= want or len(held) >= BLOCK_PACKETS:
-            yield gathered(held)
-            held, have, want = [], 0, sizes.take()
-    if held:
-        yield gathered(held)
+            yield gathered(held) if held else joined(runs)
+            held, runs, have, want = [], [], 0, sizes.take()
+    if held or runs:
+        yield gathered(held) if held else joined(runs)
+
+
+def joined(runs: Sequence[PlainRun]) -> Block:
+    """Make one block of runs of packets of one file, which follow one another."""
+    data, starts, ends = runs[0].data, runs[0].starts, runs[0].ends
+    if len(runs) > 1:
+        bases = [0, *accumulate(len(run.data) for run in runs)]
+        data = b"".join([run.data for run in runs])
+        starts = [start + base for run, base in zip(runs, bases, strict=False) for start in run.starts]
+        ends = [end + base for run, base in zip(runs, bases, strict=False) for end in run.ends]
+    links, times, wires, interfaces = (
+        [each for run in runs for each in getattr(run, name)] for name in ("links", "times", "wires", "interfaces")
+    )
+    numbers = list(range(runs[0].first, runs[0].first + len(starts)))
+    batch = Batch(data, starts, ends, links, numbers, times, [0] * len(starts), [runs[0].file])
+    return Block(batch, Packets(batch, wires.__getitem__, interfaces))
 
 
 def gathered(packets: Sequence[Packet]) -> Block:

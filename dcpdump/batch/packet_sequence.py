@@ -9,10 +9,13 @@ from dcpdump.net.packet import Packet
 
 
 class Packets(Sequence[Packet]):
-    """The packets of a batch, none of which is kept. ``wire``: how long each of them was on the wire."""
+    """The packets of a batch, none of which is kept.
 
-    def __init__(self, batch: Batch, wire: Callable[[int], int]) -> None:
-        self._batch, self._wire = batch, wire
+    ``wire``: how long each of them was on the wire; ``interfaces``: by which each was captured, if there are several.
+    """
+
+    def __init__(self, batch: Batch, wire: Callable[[int], int], interfaces: Sequence[int] = ()) -> None:
+        self._batch, self._wire, self._interfaces = batch, wire, interfaces
 
     def __len__(self) -> int:
         return len(self._batch)
@@ -32,7 +35,6 @@ class Packets(Sequence[Packet]):
         batch = self._batch
         data = batch.data[batch.starts[index] : batch.ends[index]]
         ts = batch.times[index]
-        name = batch.files[batch.file[index]]
-        return Packet(
-            batch.numbers[index], None if ts == NO_TIME else ts, batch.links[index], data, self._wire(index), name
-        )
+        name, by = batch.files[batch.file[index]], self._interfaces[index] if self._interfaces else 0
+        time = None if ts == NO_TIME else ts
+        return Packet(batch.numbers[index], time, batch.links[index], data, self._wire(index), name, "", by)

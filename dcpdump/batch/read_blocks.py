@@ -9,6 +9,7 @@ from dcpdump.capture import Capture, timeline
 from dcpdump.capture.damage import Health
 from dcpdump.capture.file import packets_from
 from dcpdump.capture.merge import begin
+from dcpdump.capture.plain_pcapng import PlainRun
 from dcpdump.capture.section import DISORDER
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.net.limits import IN_ORDER, OUT_OF_ORDER
@@ -77,10 +78,10 @@ def read_again(place: BlockPlace) -> Block | None:
     return gathered(packets) if len(packets) == place.packets else None
 
 
-def _remaining(capture: Capture) -> Iterator[Packet]:
-    """Yield the packets of one capture that were not read yet."""
+def _remaining(capture: Capture) -> Iterator[Packet | PlainRun]:
+    """Yield the packets of one capture that were not read yet, those in runs that were read at once."""
     try:
-        yield from capture.remaining()
+        yield from capture.runs()
     finally:
         capture.close()
 
@@ -118,7 +119,7 @@ def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
     packets = timeline(captures)
     if arrives_plain(captures):
         yield from arriving_blocks(captures[0], BLOCK_BYTES)
-        packets = _remaining(captures[0])
+        packets = captures[0].remaining()
     for batch in StreamQueue(packets).batches():
         block = gathered(batch) if batch else None
         if block is not None:

@@ -6,7 +6,7 @@ and pcapng look like inside, nor several files at once: that is the timeline's.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dcpdump.capture.damage import Damage, Health
 from dcpdump.capture.follow import FollowedFile
@@ -15,6 +15,7 @@ from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap, PcapHe
 from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng
 from dcpdump.capture.plain_pcap import is_plain
+from dcpdump.capture.plain_pcapng import PlainRun
 from dcpdump.capture.secrets_blocks import gather
 from dcpdump.capture.section import ORDERS, SectionState
 from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable
@@ -25,6 +26,8 @@ from dcpdump.tls.secrets import Secrets
 
 if TYPE_CHECKING:
     from dcpdump.capture.compression import Compression
+
+T = TypeVar("T")
 
 _HEAD = 512  #: bytes from which a file that is not a capture is recognised
 
@@ -140,8 +143,15 @@ class Capture:
 
     def remaining(self) -> Iterator[Packet]:
         """Yield the packets that were not read yet."""
+        return self._remaining(lambda reader: reader.packets())
+
+    def runs(self) -> Iterator[Packet | PlainRun]:
+        """Yield the same, those in runs that were read at once."""
+        return self._remaining(lambda reader: reader.runs() if isinstance(reader, Pcapng) else reader.packets())
+
+    def _remaining(self, read: Callable[[Pcap | Pcapng], Iterator[T]]) -> Iterator[T]:
         while True:
-            yield from self._packets()
+            yield from self._packets(read)
             successor = None if self._followed is None else self._leave(self._followed)
             self.close()
             if successor is None:
@@ -193,7 +203,7 @@ class Capture:
         state = self._state if self._reader is None else self._reader.state
         return CapturePlace(self.name, self._salvage, self._window.offset, self.health.packets, state)
 
-    def _packets(self) -> Iterator[Packet]:
+    def _packets(self, read: Callable[[Pcap | Pcapng], Iterator[T]]) -> Iterator[T]:
         """Yield the packets of the open file: usually of one pcap or pcapng, sometimes of several."""
         window, health = self._window, self.health
         if window is None:
@@ -201,7 +211,7 @@ class Capture:
         while True:
             state, self._state = self._state, None
             self._reader = reader = _reader(window, health, self._salvage, self._secrets, state)
-            yield from reader.packets()
+            yield from read(reader)
             if not reader.appended:
                 break
             if fault := _header_fault(window):

@@ -7,10 +7,11 @@ read them, and skips the others. Does not know what is inside a packet.
 
 import re
 from collections.abc import Iterator
-from struct import Struct, pack, unpack_from
+from struct import pack, unpack_from
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC
+from dcpdump.capture.plain_pcapng import PlainRun
 from dcpdump.capture.plausible import begins_inside, find
 from dcpdump.capture.secrets_blocks import SECRETS, take_secrets
 from dcpdump.capture.section import ORDERS, PcapngSection, SectionState, options, read_interface, read_section
@@ -30,7 +31,6 @@ FIXED = {SECTION: 16, INTERFACE: 8, OLD_PACKET: 20, SIMPLE_PACKET: 4, PACKET: 20
 
 _FLAGS, _DROP_COUNT = 2, 4  # options of a packet
 _IF_DROP, _OS_DROP = 5, 7  # options of statistics
-_new = tuple.__new__  # Packet(...) takes twice as long
 
 
 class Pcapng:
@@ -64,8 +64,21 @@ class Pcapng:
     def packets(self) -> Iterator[Packet]:
         """Yield the packets; afterwards the window stands at the end, at damage, or at another header."""
         window, health = self._window, self._health
+        for each in self.runs():
+            if isinstance(each, Packet):
+                yield each
+                continue
+            for index, end in enumerate(each.ends):  # whoever asks finds the window behind each
+                window.at, health.packets = end + -(end - each.starts[index]) % 4 + 4, each.first + index
+                yield each.packet(index)
+
+    def runs(self) -> Iterator[Packet | PlainRun]:
+        """Yield the same, plain packets in runs."""
+        window, health = self._window, self._health
         while True:
-            yield from self._plain_packets()
+            run = self._plain_run()
+            if run is not None:
+                yield run
             if len(window.data) - window.at < 12 and window.need(12) < 12:
                 if left := len(window.data) - window.at:
                     what = f"the block at byte {window.offset:,} is cut short: 12 bytes at least, {left} there"
@@ -94,35 +107,16 @@ class Pcapng:
             if packet is not None:
                 yield packet
 
-    def _plain_packets(self) -> Iterator[Packet]:
-        """Yield enhanced packets while they are in memory, whole and without options: nearly all are."""
-        window, health, section = self._window, self._health, self._section
-        heads, trailers = Struct(section.order + "IIIIIII"), Struct(section.order + "I")
-        interfaces, file = section.interfaces, health.file
-        while len(window.data) - window.at >= 32:
-            data, at = window.data, window.at
-            kind, length, number, high, low, captured, wire = heads.unpack_from(data, at)
-            end = at + length
-            if (
-                kind != PACKET
-                or length != 32 + captured + -captured % 4
-                or end > len(data)
-                or captured > PACKET_USUAL
-                or captured > wire
-                or number >= len(interfaces)
-                or trailers.unpack_from(data, end - 4)[0] != length
-            ):
-                return
-            interface = interfaces[number]
-            if interface is None or interface.fcs:
-                return
-            ts = (high << 32 | low) * interface.multiplier // interface.divisor + interface.offset_ns
-            if not -LAST_NS <= ts <= LAST_NS:
-                return
-            packet = data[at + 28 : at + 28 + captured]
-            window.at = end
-            health.packets = count = health.packets + 1
-            yield _new(Packet, (count, ts, interface.link_type, packet, wire, file, "", number))
+    def _plain_run(self) -> PlainRun | None:
+        """Pass over the blocks that are in memory, whole and without options, as nearly all are, and return them."""
+        window, section = self._window, self._section
+        run = PlainRun(window.data, window.at, section.order == ">", section.interfaces)
+        if not len(run):
+            return None
+        run.first, run.file = self._health.packets + 1, self._health.file
+        window.at = run.stop
+        self._health.packets += len(run)
+        return run
 
     def _block(self) -> tuple[int, int, str]:
         """Return the block's type and length, and why it cannot be a block (or ""). A section header starts one."""

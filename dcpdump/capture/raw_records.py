@@ -3,13 +3,14 @@
 The packets come from the usual readers; the bytes that these consume are kept until they are taken.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from dcpdump.capture.file import Capture
+from dcpdump.capture.file import Capture, T
 from dcpdump.capture.follow import FollowedFile
+from dcpdump.capture.pcap import Pcap
+from dcpdump.capture.pcapng import Pcapng
 from dcpdump.capture.source import ByteSource, SourceWindow
-from dcpdump.net.packet import Packet
 
 
 class KeptWindow(SourceWindow):
@@ -61,8 +62,8 @@ class RawRecords(Capture):
         self.rest = b""  #: what follows the last packet, once all were yielded
         super().__init__(path, salvage=salvage, follow=False)
 
-    def _packets(self) -> Iterator[Packet]:
-        yield from super()._packets()
+    def _packets(self, read: Callable[[Pcap | Pcapng], Iterator[T]]) -> Iterator[T]:
+        yield from super()._packets(read)
         self.rest = self.taken()
 
     def taken(self) -> bytes:

@@ -3,7 +3,7 @@
 import gzip
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -17,11 +17,31 @@ from dcpdump.batch.block import BLOCK_BYTES, BlockSize
 from dcpdump.batch.read_blocks import arrives_plain, arriving_blocks, blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture, Damage, open_capture
 from dcpdump.net.packet import Packet
-from tests.support.captures import Record, pcap, pcap_header, pcapng
+from tests.support.captures import Pcapng, Record, pcap, pcap_header, pcapng
 
 SECOND = 1_000_000_000
 RECORDS = [Record(1_700_000_000 * SECOND + 1000 * number, b"%04d" % number * (number + 1)) for number in range(9)]
 PLAIN = pcap(RECORDS)
+
+
+def _of_all_kinds(big_endian: bool = False, options: Sequence[tuple[int, bytes]] = ()) -> bytes:
+    """Return a pcapng with interfaces of all resolutions, offsets and trailers; with ``options`` no packet is plain."""
+    write, out = Pcapng(big_endian), list[bytes]()
+    resolutions = (6, 9, 3, 12, 0x80 | 20)
+    back = (-5).to_bytes(8, "big" if big_endian else "little", signed=True)
+    out += [write.section(), *(write.interface(1, 0, [(9, bytes([each]))]) for each in resolutions)]
+    out += [write.interface(1, 0, [(13, b"\4")]), write.interface(101, 0, [(14, back)])]
+    for number, record in enumerate(RECORDS):
+        for interface in range(7):
+            units, wire = record.ts_ns // 1000 + number, len(record.data) + interface
+            out.append(write.packet(units, record.data, interface, wire, options=options))
+        out += [write.simple_packet(record.data), write.old_packet(5, record.data), write.statistics(0)]
+    late = [
+        write.packet(1 << shift, b"late", interface, options=options) for shift in (53, 62, 63) for interface in (0, 1)
+    ]
+    return b"".join([*out, *late])
+
+
 #: What a capture can be besides plain from the first packet to the last.
 CAPTURES = {
     "plain": PLAIN,
@@ -35,6 +55,10 @@ CAPTURES = {
     "an odd time": pcap([*RECORDS[:4], Record(5 * SECOND, b"1970"), *RECORDS[4:]]),
     "damaged": PLAIN[:150] + b"\xff" * 40 + PLAIN[190:],
     "pcapng": pcapng(RECORDS),
+    "big-endian pcapng": pcapng(RECORDS, big_endian=True),
+    "pcapng of all kinds": _of_all_kinds(),
+    "pcapng, damaged": pcapng(RECORDS)[:400] + b"\xff" * 40 + pcapng(RECORDS)[440:],
+    "pcapng, cut short": pcapng(RECORDS)[:-7],
 }
 
 
@@ -146,3 +170,17 @@ def test_what_comes_slowly_and_then_fast_is_still_given_in_blocks() -> None:
     os.close(out)
     assert sum(sizes) >= 5000 * len(PLAIN[24:])
     assert max(sizes) <= size + read
+
+
+@pytest.mark.parametrize("big_endian", [False, True])
+def test_packets_that_are_read_at_once_are_those_that_are_read_one_by_one(big_endian: bool, tmp_path: Path) -> None:
+    found = []
+    for options in ((), [(1, b"a comment")]):
+        path = tmp_path / "some.pcapng"
+        path.write_bytes(_of_all_kinds(big_endian, options))
+        captures = open_capture(str(path)), open_capture(str(path))
+        found += [
+            list(captures[0]),
+            [each for block in blocks_of([captures[1]], BlockSize(64)) for each in block.packets],
+        ]
+    assert found[1:] == found[:1] * 3
