@@ -39,7 +39,7 @@ def _of_all_kinds(big_endian: bool = False, options: Sequence[tuple[int, bytes]]
     late = [
         write.packet(1 << shift, b"late", interface, options=options) for shift in (53, 62, 63) for interface in (0, 1)
     ]
-    return b"".join([*out, *late])
+    return b"".join([*out, *late, write.packet(5, b"longer", 0, 3, 6, options)])
 
 
 #: What a capture can be besides plain from the first packet to the last.

@@ -448,7 +448,7 @@ def test_salvage_loses_little_and_invents_nothing(
     [
         (NG.block(4, b"", length=0), "has an impossible length, 0 bytes"),
         (NG.block(6, bytes(28), length=42, trailer=42), "has an impossible length, 42 bytes"),
-        (NG.block(6, bytes(28), trailer=44), "says 40 bytes at its beginning and 44 at its end"),
+        (NG.block(6, bytes(20), trailer=44), "says 32 bytes at its beginning and 44 at its end"),
         (
             NG.block(6, bytes(28), length=0xFFFFFFF0),
             "says it is 4,294,967,280 bytes long, and none over 134,217,728 is believed",
