@@ -47,12 +47,7 @@ def test_a_key_that_was_not_remembered_is_not_compared_and_is_counted(runs: bool
 
 
 @pytest.mark.parametrize(
-    "then",
-    [
-        "RX snapshot-marker{start=10, end=12, flags=0x1}\n",
-        "RX stream-end{status=0}\n",
-        "RST RX\n",
-    ],
+    "then", ["RX snapshot-marker{start=10, end=12, flags=0x1}\n", "RX stream-end{status=0}\n", "RST RX\n"]
 )
 @pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])
 def test_what_ends_a_snapshot_forgets_its_keys(then: str, runs: bool) -> None:

@@ -104,10 +104,7 @@ def test_what_the_client_sends_is_judged_too() -> None:
     text = opening(controls="connection_buffer_size=1000") + BEGUN
     text += "TX buffer-acknowledgement{buffer-bytes=1, datatype=1}\n"
     text += f"HEX TX 8053000028000006{40:08x}{6:08x}{0:016x}{0:032x}{MAX:016x}{0:032x}\n"
-    assert shapes(text) == [
-        "F3 violation: BUFFER_ACKNOWLEDGEMENT has datatype 0x01",
-        OLD.format("STREAM_REQ", "1-40"),
-    ]
+    assert shapes(text) == ["F3 violation: BUFFER_ACKNOWLEDGEMENT has datatype 0x01", OLD.format("STREAM_REQ", "1-40")]
 
 
 NOTHING = "have no meaning"

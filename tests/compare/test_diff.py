@@ -311,12 +311,7 @@ def test_frames_that_differ_are_listed_in_order_of_time(tmp_path: Path) -> None:
     printed = compared(tmp_path, captured(said(a), PRODUCER), captured(said(b), CONSUMER), "-f ndjson")
     differing = [row for row in map(json.loads, printed.out.splitlines()) if row["type"] in ("frame", "changed")]
     names = [(row.get("only_in", "both"), row["kind"], row.get("seqno")) for row in differing]
-    assert names == [
-        ("A", "request", None),
-        ("A", "response", None),
-        ("both", "request", 5),
-        ("B", "request", 4),
-    ]
+    assert names == [("A", "request", None), ("A", "response", None), ("both", "request", 5), ("B", "request", 4)]
 
 
 def test_addresses_are_hidden_where_asked(tmp_path: Path) -> None:

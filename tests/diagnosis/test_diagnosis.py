@@ -59,12 +59,7 @@ def test_what_is_worse_comes_first(path: Path) -> None:
         + DAY
     )
     codes = dict.fromkeys(code for code, _ in texts(text, path))
-    assert list(codes) == [
-        "rollback-loop",
-        "ended",
-        "stuck",
-        "violation",
-    ]
+    assert list(codes) == ["rollback-loop", "ended", "stuck", "violation"]
 
 
 def test_a_finding_about_the_connection_is_in_no_vbucket(path: Path) -> None:
@@ -210,7 +205,7 @@ def test_a_rollback_says_which_clause_explains_it(path: Path) -> None:
 def test_a_producer_that_went_silent_is_in_trouble(path: Path) -> None:
     silent = opening(name="dead", controls="set_noop_interval=20") + "STREAM vb=5\n" + LIVE
     assert texts(silent + "CONNECT\n" + opening(name="alive") + DAY, path) == [
-        ("stuck", "vb 5 of dead (c0) is stuck: the producer is silent, and sends no NOOP"),
+        ("stuck", "vb 5 of dead (c0) is stuck: the producer is silent, and sends no NOOP")
     ]
 
 
@@ -245,7 +240,7 @@ def test_a_takeover_that_does_not_continue_is_in_trouble(path: Path) -> None:
 def test_a_connection_that_its_client_closed_as_the_producer_was_silent_is_in_trouble(path: Path) -> None:
     silent = opening(controls="set_noop_interval=20") + "STREAM vb=5\n" + LIVE + "WAIT 380\nFIN TX\nFIN RX\n"
     assert texts(silent, path) == [
-        ("connection-closed", "the connection of app was closed by the client at 12:06:20.018 with vb 5 open"),
+        ("connection-closed", "the connection of app was closed by the client at 12:06:20.018 with vb 5 open")
     ]
 
 

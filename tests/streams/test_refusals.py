@@ -81,11 +81,7 @@ def error(**said: Any) -> str:
         ('{"uid":"0x5"}', 'uid: "0x5" has 0x', "servers before 7.0 refuse that, later ones ignore it"),
         ("{}", "value: {} has no known key", KNOWN),
         ('{"filter":[]}', 'value: {"filter":[]} has no known key', KNOWN),
-        (
-            '{"Collection":["8"]}',
-            'value: {"Collection":["8"]} has no known key',
-            f"{KNOWN}, and near is collections",
-        ),
+        ('{"Collection":["8"]}', 'value: {"Collection":["8"]} has no known key', f"{KNOWN}, and near is collections"),
         ("[8]", "value: [8] is no JSON object", ""),
         ("null", "value: null is no JSON object", ""),
         ('{"scope" "8"}', 'value: {"scope" "8"} is no JSON: at byte 9 there is no colon', ""),

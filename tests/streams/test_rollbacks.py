@@ -126,12 +126,7 @@ def on(kept: Ledger, *servers: str) -> Ledger:
             f"{FAILOVER} 100 of the snapshot 80..110, so it must go back to the snapshot's start, 80; "
             "but that gives 80, not 40",
         ),
-        (
-            asked(50, 50, 50, 0xBEEF, 0),
-            "purge",
-            0,
-            f"uuid and snapshot fit the failover log, so start 50 {MUST}",
-        ),
+        (asked(50, 50, 50, 0xBEEF, 0), "purge", 0, f"uuid and snapshot fit the failover log, so start 50 {MUST}"),
         (
             asked(100, 90, 110, 0xFEED, 90),
             "snapshot",
@@ -557,10 +552,7 @@ def test_after_lost_bytes_it_is_not_known_whether_the_client_asked_again() -> No
     frames = packets(said(OPEN + asked(100, 100, 100, 1, 80) + "WAIT 2\nTX noop\nTX noop\nRX noop-response\n"))
     before, after = frames[:6] + frames[7:], frames[:-3] + frames[-2:]
     ends = [line.text for some in (before, after) for line in _lines(ledger_of(some)) if "then: " in line.text]
-    assert ends == [
-        "  then: the client did not ask again",
-        "  then: not known: 24 bytes of the connection were lost",
-    ]
+    assert ends == ["  then: the client did not ask again", "  then: not known: 24 bytes of the connection were lost"]
 
 
 # -- whose answer it is ---------------------------------------------------------------------------------------

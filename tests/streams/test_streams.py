@@ -61,14 +61,8 @@ PUSHED = "".join(f"RX mutation{{seqno:{seqno}, value=xxxxxxxxxxxxxxxxxxxxxx}}\n"
             ASKED + BACK,
             "rolled back (to 0; not asked for again before the capture ends, 0 ms later)",
         ),
-        "rolled back and granted": (
-            ASKED + BACK + STREAM + TWO,
-            "open and flowing (rolled back to 0 before)",
-        ),
-        "rolled back in a loop": (
-            (ASKED + BACK + "WAIT 1.5\n") * 41,
-            "rolled back (to 0, 41 times in 60.1 s: a loop)",
-        ),
+        "rolled back and granted": (ASKED + BACK + STREAM + TWO, "open and flowing (rolled back to 0 before)"),
+        "rolled back in a loop": ((ASKED + BACK + "WAIT 1.5\n") * 41, "rolled back (to 0, 41 times in 60.1 s: a loop)"),
         "refused": (
             "TX stream-request{vb=723, start-seqno=9, snap-start-seqno=10, snap-end-seqno=10}\n"
             "RX stream-request-response{erange}\n",
@@ -385,16 +379,16 @@ def test_the_servers_high_seqno_distinguishes_quiet_from_stuck() -> None:
     begun = COLLECTIONS + STREAM + TWO
     behind = "at seqno 2, the server's high seqno is 9 since 12:00:20.017, for 80 s"
     assert verdicts(begun + reported(2)) == [
-        "quiet (nothing for 80 s; server's high seqno 2 = ours; NOOPs are answered)",
+        "quiet (nothing for 80 s; server's high seqno 2 = ours; NOOPs are answered)"
     ]
     assert verdicts(begun.replace("key=app}\nRX open", "key=replication:a->b:travel}\nRX open") + reported(9)) == [
-        f"stuck ({behind})",
+        f"stuck ({behind})"
     ]
     left_out = "what did not come may be of system collections, which not every user gets"
     assert verdicts(begun + reported(9)) == [f"unknown ({behind}; {left_out})"]
     silent = reported(9).replace(MINUTE, "WAIT 180\nTX buffer-acknowledgement{buffer-bytes=1}\n")
     assert verdicts(begun.replace(NOOPS, NOOPS + "CONTROL set_noop_interval=20\n") + silent) == [
-        "stuck (nothing for 3.33 m; no NOOP came since 12:00:00.010, for 3.33 m, one is due every 20 s)",
+        "stuck (nothing for 3.33 m; no NOOP came since 12:00:00.010, for 3.33 m, one is due every 20 s)"
     ]
 
 

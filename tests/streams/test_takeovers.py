@@ -175,10 +175,7 @@ UNFINISHED = "the takeover was not finished: "
             TAKEOVER + DISK + PENDING + ANSWERED,
             f"{UNFINISHED}SET_VBUCKET_STATE(pending) was answered at 12:00:00.020, active did not come; ",
         ),
-        (
-            TAKEOVER + DISK + PENDING + ANSWERED + ACTIVE,
-            f"{UNFINISHED}SET_VBUCKET_STATE(active) was not answered; ",
-        ),
+        (TAKEOVER + DISK + PENDING + ANSWERED + ACTIVE, f"{UNFINISHED}SET_VBUCKET_STATE(active) was not answered; "),
         ("STREAM vb=5\n" + DISK, ""),
     ],
 )
