@@ -3,7 +3,6 @@
 import pytest
 
 from dcpdump.check.finding import Finding
-from tests.check.test_blame import judged
 from tests.support.check_cases import (
     BOTH,
     CARTS,
@@ -18,6 +17,7 @@ from tests.support.check_cases import (
     items,
 )
 from tests.support.conversation import HELLO, LOGIN, NOOPS, findings, findings_of, opening, packets, said
+from tests.support.findings import judged
 
 OPENED = HELLO % ("", "") + LOGIN
 

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+from dcpdump.batch.block import blocks
+from dcpdump.check.checking import Judging
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
+from dcpdump.streams.watching import Watching
 from tests.support.conversation import findings, findings_of
 
 Captured = str | Sequence[Packet]
@@ -27,3 +30,18 @@ def reported(captured: Captured, *rules: str) -> list[str]:
 def brief(captured: Captured, *rules: str) -> list[str]:
     """Return all findings without their sentences: "DCP301 violation Einval"."""
     return [f"{each.rule.code} {each.severity.value} {each.status}".rstrip() for each in found(captured, *rules)]
+
+
+def judged(captured: list[Packet]) -> list[tuple[str, int, str]]:
+    """Return what is found in captured packets to the end of the capture: rule, connection and sentence."""
+    dissection = Watching()
+    judging = Judging(dissection)
+    for block in blocks(captured):
+        judging.meet(block)
+        for parts in dissection.feed_block(block):
+            judging.feed(parts)
+            dissection.gaps.clear()
+    for parts in dissection.close_blocks():
+        judging.feed(parts)
+    judging.close(captured[-1].ts_ns)
+    return [(each.rule.id, each.connection, each.message) for each, _ in judging.fold.findings()]
