@@ -1,12 +1,8 @@
 """The rules: each has a conversation that trips it and one that comes near; none is tripped by healthy ones."""
 
-import random
 import re
-from functools import cache
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
@@ -33,30 +29,19 @@ def test_every_rule_has_both_conversations() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_is_tripped_by_its_conversation(rule: Rule) -> None:
-    assert rule.id in codes(CASES[rule.id].trips)
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_is_not_tripped_by_its_near_miss(rule: Rule) -> None:
+def test_a_rule_is_tripped_by_its_conversation_once_and_not_by_its_near_miss(rule: Rule) -> None:
+    found = [each for each in findings(CASES[rule.id].trips) if each.reason == ""]
+    assert rule in {each.rule for each in found}
     assert rule.id not in codes(CASES[rule.id].spares)
-
-
-@pytest.mark.parametrize("id", sorted(IDS))
-def test_nothing_is_found_twice_of_one_frame(id: str) -> None:
-    found = [(each.rule.id, each.frame, each.vbucket, each.message) for each in findings(CASES[id].trips)]
-    assert sorted(found, key=str) == sorted(set(found), key=str)
+    of_one_frame = [(each.rule.id, each.frame, each.vbucket, each.message) for each in found]
+    assert sorted(of_one_frame, key=str) == sorted(set(of_one_frame), key=str)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_has_a_page_and_known_suspensions(rule: Rule) -> None:
+def test_a_rule_has_a_page_known_suspensions_and_a_title_without_the_name_of_a_class(rule: Rule) -> None:
     assert rule.page.startswith(("It sees ", "Reported "))
     assert "Usual causes: " in rule.page or rule.id == "D8"
     assert set(rule.off) <= SUSPENSIONS.keys()
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_title_has_no_name_of_a_class(rule: Rule) -> None:
     assert re.findall(r"[a-z][A-Z]", rule.title) == []
 
 
@@ -72,52 +57,6 @@ def violations(found: list[Finding]) -> list[str]:
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_traffic_raises_nothing(name: str) -> None:
     assert [(each.rule.id, each.frame, each.message) for each in findings(HEALTHY[name])] == []
-
-
-@cache
-def sound() -> dict[str, str]:
-    """Return conversations that break no rule of their own: of the near misses those without a violation."""
-    return {**HEALTHY, **{id: case.spares for id, case in CASES.items() if not violations(findings(case.spares))}}
-
-
-#: Of those, which are cut and torn below. They are made when they are tested: every process collects all tests.
-NAMES = st.deferred(lambda: st.sampled_from(sorted(sound())))
-SEGMENTS = st.sampled_from([1 << 20, 100, 37, 11])
-
-
-@settings(max_examples=120, deadline=None)
-@given(name=NAMES, segment=SEGMENTS, data=st.data())
-def test_a_capture_of_healthy_traffic_that_was_cut_has_no_violation(
-    name: str, segment: int, data: st.DataObject
-) -> None:
-    captured = packets(said(sound()[name]), segment)
-    begin = data.draw(st.integers(0, len(captured) - 1))
-    end = data.draw(st.integers(begin + 1, len(captured)))
-    assert violations(findings_of(captured[begin:end])) == []
-
-
-@settings(max_examples=120, deadline=None)
-@given(name=NAMES, segment=SEGMENTS, data=st.data())
-def test_a_capture_of_healthy_traffic_that_lost_packets_has_no_violation(
-    name: str, segment: int, data: st.DataObject
-) -> None:
-    captured = packets(said(sound()[name]), segment)
-    lost = data.draw(st.sets(st.integers(0, len(captured) - 1), min_size=1, max_size=3))
-    assert violations(findings_of([packet for at, packet in enumerate(captured) if at not in lost])) == []
-
-
-@settings(max_examples=120, deadline=None)
-@given(name=NAMES, reach=st.sampled_from([2, 5, 20]), seed=st.integers(0, 1 << 20))
-@example(name="S20", reach=5, seed=18)  # a marker was acknowledged, in the capture, before its stream was granted
-@example(name="consumer", reach=20, seed=669)
-@example(name="plain", reach=20, seed=4061)  # NOOPs long before their answers
-@example(name="asked for again", reach=5, seed=838652)  # a stream that ended before its request
-@example(name="rollback", reach=20, seed=707160)  # a refusal and a grant, both before their requests
-def test_a_capture_of_healthy_traffic_out_of_order_has_no_violation(name: str, reach: int, seed: int) -> None:
-    captured = packets(said(sound()[name]), 100)
-    chance = random.Random(seed)
-    order = sorted(range(len(captured)), key=lambda at: at + chance.random() * reach)
-    assert violations(findings_of([captured[at] for at in order])) == []
 
 
 @pytest.mark.parametrize("name", HEALTHY)
