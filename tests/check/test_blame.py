@@ -5,7 +5,7 @@ import pytest
 from dcpdump.net.packet import Packet
 from tests.support.check_cases import PLAIN, STREAM, WINDOW, items
 from tests.support.conversation import opening, packets, said
-from tests.support.findings import brief, found, judged, reported
+from tests.support.findings import brief, certain, found, judged
 from tests.support.packets import ACK, FIN, SECOND, ethernet, flow, ipv4_tcp
 
 TWO = PLAIN + "STREAM vb=5, opaque=0x55\nSTREAM vb=6, opaque=0x66\n"
@@ -107,7 +107,7 @@ def test_what_trails_in_of_a_stream_that_was_closed_before_the_capture_began_is_
     late += "RX snapshot-marker{vb=5, opaque=2, start=0, end=9, flags=0x5}\n" + mutation(5, 2, 1) + mutation(5, 2, 4)
     captured = packets(said(PLAIN + late))
     begin = next(at for at, packet in enumerate(captured) if b"\x80\x53" in packet.data)
-    assert reported(captured[begin:]) == []
+    assert certain(captured[begin:]) == []
 
 
 def test_where_the_answer_to_open_was_not_captured_it_is_unknown_which_controls_were_accepted() -> None:
@@ -115,7 +115,7 @@ def test_where_the_answer_to_open_was_not_captured_it_is_unknown_which_controls_
     captured = packets(said(PLAIN + STREAM))
     begin = next(at for at, packet in enumerate(captured) if b"\x80\x50" in packet.data[54:56])
     received = [packet for packet in captured[begin:] if packet.data[34:36] == (50_000).to_bytes(2, "big")]
-    assert reported([*received, captured[-1]]) == []
+    assert certain([*received, captured[-1]]) == []
 
 
 def test_after_a_marker_that_cannot_be_read_it_is_unknown_which_seqnos_belong_to_the_snapshot() -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from dcpdump.check.finding import Finding
 from dcpdump.spec import MESSAGES
 from dcpdump.wire.encode import encode
 from tests.support.check_cases import CONSUMER
 from tests.support.console import run
-from tests.support.conversation import findings, opening
+from tests.support.conversation import opening
+from tests.support.findings import certain
 
 SIDS = opening(collections=True, controls="enable_stream_id=true")
 STREAM = 'STREAM vb=5, value={"sid":71}\nRX snapshot-marker{start=0, end=9, flags=0x6}\n'
@@ -16,18 +16,9 @@ BARRIER, DURABILITY, STREAM_ID, TRACING, USER, TTL, PRIVILEGE, TOKEN = "00 1103 
 UNKNOWN = "81aa"
 
 
-def reported(found: list[Finding]) -> list[str]:
-    """Return the certain findings about framing extras."""
-    return [
-        f"{each.rule.code} {each.severity.value}: {each.message}{f' ({each.status})' * bool(each.status)}"
-        for each in found
-        if each.rule.id in ("F8", "F18") and not each.reason
-    ]
-
-
 def judged(text: str) -> list[str]:
     """Return the findings on the framing extras in a conversation."""
-    return reported(findings(text))
+    return certain(text, "DCP108", "DCP118")
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,16 @@ def found(captured: Captured, *rules: str) -> list[Finding]:
 
 
 def reported(captured: Captured, *rules: str) -> list[str]:
-    """Return the certain findings: "DCP103 violation: MUTATION has datatype 0x01 (Einval)"."""
+    """Return the findings: "DCP103 violation: MUTATION has datatype 0x01 (Einval)"."""
     return [
         f"{each.rule.code} {each.severity.value}: {each.message}{f' ({each.status})' * bool(each.status)}"
         for each in found(captured, *rules)
-        if not each.reason
     ]
+
+
+def certain(captured: Captured, *rules: str) -> list[str]:
+    """Return the findings that are no unknown ones."""
+    return [each for each in reported(captured, *rules) if " unknown: " not in each]
 
 
 def brief(captured: Captured, *rules: str) -> list[str]:
