@@ -40,7 +40,11 @@ _SPECIAL = (
     "deletion{%s, layout=2, datatype=4, value=#00}",
     "expiration{%s}",
     "prepare{%s}",
+    "mutation{%s, layout=1-28}",
+    "mutation{%s, layout=1-30}",
+    "mutation{%s, value=" + "x" * 5000 + "}",
     "the key of another",
+    "the key of no collection",
     "seqno 0",
     "a seqno again",
     "a seqno left out",
@@ -55,6 +59,7 @@ _OTHER = (
     "TX noop-response{success, opaque=0x77}",
     "TX buffer-acknowledgement{buffer-bytes=900}",
     "TX buffer-acknowledgement{buffer-bytes=2500}",
+    "TX buffer-acknowledgement{buffer-bytes=4000}",
     "WAIT 0.04",
     "TX get-failover-log{vb=5}",
 )
@@ -93,9 +98,9 @@ def conversations(draw: st.DrawFn) -> str:
             place += 1
             chosen = special.get(at, "")
             seqno = max(0, seqno + _STEPS.get(chosen, 1) - 1)
-            key = 1 if chosen == "the key of another" else place
+            key = {"the key of another": "000001", "the key of no collection": "05"}.get(chosen, f"00{place:04x}")
             form = chosen if "{" in chosen else _PLAIN[place % 7 % 3]
-            text += f"RX {form % f'{opaque}, seqno={seqno}, key=#00{key:04x}'}\n"
+            text += f"RX {form % f'{opaque}, seqno={seqno}, key=#{key}'}\n"
             seqno += 1
         following[vb] = max(1, seqno)
         text += other + "\n"
@@ -109,7 +114,7 @@ def _folded(captured: list[Packet], *, runs: bool) -> Fold:
     return fold
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=conversations(), lost=st.integers(0, 200) | st.none(), segment=st.sampled_from([1 << 20, 200]))
 def test_runs_of_random_traffic_teach_and_break_what_their_frames_do(text: str, lost: int | None, segment: int) -> None:
     traffic = packets(said(text), segment)

@@ -1,7 +1,9 @@
 """The order of time across the directions of connections."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,46 +51,29 @@ def test_an_answer_waits_for_its_request() -> None:
     assert times(order.feed([at(2, 0), at(4, 0)], waiting=False, in_order=False)) == [(1, 0), (2, 0), (3, 1), (4, 0)]
 
 
-def test_nothing_waits_longer_than_a_hole_does() -> None:
+ELSEWHERE = at(2, 1)._replace(connection=BLANK.connection + 1)
+#: Steps, whether a request may still come, and what is passed on at once and at the end.
+CASES: dict[str, tuple[list[Step], bool, list[Any], list[Any]]] = {
+    "nothing waits longer than a hole does": ([at(1, 0), at(2, 1), at(4, 1)], True, [(1, 0)], [(2, 1), (4, 1)]),
+    "within a direction nothing changes places": ([at(5, 0), at(2, 0), at(3, 1)], False, [(3, 1), (5, 0), (2, 0)], []),
+    "a run stays whole beside what others sent": (
+        [run([1, 2, 3], 0), ELSEWHERE, at(4, 1)], False, [(1, 3, 0), (2, 1), (4, 1)], []),
+    "a run is taken apart where the other direction sent": (
+        [run([1, 2, 3], 0), at(2, 1)], False, [(1, 0), (2, 0), (2, 1), (3, 0)], []),
+    "of two runs the one stays whole that is within the other": (
+        [run([1, 6], 0), run([2, 4], 1), run([3, 5], 0)], False, [(1, 0), (2, 4, 1), (6, 0), (3, 5, 0)], []),
+    "of a run is passed on what is old enough": (
+        [run([1, 2, 3], 0), at(4.5, 1)], True, [(1, 0), (2, 0)], [(3, 0), (4.5, 1)]),
+    "what is left of a run waits among the others by its time": (
+        [run([1, 2, 5.2], 0), at(5, 1)], True, [(1, 0), (2, 0)], [(5, 1), (5.2, 0)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "waiting", "passed", "rest"), CASES.values(), ids=CASES)
+def test_steps_are_put_in_order(steps: list[Step], waiting: bool, passed: list[Any], rest: list[Any]) -> None:
     order = Order()
-    assert times(order.feed([at(1, 0), at(2, 1), at(4, 1)], waiting=True, in_order=True)) == [(1, 0)]
-    assert times(order.close()) == [(2, 1), (4, 1)]
-
-
-def test_within_a_direction_nothing_changes_places() -> None:
-    order = Order()
-    mixed = [at(5, 0), at(2, 0), at(3, 1)]
-    assert times(order.feed(mixed, waiting=False, in_order=False)) == [(3, 1), (5, 0), (2, 0)]
-
-
-def test_a_run_stays_whole_beside_what_others_sent() -> None:
-    elsewhere = at(2, 1)._replace(connection=BLANK.connection + 1)
-    mixed: list[Step] = [run([1, 2, 3], 0), elsewhere, at(4, 1)]
-    assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 3, 0), (2, 1), (4, 1)]
-
-
-def test_a_run_is_taken_apart_where_the_other_direction_sent() -> None:
-    mixed: list[Step] = [run([1, 2, 3], 0), at(2, 1)]
-    assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 0), (2, 1), (3, 0)]
-
-
-def test_of_two_runs_the_one_stays_whole_that_is_within_the_other() -> None:
-    mixed: list[Step] = [run([1, 6], 0), run([2, 4], 1), run([3, 5], 0)]
-    assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 4, 1), (6, 0), (3, 5, 0)]
-
-
-def test_of_a_run_is_passed_on_what_is_old_enough() -> None:
-    order = Order()
-    mixed: list[Step] = [run([1, 2, 3], 0), at(4.5, 1)]
-    assert times(order.feed(mixed, waiting=True, in_order=True)) == [(1, 0), (2, 0)]
-    assert times(order.close()) == [(3, 0), (4.5, 1)]
-
-
-def test_what_is_left_of_a_run_waits_among_the_others_by_its_time() -> None:
-    order = Order()
-    mixed: list[Step] = [run([1, 2, 5.2], 0), at(5, 1)]
-    assert times(order.feed(mixed, waiting=True, in_order=True)) == [(1, 0), (2, 0)]
-    assert times(order.close()) == [(5, 1), (5.2, 0)]
+    assert times(order.feed(steps, waiting=waiting, in_order=waiting)) == passed
+    assert times(order.close()) == rest
 
 
 @settings(max_examples=50, deadline=None)
@@ -107,14 +92,6 @@ def test_every_frame_comes_out_once_and_in_its_directions_order(
         assert [one for one in gone if one.direction == direction] == [
             one for one in came if one.direction == direction
         ]
-
-
-def test_of_large_frames_fewer_wait() -> None:
-    order = Order()
-    frames = [at(1 + number / 1000, number % 2)._replace(length=1 << 20) for number in range(100)]
-    passed = order.feed(frames, waiting=True, in_order=True)
-    assert [*passed, *order.close()] == frames
-    assert len(passed) == 100 - 55
 
 
 def test_where_too_much_waits_more_than_that_is_passed_on_so_that_runs_are_seldom_taken_apart() -> None:
