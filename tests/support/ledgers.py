@@ -83,6 +83,12 @@ def verdicts(text: str) -> list[str]:
     return [judge.verdict(stream).text for stream in kept.streams]
 
 
+def judged(text: str) -> list[str]:
+    """Return the verdicts on the streams in what was captured of a conversation, in words."""
+    judge = Judge(damaged(text))
+    return [judge.verdict(stream).text for stream in judge.ledger.streams]
+
+
 def only(kept: Ledger) -> Stream:
     """Return the only stream of a ledger."""
     (stream,) = kept.streams
