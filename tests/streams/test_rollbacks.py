@@ -43,11 +43,6 @@ def explained(conversation: str | Ledger) -> list[tuple[int, str, int | None, st
     return found
 
 
-def causes(conversation: str) -> list[NoClause | None]:
-    """Return why clauses are unknown; None of those that are known."""
-    return [each.explanation.cause for each in rollbacks(ledger(conversation))]
-
-
 def printed(conversation: str | Ledger) -> list[str]:
     """Return what the command prints of a conversation."""
     kept = ledger(conversation) if isinstance(conversation, str) else conversation
@@ -87,163 +82,6 @@ def on(kept: Ledger, *servers: str) -> Ledger:
 # -- clauses --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("request_text", "clause", "expected", "text"),
-    [
-        (asked(0, 0, 0, 0, 0), "start", None, "a request from 0 is never rolled back: the server breaks the protocol"),
-        (asked(0, 0, 0, 1, 0, ", flags=0x20"), "uuid", 0, f"uuid 0x1 is not in the failover log {WRITTEN}{STRICT}"),
-        (asked(0, 0, 0, 0xBEEF, 0, ", flags=0x20"), "unknown", None, f"{NONE}the client has 0, and the next failover"),
-        (
-            asked(4, 4, "max", 1, 0),
-            "uuid",
-            0,
-            f"uuid 0x1 is not in the failover log {WRITTEN}; also its snapshot end is 2^64-1",
-        ),
-        (
-            asked(4, 4, 4, 1, 2),
-            "unknown",
-            0,
-            f"{NONE}uuid 0x1 is not in the failover log {WRITTEN}, and that gives 0, not 2",
-        ),
-        (
-            asked(100, 95, 110, 0xBEEF, 90),
-            "snapshot",
-            90,
-            f"{FAILOVER} 100 of the snapshot 95..110, so it must go back to 90",
-        ),
-        (
-            asked(100, 80, 110, 0xBEEF, 80),
-            "snapshot",
-            80,
-            f"{FAILOVER} 100 of the snapshot 80..110, so it must go back to the snapshot's start, 80",
-        ),
-        (asked(100, 100, 110, 0xBEEF, 90), "snapshot", 90, f"{FAILOVER} 100, so it must go back to 90"),
-        (asked(100, 80, 100, 0xBEEF, 90), "snapshot", 90, f"{FAILOVER} 100, so it must go back to 90"),
-        (
-            asked(100, 80, 110, 0xBEEF, 40),
-            "snapshot",
-            80,
-            f"{FAILOVER} 100 of the snapshot 80..110, so it must go back to the snapshot's start, 80; "
-            "but that gives 80, not 40",
-        ),
-        (asked(50, 50, 50, 0xBEEF, 0), "purge", 0, f"uuid and snapshot fit the failover log, so start 50 {MUST}"),
-        (
-            asked(100, 90, 110, 0xFEED, 90),
-            "snapshot",
-            None,
-            f"{NEWEST}; the client has 100 of the snapshot 90..110, {PART} 90",
-        ),
-        (
-            asked(100, 100, 110, 0xFEED, 97),
-            "snapshot",
-            None,
-            f"{NEWEST}; the client has 100, the server has 97, so it must go back to 97",
-        ),
-        (
-            asked(100, 95, 110, 0xBEEF, 0),
-            "purge",
-            0,
-            f"by the failover log alone it would go back to 90, so start 100 {MUST}",
-        ),
-        (
-            asked(100, 0, 110, 0xBEEF, 0),
-            "snapshot",
-            0,
-            f"{FAILOVER} 100 of the snapshot 0..110, so it must go back to the snapshot's start, 0",
-        ),
-        (
-            asked(50, 50, 50, 0xBEEF, 0, ", flags=0x80"),
-            "unknown",
-            None,
-            f"{NONE}the client has 50, and the next failover happened at seqno 90",
-        ),
-        (asked(550, 550, 550, 0xFEED, 0), "purge", 0, f"{NEWEST}, so start 550 {MUST}"),
-        (asked(550, 540, 560, 0xFEED, 0), "purge", 0, f"{NEWEST}, so start 550 {MUST}"),
-        (asked(80, 0, 85, 0xFEED, 0), "purge", 0, f"{NEWEST}, so start 80 {MUST}"),
-        (
-            asked(100, 0, 110, 0xFEED, 0),
-            "unknown",
-            0,
-            f"{NEWEST}; the client has 100 of the snapshot 0..110, {PART} 0; "
-            "or start 100 is below the purge seqno, which was not captured",
-        ),
-        (
-            asked(100, 0, 110, 0xFEED, 0, ", flags=0x80"),
-            "snapshot",
-            None,
-            f"{NEWEST}; the client has 100 of the snapshot 0..110, {PART} 0",
-        ),
-        (asked(550, 550, 550, 0xFEED, 0, ", flags=0x80"), "unknown", None, f"{NONE}{NEWEST}"),
-        (asked(550, 550, 550, 0xFEED, 89), "unknown", None, f"{NONE}{NEWEST}"),
-        (asked(100, 90, 110, 0xFEED, 95), "unknown", None, f"{NONE}{NEWEST}"),
-        (
-            asked(0, 0, 0, 0xBEEF, 90, ", flags=0x40"),
-            "snapshot",
-            90,
-            "a failover to 0xfeed happened at seqno 90; the client asks from the latest seqno with uuid 0xbeef, "
-            "so it must go back to 90",
-        ),
-        (asked(0, 0, 0, 1, 0, ", flags=0x40"), "uuid", 0, f"uuid 0x1 is not in the failover log {WRITTEN}"),
-        (
-            asked(0, 0, 0, 0, 0, ", flags=0x40"),
-            "start",
-            None,
-            "a request from the latest seqno without a uuid is never rolled back: the server breaks the protocol",
-        ),
-    ],
-)
-def test_a_clause_explains_a_rollback(request_text: str, clause: str, expected: int | None, text: str) -> None:
-    if text.endswith("next failover"):
-        text += " happened at seqno 90"
-    assert explained(OPEN + LOG + request_text) == [(1, clause, expected, text)]
-
-
-@pytest.mark.parametrize(
-    ("request_text", "text"),
-    [
-        (
-            asked(4, 4, 4, 1, 0),
-            "the uuid is not in it, or start 4 is below the purge seqno, or the histories diverge after seqno 0",
-        ),
-        (
-            asked(4, 0, 5, 1, 0),
-            "the uuid is not in it, or start 4 is below the purge seqno, or the producer does not have all of the "
-            "snapshot 0..5",
-        ),
-        (asked(4, 4, 4, 1, 0, ", flags=0x80"), "the uuid is not in it, or the histories diverge after seqno 0"),
-        (asked(0, 0, 0, 1, 0, ", flags=0x20"), "the producer says that the uuid is not in it"),
-        (asked(4, 3, 5, 1, 3), "the producer says that it does not have all of the snapshot 3..5"),
-        (asked(8, 8, 8, 1, 5), "the producer says that the histories diverge after seqno 5"),
-        (asked(0, 0, 0, 1, 5, ", flags=0x40"), "the producer says that the histories diverge after seqno 5"),
-    ],
-)
-def test_without_the_failover_log_it_says_what_is_left(request_text: str, text: str) -> None:
-    assert explained(OPEN + request_text) == [(1, "unknown", None, f"the failover log was not captured; {text}")]
-    assert causes(OPEN + request_text) == [NoClause.LOG]
-
-
-@pytest.mark.parametrize(
-    ("conversation", "cause"),
-    [
-        (LOG + asked(4, 4, 4, 1, 0), None),
-        (LOG + asked(100, 0, 110, 0xFEED, 0), NoClause.SEVERAL),
-        (LOG + asked(550, 550, 550, 0xFEED, 89), NoClause.NONE),
-        (asked(4, 3, 5, 1, 4), NoClause.NONE),
-        (LOG + "TX stream-request{vb=5, start-seqno=4}\n" + EMPTY, NoClause.NUMBERS),
-    ],
-)
-def test_an_unknown_clause_has_a_code_that_says_why(conversation: str, cause: NoClause | None) -> None:
-    assert causes(OPEN + conversation) == [cause]
-
-
-def test_the_oldest_entry_of_a_uuid_is_where_its_branch_began() -> None:
-    twice = log("0xa:90|0xb:40|0xa:0")
-    text = "a failover to 0xb happened at seqno 40; the client has 100, so it must go back to 40"
-    assert explained(OPEN + twice + asked(100, 100, 100, 0xA, 40)) == [(1, "snapshot", 40, text)]
-
-
-# -- purge seqnos ---------------------------------------------------------------------------------------------
-
 PURGING = opening(collections=True, controls="max_marker_version=2.2")
 
 
@@ -253,121 +91,226 @@ def purged(seqno: int) -> str:
     return f"RX snapshot-marker{{vb=5, {versions}, purge-seqno={seqno}, high-prepared-seqno=0}}\n"
 
 
+def high(seqno: int) -> str:
+    """Write the server's high seqno, which is asked for."""
+    return f"TX get-all-vb-seqnos{{opaque=0x77}}\nHEX RX 81480000000000000000000a00000077{0:016x}0005{seqno:016x}\n"
+
+
 BEFORE = PURGING + "STREAM vb=5\n" + purged(150) + "RX stream-end{status=2}\n"
+LATER = retried(0, "0xa:0") + purged(50)
+BACKFILL = f"{PURGING}STREAM vb=5, opaque=9\nCONNECT\n{PURGING}{log('0xfeed:0')}{asked(129, 0, 182, 0xFEED, 0)}"
+PROXY = opening(0x00) + "RX stream-request{vb=5, start-seqno=7}\n"
+PROXY += "TX stream-request-response{success, failover-log=0xb:80|0xa:0}\n"
+#: Conversations; the clause and the seqno that it gives, and why.
+EXPLAINED = {
+    "0 without a uuid": (OPEN + LOG + asked(0, 0, 0, 0, 0),
+        "start None: a request from 0 is never rolled back: the server breaks the protocol"),
+    "0 with another uuid, strictly": (OPEN + LOG + asked(0, 0, 0, 1, 0, ", flags=0x20"),
+        f"uuid 0: uuid 0x1 is not in the failover log {WRITTEN}{STRICT}"),
+    "0 with an older uuid, strictly": (OPEN + LOG + asked(0, 0, 0, 0xBEEF, 0, ", flags=0x20"),
+        f"unknown None: {NONE}the client has 0, and the next failover happened at seqno 90"),
+    "another uuid and no end": (OPEN + LOG + asked(4, 4, "max", 1, 0),
+        f"uuid 0: uuid 0x1 is not in the failover log {WRITTEN}; also its snapshot end is 2^64-1"),
+    "another uuid, to 2": (OPEN + LOG + asked(4, 4, 4, 1, 2),
+        f"unknown 0: {NONE}uuid 0x1 is not in the failover log {WRITTEN}, and that gives 0, not 2"),
+    "above a failover, in a snapshot": (OPEN + LOG + asked(100, 95, 110, 0xBEEF, 90),
+        f"snapshot 90: {FAILOVER} 100 of the snapshot 95..110, so it must go back to 90"),
+    "above a failover, in a snapshot from below it": (OPEN + LOG + asked(100, 80, 110, 0xBEEF, 80),
+        f"snapshot 80: {FAILOVER} 100 of the snapshot 80..110, so it must go back to the snapshot's start, 80"),
+    "above a failover, between snapshots": (OPEN + LOG + asked(100, 100, 110, 0xBEEF, 90),
+        f"snapshot 90: {FAILOVER} 100, so it must go back to 90"),
+    "above a failover, at the end of a snapshot": (OPEN + LOG + asked(100, 80, 100, 0xBEEF, 90),
+        f"snapshot 90: {FAILOVER} 100, so it must go back to 90"),
+    "above a failover, to elsewhere": (OPEN + LOG + asked(100, 80, 110, 0xBEEF, 40),
+        f"snapshot 80: {FAILOVER} 100 of the snapshot 80..110, so it must go back to the snapshot's start, 80; but "
+        "that gives 80, not 40"),
+    "on an older branch, to 0": (OPEN + LOG + asked(50, 50, 50, 0xBEEF, 0),
+        f"purge 0: uuid and snapshot fit the failover log, so start 50 {MUST}"),
+    "on the newest branch, to the snapshot's start": (OPEN + LOG + asked(100, 90, 110, 0xFEED, 90),
+        f"snapshot None: {NEWEST}; the client has 100 of the snapshot 90..110, {PART} 90"),
+    "on the newest branch, to below": (OPEN + LOG + asked(100, 100, 110, 0xFEED, 97),
+        f"snapshot None: {NEWEST}; the client has 100, the server has 97, so it must go back to 97"),
+    "above a failover, to 0": (OPEN + LOG + asked(100, 95, 110, 0xBEEF, 0),
+        f"purge 0: by the failover log alone it would go back to 90, so start 100 {MUST}"),
+    "above a failover, in a snapshot from 0": (OPEN + LOG + asked(100, 0, 110, 0xBEEF, 0),
+        f"snapshot 0: {FAILOVER} 100 of the snapshot 0..110, so it must go back to the snapshot's start, 0"),
+    "on an older branch, to 0, though purges are ignored": (OPEN + LOG + asked(50, 50, 50, 0xBEEF, 0, ", flags=0x80"),
+        f"unknown None: {NONE}the client has 50, and the next failover happened at seqno 90"),
+    "on the newest branch, to 0": (OPEN + LOG + asked(550, 550, 550, 0xFEED, 0),
+        f"purge 0: {NEWEST}, so start 550 {MUST}"),
+    "on the newest branch, in a snapshot, to 0": (OPEN + LOG + asked(550, 540, 560, 0xFEED, 0),
+        f"purge 0: {NEWEST}, so start 550 {MUST}"),
+    "on the newest branch, below its start, to 0": (OPEN + LOG + asked(80, 0, 85, 0xFEED, 0),
+        f"purge 0: {NEWEST}, so start 80 {MUST}"),
+    "on the newest branch, in a snapshot from 0": (OPEN + LOG + asked(100, 0, 110, 0xFEED, 0),
+        f"unknown 0: {NEWEST}; the client has 100 of the snapshot 0..110, {PART} 0; or start 100 is below the purge "
+        "seqno, which was not captured"),
+    "on the newest branch, in a snapshot from 0, though purges are ignored": (
+        OPEN + LOG + asked(100, 0, 110, 0xFEED, 0, ", flags=0x80"),
+        f"snapshot None: {NEWEST}; the client has 100 of the snapshot 0..110, {PART} 0"),
+    "on the newest branch, to 0, though purges are ignored": (
+        OPEN + LOG + asked(550, 550, 550, 0xFEED, 0, ", flags=0x80"),
+        f"unknown None: {NONE}{NEWEST}"),
+    "on the newest branch, to below its start": (OPEN + LOG + asked(550, 550, 550, 0xFEED, 89),
+        f"unknown None: {NONE}{NEWEST}"),
+    "on the newest branch, in a snapshot, to elsewhere": (OPEN + LOG + asked(100, 90, 110, 0xFEED, 95),
+        f"unknown None: {NONE}{NEWEST}"),
+    "from the latest, with an older uuid": (OPEN + LOG + asked(0, 0, 0, 0xBEEF, 90, ", flags=0x40"),
+        "snapshot 90: a failover to 0xfeed happened at seqno 90; the client asks from the latest seqno with uuid "
+        "0xbeef, so it must go back to 90"),
+    "from the latest, with another uuid": (OPEN + LOG + asked(0, 0, 0, 1, 0, ", flags=0x40"),
+        f"uuid 0: uuid 0x1 is not in the failover log {WRITTEN}"),
+    "from the latest, without a uuid": (OPEN + LOG + asked(0, 0, 0, 0, 0, ", flags=0x40"),
+        "start None: a request from the latest seqno without a uuid is never rolled back: the server breaks the "
+        "protocol"),
+    "without a log: of a seqno, to 0": (OPEN + asked(4, 4, 4, 1, 0),
+        "unknown None: the failover log was not captured; the uuid is not in it, or start 4 is below the purge seqno, "
+        "or the histories diverge after seqno 0"),
+    "without a log: in a snapshot from 0, to 0": (OPEN + asked(4, 0, 5, 1, 0),
+        "unknown None: the failover log was not captured; the uuid is not in it, or start 4 is below the purge seqno, "
+        "or the producer does not have all of the snapshot 0..5"),
+    "without a log: to 0, though purges are ignored": (OPEN + asked(4, 4, 4, 1, 0, ", flags=0x80"),
+        "unknown None: the failover log was not captured; the uuid is not in it, or the histories diverge after seqno "
+        "0"),
+    "without a log: from 0, strictly": (OPEN + asked(0, 0, 0, 1, 0, ", flags=0x20"),
+        "unknown None: the failover log was not captured; the producer says that the uuid is not in it"),
+    "without a log: in a snapshot, to its start": (OPEN + asked(4, 3, 5, 1, 3),
+        "unknown None: the failover log was not captured; the producer says that it does not have all of the snapshot "
+        "3..5"),
+    "without a log: to below": (OPEN + asked(8, 8, 8, 1, 5),
+        "unknown None: the failover log was not captured; the producer says that the histories diverge after seqno 5"),
+    "without a log: from the latest": (OPEN + asked(0, 0, 0, 1, 5, ", flags=0x40"),
+        "unknown None: the failover log was not captured; the producer says that the histories diverge after seqno 5"),
+    "without a log: in a snapshot, to above its start": (OPEN + asked(4, 3, 5, 1, 4),
+        "unknown None: the failover log was not captured; nothing explains a rollback to 4, above the snapshot's "
+        "start"),
+    "without its seqno": (OPEN + LOG + "TX stream-request{vb=5, start-seqno=4}\n" + EMPTY,
+        "unknown None: the numbers of the request or of its answer were not captured"),
+    "the oldest entry of a uuid is where its branch began": (
+        OPEN + log("0xa:90|0xb:40|0xa:0") + asked(100, 100, 100, 0xA, 40),
+        "snapshot 40: a failover to 0xb happened at seqno 40; the client has 100, so it must go back to 40"),
+    "a purge seqno came: below it": (BEFORE + asked(100, 100, 100, 0xFEED, 0),
+        "purge 0: start 100 is below the purge seqno 150: the client may miss deletions"),
+    "a purge seqno came: below it, with another uuid": (BEFORE + asked(100, 100, 100, 1, 0),
+        "purge 0: start 100 is below the purge seqno 150: the client may miss deletions"),
+    "a purge seqno came: of a client that knows less": (
+        BEFORE + asked(100, 100, 100, 0xFEED, 0, ', value={"purge_seqno":"120"}'),
+        "purge 0: start 100 is below the purge seqno 150: the client may miss deletions"),
+    "a purge seqno came: though purges are ignored": (BEFORE + asked(100, 100, 100, 0xFEED, 0, ", flags=0x80"),
+        f"unknown None: {NONE}{NEWEST}"),
+    "a purge seqno came: of a client that knows of it": (
+        BEFORE + asked(100, 100, 100, 0xFEED, 0, ', value={"purge_seqno":"150"}'),
+        f"purge 0: {NEWEST}, so start 100 must be below the purge seqno, which was 150 before"),
+    "a purge seqno came: of collections": (BEFORE + asked(100, 100, 100, 0xFEED, 0, ', value={"collections":["8"]}'),
+        f"purge 0: {NEWEST}, so start 100 must be below the purge seqno 150, and its collections changed since"),
+    "a purge seqno came: of collections, with another uuid": (
+        BEFORE + asked(100, 100, 100, 1, 0, ', value={"collections":["8"]}'),
+        "uuid 0: uuid 0x1 is not in the failover log [0xfeed@0]"),
+    "a purge seqno came: above it": (BEFORE + asked(180, 180, 180, 0xFEED, 0),
+        f"purge 0: {NEWEST}, so start 180 must be below the purge seqno, which was 150 before"),
+    "a purge seqno came: 0, strictly": (BEFORE + asked(0, 0, 0, 1, 0, ", flags=0x20"),
+        f"uuid 0: uuid 0x1 is not in the failover log [0xfeed@0]{STRICT}"),
+    "a purge seqno came later, not above the start": (PURGING + log("0xa:0") + asked(129, 0, 182, 0xA, 0) + LATER,
+        f"snapshot None: {NEWEST}; the client has 129 of the snapshot 0..182, {PART} 0"),
+    "a purge seqno came later, at the start": (PURGING + log("0xa:0") + asked(50, 0, 55, 0xA, 0) + LATER,
+        f"snapshot None: {NEWEST}; the client has 50 of the snapshot 0..55, {PART} 0"),
+    "a purge seqno came later, above the start": (PURGING + log("0xa:0") + asked(40, 0, 45, 0xA, 0) + LATER,
+        f"unknown 0: {NEWEST}; the client has 40 of the snapshot 0..45, {PART} 0; or start 40 is below the purge "
+        "seqno, which was 50 later"),
+    "a backfill began before": (BACKFILL,
+        f"unknown 0: {NEWEST}; the client has 129 of the snapshot 0..182, {PART} 0; or start 129 is below the purge "
+        "seqno, which was not captured"),
+    "a backfill began later": (BACKFILL + "CONNECT\n" + PURGING + "STREAM vb=5\n" + purged(50),
+        f"snapshot None: {NEWEST}; the client has 129 of the snapshot 0..182, {PART} 0"),
+    "purged, where the log begins at 0": (OPEN + log("0xfeed:0") + asked(550, 550, 550, 0xFEED, 0),
+        f"purge 0: {NEWEST}, so start 550 {MUST}"),
+    "purged, and the high seqno is known": (OPEN + high(900) + log("0xfeed:0") + asked(550, 550, 550, 0xFEED, 0),
+        f"purge 0: {NEWEST}, so start 550 {MUST}"),
+    "the server reported a part of the snapshot": (OPEN + LOG + high(105) + asked(100, 0, 110, 0xFEED, 0),
+        f"unknown 0: {NEWEST}; the client has 100 of the snapshot 0..110, {PART} 0; or start 100 is below the purge "
+        "seqno, which was not captured"),
+    "the server reported all of the snapshot": (OPEN + LOG + high(110) + asked(100, 0, 110, 0xFEED, 0),
+        f"purge 0: {NEWEST}, so start 100 {MUST}"),
+    "the log of the grant explains what an older one does not": (
+        OPEN + log("0xa:0") + "WAIT 5\n" + asked(100, 90, 120, 0xA, 80) + retried(80, "0xb:80|0xa:0"),
+        "snapshot 80: a failover to 0xb happened at seqno 80; the client has 100 of the snapshot 90..120, so it must "
+        "go back to 80"),
+    "a failover after the rollback does not explain it": (
+        OPEN + log("0xb:80|0xa:0") + asked(100, 100, 100, 0xA, 80) + "WAIT 60\n" + retried(60, "0xc:60|0xa:0"),
+        "snapshot 80: a failover to 0xb happened at seqno 80; the client has 100, so it must go back to 80"),
+    "the newest log up to the request counts": (
+        OPEN + log("0xa:0") + log("0xb:80|0xa:0") + asked(100, 100, 100, 0xA, 80),
+        "snapshot 80: a failover to 0xb happened at seqno 80; the client has 100, so it must go back to 80"),
+    "a log without a uuid that a later one has is older": (
+        OPEN + log("0xa:0") + asked(100, 100, 100, 0xB, 0) + retried(0, "0xb:80|0xa:0"),
+        f"purge 0: {NEWEST}, so start 100 {MUST}"),
+    "two logs explain it by different clauses": (
+        OPEN + log("0xb:80|0xa:0") + asked(90, 0, 100, 0xB, 0) + retried(0, "0xc:60|0xa:0"),
+        f"unknown 0: the failover log was [0xb@80, 0xa@0] before and [0xc@60, 0xa@0] later: by the first {NEWEST}; "
+        f"the client has 90 of the snapshot 0..100, {PART} 0; by the other uuid 0xb is not in the failover log "
+        "[0xc@60, 0xa@0]"),
+    "a log of another connection, of the same bucket": (
+        OPEN + log("0xb:80|0xa:0") + "CONNECT\n" + OPEN + asked(100, 100, 100, 0xA, 80),
+        "snapshot 80: a failover to 0xb happened at seqno 80; the client has 100, so it must go back to 80"),
+    "a log of another connection, of unknown buckets": (
+        LATE + log("0xb:80|0xa:0") + "CONNECT\n" + LATE + asked(100, 100, 100, 0xA, 80),
+        "snapshot 80: a failover to 0xb happened at seqno 80; the client has 100, so it must go back to 80"),
+    "a log of another connection, of an unknown bucket": (
+        LATE + log("0xb:80|0xa:0") + "CONNECT\n" + OPEN + asked(100, 100, 100, 0xA, 80),
+        "unknown None: the failover log was not captured; the producer says that the histories diverge after seqno 80"),
+    "a log of another connection, for an unknown bucket": (
+        OPEN + log("0xb:80|0xa:0") + "CONNECT\n" + LATE + asked(100, 100, 100, 0xA, 80),
+        "unknown None: the failover log was not captured; the producer says that the histories diverge after seqno 80"),
+    "a log of another connection, of another bucket": (
+        OPEN.replace("travel", "other") + log("0xb:80|0xa:0") + "CONNECT\n" + OPEN + asked(100, 100, 100, 0xA, 80),
+        "unknown None: the failover log was not captured; the producer says that the histories diverge after seqno 80"),
+    "a log that a proxy relays to a consumer": (PROXY + "CONNECT\n" + OPEN + asked(100, 100, 100, 0xA, 80),
+        "unknown None: the failover log was not captured; the producer says that the histories diverge after seqno 80"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "wanted"), EXPLAINED.values(), ids=EXPLAINED)
+def test_a_rollback_is_explained(text: str, wanted: str) -> None:
+    (found,) = rollbacks(ledger(text))
+    why = found.explanation
+    assert f"{why.clause.value} {why.expected}: {why.text}" == wanted
 
 
 @pytest.mark.parametrize(
-    ("request_text", "clause", "text"),
+    ("conversation", "cause"),
     [
-        (
-            asked(100, 100, 100, 0xFEED, 0),
-            "purge",
-            "start 100 is below the purge seqno 150: the client may miss deletions",
-        ),
-        (asked(100, 100, 100, 1, 0), "purge", "start 100 is below the purge seqno 150: the client may miss deletions"),
-        (
-            asked(100, 100, 100, 0xFEED, 0, ', value={"purge_seqno":"120"}'),
-            "purge",
-            "start 100 is below the purge seqno 150: the client may miss deletions",
-        ),
-        (asked(100, 100, 100, 0xFEED, 0, ", flags=0x80"), "unknown", f"{NONE}{NEWEST}"),
-        (
-            asked(100, 100, 100, 0xFEED, 0, ', value={"purge_seqno":"150"}'),
-            "purge",
-            f"{NEWEST}, so start 100 must be below the purge seqno, which was 150 before",
-        ),
-        (
-            asked(100, 100, 100, 0xFEED, 0, ', value={"collections":["8"]}'),
-            "purge",
-            f"{NEWEST}, so start 100 must be below the purge seqno 150, and its collections changed since",
-        ),
-        (
-            asked(100, 100, 100, 1, 0, ', value={"collections":["8"]}'),
-            "uuid",
-            "uuid 0x1 is not in the failover log [0xfeed@0]",
-        ),
-        (
-            asked(180, 180, 180, 0xFEED, 0),
-            "purge",
-            f"{NEWEST}, so start 180 must be below the purge seqno, which was 150 before",
-        ),
-        (asked(0, 0, 0, 1, 0, ", flags=0x20"), "uuid", f"uuid 0x1 is not in the failover log [0xfeed@0]{STRICT}"),
+        (LOG + asked(4, 4, 4, 1, 0), None),
+        (LOG + asked(100, 0, 110, 0xFEED, 0), NoClause.SEVERAL),
+        (LOG + asked(550, 550, 550, 0xFEED, 89), NoClause.NONE),
+        (asked(4, 3, 5, 1, 4), NoClause.NONE),
+        (asked(4, 4, 4, 1, 0), NoClause.LOG),
+        (LOG + "TX stream-request{vb=5, start-seqno=4}\n" + EMPTY, NoClause.NUMBERS),
     ],
 )
-def test_a_purge_seqno_of_a_marker_sends_back_who_starts_below_it(request_text: str, clause: str, text: str) -> None:
-    ((_, found, _, why),) = explained(BEFORE + request_text)
-    assert (found, why) == (clause, text)
+def test_an_unknown_clause_has_a_code_that_says_why(conversation: str, cause: NoClause | None) -> None:
+    (found,) = rollbacks(ledger(OPEN + conversation))
+    assert found.explanation.cause is cause
 
 
-def test_a_purge_seqno_that_came_later_and_is_not_above_the_start_was_not_the_reason() -> None:
-    text = PURGING + log("0xa:0") + asked(129, 0, 182, 0xA, 0) + retried(0, "0xa:0") + purged(50)
-    ((_, clause, _, why),) = explained(text)
-    assert (clause, why) == ("snapshot", f"{NEWEST}; the client has 129 of the snapshot 0..182, {PART} 0")
-    assert printed(text)[3] == "  purge seqno: 50 (frame 19, after the rollback)"
-    at_it = PURGING + log("0xa:0") + asked(50, 0, 55, 0xA, 0) + retried(0, "0xa:0") + purged(50)
-    assert explained(at_it)[0][1] == "snapshot"
-
-
-def test_a_purge_seqno_that_came_later_and_is_above_the_start_may_have_been_the_reason() -> None:
-    text = PURGING + log("0xa:0") + asked(40, 0, 45, 0xA, 0) + retried(0, "0xa:0") + purged(50)
-    ((_, clause, _, why),) = explained(text)
-    assert (clause, why.partition("; or ")[2]) == ("unknown", "start 40 is below the purge seqno, which was 50 later")
-    assert causes(text) == [NoClause.SEVERAL]
-
-
-def test_a_backfill_that_began_before_the_request_says_nothing_of_purges_at_the_request() -> None:
-    other = f"{PURGING}STREAM vb=5, opaque=9\nCONNECT\n{PURGING}{log('0xfeed:0')}{asked(129, 0, 182, 0xFEED, 0)}"
-    ((_, clause, _, _),) = explained(other)
-    assert clause == "unknown"
-    ((_, clause, _, _),) = explained(other + "CONNECT\n" + PURGING + "STREAM vb=5\n" + purged(50))
-    assert clause == "snapshot"
-
-
-def test_a_purge_is_the_reason_where_the_log_begins_at_zero_too() -> None:
-    text = f"{NEWEST}, so start 550 {MUST}"
-    for seen in (
-        "",
-        "TX get-all-vb-seqnos\nHEX RX 81480000000000000000000a00000001" + 16 * "0" + "0005" + f"{900:016x}\n",
-    ):
-        assert explained(OPEN + seen + log("0xfeed:0") + asked(550, 550, 550, 0xFEED, 0)) == [(1, "purge", 0, text)]
-
-
-def test_a_server_that_reported_all_of_the_snapshot_did_not_miss_any_of_it() -> None:
-    seqnos = "TX get-all-vb-seqnos{opaque=0x77}\nHEX RX 81480000000000000000000a00000077" + 16 * "0" + "0005"
-    ((_, clause, _, _),) = explained(OPEN + LOG + seqnos + f"{105:016x}\n" + asked(100, 0, 110, 0xFEED, 0))
-    assert clause == "unknown"
-    ((_, clause, _, why),) = explained(OPEN + LOG + seqnos + f"{110:016x}\n" + asked(100, 0, 110, 0xFEED, 0))
-    assert (clause, why) == ("purge", f"{NEWEST}, so start 100 {MUST}")
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (PURGING + log("0xa:0") + asked(129, 0, 182, 0xA, 0) + LATER, "purge seqno: 50 (frame 19, after the rollback)"),
+        (
+            OPEN + log("0xa:0") + "WAIT 5\n" + asked(100, 90, 120, 0xA, 80) + retried(80, "0xb:80|0xa:0"),
+            "failover log: [0xb@80, 0xa@0] (frame 16, after the rollback)",
+        ),
+        (
+            OPEN + log("0xa:0") + log("0xb:80|0xa:0") + asked(100, 100, 100, 0xA, 80),
+            "failover log: [0xb@80, 0xa@0] (frame 14)",
+        ),
+    ],
+)
+def test_an_explanation_names_its_evidence(text: str, line: str) -> None:
+    assert f"  {line}" in printed(text)
 
 
 # -- which failover log ---------------------------------------------------------------------------------------
-
-
-def test_the_log_that_the_grant_brought_explains_what_an_older_one_does_not() -> None:
-    text = OPEN + log("0xa:0") + "WAIT 5\n" + asked(100, 90, 120, 0xA, 80) + retried(80, "0xb:80|0xa:0")
-    assert printed(text)[1:3] == [
-        "  why: a failover to 0xb happened at seqno 80; the client has 100 of the snapshot 90..120, "
-        "so it must go back to 80",
-        "  failover log: [0xb@80, 0xa@0] (frame 16, after the rollback)",
-    ]
-
-
-def test_a_failover_after_the_rollback_does_not_explain_it() -> None:
-    text = OPEN + log("0xb:80|0xa:0") + asked(100, 100, 100, 0xA, 80) + "WAIT 60\n" + retried(60, "0xc:60|0xa:0")
-    assert printed(text)[1:3] == [
-        "  why: a failover to 0xb happened at seqno 80; the client has 100, so it must go back to 80",
-        "  failover log: [0xb@80, 0xa@0] (frame 12)",
-    ]
-
-
-def test_the_newest_log_up_to_the_request_counts() -> None:
-    text = OPEN + log("0xa:0") + log("0xb:80|0xa:0") + asked(100, 100, 100, 0xA, 80)
-    assert printed(text)[2] == "  failover log: [0xb@80, 0xa@0] (frame 14)"
-
-
-def test_a_log_without_a_uuid_that_a_later_one_has_is_older_than_the_request() -> None:
-    text = OPEN + log("0xa:0") + asked(100, 100, 100, 0xB, 0) + retried(0, "0xb:80|0xa:0")
-    assert explained(text) == [(1, "purge", 0, f"{NEWEST}, so start 100 {MUST}")]
 
 
 #: Room for Ethernet, IPv4 and TCP, the header of an answer, and three entries.
@@ -396,18 +339,6 @@ def test_a_log_that_was_cut_replaces_the_one_before() -> None:
     assert (clause, why.partition(";")[0]) == ("unknown", "the failover log was not captured")
 
 
-def test_two_logs_that_explain_it_by_different_clauses_leave_it_unknown() -> None:
-    text = OPEN + log("0xb:80|0xa:0") + asked(90, 0, 100, 0xB, 0) + retried(0, "0xc:60|0xa:0")
-    assert causes(text) == [NoClause.SEVERAL]
-    ((_, clause, expected, why),) = explained(text)
-    assert (clause, expected) == ("unknown", 0)
-    assert why == (
-        "the failover log was [0xb@80, 0xa@0] before and [0xc@60, 0xa@0] later: by the first "
-        f"{NEWEST}; the client has 90 of the snapshot 0..100, {PART} 0; "
-        "by the other uuid 0xb is not in the failover log [0xc@60, 0xa@0]"
-    )
-
-
 def test_two_servers_on_one_host_have_each_their_own_logs() -> None:
     text = OPEN + log("0xa:0") + "CONNECT\n" + OPEN + asked(100, 100, 100, 0xC, 80)
     apart = on(ledger(text), "10.0.0.2:12000", "10.0.0.2:12002")
@@ -424,28 +355,6 @@ def test_the_logs_of_other_connections_count_once_the_server_is_known() -> None:
     one.src = one.dst = other.src = other.dst = ""  # nothing tells who they are
     kept.close()
     assert explained(kept)[0][1] == "unknown"
-
-
-@pytest.mark.parametrize(
-    ("reported", "asks", "clause"),
-    [
-        (OPEN, OPEN, "snapshot"),
-        (LATE, LATE, "snapshot"),
-        (LATE, OPEN, "unknown"),
-        (OPEN, LATE, "unknown"),
-        (OPEN.replace("travel", "other"), OPEN, "unknown"),
-    ],
-)
-def test_a_log_counts_only_where_it_cannot_be_another_buckets(reported: str, asks: str, clause: str) -> None:
-    text = reported + log("0xb:80|0xa:0") + "CONNECT\n" + asks + asked(100, 100, 100, 0xA, 80)
-    assert explained(text)[0][1] == clause
-
-
-def test_what_a_proxy_relays_to_a_consumer_is_not_of_that_server() -> None:
-    leg = opening(0x00) + "RX stream-request{vb=5, start-seqno=7}\n"
-    leg += "TX stream-request-response{success, failover-log=0xb:80|0xa:0}\n"
-    text = leg + "CONNECT\n" + OPEN + asked(100, 100, 100, 0xA, 80)
-    assert explained(text)[0][1] == "unknown"
 
 
 # -- what came then -------------------------------------------------------------------------------------------
