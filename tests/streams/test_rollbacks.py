@@ -1,23 +1,21 @@
 """Rollbacks: which clause sends a request back, by the failover log, the purge seqno and the request itself."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dcpdump.render.lines import Line
 from dcpdump.render.rollbacks import lines, objects
-from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.explanation import NoClause
-from dcpdump.streams.facts import Entry
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.request import Request
 from dcpdump.streams.resume import Resume, resume
 from dcpdump.streams.rollback import Rollback, rollbacks
 from tests.support.console import run
 from tests.support.conversation import codes, opening, packets, said
 from tests.support.diagnoses import objects as objects_of
 from tests.support.diagnoses import written
-from tests.support.ledgers import ledger, ledger_of
+from tests.support.ledgers import damaged, ledger, ledger_of
 
 OPEN = opening()
 #: A connection joined late: which bucket it is of was not captured.
@@ -323,20 +321,13 @@ def torn(text: str, snaplen: int = THREE_ENTRIES) -> Ledger:
     return ledger_of(cut)
 
 
-def test_what_is_not_in_the_captured_part_of_a_log_may_be_in_the_rest() -> None:
+@pytest.mark.parametrize("before", ["", log("0xa5:0") + "WAIT 5\n"], ids=["", "it replaces the one before"])
+def test_what_is_not_in_the_captured_part_of_a_log_may_be_in_the_rest(before: str) -> None:
     entries = "|".join(f"{0xA0 + at:#x}:{(5 - at) * 100}" for at in range(6))
-    text = OPEN + log(entries) + asked(150, 150, 150, 0xA4, 0)
+    text = OPEN + before + log(entries) + asked(150, 150, 150, 0xA4, 0)
     ((_, clause, _, why),) = explained(torn(text))
     assert (clause, why.partition(";")[0]) == ("unknown", "the failover log was not captured")
-    ((_, clause, _, why),) = explained(text)
-    assert clause == "purge"
-
-
-def test_a_log_that_was_cut_replaces_the_one_before() -> None:
-    entries = "|".join(f"{0xA0 + at:#x}:{(5 - at) * 100}" for at in range(6))
-    text = OPEN + log("0xa5:0") + "WAIT 5\n" + log(entries) + asked(150, 150, 150, 0xA4, 0)
-    ((_, clause, _, why),) = explained(torn(text))
-    assert (clause, why.partition(";")[0]) == ("unknown", "the failover log was not captured")
+    assert explained(text)[0][1] == "purge"
 
 
 def test_two_servers_on_one_host_have_each_their_own_logs() -> None:
@@ -360,14 +351,10 @@ def test_the_logs_of_other_connections_count_once_the_server_is_known() -> None:
 # -- what came then -------------------------------------------------------------------------------------------
 
 
-def test_equal_rollbacks_are_one_and_are_counted() -> None:
+def test_equal_rollbacks_are_one_and_are_counted_over_connections_of_one_client_too() -> None:
     found = rollbacks(ledger(OPEN + LOG + (asked(4, 4, 9, 1, 0) + "WAIT 1\n") * 5 + "STREAM vb=5\n"))
-    assert [(len(each.requests), each.lasted_ns, each.granted is not None) for each in found] == [
-        (5, 4_009_000_000, True)
-    ]
-
-
-def test_a_loop_continues_over_connections_of_one_client() -> None:
+    counts = [(len(each.requests), each.lasted_ns, each.granted is not None) for each in found]
+    assert counts == [(5, 4_009_000_000, True)]
     once = OPEN + asked(4, 4, 9, 1, 0)
     assert [len(each.requests) for each in rollbacks(ledger("CONNECT\n".join([once] * 4)))] == [4]
 
@@ -473,40 +460,39 @@ SENT_BACK = asked(100, 95, 110, 0xBEEF, 90)
 CERTAIN = (1, "snapshot", 90, f"{FAILOVER} 100 of the snapshot 95..110, so it must go back to 90")
 
 
-def without(text: str, *lost: int) -> Ledger:
-    """Return the ledger of a conversation without some of its packets, counted from its end."""
-    captured = packets(said(text))
-    return ledger_of([each for at, each in enumerate(captured) if at - len(captured) not in lost])
+ASKED_550, ANSWERED_550 = asked(550, 550, 550, 0xFEED, 0).splitlines(keepends=True)
+ASKED_100, ANSWERED_100 = SENT_BACK.splitlines(keepends=True)
+NOOP = "RX noop\nTX noop-response\n"
 
 
-def test_of_two_requests_with_one_opaque_in_a_late_capture_it_is_not_certain_which_was_sent_back() -> None:
-    first, _, _ = asked(550, 550, 550, 0xFEED, 0).partition("RX")
-    late = packets(said(OPEN + LOG + first + SENT_BACK))[-5:]
-    assert explained(ledger_of(late)) == [(1, "unknown", None, OTHERS)]
-
-
-def test_of_two_requests_with_one_opaque_and_one_lost_answer_it_is_not_certain_which_was_sent_back() -> None:
-    first = asked(550, 550, 550, 0xFEED, 0)
-    text = OPEN + LOG + first + "RX noop\nTX noop-response\n" + SENT_BACK
-    assert explained(without(text, -5)) == [(1, "unknown", None, OTHERS)]
-
-
-def test_a_request_may_be_lost_with_the_answer_to_the_one_before_it() -> None:
-    text = OPEN + LOG + asked(550, 550, 550, 0xFEED, 0) + SENT_BACK + "RX noop\nTX noop-response\n"
-    assert explained(without(text, -5, -4)) == [(1, "unknown", None, LOST)]
-    (found,) = objects(advised(without(text, -5, -4)))
-    assert (found["clause"], found["cause"]) == ("unknown", "request_not_certain")
-
-
-def test_where_no_request_can_be_lost_the_answer_is_to_the_one_that_waits() -> None:
-    request, _, answer = SENT_BACK.partition("RX")
-    text = OPEN + LOG + request + "RX noop\nTX noop-response\nRX" + answer
-    assert explained(without(text, -3)) == [CERTAIN]
-
-
-def test_equal_rollbacks_are_explained_by_one_whose_request_is_certain() -> None:
-    count, *why = CERTAIN
-    assert explained(without(OPEN + LOG + SENT_BACK * 3, -5, -4)) == [(count + 1, *why)]
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    {
+        "of two requests in a late capture": (
+            OPEN + "----\n" + LOG + ASKED_550 + SENT_BACK,
+            (1, "unknown", None, OTHERS),
+        ),
+        "of two requests and one lost answer": (
+            OPEN + LOG + ASKED_550 + "-" + ANSWERED_550 + NOOP + SENT_BACK,
+            (1, "unknown", None, OTHERS),
+        ),
+        "a request may be lost with the answer to the one before it": (
+            OPEN + LOG + ASKED_550 + "-" + ANSWERED_550 + "-" + ASKED_100 + ANSWERED_100 + NOOP,
+            (1, "unknown", None, LOST),
+        ),
+        "no request can be lost": (OPEN + LOG + ASKED_100 + "-" + NOOP + ANSWERED_100, CERTAIN),
+        "equal ones, of which one is certain": (
+            OPEN + LOG + SENT_BACK + ASKED_100 + "-" + ANSWERED_100 + "-" + ASKED_100 + ANSWERED_100,
+            (2, *CERTAIN[1:]),
+        ),
+    }.values(),
+)
+def test_of_requests_with_one_opaque_it_may_be_uncertain_which_was_sent_back(text: str, wanted: Any) -> None:
+    kept = damaged(text)
+    assert explained(kept) == [wanted]
+    if wanted[3] == LOST:
+        (found,) = objects(advised(kept))
+        assert (found["clause"], found["cause"]) == ("unknown", "request_not_certain")
 
 
 def _lines(kept: Ledger) -> list[Line]:
@@ -515,43 +501,6 @@ def _lines(kept: Ledger) -> list[Line]:
 
 def advised(kept: Ledger) -> list[tuple[Rollback, Resume | None]]:
     return [(each, resume(each, kept)) for each in rollbacks(kept)]
-
-
-# -- granted although a rollback was due ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("numbers", "flags", "purge", "clause"),
-    [
-        ((100, 0xBAD, 100, 100), 0, None, Clause.UUID),
-        ((100, 0xA, 100, 100), 0, None, Clause.SNAPSHOT),
-        ((70, 0xA, 60, 90), 0, None, Clause.SNAPSHOT),
-        ((70, 0xA, 70, 90), 0, None, None),
-        ((80, 0xA, 60, 80), 0, None, None),
-        ((100, 0xB, 100, 100), 0, None, None),  # the high seqno is not in the log
-        ((50, 0xB, 50, 50), 0, 60, Clause.PURGE),
-        ((60, 0xB, 60, 60), 0, 60, None),
-        ((50, 0xB, 50, 50), 0x80, 60, None),
-        ((0, 0xBAD, 0, 0), 0, 60, None),
-        ((0, 0xBAD, 0, 0), 0x20, 60, Clause.UUID),
-        ((0, 0, 0, 0), 0x20, 60, None),
-        ((0, 0xBAD, 0, 0), 0x40, 60, Clause.UUID),
-        ((0, 0xA, 0, 0), 0x40, 60, None),  # the high seqno may be 80
-        ((0, 0, 0, 0), 0x40, 60, None),
-        ((100, 0xBAD, 110, 120), 0, None, None),  # refused before the log is looked at
-    ],
-)
-def test_a_grant_although_a_rollback_was_due(
-    numbers: tuple[int, int, int, int], flags: int, purge: int | None, clause: Clause | None
-) -> None:
-    start, uuid, low, high = numbers
-    request = Request(1, None, 0, flags, start, 999, uuid, low, high)
-    assert overdue(request, (Entry(0xB, 80), Entry(0xA, 0)), purge) is clause
-
-
-def test_a_grant_to_a_client_that_knows_of_the_purge_was_right() -> None:
-    request = Request(1, None, 0, 0, 50, 999, 0xB, 50, 50, purge_seqno=60)
-    assert overdue(request, (Entry(0xB, 80), Entry(0xA, 0)), 60) is None
 
 
 # -- how to go on -------------------------------------------------------------------------------------------
