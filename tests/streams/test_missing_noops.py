@@ -3,11 +3,11 @@
 import pytest
 
 from dcpdump.render.conns import ConnectionTable
-from dcpdump.streams.causes import Cause, VerdictKind
+from dcpdump.streams.causes import Cause
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
-from tests.support.ledgers import captured, damaged, ledger, ledger_of, verdicts
+from tests.support.ledgers import captured, damaged, ledger, ledger_of
 from tests.test_bounds import steps
 
 STREAM = "STREAM vb=5\nRX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
@@ -30,96 +30,50 @@ def noops(kept: Ledger) -> str:
     return next(cell for cell in row.text.split("  ") if "answered" in cell).strip()
 
 
-def first(kept: Ledger) -> tuple[VerdictKind, object, str, bool]:
-    """Return the verdict on the first stream."""
-    found = Judge(kept).verdict(kept.streams[0])
-    return found.kind, found.cause, found.why, found.trouble
-
-
-MISSING = "no NOOP came since 12:00:20.018, for 100 s, one is due every 20 s"
+BEGUN, IN_20_S = begun(), "WAIT 20\n" + NOOP
+BUSY = "STREAM vb=6\nRX snapshot-marker{start=0, end=2, flags=0x5}\nWAIT 20\n" + NOOP
+BUSY += "WAIT 50\nRX mutation{vb=6, seqno:1}\nWAIT 50\nRX mutation{vb=6, seqno:2}\n"
 QUIET = "nothing for 120 s; all of snapshot 0..2 came; the last NOOP came at 12:00:20.018"
+CLOSED, ENDS = "FIN TX\nFIN RX\n", "10.0.7.30:40000 10.0.0.1:11210"
+LOST = "-RX noop{}\nTX noop-response{success}\nTX buffer-acknowledgement{}\n"
+#: What is said of the first stream.
+CASES = {
+    "none since one": (BEGUN + IN_20_S + alive(100),
+        "stuck (nothing for 120 s; no NOOP came since 12:00:20.018, for 100 s, one is due every 20 s)", True),
+    "none at all": (BEGUN + alive(100),
+        "stuck (nothing for 100 s; no NOOP came since 12:00:00.010, for 100 s, one is due every 20 s)", True),
+    "none for two intervals": (BEGUN + IN_20_S + alive(40),
+        "quiet (nothing for 60 s; all of snapshot 0..2 came; NOOPs are answered)", False),
+    "no interval, and not longer than the idle timeout": (begun(controls="") + IN_20_S + alive(340),
+        "quiet (nothing for 6 m; all of snapshot 0..2 came; the last NOOP came at 12:00:20.016)", False),
+    "no interval, and longer than the idle timeout": (begun(controls="") + IN_20_S + alive(380),
+        "stuck (nothing for 6.67 m; no NOOP came since 12:00:20.016, for 6.33 m)", True),
+    "none beside a stream that flows": (BEGUN + BUSY,
+        "quiet (nothing for 120 s; all of snapshot 0..2 came; no NOOP came since 12:00:20.021, for 100 s, one is "
+        "due every 20 s)", False),
+    "none, and stuck in a snapshot": ((BEGUN + IN_20_S).replace("end=2", "end=3") + alive(100),
+        "stuck (in the middle of snapshot 0..3, at seqno 2, for 120 s; no NOOP came since 12:00:20.018, for 100 s, "
+        "one is due every 20 s)", True),
+    "none, and its client gives up": (BEGUN + IN_20_S + "WAIT 380\n" + CLOSED + "WAIT 9\n" + alive(20),
+        "ended (connection closed by its client at 12:06:40.020, no STREAM_END; no NOOP came since 12:00:20.018, "
+        "for 6.33 m, one is due every 20 s; abandoned: not asked for again in 29 s)", True),
+    "a client that closes a healthy connection": (BEGUN + IN_20_S + "WAIT 20\n" + CLOSED,
+        "ended (connection closed by its client at 12:00:40.020, no STREAM_END)", False),
+    "one waits for its answer": (BEGUN + "WAIT 20\nRX noop{}\n" + alive(100),
+        "quiet (nothing for 120 s; all of snapshot 0..2 came; a NOOP waits for its answer since 12:00:20.018)", False),
+    "one may be among lost bytes": (BEGUN + IN_20_S + "WAIT 20\n" + LOST + alive(100),
+        "unknown (nothing for 140 s, but 24 bytes of the connection were lost)", False),
+    "ports that were used again": (f"CONNECT {ENDS}\n{BEGUN}{IN_20_S}WAIT 100\n{alive(20, ENDS)}",
+        "ended (connection replaced by its client at 12:02:00.020, no STREAM_END; abandoned: not asked for again "
+        "in 20 s)", False),
+}  # fmt: skip
 
 
-def test_a_producer_that_sends_nothing_and_no_noop_is_silent() -> None:
-    assert first(ledger(begun() + "WAIT 20\n" + NOOP + alive(100))) == (
-        VerdictKind.STUCK,
-        Cause.NOOPS_MISSING,
-        f"nothing for 120 s; {MISSING}",
-        True,
-    )
-
-
-def test_a_producer_that_never_sent_a_noop_is_silent_since_they_were_due() -> None:
-    assert first(ledger(begun() + alive(100)))[2] == (
-        "nothing for 100 s; no NOOP came since 12:00:00.010, for 100 s, one is due every 20 s"
-    )
-
-
-def test_two_intervals_may_pass_without_a_noop() -> None:
-    assert first(ledger(begun() + "WAIT 20\n" + NOOP + alive(40)))[:2] == (VerdictKind.QUIET, Cause.IDLE)
-
-
-@pytest.mark.parametrize(("seconds", "kind"), [(340, VerdictKind.QUIET), (380, VerdictKind.STUCK)])
-def test_where_no_interval_was_accepted_only_the_idle_timeout_counts(seconds: int, kind: VerdictKind) -> None:
-    found = first(ledger(begun(controls="") + "WAIT 20\n" + NOOP + alive(seconds)))
-    assert (found[0], "one is due" in found[2]) == (kind, False)
-
-
-def test_noops_that_a_stream_which_is_quiet_does_not_get_are_named() -> None:
-    busy = "STREAM vb=6\nRX snapshot-marker{start=0, end=2, flags=0x5}\nWAIT 20\n" + NOOP
-    busy += "WAIT 50\nRX mutation{vb=6, seqno:1}\nWAIT 50\nRX mutation{vb=6, seqno:2}\n"
-    assert first(ledger(begun() + busy)) == (
-        VerdictKind.QUIET,
-        Cause.IDLE,
-        "nothing for 120 s; all of snapshot 0..2 came; no NOOP came since 12:00:20.021, for 100 s, "
-        "one is due every 20 s",
-        False,
-    )
-
-
-def test_a_stream_that_is_stuck_says_that_its_producer_is_silent() -> None:
-    torn = (begun() + "WAIT 20\n" + NOOP).replace("end=2", "end=3")
-    assert first(ledger(torn + alive(100)))[1:3] == (
-        Cause.SNAPSHOT_INCOMPLETE,
-        f"in the middle of snapshot 0..3, at seqno 2, for 120 s; {MISSING}",
-    )
-
-
-def test_a_client_that_gives_up_on_a_silent_producer_is_in_trouble() -> None:
-    assert first(ledger(begun() + "WAIT 20\n" + NOOP + "WAIT 380\nFIN TX\nFIN RX\nWAIT 9\n" + alive(20))) == (
-        VerdictKind.ENDED,
-        Cause.CLOSED_BY_CLIENT,
-        "connection closed by its client at 12:06:40.020, no STREAM_END; no NOOP came since 12:00:20.018, "
-        "for 6.33 m, one is due every 20 s; abandoned: not asked for again in 29 s",
-        True,
-    )
-
-
-def test_a_client_that_closes_a_healthy_connection_is_in_no_trouble() -> None:
-    assert verdicts(begun() + "WAIT 20\n" + NOOP + "WAIT 20\nFIN TX\nFIN RX\n") == [
-        "ended (connection closed by its client at 12:00:40.020, no STREAM_END)"
-    ]
-
-
-def test_a_producer_that_waits_for_the_answer_to_its_noop_owes_no_other() -> None:
-    assert first(ledger(begun() + "WAIT 20\nRX noop{}\n" + alive(100)))[:3] == (
-        VerdictKind.QUIET,
-        Cause.IDLE,
-        "nothing for 120 s; all of snapshot 0..2 came; a NOOP waits for its answer since 12:00:20.018",
-    )
-
-
-def test_noops_that_may_be_among_lost_bytes_are_not_missing() -> None:
-    lost = (
-        begun() + "WAIT 20\n" + NOOP + "WAIT 20\n-RX noop{}\nTX noop-response{success}\nTX buffer-acknowledgement{}\n"
-    )
-    assert first(damaged(lost + alive(100)))[1] is not Cause.NOOPS_MISSING
-
-
-def test_a_connection_whose_ports_were_used_again_ended_at_a_time_that_is_not_known() -> None:
-    ends = "10.0.7.30:40000 10.0.0.1:11210"
-    text = f"CONNECT {ends}\n{begun()}WAIT 20\n{NOOP}WAIT 100\n{alive(20, ends)}"
-    assert first(ledger(text))[1] is not Cause.NOOPS_MISSING
+@pytest.mark.parametrize(("text", "said", "trouble"), CASES.values(), ids=CASES)
+def test_a_producer_that_sends_no_noop_is_silent(text: str, said: str, trouble: bool) -> None:
+    kept = damaged(text)
+    verdict = Judge(kept).verdict(kept.streams[0])
+    assert (verdict.text, verdict.trouble) == (said, trouble)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +85,8 @@ def test_of_several_captures_one_says_nothing_of_hosts_that_are_not_in_it(ends: 
     text = f"CONNECT 10.0.7.30:40000 10.0.0.1:11210\n{begun()}WAIT 20\n{NOOP}{alive(100, ends)}"
     kept = ledger(text)
     kept.alone = False
-    verdict = first(kept)
-    assert (verdict[1] is Cause.NOOPS_MISSING, QUIET in verdict[2]) == (found, not found)
+    verdict = Judge(kept).verdict(kept.streams[0])
+    assert (verdict.cause is Cause.NOOPS_MISSING, QUIET in verdict.why) == (found, not found)
 
 
 ASKED = "WAIT 20\nRX noop{opaque=%d}\n"
