@@ -2,23 +2,26 @@
 
 import pytest
 
-from dcpdump.streams.causes import Cause, Reason
-from dcpdump.streams.consumer import Consumers, same
+from dcpdump.streams.causes import Reason
+from dcpdump.streams.consumer import Consumers
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening, packets, said
-from tests.support.ledgers import ledger, ledger_of
+from tests.support.ledgers import ledger, ledger_of, verdicts
 
 HOST, OTHER_HOST = "10.0.7.30", "10.0.7.31"
 NODE, OTHER_NODE = "10.0.0.1:11210", "10.0.0.2:11210"
 STREAM = "STREAM vb=7\nRX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
+AT_16 = "ended (StateChanged (2) at 12:00:00.016; "
+ELSEWHERE = (
+    "not asked for again here in 60 s: another node may know, and this capture has no connection of its client to one)"
+)
+MAY_BE = "may have been reopened on connection 1 at 12:00:00.027 from seqno 2: its name and the seqno agree, but "
 ENDED = "RX stream-end{vb=7, status=2}\n"
 AGAIN = "STREAM vb=7, start-seqno=2\nRX snapshot-marker{start=2, end=3, flags=1}\nRX mutation{seqno:3}\n"
 LATER = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
 UUID = "550e8400-e29b-41d4-a716-446655440000"
-ON, OFF = "reopened on connection 1", "not asked for again here"
-MAY_BE = "may have been reopened on connection 1 at 12:00:00.027 from seqno 2: its name and the seqno agree, but "
 
 
 def begun(name: str = "app", bucket: str = "travel", agent: str = "app", flags: int = 0x05) -> str:
@@ -39,144 +42,109 @@ def agent(client: str, connection: str) -> str:
     return "#" + f'{{"a":"java-dcp-client/0.55","i":"{client}/{connection}"}}'.encode().hex()
 
 
-def ended(text: str) -> str:
-    """Return what became of the first stream of a conversation."""
-    kept = ledger(text)
-    return Judge(kept).verdict(kept.streams[0]).text
-
-
-@pytest.mark.parametrize(
-    ("conversation", "verdict"),
-    {
-        "one name": (two(begun(), begun()), ON),
-        "a name for each connection": (two(begun("kafka/A1B2/0001"), begun("kafka/A1B2/0002")), ON),
-        "a name of JSON for each connection": (
-            two(
-                begun("#" + b'{"i":"00A1/77","a":"sdk"}'.hex(), agent="sdk"),
-                begun("#" + b'{"i":"00A1/78","a":"sdk"}'.hex(), agent="sdk"),
-            ),
-            ON,
-        ),
-        "a UUID for each connection": (
-            two(begun(f"orders-{UUID}"), begun("orders-7d444840-9dc0-11d1-b245-5ffdce74fad2")),
-            ON,
-        ),
-        "a UUID of the client": (two(begun(f"orders-{UUID}-0001"), begun(f"orders-{UUID}-0002")), ON),
-        "two UUIDs, and other counters": (
-            two(begun(f"orders-{UUID}-0001"), begun("orders-7d444840-9dc0-11d1-b245-5ffdce74fad2-0002")),
-            OFF,
-        ),
-        "a number for each connection": (two(begun("orders:1"), begun("orders:2")), ON),
-        "a number for each connection of two agents": (
-            two(begun("orders:1", agent="one"), begun("orders:2", agent="two")),
-            OFF,
-        ),
-        "a number for each connection of two buckets": (two(begun("orders:1"), begun("orders:2", "hotels")), OFF),
-        "a number for each connection on two hosts": (
-            two(begun("orders:1"), begun("orders:2"), OTHER_HOST),
-            f"{MAY_BE}its host is another",
-        ),
-        "two numbers that differ": (two(begun("orders-1-7"), begun("orders-2-8")), OFF),
-        "a number and a counter that differ": (two(begun("orders-1-A1B2"), begun("orders-2-A1B3")), OFF),
-        "a number of two names": (two(begun("orders:1"), begun("search:2")), OFF),
-        "a number that only one name has": (two(begun("orders"), begun("orders:2")), OFF),
-        "one client id on two hosts": (
-            two(begun("a", agent=agent("1A", "01")), begun("b", agent=agent("1A", "02")), OTHER_HOST),
-            ON,
-        ),
-        "two client ids": (
-            two(begun("a", agent=agent("1A", "01")), begun("a", agent=agent("1B", "02"))),
-            f"{MAY_BE}both connections were open at one time",
-        ),
-        "two names": (two(begun("indexer"), begun("search")), OFF),
-        "two agents": (two(begun(agent="one"), begun(agent="two")), OFF),
-        "two hosts": (two(begun(), begun(), OTHER_HOST), f"{MAY_BE}its host is another"),
-        "two buckets": (two(begun(), begun(bucket="hotels")), OFF),
-        "two buckets of one client": (
-            two(begun(agent=agent("1A", "01")), begun(bucket="hotels", agent=agent("1A", "02"))),
-            OFF,
-        ),
-        "another vbucket": (
-            two(begun(), begun()).replace(AGAIN, AGAIN.replace("vb=7", "vb=8")),
-            "abandoned: not asked for again in 60 s",
-        ),
-    }.values(),
-)
-def test_a_stream_is_reopened_by_its_own_consumer_only(conversation: str, verdict: str) -> None:
-    assert f"ended (StateChanged (2) at 12:00:00.016; {verdict}" in ended(conversation)
-
-
-def test_a_consumer_that_asks_again_on_another_node_has_reopened_its_stream() -> None:
-    moved = two(begun("eq_dcp:kafka/A1B2/0001"), begun("eq_dcp:kafka/A1B2/0002"), between="WAIT 0.05\n")
-    assert ended(moved) == "ended (StateChanged (2) at 12:00:00.016; reopened on connection 1 at 12:00:00.077)"
-
-
 XDCR = "xdcr:dcp_%s/travel/B2_10.0.0.%d:11210_%d:%s"
 ONE, OTHER = "65713400edc789b05d26283428a2af88", "0f3b1c77edc789b05d26283428a2af88"
 PROJECTOR = "secidx:proj-travel-%s_STREAM_TOPIC_f2fe64fe6e3e4bd0-%s/0"
 REPLICA = "replication:ns_1@10.0.0.%d->ns_1@10.0.0.%d:travel"
 
 
-@pytest.mark.parametrize(
-    ("names", "verdict"),
-    [
-        ((XDCR % (ONE, 1, 0, "qKnxnVtOZ3YOrmGcYpU0jA=="), XDCR % (ONE, 2, 1, "hCJuwWqB/EcDHeM/drTFRA==")), ON),
-        ((XDCR % (ONE, 1, 0, "qKnxnVtOZ3YOrmGcYpU0jA=="), XDCR % (OTHER, 2, 0, "hCJuwWqB/EcDHeM/drTFRA==")), OFF),
-        (("sink-67CC1752DE27660B-ad301c08520b", "sink-67CC1752DE27660B-9c7e1d7c5801"), ON),
-        (("sink-67CC1752DE27660B-ad301c08520b", "sink-0FCC1752DE27660B-9c7e1d7c5801"), OFF),
-        ((PROJECTOR % ("MAINT", "11520462614413985450"), PROJECTOR % ("MAINT", "2352046261441398111")), ON),
-        ((PROJECTOR % ("MAINT", "11520462614413985450"), PROJECTOR % ("INIT", "2352046261441398111")), OFF),
-        ((REPLICA % (1, 3), REPLICA % (2, 3)), ON),
-        ((REPLICA % (1, 3), REPLICA % (2, 4)), OFF),
-    ],
-    ids=["one XDCR", "two XDCRs", "one sink", "two sinks", "one topic", "two topics", "one replica", "two replicas"],
-)
-def test_names_of_one_client_differ_only_in_its_connections_and_nodes(names: tuple[str, str], verdict: str) -> None:
-    first, second = ("#" + name.encode().hex() for name in names)
-    assert f"; {verdict}" in ended(two(begun(first), begun(second)))
+def named(name: str) -> str:
+    """Return the beginning of a connection with a name that has commas."""
+    return begun("#" + name.encode().hex())
 
 
-def test_asking_again_on_a_connection_that_refused_before_the_end_is_asking_after_it() -> None:
-    text = (
-        f"CONNECT {HOST}:40000 {NODE}\n{begun()}{STREAM}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}"
-        f"TX stream-request{{vb=7}}\nRX stream-request-response{{notmyvbucket}}\nON 0\n{ENDED}ON 1\n{AGAIN}{LATER}"
-    )
-    assert ended(text) == "ended (StateChanged (2) at 12:00:00.028; reopened on connection 1 at 12:00:00.029)"
+KEYS = "qKnxnVtOZ3YOrmGcYpU0jA==", "hCJuwWqB/EcDHeM/drTFRA=="
+REFUSED = "TX stream-request{vb=7}\nRX stream-request-response{notmyvbucket}\n"
+ALONE = f"CONNECT {HOST}:40000 {NODE}\n{begun()}{STREAM}"
+BESIDE = f"{ALONE}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}"
+NAME = "replication:ns_1@10.0.0.1->ns_1@10.0.0.3:travel"
+GIVING = opening(0x125, name=NAME)
+LEG = f"CONNECT 10.0.0.3:%d 10.0.0.1:11209\n{GIVING}"
 
 
-def test_again_is_where_it_was_granted_rather_than_where_it_was_refused() -> None:
-    refused = "TX stream-request{vb=7}\nRX stream-request-response{notmyvbucket}\n"
-    moved = two(begun(), begun(), between=refused)
-    assert ended(moved) == "ended (StateChanged (2) at 12:00:00.016; reopened on connection 1 at 12:00:00.029)"
+def asked(text: str) -> str:
+    return text.replace("STREAM vb=7", "TX stream-request{vb=7}\nRX stream-request-response{success}")
 
 
-def test_again_means_after_the_end() -> None:
-    refused = "TX stream-request{vb=7}\nRX stream-request-response{notmyvbucket}\n"
-    text = (
-        f"CONNECT {HOST}:40000 {NODE}\n{begun()}{STREAM}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}{refused}"
-        f"ON 0\n{ENDED}{LATER}"
-    )
-    assert ended(text) == "ended (StateChanged (2) at 12:00:00.028; abandoned: not asked for again in 60 s)"
+#: What became of the first stream.
+CASES = {
+    "one name": (two(begun(), begun()), f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "a name for each connection": (two(begun("kafka/A1B2/0001"), begun("kafka/A1B2/0002")),
+        f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "a name of JSON for each connection": (
+        two(begun("#" + b'{"i":"00A1/77","a":"sdk"}'.hex(), agent="sdk"), begun("#"
+        + b'{"i":"00A1/78","a":"sdk"}'.hex(), agent="sdk"), ), f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "a UUID for each connection": (two(begun(f"orders-{UUID}"), begun("orders-7d444840-9dc0-11d1-b245-5ffdce74fad2")),
+        f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "a UUID of the client": (two(begun(f"orders-{UUID}-0001"), begun(f"orders-{UUID}-0002")),
+        f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "two UUIDs, and other counters": (
+        two(begun(f"orders-{UUID}-0001"), begun("orders-7d444840-9dc0-11d1-b245-5ffdce74fad2-0002")),
+        f"{AT_16}{ELSEWHERE}"),
+    "a number for each connection": (two(begun("orders:1"), begun("orders:2")),
+        f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "a number for each connection of two agents": (two(begun("orders:1", agent="one"), begun("orders:2", agent="two")),
+        f"{AT_16}{ELSEWHERE}"),
+    "a number for each connection of two buckets": (two(begun("orders:1"), begun("orders:2", "hotels")),
+        f"{AT_16}{ELSEWHERE}"),
+    "a number for each connection on two hosts": (two(begun("orders:1"), begun("orders:2"), OTHER_HOST),
+        f"{AT_16}{MAY_BE}its host is another)"),
+    "two numbers that differ": (two(begun("orders-1-7"), begun("orders-2-8")), f"{AT_16}{ELSEWHERE}"),
+    "a number and a counter that differ": (two(begun("orders-1-A1B2"), begun("orders-2-A1B3")), f"{AT_16}{ELSEWHERE}"),
+    "a number of two names": (two(begun("orders:1"), begun("search:2")), f"{AT_16}{ELSEWHERE}"),
+    "a number that only one name has": (two(begun("orders"), begun("orders:2")), f"{AT_16}{ELSEWHERE}"),
+    "one client id on two hosts": (
+        two(begun("a", agent=agent("1A", "01")), begun("b", agent=agent("1A", "02")), OTHER_HOST),
+        f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "two client ids": (two(begun("a", agent=agent("1A", "01")), begun("a", agent=agent("1B", "02"))),
+        f"{AT_16}{MAY_BE}both connections were open at one time)"),
+    "two names": (two(begun("indexer"), begun("search")), f"{AT_16}{ELSEWHERE}"),
+    "two agents": (two(begun(agent="one"), begun(agent="two")), f"{AT_16}{ELSEWHERE}"),
+    "two hosts": (two(begun(), begun(), OTHER_HOST), f"{AT_16}{MAY_BE}its host is another)"),
+    "two buckets": (two(begun(), begun(bucket="hotels")), f"{AT_16}{ELSEWHERE}"),
+    "two buckets of one client": (two(begun(agent=agent("1A", "01")), begun(bucket="hotels", agent=agent("1A", "02"))),
+        f"{AT_16}{ELSEWHERE}"),
+    "another vbucket": (two(begun(), begun()).replace(AGAIN, AGAIN.replace("vb=7", "vb=8")),
+        f"{AT_16}abandoned: not asked for again in 60 s)"),
+    "again on another node, a little later": (
+        two(begun("eq_dcp:kafka/A1B2/0001"), begun("eq_dcp:kafka/A1B2/0002"), between="WAIT 0.05\n"),
+        f"{AT_16}reopened on connection 1 at 12:00:00.077)"),
+    "one XDCR": (two(named(XDCR % (ONE, 1, 0, KEYS[0])), named(XDCR % (ONE, 2, 1, KEYS[1]))),
+        f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "two XDCRs": (two(named(XDCR % (ONE, 1, 0, KEYS[0])), named(XDCR % (OTHER, 2, 0, KEYS[1]))), f"{AT_16}{ELSEWHERE}"),
+    "one sink": (two(named("sink-67CC1752DE27660B-ad301c08520b"), named("sink-67CC1752DE27660B-9c7e1d7c5801")),
+        f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "two sinks": (two(named("sink-67CC1752DE27660B-ad301c08520b"), named("sink-0FCC1752DE27660B-9c7e1d7c5801")),
+        f"{AT_16}{ELSEWHERE}"),
+    "one topic": (
+        two(named(PROJECTOR % ("MAINT", "11520462614413985450")), named(PROJECTOR % ("MAINT", "2352046261441398111"))),
+        f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "two topics": (
+        two(named(PROJECTOR % ("MAINT", "11520462614413985450")), named(PROJECTOR % ("INIT", "2352046261441398111"))),
+        f"{AT_16}{ELSEWHERE}"),
+    "one replica": (two(named(REPLICA % (1, 3)), named(REPLICA % (2, 3))),
+        f"{AT_16}reopened on connection 1 at 12:00:00.027)"),
+    "two replicas": (two(named(REPLICA % (1, 3)), named(REPLICA % (2, 4))), f"{AT_16}{ELSEWHERE}"),
+    "on a connection that refused before the end": (f"{BESIDE}{REFUSED}ON 0\n{ENDED}ON 1\n{AGAIN}{LATER}",
+        "ended (StateChanged (2) at 12:00:00.028; reopened on connection 1 at 12:00:00.029)"),
+    "refused before the end alone": (f"{BESIDE}{REFUSED}ON 0\n{ENDED}{LATER}",
+        "ended (StateChanged (2) at 12:00:00.028; abandoned: not asked for again in 60 s)"),
+    "granted after it was refused": (two(begun(), begun(), between=REFUSED),
+        f"{AT_16}reopened on connection 1 at 12:00:00.029)"),
+    "open elsewhere already": (f"{BESIDE}{AGAIN}ON 0\n{ENDED}{LATER}",
+        "ended (StateChanged (2) at 12:00:00.030; its consumer has it open on connection 1 since 12:00:00.027)"),
+    "asked for, and refused": (f"{ALONE}{ENDED}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}{REFUSED}",
+        f"{AT_16}asked for again on connection 1 at 12:00:00.027)"),
+    "a leg of a replication that is opened anew": (
+        f"{LEG % 40001}{asked(STREAM)}FIN RX\nFIN TX\n{LEG % 40005}{asked(STREAM)}",
+        "ended (connection closed by its server at 12:00:00.016, no STREAM_END; reopened on connection 1 at "
+        "12:00:00.028)"),
+}  # fmt: skip
 
 
-def test_what_the_consumer_has_open_elsewhere_already_is_not_abandoned() -> None:
-    text = (
-        f"CONNECT {HOST}:40000 {NODE}\n{begun()}{STREAM}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}{AGAIN}"
-        f"ON 0\n{ENDED}{LATER}"
-    )
-    kept = ledger(text)
-    verdict = Judge(kept).verdict(kept.streams[0])
-    assert (verdict.cause, verdict.trouble, verdict.why) == (
-        Cause.OPEN_ELSEWHERE,
-        False,
-        "StateChanged (2) at 12:00:00.030; its consumer has it open on connection 1 since 12:00:00.027",
-    )
-
-
-def test_a_request_that_was_not_granted_is_asking_again() -> None:
-    refused = "TX stream-request{vb=7}\nRX stream-request-response{notmyvbucket}\n"
-    text = f"CONNECT {HOST}:40000 {NODE}\n{begun()}{STREAM}{ENDED}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}{refused}"
-    assert ended(text) == "ended (StateChanged (2) at 12:00:00.016; asked for again on connection 1 at 12:00:00.027)"
+@pytest.mark.parametrize(("text", "said"), CASES.values(), ids=CASES)
+def test_a_stream_is_reopened_by_its_own_consumer_only(text: str, said: str) -> None:
+    assert verdicts(text)[0] == said
 
 
 def late(text: str) -> list[str]:
@@ -213,18 +181,12 @@ def test_a_client_of_which_no_name_was_captured_reopens_its_stream_on_another_no
     assert late(text)[0] == f"ended (StateChanged (2) at 12:00:00.004; {inferred})"
 
 
-NAME = "replication:ns_1@10.0.0.1->ns_1@10.0.0.3:travel"
-GIVING = opening(0x125, name=NAME)
 TAKING = opening(0x24, name=NAME)
 
 
 def turned(text: str) -> str:
     """Return a conversation with its sides exchanged."""
     return text.replace("TX", "--").replace("RX", "TX").replace("--", "RX")
-
-
-def asked(text: str) -> str:
-    return text.replace("STREAM vb=7", "TX stream-request{vb=7}\nRX stream-request-response{success}")
 
 
 def test_the_two_legs_of_a_replication_do_not_reopen_each_other() -> None:
@@ -240,30 +202,11 @@ def test_the_two_legs_of_a_replication_do_not_reopen_each_other() -> None:
         assert [judge.verdict(stream).cause for stream in kept.streams] == [Reason.OTHER_NODES] * 2
 
 
-def test_a_leg_that_is_opened_anew_reopens_its_own_stream() -> None:
-    leg = f"CONNECT 10.0.0.3:%d 10.0.0.1:11209\n{GIVING}"
-    text = f"{leg % 40001}{asked(STREAM)}FIN RX\nFIN TX\n{leg % 40005}{asked(STREAM)}"
-    assert "reopened on connection 1" in ended(text)
-
-
-def test_of_what_is_not_known_the_reason_is_a_code() -> None:
-    captured = packets(said(begun() + STREAM + ENDED + LATER))
-    kept = ledger_of([each for at, each in enumerate(captured) if at != len(captured) - 2])
-    one_sided = [each for each in captured if each.data[34:36] == b"\x2b\xca"]
-    found = [Judge(kept).verdict(kept.streams[0]) for kept in (kept, ledger_of(one_sided))]
-    assert [each.cause for each in found] == [Reason.BYTES_LOST, Reason.ONE_DIRECTION]
-
-
 def connection(**known: object) -> ConnectionState:
     made = ConnectionState(len(known), src="10.0.0.9:40000", dst=NODE, feeder=1, server=1)
     for name, value in known.items():
         setattr(made, name, value)
     return made
-
-
-def test_what_is_not_known_distinguishes_no_two_consumers() -> None:
-    assert same(connection(), connection(bucket="travel"))
-    assert not same(connection(bucket="hotels"), connection(bucket="travel"))
 
 
 def test_many_streams_that_ended_are_judged_in_few_steps() -> None:
