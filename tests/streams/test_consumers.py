@@ -15,10 +15,8 @@ NODE, OTHER_NODE = "10.0.0.1:11210", "10.0.0.2:11210"
 STREAM = "STREAM vb=7\nRX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
 AT_16 = "ended (StateChanged (2) at 12:00:00.016; "
 ON = f"{AT_16}reopened on connection 1 at 12:00:00.027)"
-OFF = (
-    f"{AT_16}not asked for again here in 60 s: another node may know, and this capture has no connection of its client"
-)
-OFF += " to one)"
+OFF = f"{AT_16}not asked for again here in 60 s: another node may know, and this capture has no connection of its "
+OFF += "client to one)"
 MAY_BE = "may have been reopened on connection 1 at 12:00:00.027 from seqno 2: its name and the seqno agree, but "
 ENDED = "RX stream-end{vb=7, status=2}\n"
 AGAIN = "STREAM vb=7, start-seqno=2\nRX snapshot-marker{start=2, end=3, flags=1}\nRX mutation{seqno:3}\n"

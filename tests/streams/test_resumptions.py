@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.streams.causes import Cause
 from dcpdump.streams.consumer import FURTHER
-from dcpdump.streams.situations import Degree
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
 from tests.support.diagnoses import objects, written
@@ -16,6 +14,7 @@ from tests.test_bounds import steps
 SERVER = "10.0.0.1:11210"
 HOST, OTHER_HOST = "10.0.7.30", "10.0.7.31"
 CONNECTOR = "kafka-connector/4.1.6 (orders)"
+CLOSED = "TX close-stream{vb=7}\nRX close-stream-response{success}\n"
 GONE, BACK = "RST TX\nWAIT 5\n", "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
 RESET = "ended (connection reset by its client at 12:00:00.016, no STREAM_END; "
 AGREE = "its name and the seqno agree, but "
@@ -60,77 +59,42 @@ MAY_BE = "may have been reopened on connection 1 at 12:00:05.027 from seqno 2: "
 ABANDONED = "abandoned: not asked for again in 65 s)"
 
 
-@pytest.mark.parametrize(
-    ("conversation", "became"),
-    {
-        "another id": (two(connector(A), connector(B), asked=stream(2, 4)), REOPENED),
-        "another id, of a connection too": (
-            two(connector(A, number="7"), connector(B, number="12"), asked=stream(2, 4)),
-            REOPENED,
-        ),
-        "another id of a client with a name": (
-            two(member(A, INDEX), member(B, SAME_INDEX), asked=stream(2, 4)),
-            REOPENED,
-        ),
-        "another UUID": (two(member(A, GROUP[0]), member(B, GROUP[1]), asked=stream(2, 4)), REOPENED),
-        "an older seqno": (
-            two(connector(A), connector(B), asked=stream(1, 4)),
-            "reopened on connection 1 at 12:00:05.027 from seqno 1 (inferred from host, name and seqno))",
-        ),
-        "refused": (
-            two(
-                connector(A),
-                connector(B),
-                asked="TX stream-request{vb=7, start-seqno=2}\nRX stream-request-response{notmyvbucket}\n",
-            ),
-            REOPENED.replace("reopened", "asked for again"),
-        ),
-        "all again": (
-            two(connector(A), connector(B), asked=stream(0, 4)),
-            "may have been reopened on connection 1 at 12:00:05.027 from seqno 0: "
-            "its name agrees, but it asked for all)",
-        ),
-        "another host": (
-            two(connector(A), connector(B), asked=stream(2, 4), host=OTHER_HOST),
-            f"{MAY_BE}{AGREE}its host is another)",
-        ),
-        "another host, all": (two(connector(A), connector(B), asked=stream(0, 4), host=OTHER_HOST), ABANDONED),
-        "beyond what came": (two(connector(A), connector(B), asked=stream(3, 4)), ABANDONED),
-        "another history": (two(connector(A), connector(B), asked=stream(2, 4, uuid=0xBEEF)), ABANDONED),
-        "another vbucket": (two(connector(A), connector(B), asked=stream(2, 4, vb=8)), ABANDONED),
-        "other collections": (
-            two(connector(A), connector(B), asked=stream(2, 4).replace("vb=7,", 'vb=7, value={"collections":["8"]},')),
-            ABANDONED,
-        ),
-        "another bucket": (two(connector(A), connector(B, bucket="hotels"), asked=stream(2, 4)), ABANDONED),
-        "another agent": (two(connector(A), connector(B, "kafka-connector/4.1.6 (x)"), asked=stream(2, 4)), ABANDONED),
-        "another index": (two(member(A, INDEX), member(B, OTHER_INDEX), asked=stream(2, 4)), ABANDONED),
-        "another name": (two(member(A, INDEX), member(B, GROUP[0]), asked=stream(2, 4)), ABANDONED),
-        "another name, all": (two(member(A, INDEX), member(B, GROUP[0]), asked=stream(0, 4)), ABANDONED),
-    }.values(),
-)
+RESTARTED = {
+    "another id": (two(connector(A), connector(B), asked=stream(2, 4)), REOPENED),
+    "another id, of a connection too": (two(connector(A, number="7"), connector(B, number="12"), asked=stream(2, 4)),
+        REOPENED),
+    "another id of a client with a name": (two(member(A, INDEX), member(B, SAME_INDEX), asked=stream(2, 4)), REOPENED),
+    "another UUID": (two(member(A, GROUP[0]), member(B, GROUP[1]), asked=stream(2, 4)), REOPENED),
+    "an older seqno": (two(connector(A), connector(B), asked=stream(1, 4)),
+        "reopened on connection 1 at 12:00:05.027 from seqno 1 (inferred from host, name and seqno))"),
+    "refused": (
+
+        two(connector(A), connector(B),
+            asked="TX stream-request{vb=7, start-seqno=2}\nRX stream-request-response{notmyvbucket}\n", ),
+        REOPENED.replace("reopened", "asked for again")),
+    "all again": (two(connector(A), connector(B), asked=stream(0, 4)),
+        "may have been reopened on connection 1 at 12:00:05.027 from seqno 0: its name agrees, but it asked for "
+        "all)"),
+    "another host": (two(connector(A), connector(B), asked=stream(2, 4), host=OTHER_HOST),
+        f"{MAY_BE}{AGREE}its host is another)"),
+    "another host, all": (two(connector(A), connector(B), asked=stream(0, 4), host=OTHER_HOST), ABANDONED),
+    "beyond what came": (two(connector(A), connector(B), asked=stream(3, 4)), ABANDONED),
+    "another history": (two(connector(A), connector(B), asked=stream(2, 4, uuid=0xBEEF)), ABANDONED),
+    "another vbucket": (two(connector(A), connector(B), asked=stream(2, 4, vb=8)), ABANDONED),
+    "other collections": (
+        two(connector(A), connector(B), asked=stream(2, 4).replace("vb=7,", 'vb=7, value={"collections":["8"]},')),
+        ABANDONED),
+    "another bucket": (two(connector(A), connector(B, bucket="hotels"), asked=stream(2, 4)), ABANDONED),
+    "another agent": (two(connector(A), connector(B, "kafka-connector/4.1.6 (x)"), asked=stream(2, 4)), ABANDONED),
+    "another index": (two(member(A, INDEX), member(B, OTHER_INDEX), asked=stream(2, 4)), ABANDONED),
+    "another name": (two(member(A, INDEX), member(B, GROUP[0]), asked=stream(2, 4)), ABANDONED),
+    "another name, all": (two(member(A, INDEX), member(B, GROUP[0]), asked=stream(0, 4)), ABANDONED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("conversation", "became"), RESTARTED.values(), ids=RESTARTED)
 def test_a_client_that_is_restarted_continues_where_its_stream_ended(conversation: str, became: str) -> None:
     assert verdicts(conversation)[0] == RESET + became
-
-
-def test_a_vbucket_without_documents_is_reopened_with_the_others_of_its_connection() -> None:
-    empty = stream(0, 0, vb=9)
-    text = two(connector(A), connector(B), asked=stream(2, 4) + empty, ends=empty + GONE)
-    assert [each.partition(" from ")[2] for each in verdicts(text)[:2]] == [
-        "seqno 2 (inferred from host, name and seqno))",
-        "seqno 0 (inferred from host, name and seqno))",
-    ]
-
-
-def test_a_client_that_is_restarted_again_and_again_continues_each_time() -> None:
-    lives = (
-        f"CONNECT {HOST}:4000{at} {SERVER}\n{connector(each)}{stream(at, at + 1)}{GONE}"
-        for at, each in enumerate((A, B, C))
-    )
-    assert [each.partition("; ")[2] for each in verdicts("".join(lives))[:2]] == [
-        "reopened on connection 1 at 12:00:05.026 from seqno 1 (inferred from host, name and seqno))",
-        "reopened on connection 2 at 12:00:10.041 from seqno 2 (inferred from host, name and seqno))",
-    ]
 
 
 def of_group(*, ends: str, asked: str) -> str:
@@ -141,82 +105,73 @@ def of_group(*, ends: str, asked: str) -> str:
     )
 
 
-def test_a_stream_that_another_member_of_a_group_continues_is_not_abandoned() -> None:
-    taken = "may have been reopened on connection 1 at %s from seqno 2: its name and the seqno agree, but "
-    both = "both connections were open at one time"
-    lost = f"connection reset by its client at 12:00:00.031, no STREAM_END; {taken % '12:00:05.032'}{both}"
-    given = f"closed by its consumer at 12:00:00.032; {taken % '12:00:00.033'}{both}"
-    closed = "TX close-stream{vb=7}\nRX close-stream-response{success}\n"
-    for ends, verdict in ((GONE, (Cause.MAY_BE_REOPENED, False, lost)), (closed, (Cause.CLOSED, False, given))):
-        kept = ledger(of_group(ends=ends, asked=stream(2, 4)))
-        found = Judge(kept).verdict(kept.streams[0])
-        assert (found.cause, found.trouble, found.why) == verdict
-
-
-@pytest.mark.parametrize(
-    ("answered", "became"),
-    [
-        ("", f"10.032, no STREAM_END; {MAY_BE}{AGREE}its host is another)"),
-        ("TX noop-response{success}\n", f"10.033, no STREAM_END; {ABANDONED.replace('65', '60')}"),
-    ],
-    ids=["silent", "there meanwhile"],
-)
-def test_a_client_whose_host_is_lost_may_be_restarted_before_its_server_closes_the_connection(
-    answered: str, became: str
-) -> None:
-    old = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}{stream()}RX noop{{}}\nWAIT 5\n"
-    new = f"CONNECT {OTHER_HOST}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}WAIT 5\n"
-    found = verdicts(f"{old}{new}ON 0\n{answered}FIN RX\nON 1\n{BACK}")
-    assert found[0] == f"ended (connection closed by its server at 12:00:{became}"
-
-
 def beside(third: str) -> str:
     """Return two clients of one name that stream one vbucket at the same time, and what comes after both are over."""
     lives = "".join(f"CONNECT {HOST}:4000{at} {SERVER}\n{connector(each)}{stream()}" for at, each in enumerate((A, B)))
     return f"{lives}ON 0\nRST TX\nON 1\n{GONE}CONNECT {HOST}:40100 {SERVER}\n{third}{stream(2, 4)}{BACK}"
 
 
-def test_of_two_clients_of_one_name_which_one_is_restarted_is_not_known() -> None:
-    assert [each.partition("; ")[2] for each in verdicts(beside(connector(C)))[:2]] == [
-        "may have been reopened on connection 2 at 12:00:05.043 from seqno 2: connection 1, of the same name, had the "
-        "vbucket open meanwhile)",
-        "may have been reopened on connection 2 at 12:00:05.043 from seqno 2: connection 0, of the same name, had the "
-        "vbucket open meanwhile)",
-    ]
-
-
-def test_a_client_that_continues_its_own_stream_does_not_take_that_of_another() -> None:
-    assert [each.partition("; ")[2] for each in verdicts(beside(connector(B)))[:2]] == [
-        "abandoned: not asked for again in 65 s)",
-        "reopened on connection 2 at 12:00:05.043)",
-    ]
-
-
-REFUSED = "TX stream-request{vb=7, start-seqno=2}\nRX stream-request-response{etmpfail}\n"
-WHY = "refused (Etmpfail 0x86: the vbucket is still receiving its first disk snapshot; "
-
-
-@pytest.mark.parametrize(
-    ("host", "degree", "became"),
-    [
-        (HOST, None, "asked for again on connection 1 from seqno 2 (inferred from host, name and seqno))"),
-        (OTHER_HOST, Degree.UNKNOWN, f"{MAY_BE.replace('27', '24')}{AGREE}its host is another)"),
-    ],
-    ids=["one host", "another host"],
+EMPTY = stream(0, 0, vb=9)
+LIVES = "".join(
+    f"CONNECT {HOST}:4000{at} {SERVER}\n{connector(each)}{stream(at, at + 1)}{GONE}"
+    for at, each in enumerate((A, B, C))
 )
-def test_a_client_that_is_restarted_asks_again_for_what_was_refused(
-    host: str, degree: Degree | None, became: str
-) -> None:
-    old = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}{REFUSED}{GONE}"
-    kept = ledger(f"{old}CONNECT {host}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}{BACK}")
-    found = Judge(kept).verdict(kept.streams[0])
-    assert (found.degree, found.text) == (degree, WHY + became)
+OLD = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}"
+ELSEWHERE = f"{OLD}{stream()}RX noop{{}}\nWAIT 5\nCONNECT {OTHER_HOST}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}"
+ELSEWHERE += "WAIT 5\nON 0\n%sFIN RX\nON 1\n" + BACK
+REFUSED = "TX stream-request{vb=7, start-seqno=2}\nRX stream-request-response{etmpfail}\n" + GONE
+NEW = f"CONNECT %s:40100 {SERVER}\n{connector(B)}{stream(2, 4)}{BACK}"
+#: What became of the first streams.
+CASES = {
+    "a vbucket without documents, with the others of its connection": (
+        two(connector(A), connector(B), asked=stream(2, 4) + EMPTY, ends=EMPTY + GONE), 2,
+        "ended (connection reset by its client at 12:00:00.018, no STREAM_END; reopened on connection 1 at "
+        "12:00:05.029 from seqno 2 (inferred from host, name and seqno)); and ended (connection reset by "
+        "its client at 12:00:00.018, no STREAM_END; reopened on connection 1 at 12:00:05.034 from seqno 0 "
+        "(inferred from host, name and seqno))"),
+    "restarted again and again": (LIVES, 2,
+        "ended (connection reset by its client at 12:00:00.015, no STREAM_END; reopened on connection 1 at "
+        "12:00:05.026 from seqno 1 (inferred from host, name and seqno)); and ended (connection reset by "
+        "its client at 12:00:05.030, no STREAM_END; reopened on connection 2 at 12:00:10.041 from seqno 2 "
+        "(inferred from host, name and seqno))"),
+    "lost by a member of a group, and taken by another": (of_group(ends=GONE, asked=stream(2, 4)), 1,
+        "ended (connection reset by its client at 12:00:00.031, no STREAM_END; may have been reopened on "
+        "connection 1 at 12:00:05.032 from seqno 2: its name and the seqno agree, but both connections "
+        "were open at one time)"),
+    "closed by a member of a group, and taken by another": (of_group(ends=CLOSED, asked=stream(2, 4)), 1,
+        "ended (closed by its consumer at 12:00:00.032; may have been reopened on connection 1 at 12:00:00.033 "
+        "from seqno 2: its name and the seqno agree, but both connections were open at one time)"),
+    "restarted elsewhere before the server closed the connection": (ELSEWHERE % "", 1,
+        "ended (connection closed by its server at 12:00:10.032, no STREAM_END; may have been reopened on "
+        "connection 1 at 12:00:05.027 from seqno 2: its name and the seqno agree, but its host is another)"),
+    "restarted elsewhere, and there meanwhile": (ELSEWHERE % "TX noop-response{success}\n", 1,
+        "ended (connection closed by its server at 12:00:10.033, no STREAM_END; abandoned: not asked for again in "
+        "60 s)"),
+    "two of one name, either of which may be restarted": (beside(connector(C)), 2,
+        "ended (connection reset by its client at 12:00:00.031, no STREAM_END; may have been reopened on "
+        "connection 2 at 12:00:05.043 from seqno 2: connection 1, of the same name, had the vbucket open "
+        "meanwhile); and ended (connection reset by its client at 12:00:00.032, no STREAM_END; may have "
+        "been reopened on connection 2 at 12:00:05.043 from seqno 2: connection 0, of the same name, had "
+        "the vbucket open meanwhile)"),
+    "two of one name, one of which continues its own": (beside(connector(B)), 2,
+        "ended (connection reset by its client at 12:00:00.031, no STREAM_END; abandoned: not asked for again in "
+        "65 s); and ended (connection reset by its client at 12:00:00.032, no STREAM_END; reopened on "
+        "connection 2 at 12:00:05.043)"),
+    "asked again for what was refused": (OLD + REFUSED + NEW % HOST, 1,
+        "refused (Etmpfail 0x86: the vbucket is still receiving its first disk snapshot; asked for again on "
+        "connection 1 from seqno 2 (inferred from host, name and seqno))"),
+    "asked again on another host for what was refused": (OLD + REFUSED + NEW % OTHER_HOST, 1,
+        "refused (Etmpfail 0x86: the vbucket is still receiving its first disk snapshot; may have been reopened "
+        "on connection 1 at 12:00:05.024 from seqno 2: its name and the seqno agree, but its host is "
+        "another)"),
+    "finished": (f"{OLD}{stream()}RX stream-end{{vb=7, status=0}}\n{GONE}{NEW % HOST}", 1,
+        "ended (Ok (0) at 12:00:00.016)"),
+}  # fmt: skip
 
 
-def test_a_stream_that_finished_is_not_continued_with() -> None:
-    old = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}{stream()}RX stream-end{{vb=7, status=0}}\n{GONE}"
-    text = f"{old}CONNECT {HOST}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}{BACK}"
-    assert verdicts(text)[0] == "ended (Ok (0) at 12:00:00.016)"
+@pytest.mark.parametrize(("text", "count", "said"), CASES.values(), ids=CASES)
+def test_a_stream_is_continued_by_its_own_client(text: str, count: int, said: str) -> None:
+    assert "; and ".join(verdicts(text)[:count]) == said
 
 
 @pytest.mark.parametrize("host", [HOST, OTHER_HOST])
