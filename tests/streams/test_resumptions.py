@@ -113,8 +113,8 @@ def beside(third: str) -> str:
 
 EMPTY = stream(0, 0, vb=9)
 LIVES = "".join(
-    f"CONNECT {HOST}:4000{at} {SERVER}\n{connector(each)}{stream(at, at + 1)}{GONE}"
-    for at, each in enumerate((A, B, C))
+    f"CONNECT {HOST}:4000{at} {SERVER}\n{connector(client)}{stream(at, at + 1)}{GONE}"
+    for at, client in enumerate((A, B, C))
 )
 OLD = f"CONNECT {HOST}:40000 {SERVER}\n{connector(A)}"
 ELSEWHERE = f"{OLD}{stream()}RX noop{{}}\nWAIT 5\nCONNECT {OTHER_HOST}:40100 {SERVER}\n{connector(B)}{stream(2, 4)}"
