@@ -1,6 +1,7 @@
 """Lost bytes are charged to the streams that may have lost something, and to no other."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from dcpdump.streams.history import coverage
 from dcpdump.streams.ledger import Ledger
 from tests.support.conversation import Said, opening, packets, said
 from tests.support.healthy import HEALTHY
-from tests.support.ledgers import ledger_of
+from tests.support.ledgers import damaged, ledger_of
 
 OPEN = opening()
 HEADERS = 54  #: of Ethernet, IP and TCP
@@ -25,18 +26,6 @@ def items(vbucket: int, *seqnos: int) -> str:
     return "".join(f"RX mutation{{vb={vbucket}, seqno:{seqno}}}\n" for seqno in seqnos)
 
 
-def lossy(text: str) -> Ledger:
-    """Return the ledger of a conversation that was captured without the lines that begin with a minus."""
-    lines = text.splitlines()
-    frames = said("\n".join(line.removeprefix("-") for line in lines))
-    spoken = [line for line in "\n".join(lines).splitlines() if line.lstrip("-").split(" ")[0] in ("TX", "RX")]
-    gone = [at for at, line in enumerate(reversed(spoken)) if line.startswith("-")]
-    captured = packets(frames)
-    for at in sorted(gone):
-        captured[-1 - at] = captured[-1 - at]._replace(data=b"")
-    return ledger_of(packet for packet in captured if packet.data)
-
-
 def losses(kept: Ledger) -> list[tuple[int, int, int, int]]:
     """Return for each stream: its vbucket, how often it may have lost something, how often not, and how many bytes."""
     return [(stream.vbucket, stream.epoch, stream.joined, stream.missed.lost) for stream in kept.streams]
@@ -47,74 +36,50 @@ def story(*spoken: str) -> str:
     return OPEN + "STREAM vb=5\nSTREAM vb=6\n" + "".join(spoken)
 
 
-def test_a_loss_is_charged_to_the_stream_whose_seqnos_do_not_join() -> None:
-    begun = marker(5, 0, 4) + items(5, 1, 2) + marker(6, 0, 3) + items(6, 1)
-    assert losses(lossy(story(begun, "-", items(5, 3), items(6, 2, 3), items(5, 4)))) == [(5, 1, 0, 60), (6, 0, 1, 0)]
+TO_2 = OPEN + "STREAM vb=5, end-seqno=2%s\nSTREAM vb=6\n" + marker(5, 0, 2) + items(5, 1, 2) + marker(6, 0, 2)
+ENDED = "RX stream-end{vb=5, status=0}\nRX stream-end{vb=6, status=2}\n"
+FOUR, BOTH = marker(5, 0, 4) + items(5, 1, 2) + marker(6, 0, 3), marker(5, 0, 2) + marker(6, 0, 2)
+TWO = marker(5, 0, 2) + items(5, 1, 2)
+#: Two streams, a line that is lost, and to which of them it is charged.
+CASES = {
+    "the stream whose seqnos do not join": (
+        story(FOUR, items(6, 1), "-", items(5, 3), items(6, 2, 3), items(5, 4)), [(5, 1, 0, 60), (6, 0, 1, 0)]),
+    "a marker behind a snapshot that is over": (
+        story(TWO, marker(6, 0, 1), items(6, 1), "-", marker(6, 2, 3), marker(5, 3, 3), items(5, 3), marker(6, 4, 5)),
+        [(5, 0, 1, 0), (6, 1, 0, 44)]),
+    "a marker behind one that is not": (
+        story(marker(5, 0, 3), items(5, 1, 2), "-", items(5, 3), marker(5, 4, 4)), [(5, 1, 0, 60), (6, 1, 0, 60)]),
+    "the first marker joins the request": (
+        story(marker(5, 0, 2), items(5, 1), "-", items(5, 2), marker(6, 0, 3)), [(5, 1, 0, 60), (6, 0, 1, 0)]),
+    "the second marker does not": (
+        story(marker(5, 0, 2), items(5, 1), "-", marker(6, 0, 3), marker(6, 4, 5)), [(5, 1, 0, 44), (6, 1, 0, 44)]),
+    "the first item joins its marker": (
+        story(BOTH, "-", items(5, 1), items(6, 1), items(5, 2)), [(5, 1, 0, 60), (6, 0, 1, 0)]),
+    "the first item joins a marker above others": (
+        story(BOTH, items(5, 1, 2), items(6, 1, 2), marker(5, 7, 9), marker(6, 3, 9), "-", items(6, 3), items(5, 7),
+              items(6, 4)), [(5, 0, 1, 0), (6, 1, 0, 60)]),
+    "an item whose marker was lost": (story(TWO, "-", marker(5, 3, 4), items(5, 3)), [(5, 1, 0, 44), (6, 1, 0, 44)]),
+    "the end joins the last seqno asked for": (
+        TO_2 % "" + "-" + items(6, 1) + ENDED, [(5, 0, 1, 0), (6, 1, 0, 60)]),
+    "the end of the disk, which the server chooses": (
+        TO_2 % ", flags=2" + "-" + items(6, 1) + ENDED, [(5, 1, 0, 60), (6, 1, 0, 60)]),
+    "the latest end, which the server chooses": (
+        TO_2 % ", flags=4" + "-" + items(6, 1) + ENDED, [(5, 1, 0, 60), (6, 1, 0, 60)]),
+    "states of a takeover between snapshots": (
+        OPEN + "STREAM vb=5, flags=1\n" + marker(5, 0, 1) + items(5, 1) + "-RX set-vbucket-state{state=3}\n"
+        + marker(5, 2, 2), [(5, 1, 0, 25)]),
+    "out of order nothing is known": (
+        story("RX oso-snapshot{vb=5, flags=1}\n", items(5, 1), "-", items(5, 7), items(5, 2)),
+        [(5, 1, 0, 60), (6, 1, 0, 60)]),
+    "several losses": (
+        story(marker(5, 0, 9), items(5, 1), marker(6, 0, 9), items(6, 1), "-", items(6, 2), items(6, 3), "-",
+              items(6, 4), items(6, 5), items(5, 2)), [(5, 0, 1, 0), (6, 2, 0, 120)]),
+}  # fmt: skip
 
 
-def test_a_marker_behind_a_snapshot_that_is_over_joins() -> None:
-    begun = marker(5, 0, 2) + items(5, 1, 2) + marker(6, 0, 1) + items(6, 1)
-    rest = marker(5, 3, 3) + items(5, 3) + marker(6, 4, 5) + items(6, 4)
-    assert losses(lossy(story(begun, "-", marker(6, 2, 3), rest))) == [(5, 0, 1, 0), (6, 1, 0, 44)]
-
-
-def test_a_marker_behind_a_snapshot_that_is_not_over_does_not_join() -> None:
-    begun = marker(5, 0, 3) + items(5, 1, 2)
-    assert losses(lossy(story(begun, "-", items(5, 3), marker(5, 4, 4)))) == [(5, 1, 0, 60), (6, 1, 0, 60)]
-
-
-def test_the_first_marker_joins_the_request() -> None:
-    begun = marker(5, 0, 2) + items(5, 1)
-    assert losses(lossy(story(begun, "-", items(5, 2), marker(6, 0, 3)))) == [(5, 1, 0, 60), (6, 0, 1, 0)]
-    assert losses(lossy(story(begun, "-", marker(6, 0, 3), marker(6, 4, 5)))) == [(5, 1, 0, 44), (6, 1, 0, 44)]
-
-
-def test_the_first_item_of_a_snapshot_joins_its_marker() -> None:
-    begun = marker(5, 0, 2) + marker(6, 0, 2)
-    assert losses(lossy(story(begun, "-", items(5, 1), items(6, 1), items(5, 2)))) == [(5, 1, 0, 60), (6, 0, 1, 0)]
-    begun += items(5, 1, 2) + items(6, 1, 2) + marker(5, 7, 9) + marker(6, 3, 9)
-    assert losses(lossy(story(begun, "-", items(6, 3), items(5, 7), items(6, 4)))) == [(5, 0, 1, 0), (6, 1, 0, 60)]
-
-
-def test_an_item_of_a_snapshot_whose_marker_was_lost_does_not_join() -> None:
-    begun = marker(5, 0, 2) + items(5, 1, 2)
-    assert losses(lossy(story(begun, "-", marker(5, 3, 4), items(5, 3))))[0] == (5, 1, 0, 44)
-
-
-def test_the_end_of_a_stream_joins_the_last_seqno_asked_for() -> None:
-    asked = OPEN + "STREAM vb=5, end-seqno=2\nSTREAM vb=6\n" + marker(5, 0, 2) + items(5, 1, 2) + marker(6, 0, 2)
-    ended = "RX stream-end{vb=5, status=0}\nRX stream-end{vb=6, status=2}\n"
-    assert losses(lossy(asked + "-" + items(6, 1) + ended)) == [(5, 0, 1, 0), (6, 1, 0, 60)]
-
-
-@pytest.mark.parametrize("flags", [2, 4])
-def test_the_end_of_a_stream_does_not_join_an_end_that_the_server_replaces(flags: int) -> None:
-    asked = OPEN + f"STREAM vb=5, flags={flags}, end-seqno=2\nSTREAM vb=6\n"
-    begun = asked + marker(5, 0, 2) + items(5, 1, 2) + marker(6, 0, 2)
-    ended = "RX stream-end{vb=5, status=0}\nRX stream-end{vb=6, status=2}\n"
-    assert losses(lossy(begun + "-" + items(6, 1) + ended)) == [(5, 1, 0, 60), (6, 1, 0, 60)]
-
-
-def test_states_of_a_takeover_may_be_lost_between_snapshots() -> None:
-    begun = OPEN + "STREAM vb=5, flags=1\n" + marker(5, 0, 1) + items(5, 1)
-    assert losses(lossy(begun + "-RX set-vbucket-state{state=3}\n" + marker(5, 2, 2))) == [(5, 1, 0, 25)]
-
-
-def test_nothing_is_known_of_an_out_of_order_snapshot() -> None:
-    begun = "RX oso-snapshot{vb=5, flags=1}\n" + items(5, 1)
-    assert losses(lossy(story(begun, "-", items(5, 7), items(5, 2))))[0] == (5, 1, 0, 60)
-
-
-def test_several_losses_are_settled_by_the_next_message() -> None:
-    begun = marker(5, 0, 9) + items(5, 1) + marker(6, 0, 9) + items(6, 1)
-    spoken = story(begun, "-", items(6, 2), items(6, 3), "-", items(6, 4), items(6, 5), items(5, 2))
-    assert losses(lossy(spoken)) == [(5, 0, 1, 0), (6, 2, 0, 120)]
-
-
-def test_what_follows_no_loss_keeps_what_is_known() -> None:
-    begun = marker(5, 0, 4) + items(5, 1, 2) + marker(6, 0, 3)
-    five, _ = lossy(story(begun, "-", items(6, 1), items(5, 3))).streams
-    assert (five.snapshot is not None, five.ordered, five.last_seqno) == (True, True, 3)
+@pytest.mark.parametrize(("text", "wanted"), CASES.values(), ids=CASES)
+def test_a_loss_is_charged_to_the_streams_that_may_have_lost_something(text: str, wanted: Any) -> None:
+    assert losses(damaged(text)) == wanted
 
 
 def covered(kept: Ledger) -> list[tuple[bool | None, str]]:
@@ -124,7 +89,7 @@ def covered(kept: Ledger) -> list[tuple[bool | None, str]]:
 
 def test_a_history_is_complete_where_its_seqnos_join() -> None:
     begun = marker(5, 0, 4) + items(5, 1, 2) + marker(6, 0, 3) + items(6, 1)
-    assert covered(lossy(story(begun, "-", items(5, 3), items(6, 2, 3), items(5, 4)))) == [
+    assert covered(damaged(story(begun, "-", items(5, 3), items(6, 2, 3), items(5, 4)))) == [
         (False, "up to 60 bytes were lost after seqno 2"),
         (True, "0 bytes lost: where bytes of its connection were lost, it continues at the next seqno or snapshot"),
     ]
@@ -132,10 +97,10 @@ def test_a_history_is_complete_where_its_seqnos_join() -> None:
 
 def test_a_history_names_the_seqnos_behind_which_something_may_be_missing() -> None:
     begun = marker(5, 0, 9)
-    (five, _) = covered(lossy(story("-", begun, items(5, 1, 2), "-", items(5, 3), items(5, 4))))
+    (five, _) = covered(damaged(story("-", begun, items(5, 1, 2), "-", items(5, 3), items(5, 4))))
     assert five == (False, "up to 104 bytes were lost before its first seqno, and after 2")
     many = "".join(f"{marker(5, n, n + 1)}{items(5, n)}-{items(5, n + 1)}" for n in range(1, 21, 2))
-    (five, _) = covered(lossy(story(many, marker(5, 21, 21))))
+    (five, _) = covered(damaged(story(many, marker(5, 21, 21))))
     assert five == (False, "up to 606 bytes were lost after seqno 1, 3, 5, 7, 9, 11, 13, 15, …")
 
 
