@@ -2,12 +2,14 @@
 
 from functools import partial
 
+import pytest
+
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ, GET_ALL_VB_SEQNOS, OBSERVE_SEQNO, STAT
 from dcpdump.streams.lag import Lag, Lags
 from dcpdump.streams.verdict import Judge
 from dcpdump.wire.encode import encode
 from tests.support.conversation import opening
-from tests.support.ledgers import captured, ledger, ledger_of
+from tests.support.ledgers import damaged, ledger
 from tests.test_bounds import steps
 
 #: Another connection of the client, on which it asks for seqnos.
@@ -30,7 +32,7 @@ def stream(end: int, *seqnos: int, request: str = "vb=5", flags: int = 1) -> str
 
 def lags(text: str) -> list[Lag | None]:
     """Return the lags of the streams of a conversation, without the times of what they rest on."""
-    found = ledger(text)
+    found = damaged(text)
     judge = Judge(found)
     return [lag and lag._replace(high_ns=None) for lag in (judge.verdict(each).lag for each in found.streams)]
 
@@ -51,125 +53,87 @@ DCP = opening(collections=True)
 TO_9 = DCP + stream(9, 1, 9)
 
 
-def test_a_lag_is_exact_where_the_server_was_asked_on_another_connection_of_the_client() -> None:
-    found = ledger(TO_9 + POLLS + answer(vb5=90, vb6=7))
+LATE = "ON 0\nRX snapshot-marker{start=10, end=12, flags=1}\nRX mutation{seqno:10}\n"
+AT_9 = TO_9 + POLLS + answer(vb5=9)
+OTHER_SERVER = "CONNECT 10.0.0.1:50001 10.0.0.9:11210\n" + CLIENT
+BUCKETLESS = "\n".join(line for line in TO_9.splitlines() if "bucket" not in line) + "\n"
+ASKS_OTHERWISE = POLLS.replace("TX select-bucket", "TX noop").partition("RX select")[0]
+SEEN = {"format": 0, "observed_vbucket": 5, "vbucket_uuid": 7, "persisted_seqno": 5, "current_seqno": 20}
+OBSERVED = "TX observe-seqno{vb=5, vbucket-uuid=7, opaque=78}\nHEX RX "
+OBSERVED += encode("OBSERVE_SEQNO", SEEN, response=True, opaque=78).hex() + "\n"
+STATS = "TX stat{key=vbucket-seqno, opaque=79}\n" + "".join(
+    f"RX stat-response{{success, opaque=79, key={key}, value={seqno}}}\n"
+    for key, seqno in {"vb_5:high_seqno": 30, "vb_5:abs_high_seqno": 31, "vb_x:high_seqno": 1, "": ""}.items()
+)
+PLAIN, ASKS_PLAINLY = opening() + stream(9, 1, 9), POLLS.replace("|0x12", "")
+FILTERED = DCP + stream(9, 1, 9, request='vb=5, value={"collections":["a"]}')
+OF_IT, OF_OTHER = (f", state-filter=1, collection-id={number}" for number in (10, 11))
+ADVANCED = "RX seqno-advanced{vb=5, seqno:15}\n"
+BOUNDED = DCP + stream(9, 1, 9, request="vb=5, end-seqno=10")
+REFUSED = DCP + "TX stream-request{vb=5}\nRX stream-request-response{status-code=7}\n"
+LOG = "TX stream-request{vb=5}\nRX stream-request-response{success, failover-log=0xfeed:60|0xbeef:0}\n"
+ASKS = "TX get-failover-log{vb=5, opaque=80}\nRX get-failover-log-response{success, opaque=80, failover-log=%s}\n"
+FAILOVER = ASKS % "0xfeed:0" + ASKS % "0xcafe:9|0xfeed:0"
+BACK = "TX stream-request{vb=5, start-seqno=7}\nRX stream-request-response{rollback, rollback-seqno=2}\n"
+OSO = DCP + "STREAM vb=5\nRX oso-snapshot{flags=1}\nRX mutation{seqno:60}\nRX mutation{seqno:3}\n"
+RESET = TO_9 + POLLS + answer(vb5=20) + "ON 0\nRST RX\nWAIT 1\nON 1\n" + answer(vb5=90)
+AGAIN = "CONNECT\n" + DCP + stream(20, 12, request="vb=5, start-seqno=9")
+LOST = DCP + stream(9, 1) + "- RX mutation{seqno:4}\n- RX mutation{seqno:5}\nRX noop\n%s" + answer(vb5=90)
+CASES = {
+    "asked on another connection of the client": (TO_9 + POLLS + answer(vb5=90, vb6=7), [exactly(81, 90)]),
+    "nothing more": (AT_9, [exactly(0, 9)]),
+    "what a marker announces": (DCP + stream(9, 1, 4), [at_least(5, 9)]),
+    "no answer": (TO_9, [unknown()]),
+    "one that was overtaken": (AT_9 + LATE, [at_least(2, 12)]),
+    "one that was overtaken, and all came": (AT_9 + LATE + "RX mutation{seqno:12}\n", [unknown(9, GET_ALL_VB_SEQNOS)]),
+    "another server": (TO_9 + OTHER_SERVER + answer(vb5=90), [unknown()]),
+    "another bucket": (TO_9 + POLLS.replace("travel", "beer") + answer(vb5=90), [unknown()]),
+    "an unknown bucket, elsewhere": (BUCKETLESS + ASKS_OTHERWISE + answer(vb5=90), [unknown()]),
+    "an unknown bucket": (BUCKETLESS + answer(vb5=90), [exactly(81, 90)]),
+    "observed": (TO_9 + POLLS + OBSERVED, [exactly(11, 20, OBSERVE_SEQNO)]),
+    "of STAT": (TO_9 + POLLS + STATS, [exactly(21, 30, STAT)]),
+    "of the default collection": (PLAIN + ASKS_PLAINLY + answer(vb5=12), [exactly(3, 12)]),
+    "of the default collection, asked for all": (PLAIN + POLLS + answer(vb5=12), [unknown(12, GET_ALL_VB_SEQNOS)]),
+    "of the default collection, asked for all that is there": (PLAIN + POLLS + answer(vb5=9), [exactly(0, 9)]),
+    "of all, asked for the default": (TO_9 + ASKS_PLAINLY + answer(vb5=12), [at_least(3, 12, GET_ALL_VB_SEQNOS)]),
+    "of a collection": (FILTERED + POLLS + answer(OF_IT, vb5=12), [exactly(3, 12)]),
+    "of a collection, asked for another": (FILTERED + POLLS + answer(OF_OTHER, vb5=12), [unknown()]),
+    "of a collection, asked for all": (FILTERED + POLLS + answer(vb5=12), [unknown(12, GET_ALL_VB_SEQNOS)]),
+    "of all, asked for a collection": (TO_9 + POLLS + answer(OF_IT, vb5=12), [unknown()]),
+    "of a collection, advanced": (FILTERED + ADVANCED + POLLS + answer(OF_IT, vb5=12), [exactly(0, 12)]),
+    "of a collection, advanced later": (
+        FILTERED + POLLS + answer(OF_IT, vb5=12) + "ON 0\n" + ADVANCED, [unknown(12, GET_ALL_VB_SEQNOS)]),
+    "up to an end": (BOUNDED + POLLS + answer(vb5=90), [exactly(1, 90)]),
+    "at an end": (DCP + stream(9, 1, 9, request="vb=5, end-seqno=9"), [Lag(0, True)]),
+    "ended at its end": (BOUNDED + "RX mutation{seqno:10}\nRX stream-end{status=0}\n", [None]),
+    "refused": (REFUSED + POLLS + answer(vb5=90), [None]),
+    "granted": (DCP + "STREAM vb=5, start-seqno=40\n" + POLLS + answer(vb5=90), [exactly(50, 90)]),
+    "from the latest": (DCP + "STREAM vb=5, flags=0x40\n" + POLLS + answer(vb5=90), [unknown(90, GET_ALL_VB_SEQNOS)]),
+    "the failover log": (DCP + LOG, [at_least(60, 60, DCP_STREAM_REQ)]),
+    "what another consumer was sent": (
+        TO_9 + "CONNECT\n" + opening(collections=True, name="other") + stream(30, 1, 20),
+        [at_least(21, 30), at_least(10, 30)]),
+    "a failover since": (TO_9 + POLLS + answer(vb5=90) + FAILOVER, [unknown()]),
+    "asked since a failover": (TO_9 + POLLS + answer(vb5=90) + FAILOVER + answer(vb5=12), [exactly(3, 12)]),
+    "a rollback since": (DCP + answer(vb5=90) + BACK + stream(9, 1, 9), [unknown()]),
+    "out of order": (OSO + answer(vb5=90), [unknown(90, GET_ALL_VB_SEQNOS)]),
+    "out of order, and over": (OSO + "RX oso-snapshot{flags=2}\n" + answer(vb5=90), [exactly(30, 90)]),
+    "ended before its time": (RESET, [exactly(11, 20)]),
+    "ended, and reopened": (RESET + AGAIN, [None, exactly(78, 90)]),
+    "documents may be lost": (LOST % "", [unknown(90, GET_ALL_VB_SEQNOS)]),
+    "documents were lost before": (LOST % "RX mutation{vb=5, seqno:6}\n", [exactly(84, 90)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "wanted"), CASES.values(), ids=CASES)
+def test_a_lag_is_as_exact_as_what_was_captured(text: str, wanted: list[Lag | None]) -> None:
+    assert lags(text) == wanted
+
+
+def test_a_lag_says_when_it_was_exact() -> None:
+    found = ledger(TO_9 + POLLS + answer(vb5=90))
     lag = Judge(found).verdict(found.streams[0]).lag
     assert lag == Lag(81, True, 90, found.last_ns, GET_ALL_VB_SEQNOS)
-    assert lags(TO_9 + POLLS + answer(vb5=9)) == [exactly(0, 9)]
-
-
-def test_without_an_answer_a_lag_is_at_least_what_markers_announce_and_else_unknown() -> None:
-    assert lags(DCP + stream(9, 1, 4)) == [at_least(5, 9)]
-    assert lags(TO_9) == [unknown()]
-
-
-def test_an_answer_that_was_overtaken_is_no_high_seqno_any_more() -> None:
-    late = "RX snapshot-marker{start=10, end=12, flags=1}\nRX mutation{seqno:10}\n"
-    assert lags(TO_9 + POLLS + answer(vb5=9) + "ON 0\n" + late) == [at_least(2, 12)]
-    assert lags(TO_9 + POLLS + answer(vb5=9) + "ON 0\n" + late + "RX mutation{seqno:12}\n") == [
-        unknown(9, GET_ALL_VB_SEQNOS)
-    ]
-
-
-def test_an_answer_is_of_its_server_and_bucket_and_where_the_bucket_is_not_known_of_its_connection() -> None:
-    other_server = "CONNECT 10.0.0.1:50001 10.0.0.9:11210\n" + CLIENT
-    assert lags(TO_9 + other_server + answer(vb5=90)) == [unknown()]
-    assert lags(TO_9 + POLLS.replace("travel", "beer") + answer(vb5=90)) == [unknown()]
-    bucketless = "\n".join(line for line in TO_9.splitlines() if "bucket" not in line) + "\n"
-    assert lags(
-        bucketless + POLLS.replace("TX select-bucket", "TX noop").partition("RX select")[0] + answer(vb5=90)
-    ) == [unknown()]
-    assert lags(bucketless + answer(vb5=90)) == [exactly(81, 90)]
-
-
-def test_observe_and_stat_say_the_high_seqno_and_not_what_is_on_disk() -> None:
-    observed = {"format": 0, "observed_vbucket": 5, "vbucket_uuid": 7, "persisted_seqno": 5, "current_seqno": 20}
-    data = encode("OBSERVE_SEQNO", observed, response=True, opaque=78)
-    said = f"TX observe-seqno{{vb=5, vbucket-uuid=7, opaque=78}}\nHEX RX {data.hex()}\n"
-    assert lags(TO_9 + POLLS + said) == [exactly(11, 20, OBSERVE_SEQNO)]
-    stats = {"vb_5:high_seqno": "30", "vb_5:abs_high_seqno": "31", "vb_x:high_seqno": "1", "": ""}
-    asked = "TX stat{key=vbucket-seqno, opaque=79}\n"
-    answers = "".join(
-        f"RX stat-response{{success, opaque=79, key={key}, value={seqno}}}\n" for key, seqno in stats.items()
-    )
-    assert lags(TO_9 + POLLS + asked + answers) == [exactly(21, 30, STAT)]
-
-
-def test_a_client_without_collections_is_told_the_seqno_of_the_default_collection_only() -> None:
-    plain = opening() + stream(9, 1, 9)
-    asks_plainly = POLLS.replace("|0x12", "")
-    assert lags(plain + asks_plainly + answer(vb5=12)) == [exactly(3, 12)]
-    assert lags(plain + POLLS + answer(vb5=12)) == [unknown(12, GET_ALL_VB_SEQNOS)]
-    assert lags(plain + POLLS + answer(vb5=9)) == [exactly(0, 9)]
-    assert lags(TO_9 + asks_plainly + answer(vb5=12)) == [at_least(3, 12, GET_ALL_VB_SEQNOS)]
-
-
-def test_a_filtered_stream_has_the_lag_of_its_collection_alone() -> None:
-    filtered = DCP + stream(9, 1, 9, request='vb=5, value={"collections":["a"]}')
-    of_it, of_other = (f", state-filter=1, collection-id={number}" for number in (10, 11))
-    assert lags(filtered + POLLS + answer(of_it, vb5=12)) == [exactly(3, 12)]
-    assert lags(filtered + POLLS + answer(of_other, vb5=12)) == [unknown()]
-    assert lags(filtered + POLLS + answer(vb5=12)) == [unknown(12, GET_ALL_VB_SEQNOS)]
-    assert lags(TO_9 + POLLS + answer(of_it, vb5=12)) == [unknown()]
-    advanced = "RX seqno-advanced{vb=5, seqno:15}\n"
-    assert lags(filtered + advanced + POLLS + answer(of_it, vb5=12)) == [exactly(0, 12)]
-    assert lags(filtered + POLLS + answer(of_it, vb5=12) + "ON 0\n" + advanced) == [unknown(12, GET_ALL_VB_SEQNOS)]
-
-
-def test_a_stream_with_an_end_lags_up_to_it_and_one_that_reached_it_not_at_all() -> None:
-    bounded = DCP + stream(9, 1, 9, request="vb=5, end-seqno=10")
-    assert lags(bounded + POLLS + answer(vb5=90)) == [exactly(1, 90)]
-    assert lags(DCP + stream(9, 1, 9, request="vb=5, end-seqno=9")) == [Lag(0, True)]
-    assert lags(bounded + "RX mutation{seqno:10}\nRX stream-end{status=0}\n") == [None]
-
-
-def test_a_stream_that_was_refused_has_no_lag_and_one_that_was_granted_has_that_of_its_start() -> None:
-    refused = DCP + "TX stream-request{vb=5}\nRX stream-request-response{status-code=7}\n"
-    assert lags(refused + POLLS + answer(vb5=90)) == [None]
-    assert lags(DCP + "STREAM vb=5, start-seqno=40\n" + POLLS + answer(vb5=90)) == [exactly(50, 90)]
-    latest = DCP + "STREAM vb=5, flags=0x40\n"
-    assert lags(latest + POLLS + answer(vb5=90)) == [unknown(90, GET_ALL_VB_SEQNOS)]
-
-
-def test_the_failover_log_and_what_other_consumers_were_sent_are_bounds() -> None:
-    log = "TX stream-request{vb=5}\nRX stream-request-response{success, failover-log=0xfeed:60|0xbeef:0}\n"
-    assert lags(DCP + log) == [at_least(60, 60, DCP_STREAM_REQ)]
-    assert lags(TO_9 + "CONNECT\n" + opening(collections=True, name="other") + stream(30, 1, 20)) == [
-        at_least(21, 30),
-        at_least(10, 30),
-    ]
-
-
-def test_a_failover_and_a_rollback_void_what_was_said_before() -> None:
-    asks = "TX get-failover-log{vb=5, opaque=80}\nRX get-failover-log-response{success, opaque=80, failover-log=%s}\n"
-    before, after = asks % "0xfeed:0", asks % "0xcafe:9|0xfeed:0"
-    assert lags(TO_9 + POLLS + answer(vb5=90) + before + after) == [unknown()]
-    assert lags(TO_9 + POLLS + answer(vb5=90) + before + after + answer(vb5=12)) == [exactly(3, 12)]
-    rolled_back = "TX stream-request{vb=5, start-seqno=7}\nRX stream-request-response{rollback, rollback-seqno=2}\n"
-    assert lags(DCP + answer(vb5=90) + rolled_back + stream(9, 1, 9)) == [unknown()]
-
-
-def test_where_documents_may_be_lost_a_lag_is_unknown_until_the_next_comes() -> None:
-    lost = "".join(f"- RX mutation{{seqno:{seqno}}}\n" for seqno in (4, 5)) + "RX noop\n"
-    found = [
-        Judge(taken).verdict(taken.streams[0]).lag
-        for then in ("", "RX mutation{vb=5, seqno:6}\n")
-        for taken in [ledger_of(captured(DCP + stream(9, 1) + lost + then + answer(vb5=90)))]
-    ]
-    assert [each and (each.seqnos, each.exact) for each in found] == [(None, False), (84, True)]
-
-
-def test_out_of_order_a_consumer_has_no_seqno_up_to_which_it_has_all() -> None:
-    begun = DCP + "STREAM vb=5\nRX oso-snapshot{flags=1}\nRX mutation{seqno:60}\nRX mutation{seqno:3}\n"
-    assert lags(begun + answer(vb5=90)) == [unknown(90, GET_ALL_VB_SEQNOS)]
-    assert lags(begun + "RX oso-snapshot{flags=2}\n" + answer(vb5=90)) == [exactly(30, 90)]
-
-
-def test_a_stream_that_ended_before_its_time_has_the_lag_that_it_had_then() -> None:
-    reset = TO_9 + POLLS + answer(vb5=20) + "ON 0\nRST RX\nWAIT 1\nON 1\n" + answer(vb5=90)
-    assert lags(reset) == [exactly(11, 20)]
-    again = "CONNECT\n" + opening(collections=True) + stream(20, 12, request="vb=5, start-seqno=9")
-    assert lags(reset + again)[0] is None
 
 
 def test_many_consumers_of_a_vbucket_take_work_in_proportion() -> None:
