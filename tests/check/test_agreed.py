@@ -46,96 +46,59 @@ LATER = HISTORY.replace("0xb:95", "0xd:93|0xb:90")
 BACK = "RX stream-request-response{rollback, rollback-seqno=%d}\n"
 CASES = {
     "an authentication that is refused on an open connection": (
-        PLAIN
-        + "TX sasl-auth{key=PLAIN, value=x}\nRX sasl-auth-response{notsupported}\n"
-        + STREAM
-        + "RX noop{}\nTX noop-response{success}\n",
-        ["DCP205 violation: SASL_AUTH after DCP_OPEN"],
-    ),
+        PLAIN + "TX sasl-auth{key=PLAIN, value=x}\nRX sasl-auth-response{notsupported}\n" + STREAM
+        + "RX noop{}\nTX noop-response{success}\n", "DCP205 violation: SASL_AUTH after DCP_OPEN"),
     "a notifier, which asks without an end": (
         NOTIFIER + "STREAM vb=5, start=9, end=0\nRX stream-end{status=0}\nSTREAM vb=5, start=12, end=0\n",
-        ["DCP103 suspicious: OPEN: flags 0x2 are of old releases (Einval)"],
-    ),
-    "a name again": (
-        OF_ONE + PLAIN + AGAIN_ON,
-        ["DCP206 info: the name is that of connection 0, which the server closes now"],
-    ),
-    "a name on another server": (OF_ONE + PLAIN + OF_OTHER + PLAIN, []),
-    "a name on another bucket": (OF_ONE + PLAIN + AGAIN_ON.replace("travel", "beer"), []),
-    "a name of a connection that ended": (OF_ONE + PLAIN + "FIN TX\nFIN RX\nWAIT 1\n" + AGAIN_ON, []),
-    "one opaque for all streams": (
-        PLAIN + "".join(f"STREAM vb={vbucket}, opaque=0x77\n" for vbucket in range(5)),
-        ["DCP230 info: opaque 0x00000077 is that of the stream of vbucket 0"],
-    ),
-    "one opaque for two of three": (
-        PLAIN + "STREAM vb=1, opaque=1\nSTREAM vb=2, opaque=2\nSTREAM vb=3, opaque=2\n",
-        ["DCP230 suspicious: opaque 0x00000002 is that of the stream of vbucket 2"],
-    ),
-    "a last seqno of collections that a client does not get": (PLAIN + UP_TO_9 % THREE, []),
-    "a last seqno that a client does not get": (BOTH + TO_3, [f"DCP231 info: {TOO_EARLY}"]),
-    "a last seqno that a node does not get": (
-        opening(collections=True, name="replication:a->b:travel") + TO_3,
-        [f"DCP231 suspicious: {TOO_EARLY}"],
-    ),
-    "a last seqno that came out of order": (
-        opening(controls="enable_out_of_order_snapshots=true") + UP_TO_9 % OSO,
-        [],
-    ),
-    "a takeover": (TAKEOVER + PENDING + REPLY + ACTIVE + REPLY + ENDS, []),
-    "a takeover that is captured a little out of order": (TAKEOVER + PENDING + ACTIVE + REPLY + REPLY + ENDS, []),
-    "active before the reply to pending": (
-        TAKEOVER + PENDING + ACTIVE + "WAIT 1\n" + REPLY + REPLY + ENDS,
-        ["DCP521 suspicious: SET_VBUCKET_STATE(active) before the reply to SET_VBUCKET_STATE(pending)"],
-    ),
-    "an end before the reply to active": (
-        TAKEOVER + PENDING + REPLY + ACTIVE + ENDS + "WAIT 1\n" + REPLY,
-        ["DCP521 suspicious: STREAM_END(Ok) before the reply to SET_VBUCKET_STATE(active)"],
-    ),
-    "the state replica": (TAKEOVER + STATE % 2, ["DCP523 suspicious: SET_VBUCKET_STATE with state 2 (replica)"]),
-    "the state dead": (TAKEOVER + STATE % 4, ["DCP523 suspicious: SET_VBUCKET_STATE with state 4 (dead)"]),
-    "a state that does not exist": (
-        TAKEOVER + STATE % 5,
-        [
-            "DCP103 violation: SET_VBUCKET_STATE: state 5 has no meaning (Einval)",
-            "DCP523 suspicious: SET_VBUCKET_STATE with state 5 (unknown) (Einval)",
-        ],
-    ),
-    **{
-        f"a value of OPEN of the preview of collections, with datatype {datatype}": (
-            PREVIEW % datatype,
-            ["DCP103 suspicious: OPEN: flags 0x10 are of old releases (Einval)"],
-        )
-        for datatype in (0, 1)
-    },
+        "DCP103 suspicious: OPEN: flags 0x2 are of old releases (Einval)"),
+    "a name again": (OF_ONE + PLAIN + AGAIN_ON,
+        "DCP206 info: the name is that of connection 0, which the server closes now"),
+    "a name on another server": (OF_ONE + PLAIN + OF_OTHER + PLAIN, ""),
+    "a name on another bucket": (OF_ONE + PLAIN + AGAIN_ON.replace("travel", "beer"), ""),
+    "a name of a connection that ended": (OF_ONE + PLAIN + "FIN TX\nFIN RX\nWAIT 1\n" + AGAIN_ON, ""),
+    "one opaque for all streams": (PLAIN + "".join(f"STREAM vb={vbucket}, opaque=0x77\n" for vbucket in range(5)),
+        "DCP230 info: opaque 0x00000077 is that of the stream of vbucket 0"),
+    "one opaque for two of three": (PLAIN + "STREAM vb=1, opaque=1\nSTREAM vb=2, opaque=2\nSTREAM vb=3, opaque=2\n",
+        "DCP230 suspicious: opaque 0x00000002 is that of the stream of vbucket 2"),
+    "a last seqno of collections that a client does not get": (PLAIN + UP_TO_9 % THREE, ""),
+    "a last seqno that a client does not get": (BOTH + TO_3, f"DCP231 info: {TOO_EARLY}"),
+    "a last seqno that a node does not get": (opening(collections=True, name="replication:a->b:travel") + TO_3,
+        f"DCP231 suspicious: {TOO_EARLY}"),
+    "a last seqno that came out of order": (opening(controls="enable_out_of_order_snapshots=true") + UP_TO_9 % OSO, ""),
+    "a takeover": (TAKEOVER + PENDING + REPLY + ACTIVE + REPLY + ENDS, ""),
+    "a takeover that is captured a little out of order": (TAKEOVER + PENDING + ACTIVE + REPLY + REPLY + ENDS, ""),
+    "active before the reply to pending": (TAKEOVER + PENDING + ACTIVE + "WAIT 1\n" + REPLY + REPLY + ENDS,
+        "DCP521 suspicious: SET_VBUCKET_STATE(active) before the reply to SET_VBUCKET_STATE(pending)"),
+    "an end before the reply to active": (TAKEOVER + PENDING + REPLY + ACTIVE + ENDS + "WAIT 1\n" + REPLY,
+        "DCP521 suspicious: STREAM_END(Ok) before the reply to SET_VBUCKET_STATE(active)"),
+    "the state replica": (TAKEOVER + STATE % 2, "DCP523 suspicious: SET_VBUCKET_STATE with state 2 (replica)"),
+    "the state dead": (TAKEOVER + STATE % 4, "DCP523 suspicious: SET_VBUCKET_STATE with state 4 (dead)"),
+    "a state that does not exist": (TAKEOVER + STATE % 5,
+        "DCP103 violation: SET_VBUCKET_STATE: state 5 has no meaning (Einval); DCP523 suspicious: "
+        "SET_VBUCKET_STATE with state 5 (unknown) (Einval)"),
+    "a value of OPEN of the preview of collections": (PREVIEW % 0,
+        "DCP103 suspicious: OPEN: flags 0x10 are of old releases (Einval)"),
+    "one with a datatype": (PREVIEW % 1, "DCP103 suspicious: OPEN: flags 0x10 are of old releases (Einval)"),
     "compression that is forced without Snappy": (
         PLAIN.replace("|0xa|", "|") + "CONTROL force_value_compression=true\n",
-        ["DCP215 violation: force_value_compression=true accepted (Einval)"],
-    ),
-    "durable writes on a stream of collections": (
-        SYNCED + 'STREAM vb=5, value={"collections":["8"]}\n',
-        ["DCP237 info: stream of some collections granted, and enable_sync_writes is on (NotSupported)"],
-    ),
-    "durable writes on a stream of all": (SYNCED + 'STREAM vb=5, value={"uid":"0"}\n', []),
+        "DCP215 violation: force_value_compression=true accepted (Einval)"),
+    "durable writes on a stream of collections": (SYNCED + 'STREAM vb=5, value={"collections":["8"]}\n',
+        "DCP237 info: stream of some collections granted, and enable_sync_writes is on (NotSupported)"),
+    "durable writes on a stream of all": (SYNCED + 'STREAM vb=5, value={"uid":"0"}\n', ""),
     "a rollback while the failover log changes": (
-        PLAIN + HISTORY + GRANTED.format(100, "0xa", 100, 100) + BACK % 94 + LATER,
-        [],
-    ),
-    "a rollback above the start": (
-        PLAIN + GRANTED.format(100, "0xa", 90, 120) + BACK % 101 + HISTORY,
-        ["DCP225 violation: rollback to 101, above the requested start 100"],
-    ),
-    "a stream that is closed and asked for again, and ends in between": (CLOSED, []),
-    "a long name": (
-        OPENED + f"TX open{{flags=5, key={260 * 'n'}}}\nRX open-response{{einval}}\n",
-        ["DCP113 violation: the key of OPEN has 260 bytes, more than 250 (Einval)"],
-    ),
-    "an OPEN that is refused, and sent again with its opaque": (OPENED + REFUSED + ACCEPTED + NOOPS, []),
-}
+        PLAIN + HISTORY + GRANTED.format(100, "0xa", 100, 100) + BACK % 94 + LATER, ""),
+    "a rollback above the start": (PLAIN + GRANTED.format(100, "0xa", 90, 120) + BACK % 101 + HISTORY,
+        "DCP225 violation: rollback to 101, above the requested start 100"),
+    "a stream that is closed and asked for again, and ends in between": (CLOSED, ""),
+    "a long name": (OPENED + f"TX open{{flags=5, key={260 * 'n'}}}\nRX open-response{{einval}}\n",
+        "DCP113 violation: the key of OPEN has 260 bytes, more than 250 (Einval)"),
+    "an OPEN that is refused, and sent again with its opaque": (OPENED + REFUSED + ACCEPTED + NOOPS, ""),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "wanted"), CASES.values(), ids=CASES)
-def test_what_is_agreed_on_is_held_against_each_end(text: str, wanted: list[str]) -> None:
-    assert reported(text) == wanted
+def test_what_is_agreed_on_is_held_against_each_end(text: str, wanted: str) -> None:
+    assert "; ".join(reported(text)) == wanted
 
 
 @pytest.mark.parametrize(

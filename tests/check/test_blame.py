@@ -53,40 +53,26 @@ LATE += "WAIT 10\nRX close-stream-response{success, opaque=0x99}\n" + items(71, 
 CASES = {
     "the opaque of another stream": (
         BOTH_BEGUN + mutation(6, 0x55, 502) + mutation(5, 0x55, 2) + mutation(6, 0x66, 503),
-        "DCP111 violation KeyEexists",
-    ),
-    "the vbucket of another stream": (
-        BOTH_BEGUN + mutation(6, 0x55, 2) + mutation(6, 0x66, 502) + mutation(5, 0x55, 3),
-        "DCP111 violation KeyEexists",
-    ),
+        "DCP111 violation KeyEexists"),
+    "the vbucket of another stream": (BOTH_BEGUN + mutation(6, 0x55, 2) + mutation(6, 0x66, 502) + mutation(5, 0x55, 3),
+        "DCP111 violation KeyEexists"),
     "a marker before its grant": (
-        PLAIN
-        + "TX stream-request{vb=5, opaque=0x55}\n"
-        + OF_FIVE
-        + "RX stream-request-response{success, opaque=0x55, failover-log=0xfeed:0}\n"
-        + mutation(5, 0x55, 1)
-        + mutation(5, 0x55, 2),
-        "DCP223 violation KeyEnoent",
-    ),
+        PLAIN + "TX stream-request{vb=5, opaque=0x55}\n" + OF_FIVE
+        + "RX stream-request-response{success, opaque=0x55, failover-log=0xfeed:0}\n" + mutation(5, 0x55, 1)
+        + mutation(5, 0x55, 2), "DCP223 violation KeyEnoent"),
     "what trails in of a stream that was closed": (CLOSED + TRAILING, ""),
-    "what trails in behind its end": (
-        CLOSED + "RX stream-end{opaque=0x1005, status=1}\n" + TRAILING,
-        "DCP223 violation KeyEnoent",
-    ),
-    "messages behind the end of a stream": (
-        ENDED + mutation(5, 0x1005, 2) + mutation(5, 0x1005, 77),
-        "DCP223 violation KeyEnoent; DCP223 violation KeyEnoent",
-    ),
+    "what trails in behind its end": (CLOSED + "RX stream-end{opaque=0x1005, status=1}\n" + TRAILING,
+        "DCP223 violation KeyEnoent"),
+    "messages behind the end of a stream": (ENDED + mutation(5, 0x1005, 2) + mutation(5, 0x1005, 77),
+        "DCP223 violation KeyEnoent; DCP223 violation KeyEnoent"),
     "items of a marker that runs backwards": (
-        PLAIN + STREAM + "RX snapshot-marker{start=9, end=3, flags=0x5}\n" + items(3, 5),
-        "DCP301 violation Einval",
-    ),
+        PLAIN + STREAM + "RX snapshot-marker{start=9, end=3, flags=0x5}\n" + items(3, 5), "DCP301 violation Einval"),
     "acknowledging too much": (TOO_MUCH, "DCP504 violation"),
     "all of a prepare that fits no stream": (PREPARE % COUNTED, "DCP111 violation KeyEexists"),
     "more than that": (PREPARE % (COUNTED + 1), "DCP111 violation KeyEexists; DCP504 violation"),
     "an answer after half a minute": (LATE, "DCP107 suspicious; DCP513 info"),
     "silence where the capture ends": (PLAIN + "TX stream-request{vb=6, opaque=0x66}\n", ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "wanted"), CASES.values(), ids=CASES)

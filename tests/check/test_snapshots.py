@@ -52,54 +52,36 @@ CASES = {
     "the checkpoint flag behind a backfill": (BACKFILL + snapshot(4, 4) + snapshot(5, 5, "0x1"), ""),
     "no checkpoint flag behind a backfill": (BACKFILL + snapshot(4, 4, "0x1") + snapshot(5, 5, "0x1"), "DCP302 info"),
     "version 2.1 of disk": (DURABLE + STREAM + marker(0, 3, DISK, ", layout=2.1"), "DCP303 suspicious Einval"),
-    "version 2.1 of memory": (
-        DURABLE + STREAM + marker(0, 3, "0x5", ", layout=2.1"),
-        "DCP302 violation; DCP303 suspicious Einval",
-    ),
+    "version 2.1 of memory": (DURABLE + STREAM + marker(0, 3, "0x5", ", layout=2.1"),
+        "DCP302 violation; DCP303 suspicious Einval"),
     "version 2.0 that was not agreed on": (ASKED + marker(0, 3, DISK, ", layout=2.0"), "DCP303 violation"),
     "version 2.2 that was not agreed on": (ASKED + marker(0, 3, DISK, ", layout=2.2"), "DCP303 violation"),
-    "a marker that runs backwards": (
-        ASKED + THREE + marker(9, 2, "0x1") + snapshot(4, 5, "0x1"),
-        "DCP301 violation Einval",
-    ),
+    "a marker that runs backwards": (ASKED + THREE + marker(9, 2, "0x1") + snapshot(4, 5, "0x1"),
+        "DCP301 violation Einval"),
     "to a node, below what it asked for": (NODE + FIRST % "" + marker(4, 9) + items(8, 9), "DCP323 violation"),
     "to a client, below what it asked for": (PLAIN + FIRST % "" + marker(4, 9) + items(8, 9), "DCP323 suspicious"),
     "to a node, from what it asked for": (NODE + FIRST % "" + marker(5, 9) + items(8, 9), ""),
-    "from the latest, where the server sets the numbers": (
-        PLAIN + FIRST % ", flags=0x40" + marker(4, 9) + items(8, 9),
-        "",
-    ),
+    "from the latest, where the server sets the numbers": (PLAIN + FIRST % ", flags=0x40" + marker(4, 9) + items(8, 9),
+        ""),
     "a second marker": (NODE + STREAM + snapshot(0, 3, DISK) + marker(4, 6), ""),
-    "the first marker of the next stream": (
-        NODE + STREAM + snapshot(0, 3, DISK) + AGAIN + marker(2, 6),
-        "DCP323 violation",
-    ),
-    "a filtered snapshot without SEQNO_ADVANCED": (
-        BOTH + FILTERED + MEMORY + EIGHT + marker(4, 6),
-        "DCP313 suspicious",
-    ),
+    "the first marker of the next stream": (NODE + STREAM + snapshot(0, 3, DISK) + AGAIN + marker(2, 6),
+        "DCP323 violation"),
+    "a filtered snapshot without SEQNO_ADVANCED": (BOTH + FILTERED + MEMORY + EIGHT + marker(4, 6),
+        "DCP313 suspicious"),
     "a filtered snapshot with it": (BOTH + FILTERED + MEMORY + EIGHT + ADVANCED + marker(4, 6), ""),
     "an unfinished snapshot of disk": (ASKED + marker(1, 3, DISK) + items(1, 2) + marker(4, 6), ""),
     "an unfinished snapshot of memory": (ASKED + MEMORY + items(1, 2) + marker(4, 6), "DCP313 suspicious"),
-    "a filtered one, where that is told": (
-        EVERYTHING + FILTERED + marker(1, 3, DISK) + EIGHT + marker(4, 6),
-        "DCP316 violation; DCP237 info NotSupported",
-    ),
+    "a filtered one, where that is told": (EVERYTHING + FILTERED + marker(1, 3, DISK) + EIGHT + marker(4, 6),
+        "DCP316 violation; DCP237 info NotSupported"),
     "one of all, where that is told": (EVERYTHING + STREAM + MEMORY + EIGHT + marker(4, 6), "DCP313 suspicious"),
-    "one below what the consumer has": (
-        ASKED + marker(0, 9) + items(1, 4) + marker(1, 3, "0x1"),
-        "DCP310 violation Erange; DCP313 suspicious",
-    ),
-    "one that ends too early": (
-        ASKED + marker(0, 9) + items(1, 4) + marker(5, 7, "0x1"),
-        "DCP310 violation; DCP313 suspicious",
-    ),
+    "one below what the consumer has": (ASKED + marker(0, 9) + items(1, 4) + marker(1, 3, "0x1"),
+        "DCP310 violation Erange; DCP313 suspicious"),
+    "one that ends too early": (ASKED + marker(0, 9) + items(1, 4) + marker(5, 7, "0x1"),
+        "DCP310 violation; DCP313 suspicious"),
     "one that overlaps one of disk": (ASKED + snapshot(0, 3, DISK) + OVERLAP, "DCP309 info"),
     "one that overlaps one of memory": (ASKED + snapshot(0, 3) + OVERLAP, "DCP309 suspicious"),
-    "one that overlaps one of disk of an active vbucket": (
-        ACTIVE + snapshot(0, 3, DISK) + OVERLAP,
-        "DCP309 suspicious",
-    ),
+    "one that overlaps one of disk of an active vbucket": (ACTIVE + snapshot(0, 3, DISK) + OVERLAP,
+        "DCP309 suspicious"),
     "backfills of servers before 5.0": (OLD + marker(1, 6, "0x2") + items(5, 6), "DCP309 info"),
     "a backfill that starts elsewhere": (OLD + marker(2, 6, "0x2") + items(5, 6), "DCP309 suspicious"),
     "a backfill with a checkpoint": (OLD + marker(1, 6, DISK) + items(5, 6), "DCP309 suspicious"),
@@ -115,31 +97,24 @@ CASES = {
     "a mutation outside": (PREPARED + "RX mutation{seqno=9}\n", "DCP401 violation Erange"),
     "a prepare outside": (PREPARED + "RX prepare{seqno=9, key=b}\n", "DCP401 violation Erange"),
     "a commit outside": (PREPARED + COMMIT % (1, 9), "DCP401 violation"),
-    "an abort outside": (
-        PREPARED + "RX abort{prepared-seqno=1, abort-seqno=9, key=a}\n",
-        "DCP317 violation; DCP401 violation",
-    ),
+    "an abort outside": (PREPARED + "RX abort{prepared-seqno=1, abort-seqno=9, key=a}\n",
+        "DCP317 violation; DCP401 violation"),
     "a commit that does not rise": (PREPARED + "RX mutation{seqno=2}\n" + COMMIT % (1, 2), "DCP402 violation Erange"),
     "SEQNO_ADVANCED that does not rise": (BOTH + FILTERED + MEMORY + ADVANCED * 2, "DCP402 violation"),
     "a commit without a prepare": (DURABLE + STREAM + MEMORY + COMMIT % (1, 2), "DCP413 suspicious KeyEnoent"),
-    "an abort without a prepare": (
-        DURABLE + STREAM + MEMORY + "RX abort{prepared-seqno=1, abort-seqno=2, key=a}\n",
-        "DCP413 suspicious Einval",
-    ),
+    "an abort without a prepare": (DURABLE + STREAM + MEMORY + "RX abort{prepared-seqno=1, abort-seqno=2, key=a}\n",
+        "DCP413 suspicious Einval"),
     "a commit of another prepare": (PREPARED + COMMIT % (2, 2), "DCP412 violation; DCP413 suspicious"),
-    "acknowledged by who may not": (
-        ASKED + MEMORY + "RX prepare{seqno=1}\n" + ACKED % 1,
-        "DCP411 violation; DCP416 violation Einval",
-    ),
+    "acknowledged by who may not": (ASKED + MEMORY + "RX prepare{seqno=1}\n" + ACKED % 1,
+        "DCP411 violation; DCP416 violation Einval"),
     "acknowledged beyond what came": (PREPARED + ACKED % 7, "DCP416 violation"),
     "acknowledged backwards": (PREPARED + ACKED % 1 + ACKED % 0, "DCP416 violation"),
     "acknowledged again": (PREPARED + ACKED % 1 + ACKED % 1, ""),
     "a prepare that its own snapshot completed": (
-        DURABLE + STREAM + marker(0, 3, DISK, ", high-completed-seqno=2, layout=2.0") + "RX prepare{seqno=1, key=a}\n"
-        "RX mutation{seqno=3}\n" + marker(4, 4, "0x5", ", layout=2.0") + "RX prepare{seqno=4, key=a}\n",
-        "",
-    ),
-}
+        DURABLE + STREAM + marker(0, 3, DISK, ", high-completed-seqno=2, layout=2.0")
+        + "RX prepare{seqno=1, key=a}\n" "RX mutation{seqno=3}\n" + marker(4, 4, "0x5", ", layout=2.0")
+        + "RX prepare{seqno=4, key=a}\n", ""),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "wanted"), CASES.values(), ids=CASES)

@@ -35,54 +35,34 @@ UNORDERED = BOTH + FILTERED + MEMORY + EIGHT + OSO_BEGINS
 
 #: By rule and suspension: what the rule would find where it is in force.
 CASES = {
-    ("DCP115", Suspend.OUT_OF_ORDER): BOTH
-    + STREAM
-    + MEMORY
-    + DROPPED
-    + OSO_BEGINS
-    + "RX mutation{seqno=7, key=#0861}\n",
-    ("DCP231", Suspend.FILTER): BOTH
-    + FILTERED.replace("vb=5,", "vb=5, end=9,")
-    + MEMORY
-    + EIGHT
-    + "RX seqno-advanced{seqno=3}\nRX stream-end{status=0}\n",
-    ("DCP304", Suspend.REPLICA): PLAIN + FAR % "",
-    ("DCP306", Suspend.FILTER): BOTH
-    + FILTERED.replace("vb=5,", "vb=5, flags=0x10,")
-    + MEMORY
-    + EIGHT
-    + "RX seqno-advanced{seqno=3}\n"
-    + LATER % "0x1"
-    + "RX mutation{seqno=5, key=#0863}\n",
-    ("DCP306", Suspend.REPLICA): PLAIN + STREAM + THREE + LATER % "0x1" + items(5, 5),
-    ("DCP306", Suspend.HISTORY): DURABLE + STREAM + THREE + LATER % "0x11" + items(5, 5),
-    ("DCP306", Suspend.OUT_OF_ORDER): DURABLE + STREAM + THREE + LATER % "0x1" + items(4, 6) + OSO_BEGINS + items(7, 7),
-    ("DCP317", Suspend.HISTORY): DURABLE
-    + STREAM
-    + "RX snapshot-marker{start=1, end=3, flags=0x15}\nRX mutation{seqno=1, key=a}\nRX mutation{seqno=2, key=a}\n",
-    ("DCP322", Suspend.REPLICA): SYNC + STREAM + DISK_COMMIT,
-    ("DCP401", Suspend.OUT_OF_ORDER): BOTH
-    + FILTERED
-    + MEMORY
-    + EIGHT
-    + OSO_BEGINS
-    + "RX mutation{seqno=9, key=#0869}\n",
-    ("DCP402", Suspend.OUT_OF_ORDER): BOTH
-    + FILTERED
-    + MEMORY
-    + EIGHT
-    + OSO_BEGINS
-    + "RX mutation{seqno=1, key=#0869}\n",
-    ("DCP402", Suspend.CACHE_TRANSFER): PLAIN + CACHE + "RX mutation{seqno=9}\n",
-    ("DCP413", Suspend.FILTER): DURABLE + FILTERED + MEMORY + COMMIT % (1, 3),
-    ("DCP413", Suspend.REPLICA): SYNC + STREAM + MEMORY + COMMIT % (1, 3),
-    ("DCP414", Suspend.FILTER): DURABLE + FILTERED + MEMORY + PREPARE % 3 + "RX stream-end{status=2}\n",
-    ("DCP415", Suspend.HISTORY): DURABLE
-    + STREAM
-    + "RX snapshot-marker{start=1, end=3, flags=0x15}\n"
-    + PREPARE % 1
-    + PREPARE % 2,
-}
+    ("DCP115", Suspend.OUT_OF_ORDER): (
+        BOTH + STREAM + MEMORY + DROPPED + OSO_BEGINS + "RX mutation{seqno=7, key=#0861}\n"),
+    ("DCP231", Suspend.FILTER): (
+        BOTH + FILTERED.replace("vb=5,", "vb=5, end=9,") + MEMORY + EIGHT
+        + "RX seqno-advanced{seqno=3}\nRX stream-end{status=0}\n"),
+    ("DCP304", Suspend.REPLICA): (PLAIN + FAR % ""),
+    ("DCP306", Suspend.FILTER): (
+        BOTH + FILTERED.replace("vb=5,", "vb=5, flags=0x10,") + MEMORY + EIGHT + "RX seqno-advanced{seqno=3}\n"
+        + LATER % "0x1" + "RX mutation{seqno=5, key=#0863}\n"),
+    ("DCP306", Suspend.REPLICA): (PLAIN + STREAM + THREE + LATER % "0x1" + items(5, 5)),
+    ("DCP306", Suspend.HISTORY): (DURABLE + STREAM + THREE + LATER % "0x11" + items(5, 5)),
+    ("DCP306", Suspend.OUT_OF_ORDER): (
+        DURABLE + STREAM + THREE + LATER % "0x1" + items(4, 6) + OSO_BEGINS + items(7, 7)),
+    ("DCP317", Suspend.HISTORY): (
+        DURABLE + STREAM
+        + "RX snapshot-marker{start=1, end=3, flags=0x15}\nRX mutation{seqno=1, key=a}\nRX mutation{seqno=2, key=a}\n"),
+    ("DCP322", Suspend.REPLICA): (SYNC + STREAM + DISK_COMMIT),
+    ("DCP401", Suspend.OUT_OF_ORDER): (
+        BOTH + FILTERED + MEMORY + EIGHT + OSO_BEGINS + "RX mutation{seqno=9, key=#0869}\n"),
+    ("DCP402", Suspend.OUT_OF_ORDER): (
+        BOTH + FILTERED + MEMORY + EIGHT + OSO_BEGINS + "RX mutation{seqno=1, key=#0869}\n"),
+    ("DCP402", Suspend.CACHE_TRANSFER): (PLAIN + CACHE + "RX mutation{seqno=9}\n"),
+    ("DCP413", Suspend.FILTER): (DURABLE + FILTERED + MEMORY + COMMIT % (1, 3)),
+    ("DCP413", Suspend.REPLICA): (SYNC + STREAM + MEMORY + COMMIT % (1, 3)),
+    ("DCP414", Suspend.FILTER): (DURABLE + FILTERED + MEMORY + PREPARE % 3 + "RX stream-end{status=2}\n"),
+    ("DCP415", Suspend.HISTORY): (
+        DURABLE + STREAM + "RX snapshot-marker{start=1, end=3, flags=0x15}\n" + PREPARE % 1 + PREPARE % 2),
+}  # fmt: skip
 
 
 def test_every_suspension_is_of_a_rule_and_every_rule_with_one_has_a_case() -> None:

@@ -126,10 +126,8 @@ WAYS: dict[str, tuple[Measure, str]] = {
     "V2.2 as V1": (as_version(44, 77), f"counts {MARKER_NAME} V2.2 as V1, 33 bytes less each"),
     "V2.0 as V1": (as_version(44, 61), f"counts {MARKER_NAME} V2.0 as V1, 17 bytes less each"),
     "all as V1": (as_version(44), f"counts each {MARKER_NAME} as V1"),
-    "V2 without value": (
-        less(lambda frame: max(0, len(frame.data) - 44 and len(frame.data) - 25), MARKER),
-        f"counts {MARKER_NAME} V2 without its value",
-    ),
+    "V2 without value": (less(lambda frame: max(0, len(frame.data) - 44 and len(frame.data) - 25), MARKER),
+        f"counts {MARKER_NAME} V2 without its value"),
     "deletion": (less(lambda _: 3, DELETION), "counts DCP_DELETION V2 as V1, 3 bytes less each"),
     "markers": (without(MARKER), f"{MARKER_NAME} x 40 not acknowledged"),
     "ends": (without(STREAM_END), "DCP_STREAM_END x 8 not acknowledged"),
@@ -137,38 +135,24 @@ WAYS: dict[str, tuple[Measure, str]] = {
     "header": (less(lambda frame: len(frame.data) - 24), "counts headers alone"),
     "extras": (less(extras), "counts messages without their extras"),
     "extras of documents": (less(extras, MUTATION, DELETION), "counts documents without their extras"),
-    "keys and values": (
-        less(lambda frame: 24 + extras(frame), MUTATION, DELETION),
-        "counts of documents key and value alone",
-    ),
+    "keys and values": (less(lambda frame: 24 + extras(frame), MUTATION, DELETION),
+        "counts of documents key and value alone"),
     "header of mutations": (less(lambda _: 24, MUTATION), "counts DCP_MUTATION without its header, 24 bytes less each"),
     "documents": (without(MARKER, STREAM_END), "acknowledges documents alone"),
-    "mutations": (
-        without(MARKER, STREAM_END, DELETION),
-        f"DCP_STREAM_END x 8, {MARKER_NAME} x 40, DCP_DELETION x 28 not acknowledged",
-    ),
+    "mutations": (without(MARKER, STREAM_END, DELETION),
+        f"DCP_STREAM_END x 8, {MARKER_NAME} x 40, DCP_DELETION x 28 not acknowledged"),
     "NOOPs": (with_too(NOOP), "NOOPs acknowledged, which do not count"),
-    "NOOPs and answers": (
-        with_too(NOOP, STREAM_REQ),
-        "NOOPs acknowledged, which do not count; and answers to stream requests acknowledged, which do not count",
-    ),
-    "everything": (
-        lambda frame: len(frame.data),
-        "acknowledges all that was received, NOOPs and responses too, which do not count",
-    ),
-    "everything of DCP": (
-        lambda frame: len(frame.data) * (opcode(frame) >= 0x50),
-        "acknowledges all that was received, NOOPs and responses too, which do not count, after 56 bytes",
-    ),
-    "markers and ends": (
-        first_of(as_version(61, 77), without(STREAM_END)),
-        f"DCP_STREAM_END x 8 not acknowledged; and counts {MARKER_NAME} V2.2 as V2.0, 16 bytes less each",
-    ),
-    "no markers, but NOOPs": (
-        first_of(without(MARKER), with_too(NOOP)),
-        f"{MARKER_NAME} x 40 not acknowledged; and NOOPs acknowledged, which do not count",
-    ),
-}
+    "NOOPs and answers": (with_too(NOOP, STREAM_REQ),
+        "NOOPs acknowledged, which do not count; and answers to stream requests acknowledged, which do not count"),
+    "everything": (lambda frame: len(frame.data),
+        "acknowledges all that was received, NOOPs and responses too, which do not count"),
+    "everything of DCP": (lambda frame: len(frame.data) * (opcode(frame) >= 0x50),
+        "acknowledges all that was received, NOOPs and responses too, which do not count, after 56 bytes"),
+    "markers and ends": (first_of(as_version(61, 77), without(STREAM_END)),
+        f"DCP_STREAM_END x 8 not acknowledged; and counts {MARKER_NAME} V2.2 as V2.0, 16 bytes less each"),
+    "no markers, but NOOPs": (first_of(without(MARKER), with_too(NOOP)),
+        f"{MARKER_NAME} x 40 not acknowledged; and NOOPs acknowledged, which do not count"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])

@@ -99,35 +99,25 @@ def test_who_sends_the_changes_or_has_a_known_port_is_the_server_however_late_it
     assert (found.server_address, found.roles.word) == (servers(whole).pop(), "inferred")
 
 
-@pytest.mark.parametrize(
-    ("texts", "skipped", "wanted"),
-    {
-        "from its beginning": (SCENES["another port"], 0, Roles(1, Basis.MESSAGES)),
-        "HELLO alone": (["10.0.0.9:40000 10.0.0.1:31210\nTX hello{features=6}\n"], 3, Roles(1, Basis.MESSAGES)),
-        "an answer alone": (
-            ["10.0.0.9:40000 10.0.0.1:31210\nRX hello-response{success, features=6}\n"],
-            3,
-            Roles(0, Basis.MESSAGES),
-        ),
-        "SYN": (["10.0.0.9:40000 10.0.0.1:31210\nRX mutation{vb=5, seqno:1}\n"], 0, Roles(1, Basis.SYN)),
-        "SYN and ACK": (["10.0.0.9:40000 10.0.0.1:31210\nRX mutation{vb=5, seqno:1}\n"], 1, Roles(1, Basis.SYN)),
-        "a port": (["10.0.0.9:40000 10.0.0.1:11210\nRX mutation{vb=5, seqno:1}\n"], 3, Roles(0, Basis.PORT)),
-        "a port against who sends": (
-            ["127.0.0.1:40000 10.0.0.1:11209\nTX mutation{vb=5, seqno:1}\n"],
-            3,
-            Roles(1, Basis.PORT),
-        ),
-        "development": (
-            ["10.0.0.9:40000 10.0.0.1:12002\nTX mutation{vb=5, seqno:1}\n"],
-            3,
-            Roles(1, Basis.DEVELOPMENT),
-        ),
-        "the producer": (["10.0.0.9:40000 10.0.0.1:31210\nRX mutation{vb=5, seqno:1}\n"], 3, Roles(0, Basis.PRODUCER)),
-        "the port alone": ([f"10.0.0.9:40000 10.0.0.1:31210\n{COMMIT}"], 3, Roles(1, Basis.EPHEMERAL)),
-        "nodes, either of which may be the server": ([f"10.0.0.9:40000 10.0.0.1:41209\n{COMMIT}"], 3, Roles()),
-        "what contradicts itself": (["10.0.0.9:40000 10.0.0.1:31210\nTX mutation{vb=5, seqno:1}\n"], 3, Roles()),
-    }.values(),
-)
+EVIDENCE = {
+    "from its beginning": (SCENES["another port"], 0, Roles(1, Basis.MESSAGES)),
+    "HELLO alone": (["10.0.0.9:40000 10.0.0.1:31210\nTX hello{features=6}\n"], 3, Roles(1, Basis.MESSAGES)),
+    "an answer alone": (["10.0.0.9:40000 10.0.0.1:31210\nRX hello-response{success, features=6}\n"], 3,
+        Roles(0, Basis.MESSAGES)),
+    "SYN": (["10.0.0.9:40000 10.0.0.1:31210\nRX mutation{vb=5, seqno:1}\n"], 0, Roles(1, Basis.SYN)),
+    "SYN and ACK": (["10.0.0.9:40000 10.0.0.1:31210\nRX mutation{vb=5, seqno:1}\n"], 1, Roles(1, Basis.SYN)),
+    "a port": (["10.0.0.9:40000 10.0.0.1:11210\nRX mutation{vb=5, seqno:1}\n"], 3, Roles(0, Basis.PORT)),
+    "a port against who sends": (["127.0.0.1:40000 10.0.0.1:11209\nTX mutation{vb=5, seqno:1}\n"], 3,
+        Roles(1, Basis.PORT)),
+    "development": (["10.0.0.9:40000 10.0.0.1:12002\nTX mutation{vb=5, seqno:1}\n"], 3, Roles(1, Basis.DEVELOPMENT)),
+    "the producer": (["10.0.0.9:40000 10.0.0.1:31210\nRX mutation{vb=5, seqno:1}\n"], 3, Roles(0, Basis.PRODUCER)),
+    "the port alone": ([f"10.0.0.9:40000 10.0.0.1:31210\n{COMMIT}"], 3, Roles(1, Basis.EPHEMERAL)),
+    "nodes, either of which may be the server": ([f"10.0.0.9:40000 10.0.0.1:41209\n{COMMIT}"], 3, Roles()),
+    "what contradicts itself": (["10.0.0.9:40000 10.0.0.1:31210\nTX mutation{vb=5, seqno:1}\n"], 3, Roles()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("texts", "skipped", "wanted"), EVIDENCE.values(), ids=EVIDENCE)
 def test_the_strongest_evidence_says(texts: list[str], skipped: int, wanted: Roles) -> None:
     assert [each.roles for each in roles(connected(*texts)[skipped:])] == [wanted]
 
