@@ -14,7 +14,7 @@ from dcpdump.streams import capture_order
 from dcpdump.streams.capture_order import GRACE, OUT_OF_ORDER_NS
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.window import Window
-from tests.streams.test_document_runs import assert_found_alike, assert_ledgers_are_equal
+from tests.streams.test_document_runs import assert_ledgers_are_equal
 from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import Said, findings_of, opening, packets, said
@@ -90,12 +90,6 @@ def test_an_acknowledgement_captured_before_its_messages_counts_as_behind_them(
     expected = account(window_of(packets(said(HEALTHY))))
     assert expected == ((3002, 1088, 1914, 1914, 0), False, [], [], None)
     assert account(window_of(early(HEALTHY, messages, by_ns), runs=runs)) == expected
-
-
-def test_it_says_how_much_was_outstanding_before_it() -> None:
-    text = BEGUN + mutations(1, 18) + acknowledged(MARKER + 18 * MESSAGE) + mutations(19, 20)
-    peaks = [window_of(early(text, messages, MICROSECOND)).peak for messages in (1, 18)]
-    assert peaks == [window_of(packets(said(text))).peak] * 2 == [1088, 1088]
 
 
 def test_no_command_takes_its_connection_for_blocked(tmp_path: Path) -> None:
@@ -187,54 +181,48 @@ def test_rules_diagnose_and_flow_say_the_same_of_what_was_acknowledged_too_much(
     assert "680 bytes acknowledged, 624 were sent\n" in run(f"dcpdump check {path} -q").out
 
 
-def test_a_message_is_in_time_up_to_the_last_moment_and_no_longer() -> None:
-    found = []
-    for late_ns in (0, 1):
-        window = Window(complete=True, size=1000)
-        window.sends(0x57, 100, 0, 7)
-        window.acknowledges(160, 10)
-        window.sends(0x57, 40, 0, 20)
-        window.sends(0x57, 50, 0, 10 + OUT_OF_ORDER_NS + late_ns)
-        found.append((window.outstanding, window.overacked, window.peak))
-    assert found == [(30, 0, 160), (50, 20, 100)]
+LATER, HOUR = OUT_OF_ORDER_NS, 3600 * 1_000_000_000
+Step = tuple[str, int | None, int | None]  #: what happens, of how many bytes, and when
+#: What is outstanding, acknowledged too much, the peak, and how much more may be outstanding.
+CASES: dict[str, tuple[list[Step], Any]] = {
+    "in time up to the last moment": (
+        [("sent", 100, 7), ("acked", 160, 10), ("sent", 40, 20), ("sent", 50, 10 + LATER)], (30, 0, 160, None)),
+    "and no longer": (
+        [("sent", 100, 7), ("acked", 160, 10), ("sent", 40, 20), ("sent", 50, 11 + LATER)], (50, 20, 100, None)),
+    "a clock that was set back": ([("acked", 60, HOUR), ("sent", 60, 10)], (60, 60, 60, None)),
+    "as many as are in time without times": (
+        [("acked", 10 * GRACE, None), *[("sent", 10, None)] * GRACE], (0, 0, 640, None)),
+    "one more": ([("acked", 10 * GRACE + 10, None), *[("sent", 10, None)] * (GRACE + 1)], (10, 10, 10, None)),
+    "each has a time of its own": (
+        [("acked", 100, 0), ("acked", 100, LATER), ("sent", 30, LATER), ("sent", 100, LATER + 1)], (0, 70, 100, None)),
+    "and is over then": (
+        [("acked", 100, 0), ("acked", 100, LATER), ("sent", 30, LATER), ("sent", 100, LATER + 1),
+         ("sent", 5, 2 * LATER + 1)], (5, 70, 100, None)),
+    "the peak of one that was early, though the next is too much": (
+        [("acked", 100, 0), ("acked", 70, 1), ("sent", 100, 2), ("sent", 10, 2 * LATER)], (10, 70, 100, None)),
+    "what may have come before is acknowledged first": (
+        [("sent", 100, 0), ("acks lost", None, 0), ("acked", 130, 10)], (0, 30, 0, 0)),
+    "and then what comes later": (
+        [("sent", 100, 0), ("acks lost", None, 0), ("acked", 130, 10), ("sent", 40, 20)], (10, 0, 130, 0)),
+    "messages that are lost may be those": ([("acked", 160, 10), ("lost", 100, 20)], (0, 56, 0, 0)),
+    "and the rest comes later": ([("acked", 160, 10), ("lost", 100, 20), ("sent", 60, 30)], (4, 0, 160, 0)),
+    "so may any number that is lost": ([("acked", 10, 40), ("lost", None, 50), ("sent", 60, 60)], (60, 0, 60, None)),
+    "where acknowledgements are lost, early ones wait": (
+        [("acked", 50, 10), ("acks lost", 100, 20), ("sent", 60, 30)], (10, 0, 50, 0)),
+}  # fmt: skip
 
 
-def test_a_clock_that_was_set_back_ends_the_time_too() -> None:
-    window = Window(complete=True, size=1000)
-    window.acknowledges(60, 3600 * 1_000_000_000)
-    window.sends(0x57, 60, 0, 10)
-    assert (window.outstanding, window.overacked) == (60, 60)
-
-
-def test_without_times_the_next_messages_are_in_time() -> None:
-    found = []
-    for messages in (GRACE, GRACE + 1):
-        window = Window(complete=True, size=100_000)
-        window.acknowledges(messages * 10, None)
-        for _ in range(messages):
-            window.sends(0x57, 10, 0, None)
-        found.append((window.outstanding, window.overacked))
-    assert found == [(0, 0), (10, 10)]
-
-
-def test_each_acknowledgement_has_a_time_of_its_own() -> None:
-    window = Window(complete=True, size=1000)
-    window.acknowledges(100, 0)
-    window.acknowledges(100, OUT_OF_ORDER_NS)
-    window.sends(0x57, 30, 0, OUT_OF_ORDER_NS)
-    window.sends(0x57, 100, 0, OUT_OF_ORDER_NS + 1)
-    assert (window.outstanding, window.overacked) == (0, 70)
-    window.sends(0x57, 5, 0, 2 * OUT_OF_ORDER_NS + 1)
-    assert (window.outstanding, window.overacked) == (5, 70)
-
-
-def test_what_was_outstanding_before_one_that_was_early_shows_though_the_next_is_too_much() -> None:
-    window = Window(complete=True, size=1000)
-    window.acknowledges(100, 0)
-    window.acknowledges(70, 1)
-    window.sends(0x57, 100, 0, 2)
-    window.sends(0x57, 10, 0, 2 * OUT_OF_ORDER_NS)
-    assert (window.outstanding, window.overacked, window.peak) == (10, 70, 100)
+@pytest.mark.parametrize(("steps", "wanted"), CASES.values(), ids=CASES)
+def test_an_early_acknowledgement_waits_for_its_messages_for_a_time(steps: list[Step], wanted: Any) -> None:
+    window = Window(complete=True, size=100_000)
+    for what, size, ts_ns in steps:
+        if what == "sent":
+            window.sends(0x57, size or 0, 0, ts_ns)
+        elif what == "acked":
+            window.acknowledges(size or 0, ts_ns)
+        else:
+            window.lose(size, ts_ns, acks=what == "acks lost")
+    assert (window.outstanding, window.overacked, window.peak, window.slack) == wanted
 
 
 def test_of_many_that_wait_the_last_wait_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,57 +247,3 @@ def test_what_was_acknowledged_too_much_before_flow_control_is_switched_off_is_f
     assert [each[::2] for each in judged(captured)] == [("DCP504", "300 bytes acknowledged, 218 were sent")]
     window = window_of(captured)
     assert (window.off, window.overacked, window.outstanding) == (True, 0, 2 * MESSAGE)
-
-
-# -- relative accounts, and runs ----------------------------------------------------------------------------
-
-
-def relative(slack: int) -> Window:
-    """Return a window of which so many bytes at most may be outstanding beyond what is known."""
-    window = Window(complete=True, size=1000)
-    window.sends(0x57, slack, 0, 0)
-    window.lose(None, 0, acks=True)
-    return window
-
-
-def test_in_a_relative_account_what_came_before_is_acknowledged_first() -> None:
-    window = relative(100)
-    window.acknowledges(130, 10)
-    assert (window.outstanding, window.slack, window.has_overacks) == (0, 0, True)
-    window.sends(0x57, 40, 0, 20)
-    assert (window.outstanding, window.slack, window.has_overacks) == (10, 0, False)
-
-
-def test_where_messages_are_lost_those_may_be_what_was_acknowledged() -> None:
-    window = Window(complete=True, size=1000)
-    window.acknowledges(160, 10)
-    window.lose(100, 20, acks=False)
-    assert (window.outstanding, window.slack, window.overacked) == (0, 0, 56)
-    window.sends(0x57, 60, 0, 30)
-    assert (window.outstanding, window.has_overacks) == (4, False)
-    window.acknowledges(10, 40)
-    window.lose(None, 50, acks=False)
-    window.sends(0x57, 60, 0, 60)
-    assert (window.outstanding, window.slack, window.has_overacks) == (60, None, False)
-
-
-def test_where_acknowledgements_are_lost_early_ones_still_wait() -> None:
-    window = Window(complete=True, size=1000)
-    window.acknowledges(50, 10)
-    window.lose(100, 20, acks=True)
-    window.sends(0x57, 60, 0, 30)
-    assert (window.outstanding, window.slack) == (10, 0)
-
-
-@pytest.mark.parametrize("gap_ms", [0, 20, 49, 51, 400])
-@pytest.mark.parametrize("size", [60, 700, 5000])
-def test_documents_in_runs_behind_an_early_acknowledgement_teach_what_they_teach_one_by_one(
-    gap_ms: int, size: int
-) -> None:
-    keyed = "".join(f"RX mutation{{seqno:{n}, key=#00{n:04x}}}\n" for n in range(1, 400))
-    begun = opening(collections=True, controls="connection_buffer_size=9000") + "STREAM vb=5\n"
-    begun += "RX snapshot-marker{start=0, end=999, flags=5}\n"
-    text = begun + acknowledged(MARKER + size) + f"WAIT {gap_ms / 1000}\n" + keyed
-    captured = packets(said(text))
-    assert_ledgers_are_equal(captured)
-    assert_found_alike(captured)
