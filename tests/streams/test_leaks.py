@@ -181,17 +181,15 @@ def test_a_consumer_that_counts_rightly_has_no_leak_however_far_behind_it_is(rou
     assert leak(window_of(rightly, rounds, behind=behind)) is None
 
 
-def test_where_something_is_always_on_its_way_a_kind_is_only_perhaps_what_is_missing() -> None:
-    found = leak(window_of(without(MARKER), behind=1))
-    assert found is not None
-    assert (found.text, found.explained) == (f"perhaps {MARKER_NAME} x 40 not acknowledged", False)
-    assert found.in_words.startswith("acknowledged 1,958 B less than was sent by 12:00:16.280: perhaps")
-
-
-def test_where_it_shows_at_too_few_acknowledgements_a_sum_is_only_perhaps_what_is_missing() -> None:
-    found = leak(window_of(with_too(NOOP, STREAM_REQ), 7))
-    assert found is not None
-    assert (found.text.split(",")[0], found.explained) == ("perhaps NOOPs acknowledged", False)
+def test_a_kind_or_a_sum_is_only_perhaps_what_is_missing() -> None:
+    """Where something is always on its way, or it shows at too few acknowledgements."""
+    on_its_way = leak(window_of(without(MARKER), behind=1))
+    at_few = leak(window_of(with_too(NOOP, STREAM_REQ), 7))
+    assert on_its_way is not None
+    assert at_few is not None
+    assert (on_its_way.text, on_its_way.explained) == (f"perhaps {MARKER_NAME} x 40 not acknowledged", False)
+    assert on_its_way.in_words.startswith("acknowledged 1,958 B less than was sent by 12:00:16.280: perhaps")
+    assert (at_few.text.split(",")[0], at_few.explained) == ("perhaps NOOPs acknowledged", False)
 
 
 def constant(key: int, value: Callable[[int], int]) -> str:
@@ -225,16 +223,24 @@ def test_what_nothing_explains_says_by_when_it_was_as_much() -> None:
     assert (found.by_ns is None) == (found.bytes == window.outstanding)
 
 
-def test_a_leak_fills_the_window_when_it_has_grown_as_large_as_that() -> None:
+@pytest.mark.parametrize(
+    ("size", "acknowledged", "seconds", "wanted"),
+    [
+        (40_000, 100, 61, (3660, (40_000 - 3660) * SECOND // 60, "; at this rate it fills the window in 10.1 m")),
+        (600, 100, 10, (600, 0, "")),
+    ],
+    ids=["when it has grown as large as that", "it has filled it"],
+)
+def test_a_leak_fills_the_window(size: int, acknowledged: int, seconds: int, wanted: tuple[int, int, str]) -> None:
     """It grows by 60 bytes a second: after a minute 36,400 of 40,000 are left."""
-    window = Window(complete=True, size=40_000)
-    for second in range(61):
+    window = Window(complete=True, size=size)
+    for second in range(seconds):
         window.sends(MUTATION, 160, 0, second * SECOND)
-        window.acknowledges(100, second * SECOND + 1)
+        window.acknowledges(acknowledged, second * SECOND + 1)
     found = leak(window)
     assert found is not None
-    assert (found.bytes, found.fills_ns) == (3660, (40_000 - 3660) * SECOND // 60)
-    assert found.in_words.endswith("; at this rate it fills the window in 10.1 m")
+    _, mark, fills = found.in_words.partition("; at this rate")
+    assert (found.bytes, found.fills_ns, mark + fills) == wanted
 
 
 def test_a_residue_that_stays_as_it_is_fills_nothing() -> None:
@@ -245,16 +251,6 @@ def test_a_residue_that_stays_as_it_is_fills_nothing() -> None:
         window.acknowledges(160, second * SECOND + 1)
     text = f"{MARKER_NAME} x 1 not acknowledged"
     assert leak(window) == Leak(44, MARKER_NAME, 1, text, explained=True)
-
-
-def test_a_window_that_a_leak_has_filled_is_filled_now() -> None:
-    window = Window(complete=True, size=600)
-    for second in range(10):
-        window.sends(MUTATION, 160, 0, second * SECOND)
-        window.acknowledges(100, second * SECOND + 1)
-    found = leak(window)
-    assert found is not None
-    assert (found.bytes, found.fills_ns, "fills" in found.in_words) == (600, 0, False)
 
 
 def shown(measure: Measure) -> list[tuple[LineKind, str]]:

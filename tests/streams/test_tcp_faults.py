@@ -3,7 +3,9 @@
 import json
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,113 +129,178 @@ def verdict(path: str) -> str:
     return str(json.loads(run(f"dcpdump streams {path} -q -f ndjson").out)["verdict"])
 
 
-def faults(path: str) -> list[dict[str, object]]:
-    return list(json.loads(run(f"dcpdump flow {path} -q -f ndjson").out).get("tcp_faults", []))
-
-
 def findings(path: str) -> list[str]:
     return [json.loads(line)["message"] for line in run(f"dcpdump check {path} -q -f ndjson").out.splitlines()]
 
 
-def test_a_stream_whose_consumer_does_not_read_is_not_stuck(tmp_path: Path) -> None:
-    path = written(probed(begun(), 30), tmp_path)
-    why = "its consumer does not read: its TCP receive window is zero since 12:00:00.024"
-    assert verdict(path) == f"blocked by TCP ({why})"
-    assert run(f"dcpdump streams {path} -q --stuck --cause zero-window").out.count("blocked by TCP") == 2
-    found = run(f"dcpdump diagnose {path} -q").out
-    assert "the consumer of kafka-7f does not read since 12:00:00.024, 30.1 s up to the end" in found
-    assert faults(path) == [
-        {
-            "fault": "zero-window",
-            "role": "consumer",
-            "fault_ms": 30_060,
-            "intervals": [{"from": "2025-11-20T12:00:00.024000Z"}],
-        }
+def shown(path: str) -> str:
+    """Return what is said: the verdict, faults of TCP, findings."""
+    flow = json.loads(run(f"dcpdump flow {path} -q -f ndjson").out)
+    faults = [
+        " ".join(
+            [f"{each['fault']} of the {each['role']} for {each['fault_ms']} ms:"]
+            + [f"{times['from'][17:23]}..{times.get('to', '')[17:23]}" for times in each["intervals"]]
+        )
+        for each in flow.get("tcp_faults", [])
     ]
+    return "; ".join([verdict(path), *faults, *findings(path)])
 
 
-def test_a_consumer_that_reads_again_did_not_for_a_time(tmp_path: Path) -> None:
-    talk = probed(begun(), 3).write(0)
-    path = written(probed(mutations(talk, 6, 8), 2).write(0), tmp_path)
-    assert verdict(path) == "open and flowing"
-    assert faults(path) == [
-        {
-            "fault": "zero-window",
-            "role": "consumer",
-            "fault_ms": 5_012,
-            "intervals": [
-                {"from": "2025-11-20T12:00:00.024000Z", "to": "2025-11-20T12:00:03.031000Z"},
-                {"from": "2025-11-20T12:00:03.038000Z", "to": "2025-11-20T12:00:05.043000Z"},
-            ],
-        }
-    ]
-    assert run(f"dcpdump flow {path} -q").out.splitlines()[-1] == (
-        "  conn 0 the consumer did not read twice, 5.01 s in all, for longest 12:00:00.024 to "
-        "12:00:03.031 (3.01 s): its TCP receive window was zero"
-    )
-    found = run(f"dcpdump diagnose {path} -q").out
-    assert "the consumer of kafka-7f did not read for 5.01 s (" in found
-    assert "2 times, the longest from 12:00:00.024, 3.01 s" in found
+def without_acks(talk: TcpTalk) -> TcpTalk:
+    talk.acks = False
+    return talk
 
 
-def test_a_producer_that_does_not_read_is_named(tmp_path: Path) -> None:
+def repeated(times: int) -> TcpTalk:
+    """Return a conversation in which the last bytes were captured so often."""
     talk = begun()
-    talk.write(1, window=0)
-    path = written(talk.wait(20 * SECOND).write(1, window=0), tmp_path)
-    assert verdict(path).startswith("stuck (in the middle of snapshot 0..9, at seqno 5, for ")
-    assert "the producer did not read 12:00:00.024 to the end" in run(f"dcpdump flow {path} -q").out
+    last = encode("DCP_MUTATION", {"by_seqno": 5}, key=b"5", value=bytes(100), vbucket=5, opaque=3)
+    for _ in range(times):
+        talk.write(1, last, seq=talk.seq(1) - len(last))
+    return talk.wait(20 * SECOND).write(1)
 
 
-def test_a_producer_that_does_not_read_cannot_take_acknowledgements(tmp_path: Path) -> None:
-    talk = asked(TcpTalk(), "DCP_OPEN", 1, key=b"kafka-7f")
-    asked(talk, "DCP_CONTROL", 11, key=b"connection_buffer_size", value=b"500")
-    mutations(granted(talk, 5), 1, 5).write(1, window=0)
-    path = written(talk.wait(90 * SECOND).write(1, window=0), tmp_path)
-    assert findings(path) == []
-    assert verdict(path) == (
-        "blocked by flow control (824 of 500 bytes not acknowledged since 12:00:00.026; "
-        "its producer does not read: its TCP receive window is zero since 12:00:00.028)"
+def probes(*, answered: bool, captured: bool = True) -> TcpTalk:
+    """Return a connection that is idle and is probed now and then."""
+    talk = begun()
+    for _ in range(9):
+        talk.wait(SECOND).write(1, seq=talk.seq(1) - 1)
+        if answered:
+            talk.write(0)
+    if not captured:
+        talk.packets = [each for each in talk.packets if each.data[26:30] == talk.packets[1].data[26:30]]
+    return talk
+
+
+def stopped(talk: TcpTalk, seconds: int, direction: int) -> TcpTalk:
+    """Have one end stop reading for so long."""
+    return talk.write(direction, window=0).wait(seconds * SECOND).write(direction, window=0)
+
+
+def full() -> TcpTalk:
+    """Return a stream that fills the window of its connection."""
+    talk = asked(
+        asked(TcpTalk(), "DCP_OPEN", 1, key=b"kafka-7f"), "DCP_CONTROL", 11, key=b"connection_buffer_size", value=b"500"
     )
+    return mutations(granted(talk, 5), 1, 5)
 
 
-def test_a_request_whose_answer_cannot_be_sent_is_not_left_unanswered_by_the_producer(tmp_path: Path) -> None:
+def not_answered() -> TcpTalk:
+    """Return a request whose answer cannot be sent."""
     talk = asked(TcpTalk(), "DCP_OPEN", 1, key=b"kafka-7f")
     talk.send(1, encode("DCP_NOOP", opaque=9)).write(0, window=0)
     talk.write(0, encode("DCP_STREAM_REQ", REQUEST, vbucket=5, opaque=3), flags=ACK | PSH, window=0)
-    path = written(talk.wait(20 * SECOND).write(1), tmp_path)
-    why = "its consumer does not read: its TCP receive window is zero since 12:00:00.010"
-    assert verdict(path) == f"blocked by TCP ({why})"
+    return talk.wait(20 * SECOND).write(1)
 
 
-def test_requests_whose_answers_cannot_be_sent_are_no_findings(tmp_path: Path) -> None:
+def closing() -> TcpTalk:
     talk = probed(kept_alive(), 20)
     talk.write(0, encode("DCP_CLOSE_STREAM", vbucket=5, opaque=4), flags=ACK | PSH, window=0)
-    path = written(probed(talk, 40), tmp_path)
-    assert findings(path) == ["CLOSE_STREAM was not answered in 40.1 s; then the capture ends"]
+    return probed(talk, 40)
 
 
-def test_noops_that_tcp_does_not_let_through_are_not_missing(tmp_path: Path) -> None:
-    path = written(probed(kept_alive(), 100).rst(1), tmp_path)
-    assert verdict(path) == (
-        "ended (connection reset by its server at 12:01:40.233, no STREAM_END; its consumer did not read: its TCP "
-        "receive window was zero since 12:00:00.032; not reopened before the capture ends, 0 ms later)"
-    )
-    assert findings(path) == []
-    found = run(f"dcpdump diagnose {path} -q").out
-    assert "the consumer of kafka-7f did not read since 12:00:00.032, 100 s up to the end" in found
-    assert "its TCP receive window was zero; nothing could be sent to it: 1 time" in found
+def late_ack() -> TcpTalk:
+    talk = begun()
+    late = talk.seq(1) - 30
+    return mutations(talk, 6, 6).write(0, ack=late, window=0).wait(20 * SECOND).write(1)
 
 
-def test_noops_may_come_behind_what_waited_for_a_consumer_that_did_not_read(tmp_path: Path) -> None:
-    talk = probed(kept_alive(), 100).write(0)
-    path = written(noop(mutations(talk, 6, 8), 9), tmp_path)
-    assert [each for each in findings(path) if "NOOP" in each] == []
+OUTSIDE = "; MUTATION seqno 6 is outside snapshot 0..5; MUTATION seqno 7 is outside snapshot 0..5"
+OUTSIDE += "; MUTATION seqno 8 is outside snapshot 0..5"
+ZERO = "its TCP receive window is zero since 12:00:00."
+#: What happens, and what is said of it: the verdict, faults of TCP, findings.
+CASES = {
+    "a consumer does not read": (lambda: probed(begun(), 30),
+        f"blocked by TCP (its consumer does not read: {ZERO}024); zero-window of the consumer for 30060 "
+        "ms: 00.024.."),
+    "a consumer reads again": (lambda: probed(mutations(probed(begun(), 3).write(0), 6, 8), 2).write(0),
+        "open and flowing; zero-window of the consumer for 5012 ms: 00.024..03.031 03.038..05.043"),
+    "a producer does not read": (lambda: stopped(begun(), 20, 1),
+        "stuck (in the middle of snapshot 0..9, at seqno 5, for 20 s); zero-window of the producer for "
+        "20001 ms: 00.024.."),
+    "a producer cannot take acknowledgements": (lambda: stopped(full(), 90, 1),
+        "blocked by flow control (824 of 500 bytes not acknowledged since 12:00:00.026; its producer does "
+        f"not read: {ZERO}028); zero-window of the producer for 90001 ms: 00.028.."),
+    "an answer cannot be sent": (not_answered,
+        f"blocked by TCP (its consumer does not read: {ZERO}010); zero-window of the consumer for 20002 "
+        "ms: 00.010..; NOOP was not answered in 20.0 s; then the capture ends; NOOP, and enable_noop is "
+        "not on; STREAM_REQ was not answered in 20.0 s; then the capture ends"),
+    "a close that is not answered": (closing,
+        f"blocked by TCP (its consumer does not read: {ZERO}032); zero-window of the consumer for 60122 "
+        "ms: 00.032..; CLOSE_STREAM was not answered in 40.1 s; then the capture ends"),
+    "NOOPs do not pass": (lambda: probed(kept_alive(), 100).rst(1),
+        "ended (connection reset by its server at 12:01:40.233, no STREAM_END; its consumer did not read: "
+        "its TCP receive window was zero since 12:00:00.032; not reopened before the capture ends, 0 ms "
+        "later); zero-window of the consumer for 100201 ms: 00.032.."),
+    "NOOPs come behind what waited": (lambda: noop(mutations(probed(kept_alive(), 100).write(0), 6, 8), 9),
+        f"open and flowing; zero-window of the consumer for 100201 ms: 00.032..40.233{OUTSIDE}"),
+    "NOOPs do not come": (
+        lambda: mutations(mutations(probed(kept_alive(), 100).write(0), 6, 6).wait(100 * SECOND), 7, 8),
+        "open and flowing; zero-window of the consumer for 100201 ms: 00.032..40.233; no NOOP for 100 s, "
+        f"the interval is 20 s{OUTSIDE}"),
+    "the window of a reset": (lambda: begun().write(0, flags=RST, window=0),
+        "ended (connection reset by its client at 12:00:00.024, no STREAM_END; not reopened before the "
+        "capture ends, 0 ms later)"),
+    "an acknowledgement that was captured late": (late_ack,
+        "stuck (in the middle of snapshot 0..9, at seqno 6, for 20 s)"),
+    "messages show that a window opened": (
+        lambda: mutations(without_acks(probed(begun(), 3)), 6, 8).wait(5 * SECOND).write(1), "open and flowing"),
+    "a consumer does not answer": (lambda: unanswered(begun(), 7),
+        "blocked by TCP (its consumer acknowledges nothing: what is sent is sent again since "
+        "12:00:00.224); no-answer of the consumer for 25206 ms: 00.224.."),
+    "a consumer does not answer keep-alives": (lambda: unanswered(begun(), 7, keepalive=True),
+        "blocked by TCP (its consumer acknowledges nothing: what is sent is sent again since "
+        "12:00:00.224); no-answer of the consumer for 25206 ms: 00.224.."),
+    "a consumer answers again": (lambda: mutations(unanswered(begun(), 5).write(0), 6, 9),
+        "open and flowing; no-answer of the consumer for 6005 ms: 00.224..06.229"),
+    "new bytes show that an answer came": (
+        lambda: mutations(without_acks(unanswered(begun(), 5)), 6, 8).wait(5 * SECOND).write(1),
+        "open and flowing; no-answer of the consumer for 6005 ms: 00.224..06.229"),
+    "reset for want of answers": (lambda: unanswered(begun(), 6).wait(SECOND).rst(1),
+        "ended (connection reset by its server at 12:00:13.630, no STREAM_END; its consumer acknowledged "
+        "nothing: what was sent was sent again since 12:00:00.224; not reopened before the capture ends, "
+        "0 ms later); no-answer of the consumer for 13406 ms: 00.224.."),
+    "bytes that were captured twice": (lambda: repeated(20),
+        "stuck (in the middle of snapshot 0..9, at seqno 5, for 20 s)"),
+    "probes of one direction alone": (lambda: probes(answered=True, captured=False),
+        "open and flowing (since before the capture; as far as was captured: messages of only one "
+        "direction of the connection were captured)"),
+    "probes that are answered": (lambda: probes(answered=True), "open and flowing"),
+}  # fmt: skip
 
 
-def test_noops_that_do_not_come_once_a_consumer_reads_again_are_missing(tmp_path: Path) -> None:
-    talk = mutations(probed(kept_alive(), 100).write(0), 6, 6)
-    path = written(mutations(talk.wait(100 * SECOND), 7, 8), tmp_path)
-    assert [each for each in findings(path) if "NOOP" in each] == ["no NOOP for 100 s, the interval is 20 s"]
+@pytest.mark.parametrize(("talk", "said"), CASES.values(), ids=CASES)
+def test_who_holds_the_other_up_is_said(talk: Callable[[], TcpTalk], said: str, tmp_path: Path) -> None:
+    assert shown(written(talk(), tmp_path)) == said
+
+
+@pytest.mark.parametrize(
+    ("talk", "flow", "diagnosed"),
+    [
+        (
+            CASES["a consumer does not read"][0],
+            "the consumer did not read 12:00:00.024 to the end (30.1 s): its TCP receive window was zero",
+            "the consumer of kafka-7f does not read since 12:00:00.024, 30.1 s up to the end",
+        ),
+        (
+            CASES["a consumer reads again"][0],
+            "the consumer did not read twice, 5.01 s in all, for longest 12:00:00.024 to 12:00:03.031 (3.01 s): its TCP "
+            "receive window was zero",
+            "the consumer of kafka-7f did not read for 5.01 s (",
+        ),
+        (
+            CASES["a consumer does not answer"][0],
+            "the consumer acknowledged nothing 12:00:00.224 to the end (25.2 s): what was sent was sent again",
+            "the consumer of kafka-7f acknowledges nothing since 12:00:00.224, 25.2 s up to the end",
+        ),
+    ],
+)
+def test_flow_and_diagnose_say_so_too(talk: Any, flow: str, diagnosed: str, tmp_path: Path) -> None:
+    path = written(talk(), tmp_path)
+    assert run(f"dcpdump flow {path} -q").out.splitlines()[-1] == f"  conn 0 {flow}"
+    assert diagnosed in run(f"dcpdump diagnose {path} -q").out
+    blocked = "blocked by TCP" in verdict(path)
+    assert run(f"dcpdump streams {path} -q --stuck").out.count("blocked by TCP") == 2 * blocked
 
 
 def test_what_a_window_was_is_said_of_the_past(tmp_path: Path) -> None:
@@ -251,25 +318,6 @@ def test_a_window_that_was_zero_before_the_first_frame_was_so_for_a_share_of_the
     assert "did not read for 30.1 s (100 %)\n" in run(f"dcpdump diagnose {written(talk, tmp_path)} -q").out
 
 
-@pytest.mark.parametrize("flags", [RST, RST | 16])
-def test_the_window_of_a_reset_says_nothing(tmp_path: Path, flags: int) -> None:
-    assert faults(written(begun().write(0, flags=flags, window=0), tmp_path)) == []
-
-
-def test_an_acknowledgement_that_was_captured_late_says_nothing(tmp_path: Path) -> None:
-    talk = begun()
-    late = talk.seq(1) - 30
-    path = written(mutations(talk, 6, 6).write(0, ack=late, window=0).wait(20 * SECOND).write(1), tmp_path)
-    assert faults(path) == []
-
-
-def test_messages_show_that_a_window_opened_though_that_was_not_captured(tmp_path: Path) -> None:
-    talk = probed(begun(), 3)
-    talk.acks = False
-    path = written(mutations(talk, 6, 8).wait(5 * SECOND).write(1), tmp_path)
-    assert (verdict(path), faults(path)) == ("open and flowing", [])
-
-
 def test_a_window_that_is_zero_before_the_first_frame_is_remembered() -> None:
     count = len(probed(begun(), 3).packets)
     packets = mutations(probed(begun(), 3).write(0), 6, 9).packets[count - 4 :]
@@ -285,43 +333,6 @@ def test_a_consumer_that_sends_but_does_not_read_is_remembered_not_to_read() -> 
     assert replayed(cut(packets, [3]).events) == {("zero-window", 1): Recurring(True, packets[1].ts_ns)}
 
 
-@pytest.mark.parametrize("keepalive", [False, True])
-def test_a_stream_whose_consumer_acknowledges_nothing_is_not_stuck(tmp_path: Path, *, keepalive: bool) -> None:
-    path = written(unanswered(begun(), 7, keepalive=keepalive), tmp_path)
-    why = "its consumer acknowledges nothing: what is sent is sent again since 12:00:00.224"
-    assert verdict(path) == f"blocked by TCP ({why})"
-    assert faults(path) == [
-        {
-            "fault": "no-answer",
-            "role": "consumer",
-            "fault_ms": 25_206,
-            "intervals": [{"from": "2025-11-20T12:00:00.224000Z"}],
-        }
-    ]
-    said = run(f"dcpdump diagnose {path} -q").out
-    assert "the consumer of kafka-7f acknowledges nothing since 12:00:00.224, 25.2 s up to the end" in said
-    line = "  conn 0 the consumer acknowledged nothing 12:00:00.224 to the end (25.2 s): what was sent was sent again"
-    assert run(f"dcpdump flow {path} -q").out.splitlines()[-1] == line
-
-
-def test_a_consumer_that_answers_again_did_not_for_a_time(tmp_path: Path) -> None:
-    talk = unanswered(begun(), 5).write(0)
-    path = written(mutations(talk, 6, 9), tmp_path)
-    assert verdict(path) == "open and flowing"
-    times = {"from": "2025-11-20T12:00:00.224000Z", "to": "2025-11-20T12:00:06.229000Z"}
-    assert faults(path) == [{"fault": "no-answer", "role": "consumer", "fault_ms": 6_005, "intervals": [times]}]
-
-
-def test_new_bytes_show_that_an_answer_came_though_it_was_not_captured(tmp_path: Path) -> None:
-    talk = unanswered(begun(), 5)
-    talk.acks = False
-    path = written(mutations(talk, 6, 8).wait(5 * SECOND).write(1), tmp_path)
-    assert verdict(path) == "open and flowing"
-    assert [each["intervals"] for each in faults(path)] == [
-        [{"from": "2025-11-20T12:00:00.224000Z", "to": "2025-11-20T12:00:06.229000Z"}]
-    ]
-
-
 @pytest.mark.parametrize(
     ("talk", "mark"),
     [
@@ -334,37 +345,6 @@ def test_new_bytes_show_that_an_answer_came_though_it_was_not_captured(tmp_path:
 def test_top_marks_the_connection_of_an_end_that_holds_the_other_up(talk: TcpTalk, mark: str, tmp_path: Path) -> None:
     row = run(f"dcpdump top {written(talk, tmp_path)} -q").out.splitlines()[2]
     assert re.split(" {2,}", row)[6:] == ([mark] if mark else [])
-
-
-def test_a_connection_that_is_reset_for_want_of_answers_says_so(tmp_path: Path) -> None:
-    said = verdict(written(unanswered(begun(), 6).wait(SECOND).rst(1), tmp_path))
-    assert said.startswith("ended (connection reset by its server at 12:00:13.630, no STREAM_END; ")
-    assert "its consumer acknowledged nothing: what was sent was sent again since 12:00:00.224" in said
-
-
-def test_bytes_that_were_captured_twice_are_not_sent_again(tmp_path: Path) -> None:
-    talk = begun()
-    last = encode("DCP_MUTATION", {"by_seqno": 5}, key=b"5", value=bytes(100), vbucket=5, opaque=3)
-    for _ in range(20):
-        talk.write(1, last, seq=talk.seq(1) - len(last))
-    assert faults(written(talk.wait(20 * SECOND).write(1), tmp_path)) == []
-
-
-def test_nothing_is_said_of_an_end_that_was_not_captured(tmp_path: Path) -> None:
-    """A connection that is idle is probed now and then; the answers may be there."""
-    talk = begun()
-    for _ in range(9):
-        talk.wait(SECOND).write(1, seq=talk.seq(1) - 1)
-    talk.packets = [each for each in talk.packets if each.data[26:30] == talk.packets[1].data[26:30]]
-    assert faults(written(talk, tmp_path)) == []
-
-
-def test_probes_that_are_answered_show_that_the_consumer_is_there(tmp_path: Path) -> None:
-    talk = begun()
-    for _ in range(9):
-        talk.wait(SECOND).write(1, seq=talk.seq(1) - 1)
-        talk.write(0)
-    assert faults(written(talk, tmp_path)) == []
 
 
 def test_packets_in_blocks_change_what_single_ones_do() -> None:
