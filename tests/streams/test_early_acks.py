@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dcpdump.net.packet import Packet
 from dcpdump.streams import capture_order
 from dcpdump.streams.capture_order import GRACE, OUT_OF_ORDER_NS
-from dcpdump.streams.leak import Leak, leak
+from dcpdump.streams.leak import leak
 from dcpdump.streams.window import Window
 from tests.streams.test_document_runs import assert_ledgers_are_equal
 from tests.support.captures import Record, pcap
@@ -163,14 +163,6 @@ def test_what_a_healthy_consumer_acknowledges_is_never_too_much(steps: list[tupl
 # -- what does not come -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])
-def test_what_no_message_comes_for_in_time_is_acknowledged_too_much(runs: bool) -> None:
-    window = window_of(packets(said(TOO_MUCH)), runs=runs)
-    text = Leak(-56)
-    assert account(window) == ((740, 680, 116, 624, 56), False, [], [], text)
-    assert text.in_words == "acknowledged 56 B more than was sent by then: no kind of message explains it"
-
-
 def test_rules_diagnose_and_flow_say_the_same_of_what_was_acknowledged_too_much(tmp_path: Path) -> None:
     path = written(packets(said(TOO_MUCH)), tmp_path / "much.pcap")
     flow = json.loads(run(f"dcpdump flow {path} -q -f ndjson").out)
@@ -233,17 +225,3 @@ def test_of_many_that_wait_the_last_wait_as_one(monkeypatch: pytest.MonkeyPatch)
     assert [(ack.ts_ns, ack.size, ack.missing) for ack in window._early] == [(0, 10, 10), (1, 11, 11), (9, 19, 124)]
     window.sends(0x57, 20, 0, OUT_OF_ORDER_NS + 2)
     assert (window.outstanding, window._overacked, window.overacked) == (0, 21, 145 - 20)
-
-
-def test_the_first_of_several_acknowledgements_of_too_much_is_named() -> None:
-    text = BEGUN + mutations(1, 3) + acknowledged(300) + acknowledged(20) + "WAIT 5\n" + mutations(4, 9)
-    frames = [at for at, frame in enumerate(said(text), 1) if frame.data[:2] == b"\x80\x5d"]
-    assert judged(packets(said(text))) == [("DCP504", frames[0], "320 bytes acknowledged, 218 were sent")]
-
-
-def test_what_was_acknowledged_too_much_before_flow_control_is_switched_off_is_found() -> None:
-    text = BEGUN + mutations(1, 3) + acknowledged(300) + "CONTROL connection_buffer_size=0\n" + mutations(4, 5)
-    captured = packets(said(text))
-    assert [each[::2] for each in judged(captured)] == [("DCP504", "300 bytes acknowledged, 218 were sent")]
-    window = window_of(captured)
-    assert (window.off, window.overacked, window.outstanding) == (True, 0, 2 * MESSAGE)
