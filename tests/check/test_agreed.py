@@ -141,11 +141,8 @@ def test_a_consumer_goes_by_the_vbucket(control: str, has: str, has_not: str) ->
         (0x05, "{}", ""),
         (0x05, '{"consumer_name":"n2"}', "its value has consumer_name, which a producer does not take"),
         (0x04, '{"name":"n2"}', "its value has a key other than consumer_name, which has no meaning"),
-        (
-            0x04,
-            '{"consumer_name":"n2","name":"n2"}',
-            "its value has a key other than consumer_name, which has no meaning",
-        ),
+        (0x04, '{"consumer_name":"n2","name":"n2"}',
+         "its value has a key other than consumer_name, which has no meaning"),
         (0x04, '{"consumer_name":""}', ""),
         (0x04, '{"consumer_name":5}', "its value has a consumer_name that is not a string"),
         (0x05, '{"consumer_name":null}', "its value has a consumer_name that is not a string"),
@@ -154,7 +151,7 @@ def test_a_consumer_goes_by_the_vbucket(control: str, has: str, has_not: str) ->
         (0x04, '"consumer_name"', "its value is not a JSON object"),
         (0x05, "n2", "its value is not a JSON object"),
     ],
-)
+)  # fmt: skip
 def test_the_value_of_open_is_an_object_that_names_a_consumer(flags: int, value: str, wanted: str) -> None:
     text = OPENED + f"TX open{{flags=0x{flags:x}, key=app, datatype=1, value={value}}}\n"
     assert reported(text) == ([f"DCP103 violation: OPEN: {wanted} (Einval)"] if wanted else [])
@@ -269,19 +266,11 @@ TWICE = "before after"
     [
         ("", (100, "0xa", 90, 120), 90, ""),
         ("", (100, "0xa", 80, 100), 97, ""),
-        (
-            "",
-            (100, "0xa", 90, 120),
-            95,
-            "violation: rollback to 95: the failover log was not captured; nothing explains a rollback to 95, above "
-            "the snapshot's start",
-        ),
-        (
-            "",
-            (0, "0xa", 0, 0),
-            0,
-            "violation: rollback to 0: a request from 0 is never rolled back: the server breaks the protocol",
-        ),
+        ("", (100, "0xa", 90, 120), 95,
+         "violation: rollback to 95: the failover log was not captured; nothing explains a rollback to 95, above "
+         "the snapshot's start"),
+        ("", (0, "0xa", 0, 0), 0,
+         "violation: rollback to 0: a request from 0 is never rolled back: the server breaks the protocol"),
         (TWICE, (100, "0xa", 90, 120), 90, ""),
         (TWICE, (100, "0xa", 100, 100), 95, ""),
         (TWICE, (100, "0xa", 80, 100), 95, ""),
@@ -290,24 +279,16 @@ TWICE = "before after"
         (TWICE, (100, "0xb", 90, 120), 0, ""),
         (TWICE, (100, "0xa", 100, 100), 97, f"violation: rollback to 97: {FAILED_OVER}, not 97"),
         (TWICE, (100, "0xa", 100, 100), 94, f"suspicious: rollback to 94: {FAILED_OVER}, not 94"),
-        (
-            TWICE,
-            (80, "0xa", 80, 80),
-            70,
-            f"suspicious: rollback to 70: {NOTHING}the client has 80, and the next failover happened at seqno 95",
-        ),
-        (
-            TWICE,
-            (100, "0xc", 100, 100),
-            50,
-            f"violation: rollback to 50: {NOTHING}uuid 0xc is not in the failover log [0xb@95, 0xa@0], and that gives "
-            "0, not 50",
-        ),
+        (TWICE, (80, "0xa", 80, 80), 70,
+         f"suspicious: rollback to 70: {NOTHING}the client has 80, and the next failover happened at seqno 95"),
+        (TWICE, (100, "0xc", 100, 100), 50,
+         f"violation: rollback to 50: {NOTHING}uuid 0xc is not in the failover log [0xb@95, 0xa@0], and that gives "
+         "0, not 50"),
         ("after", (100, "0xa", 100, 100), 97, f"suspicious: rollback to 97: {FAILED_OVER}, not 97"),
         ("after", (100, "0xa", 100, 100), 94, ""),
         ("before", (80, "0xa", 80, 80), 70, ""),
     ],
-)
+)  # fmt: skip
 def test_rollbacks_to_another_seqno_than_was_due(
     seen: str, numbers: tuple[object, ...], back: int, wanted: str
 ) -> None:

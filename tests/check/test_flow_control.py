@@ -33,16 +33,15 @@ CASES = {
     "another, as flow finds it": (FULL + "WAIT 1\n" + items(19, 19),
         "DCP503 suspicious: 1,079 bytes wait for acknowledgement, the window has 1,000: 2 messages more"),
     "blocked where it was blocked before, late": (late(slow_consumer() + MINUTE + MINUTE),
-        "DCP505 suspicious: relative, inferred: at least 464 bytes not acknowledged since 12:00:05.122, "
-        "and it waited for acknowledgements at this level before; the buffer size was not captured: for "
-        "120 s"),
+        "DCP505 suspicious: relative, inferred: at least 464 bytes not acknowledged since 12:00:05.122, and it "
+        "waited for acknowledgements at this level before; the buffer size was not captured: for 120 s"),
     "blocked for a moment, late": (late(slow_consumer()), ""),
     "a NOOP that was not answered, late": (LATE_NOOP + NEXT % 2,
         "DCP511 violation: NOOP with opaque 0x00000099 was not answered in 70 s"),
     "NOOPs, up to the idle timeout": (BEGUN + "RX mutation{seqno=1}\nWAIT 50\nTX get-failover-log{vb=5}\n", ""),
     "NOOPs, beyond it": (BEGUN + "RX mutation{seqno=1}\nWAIT 380\nTX get-failover-log{vb=5}\n",
-        "DCP515 info: silent for 380 s; DCP513 suspicious: no NOOP for 380 s, though enable_noop was "
-        "accepted; an interval was not"),
+        "DCP515 info: silent for 380 s; DCP513 suspicious: no NOOP for 380 s, though enable_noop was accepted; an "
+        "interval was not"),
     "NOOPs, up to two intervals": (
         PLAIN + EVERY_20_S + STREAM + MEMORY + "RX mutation{seqno=1}\nWAIT 39\nTX get-failover-log{vb=5}\n", ""),
     "NOOPs up to the end of the connection": (PLAIN + EVERY_20_S + STREAM + "WAIT 380\nFIN TX\nFIN RX\n",
@@ -52,27 +51,25 @@ CASES = {
     "NOOPs where none was": (BEGUN + "WAIT 50\nRX mutation{seqno=1}\n",
         "DCP513 info: no NOOP for 50 s, though enable_noop was accepted; an interval was not"),
     "a silence": (PLAIN + SILENT,
-        "DCP515 info: silent for 400 s; DCP513 info: no NOOP for 400 s, though enable_noop was accepted; "
-        "an interval was not"),
+        "DCP515 info: silent for 400 s; DCP513 info: no NOOP for 400 s, though enable_noop was accepted; an "
+        "interval was not"),
     "a silence without NOOPs": (WITHOUT + SILENT,
-        "DCP209 violation: stream granted on a connection with xattrs and without enable_noop "
-        "(NotSupported)"),
+        "DCP209 violation: stream granted on a connection with xattrs and without enable_noop (NotSupported)"),
     "a silence where NOOPs were refused": (PLAIN.replace(NOOPS, REFUSED) + SILENT,
-        "DCP209 violation: stream granted on a connection with xattrs and without enable_noop "
-        "(NotSupported)"),
+        "DCP209 violation: stream granted on a connection with xattrs and without enable_noop (NotSupported)"),
     "a NOOP between the grant and its request": (WITHOUT + GRANTS + NOOP + ASKS, ""),
     "a NOOP behind both": (WITHOUT + GRANTS + ASKS + NOOP, ""),
     "a NOOP before the second of two requests": (WITHOUT + FIRST + GRANTS * 2 + NOOP + ASKS, ""),
     "a NOOP before both": (WITHOUT + GRANTS * 2 + NOOP + ASKS + FIRST, ""),
     "too much": (TOO_MUCH, "DCP504 violation: 271 bytes acknowledged, 215 were sent"),
     "too much, and much is sent later": (TOO_MUCH + "WAIT 3600\n" + items(4, 80),
-        "DCP515 info: silent for 3,600 s; DCP513 info: no NOOP for 3,600 s, though enable_noop was "
-        "accepted; an interval was not; DCP504 violation: 271 bytes acknowledged, 215 were sent; DCP503 "
-        "suspicious: 2,836 bytes wait for acknowledgement, the window has 1,000: 32 messages more"),
+        "DCP515 info: silent for 3,600 s; DCP513 info: no NOOP for 3,600 s, though enable_noop was accepted; an "
+        "interval was not; DCP504 violation: 271 bytes acknowledged, 215 were sent; DCP503 suspicious: 2,836 bytes "
+        "wait for acknowledgement, the window has 1,000: 32 messages more"),
     "too much, of which a part comes": (TOO_MUCH + items(4, 4) + "WAIT 3600\n" + items(5, 80),
-        "DCP515 info: silent for 3,600 s; DCP513 info: no NOOP for 3,600 s, though enable_noop was "
-        "accepted; an interval was not; DCP503 suspicious: 2,838 bytes wait for acknowledgement, the "
-        "window has 1,000: 32 messages more"),
+        "DCP515 info: silent for 3,600 s; DCP513 info: no NOOP for 3,600 s, though enable_noop was accepted; an "
+        "interval was not; DCP503 suspicious: 2,838 bytes wait for acknowledgement, the window has 1,000: 32 "
+        "messages more"),
     "too much, and many frames later": (TOO_MUCH + PAIR * 70 + items(4, 80),
         "DCP504 violation: 271 bytes acknowledged, 215 were sent; DCP503 suspicious: 2,836 bytes wait for "
         "acknowledgement, the window has 1,000: 32 messages more"),
@@ -83,9 +80,8 @@ CASES = {
         "DCP504 violation: 271 bytes acknowledged, 215 were sent"),
     "too much, and bytes were lost": (TOO_MUCH + "WAIT 5\n" + items(4, 10) + "-" + items(11, 80), ""),
     "too much, twice": (TOO_MUCH + "WAIT 5\n" + items(4, 4) + ACKED % 60 + ACKED % 1 + "WAIT 5\n" + items(5, 80),
-        "DCP504 violation: 271 bytes acknowledged, 215 were sent; DCP504 violation: 276 bytes "
-        "acknowledged, 272 were sent; DCP503 suspicious: 2,837 bytes wait for acknowledgement, the window "
-        "has 1,000: 32 messages more"),
+        "DCP504 violation: 271 bytes acknowledged, 215 were sent; DCP504 violation: 276 bytes acknowledged, 272 "
+        "were sent; DCP503 suspicious: 2,837 bytes wait for acknowledgement, the window has 1,000: 32 messages more"),
 }  # fmt: skip
 
 

@@ -31,14 +31,12 @@ def judged(text: str) -> list[str]:
         (STREAM_ID, ["DCP118 violation: CONTROL has a stream id, which it never may"]),
         (TRACING, ["DCP118 suspicious: CONTROL has OpenTracing, which old releases took"]),
         (UNKNOWN, ["DCP118 violation: CONTROL has frame info 8, which has no meaning (UnknownFrameInfo)"]),
-        (
-            "ff0000" + "00" * 15,
-            ["DCP118 violation: CONTROL has frame info 15, which has no meaning (UnknownFrameInfo)"],
-        ),
+        ("ff0000" + "00" * 15,
+         ["DCP118 violation: CONTROL has frame info 15, which has no meaning (UnknownFrameInfo)"]),
         (UNKNOWN + UNKNOWN, ["DCP118 violation: CONTROL has frame info 8, which has no meaning (UnknownFrameInfo)"]),
         (USER + PRIVILEGE + TOKEN, []),
     ],
-)
+)  # fmt: skip
 def test_a_frame_info_that_no_dcp_request_may_have_is_reported(framing: str, wanted: list[str]) -> None:
     text = opening() + f"TX control{{key=enable_noop, value=true, framing={framing}}}\nRX control-response{{einval}}\n"
     assert judged(text) == wanted
@@ -76,24 +74,17 @@ STRAY = "DCP108 violation: {} has {}, the stream request had stream id 71"
     [
         ("mutation{seqno=2, key=#0062, sid=71}", []),
         ("mutation{seqno=2, key=#0062, sid=0}", [STRAY.format("MUTATION", "no stream id")]),
-        (
-            "mutation{seqno=2, key=#0062, sid=0, framing=220000}",
-            [
-                "DCP118 violation: MUTATION has stream id 0, which no stream has",
-                STRAY.format("MUTATION", "stream id 0"),
-            ],
-        ),
+        ("mutation{seqno=2, key=#0062, sid=0, framing=220000}",
+         ["DCP118 violation: MUTATION has stream id 0, which no stream has", STRAY.format("MUTATION", "stream id 0")]),
         ("mutation{seqno=2, key=#0062, sid=9}", [STRAY.format("MUTATION", "stream id 9")]),
         ("seqno-advanced{seqno=9}", []),
         ("set-vbucket-state{state=3}", []),
-        (
-            "set-vbucket-state{state=3, sid=71}",
-            ["DCP118 violation: SET_VBUCKET_STATE has a stream id, which it never may"],
-        ),
+        ("set-vbucket-state{state=3, sid=71}",
+         ["DCP118 violation: SET_VBUCKET_STATE has a stream id, which it never may"]),
         ("noop{sid=71}", ["DCP118 violation: NOOP has a stream id, which it never may"]),
         ("prepare{seqno=2, key=#0062, sid=71}", ["DCP118 violation: PREPARE has a stream id, which it never may"]),
     ],
-)
+)  # fmt: skip
 def test_stream_ids_on_a_stream_that_has_one(before: str, message: str, wanted: list[str]) -> None:
     opaque = "" if message.startswith("noop") else ", opaque=0x471005"
     assert judged(SIDS + STREAM + before + f"RX {message[:-1]}{opaque}}}\n") == wanted

@@ -230,8 +230,8 @@ CASES = {
         "wrong ended (abandoned): 6 streams of app ended (Slow) and were not asked for again: vb 3-7, 20"),
     "a finding about the connection": (WAIT_HOURS, "note suspicious (DCP513): NOOPs are missing (DCP513, twice)"),
     "equal ones, of which the larger comes first": (OF_TWO,
-        "wrong ended (abandoned): 3 streams of app-1 (c1) ended (Slow) and were not asked for again: vb 2-4; "
-        "wrong ended (abandoned): vb 1 of app-0 (c0) ended (Slow) and was not asked for again"),
+        "wrong ended (abandoned): 3 streams of app-1 (c1) ended (Slow) and were not asked for again: vb 2-4; wrong "
+        "ended (abandoned): vb 1 of app-0 (c0) ended (Slow) and was not asked for again"),
     "the same of many connections": (OF_FIVE + DAY,
         "wrong ended (abandoned): 5 streams of 5 connections ended (Slow) and were not asked for again: vb 0-4"),
     "asked for again": (opening() + "STREAM vb=5\n" + LIVE + ENDED + "WAIT 1\nSTREAM vb=5, start-seqno=2\n" + DAY, ""),
@@ -248,13 +248,13 @@ CASES = {
     "a producer that went silent": (SILENT + "CONNECT\n" + opening(name="alive") + DAY,
         "wrong stuck (noops-missing): vb 5 of dead (c0) is stuck: the producer is silent, and sends no NOOP"),
     "a client that closed as the producer was silent": (SILENT + "WAIT 380\nFIN TX\nFIN RX\n",
-        "wrong connection-closed (connection-closed-by-client): the connection of dead was closed by the client "
-        "at 12:06:20.018 with vb 5 open"),
+        "wrong connection-closed (connection-closed-by-client): the connection of dead was closed by the client at "
+        "12:06:20.018 with vb 5 open"),
     "blocked for a moment": (WINDOW + "TX buffer-acknowledgement{buffer-bytes=300}\n" + DAY,
         "wrong stuck (snapshot-incomplete): vb 5 of app is stuck in the middle of a snapshot"),
     "blocked": (WINDOW + DAY,
-        "wrong blocked (window-full): the producer of app is blocked by flow control since 12:00:00.018, 60 s up "
-        "to the end"),
+        "wrong blocked (window-full): the producer of app is blocked by flow control since 12:00:00.018, 60 s up to "
+        "the end"),
     "bytes were lost": (LOSSY,
         "note bytes-lost (bytes-lost): 60 bytes of app are not in the capture (1 gap, of what the server sent)"),
     "a refused ADD_STREAM": (CONSUMER + ADD,

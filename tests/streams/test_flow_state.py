@@ -103,11 +103,11 @@ CASES = {
     "the end of a cache transfer counts 24": (IDS + "RX cache-transfer-end{sid=2}\n", "0 app 1,000 24 0 0 24 24 open"),
     "NOOPs do not count": (BEGUN + "RX noop{}\nTX noop-response{success}\n", "0 app 1,000 44 0 0 44 44 open"),
     "NOOPs that are acknowledged": (BEGUN + "RX noop{}\nTX noop-response{success}\n" + ONE + acknowledged(126) + MINUTE,
-        "0 app 1,000 102 126 1 0 102 open; conn 0 acknowledged 24 B more than was sent by then: NOOPs "
-        "acknowledged, which do not count"),
+        "0 app 1,000 102 126 1 0 102 open; conn 0 acknowledged 24 B more than was sent by then: NOOPs acknowledged, "
+        "which do not count"),
     "a kind that never is": (BEGUN + rounds(BOTH, 58, 15),
-        "0 app 1,000 1,394 914 15 480 538 open; conn 0 acknowledged 480 B less than was sent: DCP_SEQNO_ADVANCED "
-        "x 15 not acknowledged; at this rate it fills the window in 48.8 ms"),
+        "0 app 1,000 1,394 914 15 480 538 open; conn 0 acknowledged 480 B less than was sent: DCP_SEQNO_ADVANCED x "
+        "15 not acknowledged; at this rate it fills the window in 48.8 ms"),
     "off": (OFF + mutations(1, 3), "0 app none 218 0 0 no flow control"),
     "switched off": (BEGUN + mutations(1, 3) + "CONTROL connection_buffer_size=0\n",
         "0 app none 0 0 0 no flow control"),
@@ -131,20 +131,19 @@ CASES = {
         "1,088 of 1,000"),
     "another one, late": (BEGUN + mutations(1, 17) + "".join(f"WAIT 1\n{mutations(n, n)}" for n in (18, 19)),
         "0 app 1,000 1,146 0 0 1,146 1,146 EXCEEDED; conn 0 window exceeded 12:00:00.032 to the end: 1,146 B of "
-        "1,000 unacknowledged, 2 messages beyond it: the producer ignores flow control, or "
-        "acknowledgements were not captured"),
+        "1,000 unacknowledged, 2 messages beyond it: the producer ignores flow control, or acknowledgements were "
+        "not captured"),
     "many, at once": (BEGUN + mutations(1, 60),
         "0 app 1,000 3,524 0 0 3,524 3,524 EXCEEDED; conn 0 window exceeded 12:00:00.032 to the end: 3,524 B of "
-        "1,000 unacknowledged, 43 messages beyond it: the producer ignores flow control, or "
-        "acknowledgements were not captured"),
+        "1,000 unacknowledged, 43 messages beyond it: the producer ignores flow control, or acknowledgements were "
+        "not captured"),
     "many, and acknowledged": (BEGUN + mutations(1, 60) + acknowledged(3000) + mutations(61, 61),
-        "0 app 1,000 3,582 3,000 1 582 3,524 open; conn 0 window exceeded 12:00:00.032 to 12:00:00.076: 3,524 B "
-        "of 1,000 unacknowledged, 43 messages beyond it: the producer ignores flow control, or "
-        "acknowledgements were not captured"),
+        "0 app 1,000 3,582 3,000 1 582 3,524 open; conn 0 window exceeded 12:00:00.032 to 12:00:00.076: 3,524 B of "
+        "1,000 unacknowledged, 43 messages beyond it: the producer ignores flow control, or acknowledgements were "
+        "not captured"),
     "waits where it waited before": (late(slow_consumer() + MINUTE),
         "0 10.0.0.1:50000 ? 3,712 3,712 8 ≥ 464 ≥ 464 BLOCKED (inferred from where the producer waited before); "
-        "conn 0 seems blocked 12:00:05.122 to the end (60 s), outstanding ≥ 464 of a size that was not "
-        "captured"),
+        "conn 0 seems blocked 12:00:05.122 to the end (60 s), outstanding ≥ 464 of a size that was not captured"),
     "stops below where it waited": (
         late(slow_consumer() + "WAIT 0.5\n" + acknowledged(8 * MESSAGE) + mutations(900, 902) + MINUTE),
         "0 10.0.0.1:50000 ? 3,886 4,176 9 ≥ 174 ≥ 464 open (inferred from where the producer waited before)"),
@@ -158,8 +157,8 @@ CASES = {
         "0 10.0.0.1:50000 ? 1,890 1,276 22 ≥ 672 ≥ 730 unknown: the capture starts after DCP_OPEN; conn 0 "
         "acknowledged 672 B less than was sent: DCP_SEQNO_ADVANCED x 21 not acknowledged"),
     "messages were lost, and it is full all the same": (BEGUN + mutations(1, 3) + "-" + mutations(4, 20) + MINUTE,
-        "0 app 1,000 1,146 0 0 ≥ 1,146 ≥ 1,146 60 s (100 %) BLOCKED; conn 0 blocked 12:00:00.035 to the end (60 "
-        "s), outstanding ≥ 1,146 of 1,000"),
+        "0 app 1,000 1,146 0 0 ≥ 1,146 ≥ 1,146 60 s (100 %) BLOCKED; conn 0 blocked 12:00:00.035 to the end (60 s), "
+        "outstanding ≥ 1,146 of 1,000"),
     "a message was lost, and it has room": (BEGUN + mutations(1, 2) + "-" + mutations(3, 5),
         "0 app 1,000 276 0 0 ≥ 276 ≥ 276 open"),
     "a message was lost, and it may be full": (BEGUN + mutations(1, 2) + "-" + mutations(3, 17),

@@ -104,11 +104,11 @@ CASES = {
         "ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of connection 1 "
         "were lost)"),
     "another consumer lost something": (moved("-", name="indexer"), 0,
-        "ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, and "
-        "this capture has no connection of its client to one)"),
+        "ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, and this "
+        "capture has no connection of its client to one)"),
     "a consumer on another host lost something": (moved("-", where=f"10.0.0.8:40001 {OTHER_NODE}"), 0,
-        "ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, and "
-        "this capture has no connection of its client to one)"),
+        "ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, and this "
+        "capture has no connection of its client to one)"),
     "one between the same hosts lost something": (moved("-", name="indexer", where=f"10.0.0.9:40001 {NODE}"), 0,
         "ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of connection 1 "
         "were lost)"),
@@ -127,12 +127,10 @@ CASES = {
     "the end of one that was closed": (opening() + "STREAM vb=5\n" + HAD + CLOSED + MINUTE, 0,
         "ended (Closed (1) at 12:00:00.018)"),
     "an answer may be that of a request before the capture": (opening() + TWO_OF_ONE + OF_ONE + MINUTE, 0,
-        "unknown (requests with one opaque were sent, and not all were captured: which answer is its own is "
-        "unknown)"),
+        "unknown (requests with one opaque were sent, and not all were captured: which answer is its own is unknown)"),
     "an answer with an opaque of its own": (opening() + TWO_OF_OWN + OF_OWN + MINUTE, 0,
-        "refused (NotMyVbucket 0x07: the vbucket is not on this server, or not in a state that may be streamed; "
-        "not asked for again here: another node may know, and this capture has no connection of its "
-        "client to one)"),
+        "refused (NotMyVbucket 0x07: the vbucket is not on this server, or not in a state that may be streamed; not "
+        "asked for again here: another node may know, and this capture has no connection of its client to one)"),
 }  # fmt: skip
 
 

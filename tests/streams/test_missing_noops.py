@@ -49,14 +49,14 @@ CASES = {
     "no interval, and longer than the idle timeout": (begun(controls="") + IN_20_S + alive(380),
         "stuck (nothing for 6.67 m; no NOOP came since 12:00:20.016, for 6.33 m)", True),
     "none beside a stream that flows": (BEGUN + BUSY,
-        "quiet (nothing for 120 s; all of snapshot 0..2 came; no NOOP came since 12:00:20.021, for 100 s, one is "
-        "due every 20 s)", False),
+        "quiet (nothing for 120 s; all of snapshot 0..2 came; no NOOP came since 12:00:20.021, for 100 s, one is due "
+        "every 20 s)", False),
     "none, and stuck in a snapshot": ((BEGUN + IN_20_S).replace("end=2", "end=3") + alive(100),
         "stuck (in the middle of snapshot 0..3, at seqno 2, for 120 s; no NOOP came since 12:00:20.018, for 100 s, "
         "one is due every 20 s)", True),
     "none, and its client gives up": (BEGUN + IN_20_S + "WAIT 380\n" + CLOSED + "WAIT 9\n" + alive(20),
-        "ended (connection closed by its client at 12:06:40.020, no STREAM_END; no NOOP came since 12:00:20.018, "
-        "for 6.33 m, one is due every 20 s; abandoned: not asked for again in 29 s)", True),
+        "ended (connection closed by its client at 12:06:40.020, no STREAM_END; no NOOP came since 12:00:20.018, for "
+        "6.33 m, one is due every 20 s; abandoned: not asked for again in 29 s)", True),
     "a client that closes a healthy connection": (BEGUN + IN_20_S + "WAIT 20\n" + CLOSED,
         "ended (connection closed by its client at 12:00:40.020, no STREAM_END)", False),
     "one waits for its answer": (BEGUN + "WAIT 20\nRX noop{}\n" + alive(100),
@@ -64,8 +64,8 @@ CASES = {
     "one may be among lost bytes": (BEGUN + IN_20_S + "WAIT 20\n" + LOST + alive(100),
         "unknown (nothing for 140 s, but 24 bytes of the connection were lost)", False),
     "ports that were used again": (f"CONNECT {ENDS}\n{BEGUN}{IN_20_S}WAIT 100\n{alive(20, ENDS)}",
-        "ended (connection replaced by its client at 12:02:00.020, no STREAM_END; abandoned: not asked for again "
-        "in 20 s)", False),
+        "ended (connection replaced by its client at 12:02:00.020, no STREAM_END; abandoned: not asked for again in "
+        "20 s)", False),
 }  # fmt: skip
 
 

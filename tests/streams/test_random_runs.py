@@ -141,29 +141,18 @@ def _documents(vb: int, first: int, last: int) -> str:
 @pytest.mark.parametrize(
     ("rule", "text"),
     [
-        (
-            "DCP306",
-            _TWO
-            + (_MARKER % ("vb=5, opaque=0x5", 1, 9) + _documents(5, 1, 9))
-            + (_MARKER % ("vb=5, opaque=0x5", 10, 30) + _documents(5, 12, 30)),
-        ),
-        (
-            "DCP402",
-            opening(collections=True)
-            + "STREAM vb=5, opaque=0x5, start=7, snap-start-seqno=7, snap-end-seqno=7\n"
-            + (_MARKER % ("vb=5, opaque=0x5", 1, 30) + _documents(5, 3, 30)),
-        ),
+        ("DCP306", _TWO + (_MARKER % ("vb=5, opaque=0x5", 1, 9) + _documents(5, 1, 9))
+         + (_MARKER % ("vb=5, opaque=0x5", 10, 30) + _documents(5, 12, 30))),
+        ("DCP402", opening(collections=True)
+         + "STREAM vb=5, opaque=0x5, start=7, snap-start-seqno=7, snap-end-seqno=7\n" + (_MARKER % ("vb=5, opaque=0x5",
+         1, 30) + _documents(5, 3, 30))),
         ("DCP112", _MARKER % ("vb=5, opaque=0x5", 0, 30) + _documents(5, 0, 30)),
-        (
-            "DCP402",
-            _TWO
-            + (_MARKER % ("vb=5, opaque=0x5", 1, 30) + _documents(5, 1, 9))
-            + (_MARKER % ("vb=6, opaque=0x6", 1, 30) + _documents(6, 1, 5))
-            + ("-" + _documents(6, 6, 6) + _documents(6, 7, 30) + _documents(5, 11, 30)),
-        ),
+        ("DCP402", _TWO + (_MARKER % ("vb=5, opaque=0x5", 1, 30) + _documents(5, 1, 9))
+         + (_MARKER % ("vb=6, opaque=0x6", 1, 30) + _documents(6, 1, 5)) + ("-" + _documents(6, 6, 6) + _documents(6,
+         7, 30) + _documents(5, 11, 30))),
     ],
     ids=["a snapshot begins above its start", "a seqno that the client has", "seqno 0", "a loss in another stream"],
-)
+)  # fmt: skip
 def test_what_the_first_of_a_run_breaks_is_found(rule: str, text: str) -> None:
     packets_of = captured(text)
     found, _ = judged(packets_of, runs=True)

@@ -159,20 +159,12 @@ def test_a_stream_id_that_is_refused_is_named_where_it_is_at_fault() -> None:
         ('{"collections":["a","9"]}', "unknowncollection", "", "unknown collection among 0xa, 0x9 shop.carts"),
         ('{"scope":"8"}', "unknownscope", "", "unknown scope 0x8 shop"),
         ("", "unknowncollection", "", "unknown collection: the default one was dropped, if it asked for no other"),
-        (
-            '{"collections":["a","b"]}',
-            "unknowncollection",
-            error(context="unknown collection:0xb"),
-            "unknown collection 0xb (server: unknown collection:0xb",
-        ),
-        (
-            '{"collections":["a","b"]}',
-            "unknowncollection",
-            error(context="Unknown scope or collection in operation"),
-            "unknown collection among 0xa, 0xb (server: Unknown scope or collection in operation",
-        ),
+        ('{"collections":["a","b"]}', "unknowncollection", error(context="unknown collection:0xb"),
+         "unknown collection 0xb (server: unknown collection:0xb"),
+        ('{"collections":["a","b"]}', "unknowncollection", error(context="Unknown scope or collection in operation"),
+         "unknown collection among 0xa, 0xb (server: Unknown scope or collection in operation"),
     ],
-)
+)  # fmt: skip
 def test_a_collection_that_is_unknown_is_named(asked: str, status: str, answer: str, said: str) -> None:
     text = COLLECTIONS + NAMED + refused(asked, status, answer=answer)
     assert (why(text).removesuffix(")"), briefs(text)) == (said, ["", said.partition(" (")[0]])

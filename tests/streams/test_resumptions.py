@@ -59,6 +59,7 @@ MAY_BE = "may have been reopened on connection 1 at 12:00:05.027 from seqno 2: "
 ABANDONED = "abandoned: not asked for again in 65 s)"
 
 
+ELSEWHERE_NOW = "TX stream-request{vb=7, start-seqno=2}\nRX stream-request-response{notmyvbucket}\n"
 RESTARTED = {
     "another id": (two(connector(A), connector(B), asked=stream(2, 4)), REOPENED),
     "another id, of a connection too": (two(connector(A, number="7"), connector(B, number="12"), asked=stream(2, 4)),
@@ -69,12 +70,10 @@ RESTARTED = {
         "reopened on connection 1 at 12:00:05.027 from seqno 1 (inferred from host, name and seqno))"),
     "refused": (
 
-        two(connector(A), connector(B),
-            asked="TX stream-request{vb=7, start-seqno=2}\nRX stream-request-response{notmyvbucket}\n", ),
+        two(connector(A), connector(B), asked=ELSEWHERE_NOW),
         REOPENED.replace("reopened", "asked for again")),
     "all again": (two(connector(A), connector(B), asked=stream(0, 4)),
-        "may have been reopened on connection 1 at 12:00:05.027 from seqno 0: its name agrees, but it asked for "
-        "all)"),
+        "may have been reopened on connection 1 at 12:00:05.027 from seqno 0: its name agrees, but it asked for all)"),
     "another host": (two(connector(A), connector(B), asked=stream(2, 4), host=OTHER_HOST),
         f"{MAY_BE}{AGREE}its host is another)"),
     "another host, all": (two(connector(A), connector(B), asked=stream(0, 4), host=OTHER_HOST), ABANDONED),
@@ -126,21 +125,20 @@ CASES = {
     "a vbucket without documents, with the others of its connection": (
         two(connector(A), connector(B), asked=stream(2, 4) + EMPTY, ends=EMPTY + GONE), 2,
         "ended (connection reset by its client at 12:00:00.018, no STREAM_END; reopened on connection 1 at "
-        "12:00:05.029 from seqno 2 (inferred from host, name and seqno)); and ended (connection reset by "
-        "its client at 12:00:00.018, no STREAM_END; reopened on connection 1 at 12:00:05.034 from seqno 0 "
-        "(inferred from host, name and seqno))"),
+        "12:00:05.029 from seqno 2 (inferred from host, name and seqno)); and ended (connection reset by its client "
+        "at 12:00:00.018, no STREAM_END; reopened on connection 1 at 12:00:05.034 from seqno 0 (inferred from host, "
+        "name and seqno))"),
     "restarted again and again": (LIVES, 2,
         "ended (connection reset by its client at 12:00:00.015, no STREAM_END; reopened on connection 1 at "
-        "12:00:05.026 from seqno 1 (inferred from host, name and seqno)); and ended (connection reset by "
-        "its client at 12:00:05.030, no STREAM_END; reopened on connection 2 at 12:00:10.041 from seqno 2 "
-        "(inferred from host, name and seqno))"),
+        "12:00:05.026 from seqno 1 (inferred from host, name and seqno)); and ended (connection reset by its client "
+        "at 12:00:05.030, no STREAM_END; reopened on connection 2 at 12:00:10.041 from seqno 2 (inferred from host, "
+        "name and seqno))"),
     "lost by a member of a group, and taken by another": (of_group(ends=GONE, asked=stream(2, 4)), 1,
-        "ended (connection reset by its client at 12:00:00.031, no STREAM_END; may have been reopened on "
-        "connection 1 at 12:00:05.032 from seqno 2: its name and the seqno agree, but both connections "
-        "were open at one time)"),
+        "ended (connection reset by its client at 12:00:00.031, no STREAM_END; may have been reopened on connection "
+        "1 at 12:00:05.032 from seqno 2: its name and the seqno agree, but both connections were open at one time)"),
     "closed by a member of a group, and taken by another": (of_group(ends=CLOSED, asked=stream(2, 4)), 1,
-        "ended (closed by its consumer at 12:00:00.032; may have been reopened on connection 1 at 12:00:00.033 "
-        "from seqno 2: its name and the seqno agree, but both connections were open at one time)"),
+        "ended (closed by its consumer at 12:00:00.032; may have been reopened on connection 1 at 12:00:00.033 from "
+        "seqno 2: its name and the seqno agree, but both connections were open at one time)"),
     "restarted elsewhere before the server closed the connection": (ELSEWHERE % "", 1,
         "ended (connection closed by its server at 12:00:10.032, no STREAM_END; may have been reopened on "
         "connection 1 at 12:00:05.027 from seqno 2: its name and the seqno agree, but its host is another)"),
@@ -148,22 +146,20 @@ CASES = {
         "ended (connection closed by its server at 12:00:10.033, no STREAM_END; abandoned: not asked for again in "
         "60 s)"),
     "two of one name, either of which may be restarted": (beside(connector(C)), 2,
-        "ended (connection reset by its client at 12:00:00.031, no STREAM_END; may have been reopened on "
-        "connection 2 at 12:00:05.043 from seqno 2: connection 1, of the same name, had the vbucket open "
-        "meanwhile); and ended (connection reset by its client at 12:00:00.032, no STREAM_END; may have "
-        "been reopened on connection 2 at 12:00:05.043 from seqno 2: connection 0, of the same name, had "
-        "the vbucket open meanwhile)"),
+        "ended (connection reset by its client at 12:00:00.031, no STREAM_END; may have been reopened on connection "
+        "2 at 12:00:05.043 from seqno 2: connection 1, of the same name, had the vbucket open meanwhile); and ended "
+        "(connection reset by its client at 12:00:00.032, no STREAM_END; may have been reopened on connection 2 at "
+        "12:00:05.043 from seqno 2: connection 0, of the same name, had the vbucket open meanwhile)"),
     "two of one name, one of which continues its own": (beside(connector(B)), 2,
-        "ended (connection reset by its client at 12:00:00.031, no STREAM_END; abandoned: not asked for again in "
-        "65 s); and ended (connection reset by its client at 12:00:00.032, no STREAM_END; reopened on "
-        "connection 2 at 12:00:05.043)"),
+        "ended (connection reset by its client at 12:00:00.031, no STREAM_END; abandoned: not asked for again in 65 "
+        "s); and ended (connection reset by its client at 12:00:00.032, no STREAM_END; reopened on connection 2 at "
+        "12:00:05.043)"),
     "asked again for what was refused": (OLD + REFUSED + NEW % HOST, 1,
         "refused (Etmpfail 0x86: the vbucket is still receiving its first disk snapshot; asked for again on "
         "connection 1 from seqno 2 (inferred from host, name and seqno))"),
     "asked again on another host for what was refused": (OLD + REFUSED + NEW % OTHER_HOST, 1,
-        "refused (Etmpfail 0x86: the vbucket is still receiving its first disk snapshot; may have been reopened "
-        "on connection 1 at 12:00:05.024 from seqno 2: its name and the seqno agree, but its host is "
-        "another)"),
+        "refused (Etmpfail 0x86: the vbucket is still receiving its first disk snapshot; may have been reopened on "
+        "connection 1 at 12:00:05.024 from seqno 2: its name and the seqno agree, but its host is another)"),
     "finished": (f"{OLD}{stream()}RX stream-end{{vb=7, status=0}}\n{GONE}{NEW % HOST}", 1,
         "ended (Ok (0) at 12:00:00.016)"),
 }  # fmt: skip

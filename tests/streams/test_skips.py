@@ -5,8 +5,8 @@ import pytest
 from dcpdump.streams.skips import Skips
 from dcpdump.streams.verdict import Judge
 from tests.support.check_cases import items
-from tests.support.conversation import opening, packets, said
-from tests.support.ledgers import damaged, ledger, ledger_of
+from tests.support.conversation import opening
+from tests.support.ledgers import damaged, ledger
 from tests.test_bounds import steps
 
 CLIENT, OTHER_HOST, SERVER = "10.0.7.30:40000", "10.0.7.31:40000", "10.0.0.1:11210"
@@ -144,11 +144,6 @@ def test_the_verdict_on_the_stream_that_was_granted_says_what_it_skips() -> None
         "ended (StateChanged (2) at 12:00:00.023; reopened at 12:00:00.024)",
         f"open and flowing ({TEXT})",
     ]
-
-
-def test_runs_of_documents_are_received_as_single_ones_are() -> None:
-    kept = ledger_of(packets(said(FIRST + MOVED + AGAIN)), runs=True)
-    assert [skip.text for skip in map(Skips(kept).of, kept.streams) if skip is not None] == [TEXT]
 
 
 def skipping(count: int) -> str:

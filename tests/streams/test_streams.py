@@ -8,7 +8,6 @@ import pytest
 from dcpdump.render import streams as rows
 from dcpdump.streams.causes import Cause, Verdict, VerdictKind
 from dcpdump.streams.ladder import Arrow, Rung, ladder
-from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from tests.support.captures import Record, pcap
 from tests.support.console import run
@@ -232,6 +231,14 @@ VERDICTS = {
     "late, and quiet": (
         "RX mutation{vb=5, seqno:7, opaque=9}\nTX noop{}\n" + MINUTE,
         "unknown (nothing for 60 s; the capture starts after its snapshot marker)"),
+    "who closed first, though that was not captured": (
+        OPEN + STREAM + TWO + "-FIN RX\nFIN TX\n",
+        "ended (connection closed by its server at 12:00:00.017, no STREAM_END; not reopened before the capture ends, "
+        "an unknown time later)"),
+    "a FIN behind lost bytes": (
+        OPEN + STREAM + TWO + "-RX mutation{seqno:3}\n" + BY_SERVER,
+        "ended (connection closed by its server at 12:00:00.017, no STREAM_END was captured; whether it was reopened "
+        "is unknown: 60 bytes of the connection were lost)"),
     "late, and its end may be lost": (
         OPEN + STREAM + TWO + "-RX stream-end{status=2}\nRX noop{}\nTX noop-response{success}\n",
         "open and flowing (as far as was captured: 28 bytes of the connection were lost since)"),
@@ -376,35 +383,6 @@ def test_system_events_name_collections_and_scopes() -> None:
     names = connection.collection_names
     assert names is not None
     assert (names.known(), names.scope(8), connection.manifest_uid) == ([(9, "shop.carts")], "shop", 6)
-
-
-def without(text: str, *lost: int) -> list[Stream]:
-    """Return the streams of a conversation of which some packets were not captured."""
-    captured = [each for at, each in enumerate(packets(said(text))) if at not in lost]
-    return ledger_of(captured).streams
-
-
-def test_who_closed_first_is_known_though_its_fin_was_not_captured() -> None:
-    text = OPEN + STREAM + TWO + "FIN RX\nFIN TX\n"
-    last = len(packets(said(text))) - 1
-    for lost in ((), (last - 1,)):
-        (stream,) = without(text, *lost)
-        assert (stream.connection.ended_by, stream.connection.ended_surely) == (1, True)
-
-
-def test_a_fin_behind_lost_bytes_has_its_own_time() -> None:
-    text = OPEN + STREAM + TWO + "RX mutation{seqno:3}\nFIN RX\nFIN TX\nWAIT 60\nCONNECT\n" + OPEN
-    fin = next(at for at, each in enumerate(packets(said(text))) if each.data[47] & 0x01)
-    (stream,) = without(text, fin - 1)
-    connection = stream.connection
-    assert (connection.ended_by, connection.ended_ns) == (1, packets(said(text))[fin].ts_ns)
-
-
-def test_of_one_direction_alone_it_is_unknown_who_closed_first() -> None:
-    text = OPEN + STREAM + TWO + "FIN TX\nFIN RX\n"
-    captured = [each for each in packets(said(text)) if each.data[34:36] == (11210).to_bytes(2, "big")]
-    kept = ledger_of(captured)
-    assert "connection closed by one side" in Judge(kept).verdict(kept.streams[0]).why
 
 
 def test_a_name_of_which_bytes_were_lost_is_not_known() -> None:

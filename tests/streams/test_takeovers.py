@@ -72,8 +72,8 @@ CASES = {
         True),
     "reset behind the hand-over": (OPEN + DONE + "WAIT 20\nRST RX\n", "taken over (no STREAM_END was captured)", False),
     "pending may be lost": (BEGUN + LAST + ACKNOWLEDGED + "-" + PENDING + ANSWERED + REST + ACKNOWLEDGED + MINUTE,
-        "unknown (snapshot 3..3 is acknowledged, SET_VBUCKET_STATE(pending) did not come, for 60 s; 25 bytes of "
-        "the connection were lost)", False),
+        "unknown (snapshot 3..3 is acknowledged, SET_VBUCKET_STATE(pending) did not come, for 60 s; 25 bytes of the "
+        "connection were lost)", False),
     "the answer to pending may be lost": (
         BEGUN + PENDING + "-" + ANSWERED + REST + ACKNOWLEDGED + MORE + ACKNOWLEDGED + MINUTE,
         "unknown (waits for the answer to SET_VBUCKET_STATE, for 60 s; 24 bytes of the connection were lost)", False),

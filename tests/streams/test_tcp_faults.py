@@ -211,60 +211,59 @@ ZERO = "its TCP receive window is zero since 12:00:00."
 #: What happens, and what is said of it: the verdict, faults of TCP, findings.
 CASES = {
     "a consumer does not read": (lambda: probed(begun(), 30),
-        f"blocked by TCP (its consumer does not read: {ZERO}024); zero-window of the consumer for 30060 "
-        "ms: 00.024.."),
+        f"blocked by TCP (its consumer does not read: {ZERO}024); zero-window of the consumer for 30060 ms: 00.024.."),
     "a consumer reads again": (lambda: probed(mutations(probed(begun(), 3).write(0), 6, 8), 2).write(0),
         "open and flowing; zero-window of the consumer for 5012 ms: 00.024..03.031 03.038..05.043"),
     "a producer does not read": (lambda: stopped(begun(), 20, 1),
-        "stuck (in the middle of snapshot 0..9, at seqno 5, for 20 s); zero-window of the producer for "
-        "20001 ms: 00.024.."),
+        "stuck (in the middle of snapshot 0..9, at seqno 5, for 20 s); zero-window of the producer for 20001 ms: "
+        "00.024.."),
     "a producer cannot take acknowledgements": (lambda: stopped(full(), 90, 1),
-        "blocked by flow control (824 of 500 bytes not acknowledged since 12:00:00.026; its producer does "
-        f"not read: {ZERO}028); zero-window of the producer for 90001 ms: 00.028.."),
+        "blocked by flow control (824 of 500 bytes not acknowledged since 12:00:00.026; its producer does not read: "
+        f"{ZERO}028); zero-window of the producer for 90001 ms: 00.028.."),
     "an answer cannot be sent": (not_answered,
-        f"blocked by TCP (its consumer does not read: {ZERO}010); zero-window of the consumer for 20002 "
-        "ms: 00.010..; NOOP was not answered in 20.0 s; then the capture ends; NOOP, and enable_noop is "
-        "not on; STREAM_REQ was not answered in 20.0 s; then the capture ends"),
+        f"blocked by TCP (its consumer does not read: {ZERO}010); zero-window of the consumer for 20002 ms: "
+        "00.010..; NOOP was not answered in 20.0 s; then the capture ends; NOOP, and enable_noop is not on; "
+        "STREAM_REQ was not answered in 20.0 s; then the capture ends"),
     "a close that is not answered": (closing,
-        f"blocked by TCP (its consumer does not read: {ZERO}032); zero-window of the consumer for 60122 "
-        "ms: 00.032..; CLOSE_STREAM was not answered in 40.1 s; then the capture ends"),
+        f"blocked by TCP (its consumer does not read: {ZERO}032); zero-window of the consumer for 60122 ms: "
+        "00.032..; CLOSE_STREAM was not answered in 40.1 s; then the capture ends"),
     "NOOPs do not pass": (lambda: probed(kept_alive(), 100).rst(1),
-        "ended (connection reset by its server at 12:01:40.233, no STREAM_END; its consumer did not read: "
-        "its TCP receive window was zero since 12:00:00.032; not reopened before the capture ends, 0 ms "
-        "later); zero-window of the consumer for 100201 ms: 00.032.."),
+        "ended (connection reset by its server at 12:01:40.233, no STREAM_END; its consumer did not read: its TCP "
+        "receive window was zero since 12:00:00.032; not reopened before the capture ends, 0 ms later); zero-window "
+        "of the consumer for 100201 ms: 00.032.."),
     "NOOPs come behind what waited": (lambda: noop(mutations(probed(kept_alive(), 100).write(0), 6, 8), 9),
         f"open and flowing; zero-window of the consumer for 100201 ms: 00.032..40.233{OUTSIDE}"),
     "NOOPs do not come": (
         lambda: mutations(mutations(probed(kept_alive(), 100).write(0), 6, 6).wait(100 * SECOND), 7, 8),
-        "open and flowing; zero-window of the consumer for 100201 ms: 00.032..40.233; no NOOP for 100 s, "
-        f"the interval is 20 s{OUTSIDE}"),
+        "open and flowing; zero-window of the consumer for 100201 ms: 00.032..40.233; no NOOP for 100 s, the "
+        f"interval is 20 s{OUTSIDE}"),
     "the window of a reset": (lambda: begun().write(0, flags=RST, window=0),
-        "ended (connection reset by its client at 12:00:00.024, no STREAM_END; not reopened before the "
-        "capture ends, 0 ms later)"),
+        "ended (connection reset by its client at 12:00:00.024, no STREAM_END; not reopened before the capture "
+        "ends, 0 ms later)"),
     "an acknowledgement that was captured late": (late_ack,
         "stuck (in the middle of snapshot 0..9, at seqno 6, for 20 s)"),
     "messages show that a window opened": (
         lambda: mutations(without_acks(probed(begun(), 3)), 6, 8).wait(5 * SECOND).write(1), "open and flowing"),
     "a consumer does not answer": (lambda: unanswered(begun(), 7),
-        "blocked by TCP (its consumer acknowledges nothing: what is sent is sent again since "
-        "12:00:00.224); no-answer of the consumer for 25206 ms: 00.224.."),
+        "blocked by TCP (its consumer acknowledges nothing: what is sent is sent again since 12:00:00.224); "
+        "no-answer of the consumer for 25206 ms: 00.224.."),
     "a consumer does not answer keep-alives": (lambda: unanswered(begun(), 7, keepalive=True),
-        "blocked by TCP (its consumer acknowledges nothing: what is sent is sent again since "
-        "12:00:00.224); no-answer of the consumer for 25206 ms: 00.224.."),
+        "blocked by TCP (its consumer acknowledges nothing: what is sent is sent again since 12:00:00.224); "
+        "no-answer of the consumer for 25206 ms: 00.224.."),
     "a consumer answers again": (lambda: mutations(unanswered(begun(), 5).write(0), 6, 9),
         "open and flowing; no-answer of the consumer for 6005 ms: 00.224..06.229"),
     "new bytes show that an answer came": (
         lambda: mutations(without_acks(unanswered(begun(), 5)), 6, 8).wait(5 * SECOND).write(1),
         "open and flowing; no-answer of the consumer for 6005 ms: 00.224..06.229"),
     "reset for want of answers": (lambda: unanswered(begun(), 6).wait(SECOND).rst(1),
-        "ended (connection reset by its server at 12:00:13.630, no STREAM_END; its consumer acknowledged "
-        "nothing: what was sent was sent again since 12:00:00.224; not reopened before the capture ends, "
-        "0 ms later); no-answer of the consumer for 13406 ms: 00.224.."),
+        "ended (connection reset by its server at 12:00:13.630, no STREAM_END; its consumer acknowledged nothing: "
+        "what was sent was sent again since 12:00:00.224; not reopened before the capture ends, 0 ms later); "
+        "no-answer of the consumer for 13406 ms: 00.224.."),
     "bytes that were captured twice": (lambda: repeated(20),
         "stuck (in the middle of snapshot 0..9, at seqno 5, for 20 s)"),
     "probes of one direction alone": (lambda: probes(answered=True, captured=False),
-        "open and flowing (since before the capture; as far as was captured: messages of only one "
-        "direction of the connection were captured)"),
+        "open and flowing (since before the capture; as far as was captured: messages of only one direction of the "
+        "connection were captured)"),
     "probes that are answered": (lambda: probes(answered=True), "open and flowing"),
 }  # fmt: skip
 
@@ -284,8 +283,8 @@ def test_who_holds_the_other_up_is_said(talk: Callable[[], TcpTalk], said: str, 
         ),
         (
             CASES["a consumer reads again"][0],
-            "the consumer did not read twice, 5.01 s in all, for longest 12:00:00.024 to 12:00:03.031 (3.01 s): its TCP "
-            "receive window was zero",
+            "the consumer did not read twice, 5.01 s in all, for longest 12:00:00.024 to 12:00:03.031 (3.01 s): its "
+            "TCP receive window was zero",
             "the consumer of kafka-7f did not read for 5.01 s (",
         ),
         (
