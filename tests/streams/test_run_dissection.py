@@ -84,7 +84,7 @@ def essence(event: FrameEvent) -> tuple[Any, ...]:
 NMETA, FLAGS = 53, 43
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @example(chosen=[FRAMES[2]], changes=[(NMETA, 200)])
 @example(chosen=[FRAMES[6]], changes=[(FLAGS, 0x41)])
 @given(
@@ -122,7 +122,7 @@ def opened(dissection: EndsWatching[Any], asked: bytes, answer: bytes) -> list[t
     return found
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @example(changes=[])
 @example(changes=[(0, 5, 1), (1, 5, 2)])  # datatypes
 @example(changes=[(1, 7, 0x23)])  # a rollback
@@ -197,7 +197,7 @@ def documents(draw: st.DrawFn) -> bytes:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(frames=st.lists(documents(), min_size=1, max_size=6))
 def test_runs_say_without_columns_what_they_say_with_them(frames: list[bytes]) -> None:
     packets = captured([b"".join(frames)])

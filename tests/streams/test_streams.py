@@ -54,6 +54,8 @@ FAILED = "TX mutation-response{%s, opaque=0x1005}\n"
 CAUSED = "at 12:00:01.017, no STREAM_END; its consumer answered MUTATION of vb 5 with %s at 12:00:00.016, for which a "
 CAUSED += "producer disconnects; not reopened before the capture ends, an unknown time later"
 UNCAUSED = "at 12:00:01.017, no STREAM_END; not reopened before the capture ends, an unknown time later"
+NAMED = "CONNECT 10.0.7.30:40000 10.0.0.1:11210\n" + OPEN + STREAM + TWO
+NAME_TAKEN = "connection 1 took its name at 12:00:02.022, and a server closes the older"
 LATEST = "the server's high seqno, where a from-latest stream begins, is above "
 HIGH = "WAIT 20\nHEX TX 8048000000000000%08x00000007%016x\nHEX RX 81480000000000000000000a00000007%016x0005%016x\n"
 NODE = COLLECTIONS.replace("key=app}\nRX open", "key=replication:a->b:travel}\nRX open")
@@ -215,6 +217,22 @@ VERDICTS = {
         OPEN + "STREAM vb=6\n" + STREAM + TWO + FAILED % "enomem" + "WAIT 1\n" + BY_SERVER,
         *[f"ended (connection closed by its server {CAUSED % 'Enomem 0x82'})".replace("017,", "019,").replace(
             "016", "018")] * 2),
+    **{
+        f"its name is taken: {name}": (
+            f"{NAMED}{before}WAIT 2\nCONNECT 10.0.7.31:40000 10.0.0.1:11210\n{opening(name=taken)}ON 0\n{after}WAIT 5\n"
+            "ON 1\nRX noop\n", f"ended (connection closed by its {why})")
+        for name, before, taken, after, why in (
+            ("closed by its server", "", "app", "FIN RX\n",
+             f"server at 12:00:02.026, no STREAM_END; {NAME_TAKEN}; abandoned: not asked for again in 5 s"),
+            ("another", "", "another", "FIN RX\n",
+             "server at 12:00:02.026, no STREAM_END; abandoned: not asked for again in 5 s"),
+            ("closed before", "FIN RX\n", "app", "",
+             "server at 12:00:00.016, no STREAM_END; abandoned: not asked for again in 7.01 s"),
+            ("closed by its client", "", "app", "FIN TX\n", "client at 12:00:02.026, no STREAM_END"),
+            ("closed much later", "", "app", "WAIT 61\nFIN RX\n",
+             "server at 12:01:03.026, no STREAM_END; abandoned: not asked for again in 5 s"),
+        )
+    },
     # What the server has.
     "all of what the server has": (
         COLLECTIONS + STREAM + TWO + high(2) + MINUTE,
