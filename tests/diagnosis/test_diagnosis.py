@@ -1,5 +1,6 @@
 """What a diagnosis makes of conversations: which troubles, grouped how, in which order, and what is not judged."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def told(text: str, path: Path) -> str:
     return "; ".join(each.format(**row) for row in rows(text, path, "trouble"))
 
 
+def outcome(text: str, path: Path, options: str) -> str:
+    """Return the outcome of a diagnosis, and what was not judged."""
+    (capture,) = rows(text, path, "capture", options)
+    said = [f"{capture['outcome']}: {re.sub(', [0-9]+ rules checked', '', capture['text'])}"]
+    for row in objects(f"dcpdump diagnose {path} {options}"):
+        if row["type"] == "unjudged":
+            said.append(f"{row['code']} ({row['count']}): {row['text']}: {row['command'].replace(str(path), 'c')}")
+    return "; ".join(said)
+
+
 def texts(text: str, path: Path) -> list[tuple[str, str]]:
     return [(row["code"], row["text"]) for row in rows(text, path, "trouble")]
 
@@ -56,12 +67,6 @@ def test_what_is_worse_comes_first(path: Path) -> None:
     )
     codes = dict.fromkeys(code for code, _ in texts(text, path))
     assert list(codes) == ["rollback-loop", "ended", "stuck", "violation"]
-
-
-def test_the_command_for_many_connections_that_were_not_judged_is_short(path: Path) -> None:
-    half = "".join(f"CONNECT 10.0.0.9:{50_100 + at} 10.0.0.1:11210\nTX open{{flags=1, key=x}}\n" for at in range(60))
-    (row,) = rows(connections(1, "") + half, path, "unjudged")
-    assert (row["count"], row["command"]) == (60, f"dcpdump conns {path} --connection 1-60")
 
 
 BACK = "TX stream-request{{vb={0}, start=100, vbucket-uuid=0xa}}\n"
@@ -99,17 +104,6 @@ def test_a_client_that_resumes_beyond_what_it_has_received_is_a_trouble(path: Pa
     ]
 
 
-def test_a_stream_that_a_client_of_the_same_name_may_continue_is_not_judged(path: Path) -> None:
-    old = f"CONNECT 10.0.0.9:50001 10.0.0.1:11210\n{opening()}STREAM vb=7\n{LIVE}RST TX\n"
-    new = f"CONNECT 10.0.0.8:50001 10.0.0.1:11210\n{opening()}STREAM vb=7, start-seqno=2\n{NEXT}"
-    (row,) = rows(old + new + DAY, path, "unjudged")
-    assert (row["code"], row["text"].partition(" (connection")[0], row["command"]) == (
-        "streams-unknown",
-        "vb 7 of app (c0) stopped, and another client, or the same one restarted, asked for what follows",
-        f"dcpdump streams {path} --connection 0 --cause may-be-reopened",
-    )
-
-
 def test_a_noop_without_an_answer_is_said_once(path: Path) -> None:
     found = texts(opening() + "STREAM vb=5\n" + LIVE + "RX noop{}\nWAIT 20\nRX mutation{seqno:3}\n", path)
     assert [code for code, _ in found].count("noop-not-answered") + [text for _, text in found].count(
@@ -133,33 +127,6 @@ def test_the_same_trouble_of_flow_control_on_many_connections_is_one(path: Path)
     )
     assert (row["count"], row["connections"]) == (5, [0, 1, 2, 3, 4])
     assert row["command"] == f"dcpdump flow {path} --connection 0,1,2,3,4"
-
-
-@pytest.mark.parametrize(
-    ("text", "codes"),
-    [
-        (opening() + "STREAM vb=5\n" + LIVE, []),
-        (opening() + "STREAM vb=5\n" + LIVE + "----\n" + NEXT + DAY, ["starts-late"]),
-    ],
-)
-def test_a_late_join_is_not_judged_and_raises_no_trouble(text: str, codes: list[str], path: Path) -> None:
-    assert texts(text, path) == []
-    assert [row["code"] for row in rows(text, path, "unjudged") if row["code"] == "starts-late"] == codes
-
-
-def test_one_direction_is_not_judged(path: Path) -> None:
-    lines = (opening() + "STREAM vb=5\n" + LIVE).strip().splitlines()
-    found = rows(
-        "\n".join(("-" if line.startswith(("TX", "STREAM", "CONTROL")) else "") + line for line in lines),
-        path,
-        "unjudged",
-    )
-    assert [row["code"] for row in found][:1] == ["one-direction"]
-
-
-def test_key_value_traffic_alone_is_not_called_healthy(path: Path) -> None:
-    (row,) = rows("TX hello{features=6, key=app}\nRX hello-response{success, features=6}\n", path, "capture")
-    assert (row["outcome"], row["text"]) == ("unknown", "no verdict: no DCP was spoken in 2 frames")
 
 
 OPENED = OPEN % (0x05, "app")
@@ -186,12 +153,6 @@ def test_what_one_client_is_refused_again_and_again_is_one_trouble(step: str, te
     assert (row["code"], row["cause"], row["severity"]) == ("setup-refused", f"{step}-refused", "wrong")
     assert (row["text"], row["count"], row["connections"]) == (text, 3, [1, 2, 3])
     assert row["command"] == f"dcpdump conns {path} --connection 1,2,3"
-
-
-@pytest.mark.parametrize("step", SETUP)
-def test_a_refused_setup_alone_in_a_capture_is_a_trouble(step: str, path: Path) -> None:
-    (row,) = rows(GREETED + SETUP[step], path, "capture")
-    assert (row["outcome"], row["text"][:9]) == ("wrong", "1 problem")
 
 
 WAIT_HOURS = opening(controls="set_noop_interval=20") + "STREAM vb=5\nRX snapshot-marker{start=0, end=99, flags=0x5}\n"
@@ -222,6 +183,8 @@ ADD, ADDED = ("".join(f"TX add-stream{{vb={vb}}}\nRX add-stream-response{{{answe
               for answer in ("notmyvbucket", "success"))  # fmt: skip
 THEN = "CONTROL enable_noop=true\nSTREAM vb=5\n" + LIVE
 SCRAM = "TX sasl-auth{key=SCRAM-SHA512, value=x}\nRX sasl-auth-response{notsupported}\n"
+FOLLOWS = "TX select-bucket{key=travel}\nRX select-bucket-response{eaccess}\nTX open{flags=5, key=app}\n"
+FOLLOWS += "RX open-response{eaccess}\n"
 NOT_YET = "TX open{flags=5, key=app}\nRX open-response{etmpfail}\n"
 #: What are troubles: severity, code and cause, and text.
 CASES = {
@@ -266,6 +229,8 @@ CASES = {
     "an OPEN that was refused, and again": (GREETED + LOGIN + NOT_YET + OPENED + THEN, ""),
     "an OPEN that was refused, and on another connection": (
         GREETED + LOGIN + NOT_YET + "CONNECT\n" + GREETED + LOGIN + OPENED + THEN, ""),
+    "a refused login, and what follows from it": (GREETED + SETUP["login"] + FOLLOWS,
+        "wrong setup-refused (login-refused): app: the login was refused with AuthError"),
     "a refusal that was captured before its request": (
         GREETED + LOGGED_IN
         + "RX select-bucket-response{eaccess, opaque=0x77}\nTX select-bucket{key=nope, opaque=0x77}\n",
@@ -278,17 +243,64 @@ def test_what_is_wrong_is_a_trouble(text: str, wanted: str, path: Path) -> None:
     assert told(text, path) == wanted
 
 
-def test_a_refusal_is_not_judged_where_a_success_may_have_been_lost(path: Path) -> None:
-    retried = (
-        "TX sasl-auth{key=PLAIN, value=x}\n-RX sasl-auth-response{success}\nTX noop{}\nRX noop-response{success}\n"
-    )
-    text = GREETED + SETUP["login"] + retried
-    assert [code for code, _ in texts(text, path)] == ["bytes-lost"]
-    (row,) = (row for row in rows(text, path, "unjudged") if row["code"] == "setup-unknown")
-    assert row["text"] == (
-        "10.0.0.1:50000 (app): the login was refused with AuthError, and bytes of the connection were lost since: "
-        "it may have been accepted later"
-    )
+OLD = f"CONNECT 10.0.0.9:50001 10.0.0.1:11210\n{opening()}STREAM vb=7\n{LIVE}RST TX\n"
+NEW = f"CONNECT 10.0.0.8:50001 10.0.0.1:11210\n{opening()}STREAM vb=7, start-seqno=2\n{NEXT}"
+BEGUN = "".join(f"CONNECT 10.0.0.9:{50_100 + at} 10.0.0.1:11210\nTX open{{flags=1, key=x}}\n" for at in range(60))
+RX_ONLY = "\n".join(
+    ("-" if line.startswith(("TX", "STREAM", "CONTROL")) else "") + line
+    for line in (opening() + "STREAM vb=5\n" + LIVE).strip().splitlines()
+)
+RETRIED = "TX sasl-auth{key=PLAIN, value=x}\n-RX sasl-auth-response{success}\nTX noop{}\nRX noop-response{success}\n"
+TALK = connections(2, "STREAM vb=5\n" + LIVE) + "WAIT 100\nRX noop{}\nTX noop-response{success}\n"
+#: What is chosen, the outcome, and what is not judged, with the command that shows it.
+OUTCOMES = {
+    "a capture": (opening() + "STREAM vb=5\n" + LIVE, "",
+        "healthy: nothing is wrong: 1 stream (1 open and flowing) on 1 connection"),
+    "no stream": (opening(), "", "healthy: nothing is wrong: 0 streams on 1 connection"),
+    "key-value traffic alone": ("TX hello{features=6, key=app}\nRX hello-response{success, features=6}\n", "",
+        "unknown: no verdict: no DCP was spoken in 2 frames"),
+    "a refused login": (GREETED + SETUP["login"], "", "wrong: 1 problem: 0 streams on 0 connections"),
+    "a refused bucket": (GREETED + SETUP["bucket"], "", "wrong: 1 problem: 0 streams on 0 connections"),
+    "a refused OPEN": (GREETED + SETUP["open"], "", "wrong: 1 problem: 0 streams on 1 connection"),
+    "a late join": (opening() + "STREAM vb=5\n" + LIVE + "----\n" + NEXT + DAY, "",
+        "healthy: nothing is wrong, as far as was captured: 1 stream (1 quiet) on 1 connection; starts-late (1): "
+        "10.0.0.1:50000: the capture starts after the connection: what was negotiated and asked for before is not "
+        "known: dcpdump conns c; flow-control-unknown (1): 10.0.0.1:50000: flow control: the buffer size was not "
+        "captured: dcpdump flow c; rules-unknown (1): rule DCP223, once: the start of the connection was not "
+        "captured: dcpdump check c --select DCP223"),
+    "one direction": (RX_ONLY, "",
+        "note: nothing is wrong, as far as was captured: 1 stream (1 open and flowing) on 1 connection; "
+        "one-direction (1): 10.0.0.1:50000: messages of only one direction of the connection were captured: "
+        "requests, answers, NOOPs and acknowledgements cannot be compared: dcpdump conns c; rules-unknown (1): rule "
+        "DCP223, once: the start of the connection was not captured: dcpdump check c --select DCP223"),
+    "a client of the same name": (OLD + NEW + DAY, "",
+        "healthy: nothing is wrong, as far as was captured: 2 streams (1 ended, 1 quiet) on 2 connections; "
+        "streams-unknown (1): vb 7 of app (c0) stopped, and another client, or the same one restarted, asked for "
+        "what follows (connection reset by its client at 12:00:00.016, no STREAM_END; may have been reopened on "
+        "connection 1 at 12:00:00.027 from seqno 2: its name and the seqno agree, but its host is another): dcpdump "
+        "streams c --connection 0 --cause may-be-reopened"),
+    "many connections": (connections(1, "") + BEGUN, "",
+        "healthy: nothing is wrong, as far as was captured: 0 streams on 61 connections; one-direction (60): x "
+        "(c1), x (c2), x (c3) and 57 more: messages of only one direction of the connection were captured: "
+        "requests, answers, NOOPs and acknowledgements cannot be compared: dcpdump conns c --connection 1-60"),
+    "a success may be lost": (GREETED + SETUP["login"] + RETRIED, "",
+        "unknown: no verdict: the capture holds too little to judge; setup-unknown (1): 10.0.0.1:50000 (app): the "
+        "login was refused with AuthError, and bytes of the connection were lost since: it may have been accepted "
+        "later: dcpdump conns c --connection 0; rules-unknown (1): rule DCP202, once: 24 bytes were lost before "
+        "frame 7: dcpdump check c --select DCP202"),
+    "no connection is chosen": (TALK, "--connection 9",
+        "unknown: no verdict: no connection matches: there are 2 connections in the capture"),
+    "no vbucket is chosen": (TALK, "--vbucket 900",
+        "unknown: no verdict: no stream matches: there are 2 streams in the capture"),
+    "no time is chosen": (TALK, "--since +100s",
+        "unknown: no verdict: no stream matches: there are 2 streams in the capture"),
+    "a connection is chosen": (TALK, "--connection 1", "healthy: nothing is wrong: 1 stream (1 quiet) on 1 connection"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "options", "wanted"), OUTCOMES.values(), ids=OUTCOMES)
+def test_nothing_is_called_healthy_that_was_not_judged(text: str, options: str, wanted: str, path: Path) -> None:
+    assert outcome(text, path, options) == wanted
 
 
 def test_different_clients_that_are_refused_are_one_trouble_where_there_are_many(path: Path) -> None:
@@ -310,26 +322,6 @@ def test_a_refused_bucket_is_hidden_and_shown_by_conns(path: Path) -> None:
     assert "nope (Eaccess 0x24)" in run(f"dcpdump conns {path} -q").out
     for command in ("conns", "diagnose"):
         assert "nope" not in run(f"dcpdump {command} {path} -q --redact").out
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ("--connection 9", "no verdict: no connection matches: there are 2 connections in the capture"),
-        ("--vbucket 900", "no verdict: no stream matches: there are 2 streams in the capture"),
-        ("--since +100s", "no verdict: no stream matches: there are 2 streams in the capture"),
-        ("--connection 1", "nothing is wrong: 1 stream (1 quiet) on 1 connection, 96 rules checked"),
-    ],
-)
-def test_where_filters_leave_no_stream_nothing_is_called_healthy(options: str, text: str, path: Path) -> None:
-    talk = connections(2, "STREAM vb=5\n" + LIVE) + "WAIT 100\nRX noop{}\nTX noop-response{success}\n"
-    (row,) = rows(talk, path, "capture", options)
-    assert row["text"] == text
-
-
-def test_an_open_connection_that_asked_for_no_stream_is_healthy(path: Path) -> None:
-    (row,) = rows(opening(), path, "capture")
-    assert row["text"] == "nothing is wrong: 0 streams on 1 connection, 96 rules checked"
 
 
 def test_what_was_captured_twice_counts_once(path: Path) -> None:
