@@ -8,15 +8,15 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening, packets, said
-from tests.support.ledgers import ledger, ledger_of, verdicts
+from tests.support.ledgers import judged, ledger, ledger_of
 
 HOST, OTHER_HOST = "10.0.7.30", "10.0.7.31"
 NODE, OTHER_NODE = "10.0.0.1:11210", "10.0.0.2:11210"
 STREAM = "STREAM vb=7\nRX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
 AT_16 = "ended (StateChanged (2) at 12:00:00.016; "
 ON = f"{AT_16}reopened on connection 1 at 12:00:00.027)"
-OFF = f"{AT_16}not asked for again here in 60 s: another node may know, and this capture has no connection of its "
-OFF += "client to one)"
+OFF = f"unknown: {AT_16}not asked for again here in 60 s: another node may know, and this capture has no connection of "
+OFF += "its client to one)"
 MAY_BE = "may have been reopened on connection 1 at 12:00:00.027 from seqno 2: its name and the seqno agree, but "
 ENDED = "RX stream-end{vb=7, status=2}\n"
 AGAIN = "STREAM vb=7, start-seqno=2\nRX snapshot-marker{start=2, end=3, flags=1}\nRX mutation{seqno:3}\n"
@@ -82,7 +82,7 @@ CASES = {
         OFF),
     "a number for each connection of two buckets": (two(begun("orders:1"), begun("orders:2", "hotels")), OFF),
     "a number for each connection on two hosts": (two(begun("orders:1"), begun("orders:2"), OTHER_HOST),
-        f"{AT_16}{MAY_BE}its host is another)"),
+        f"unknown: {AT_16}{MAY_BE}its host is another)"),
     "two numbers that differ": (two(begun("orders-1-7"), begun("orders-2-8")), OFF),
     "a number and a counter that differ": (two(begun("orders-1-A1B2"), begun("orders-2-A1B3")), OFF),
     "a number of two names": (two(begun("orders:1"), begun("search:2")), OFF),
@@ -90,15 +90,15 @@ CASES = {
     "one client id on two hosts": (
         two(begun("a", agent=agent("1A", "01")), begun("b", agent=agent("1A", "02")), OTHER_HOST), ON),
     "two client ids": (two(begun("a", agent=agent("1A", "01")), begun("a", agent=agent("1B", "02"))),
-        f"{AT_16}{MAY_BE}both connections were open at one time)"),
+        f"unknown: {AT_16}{MAY_BE}both connections were open at one time)"),
     "two names": (two(begun("indexer"), begun("search")), OFF),
     "two agents": (two(begun(agent="one"), begun(agent="two")), OFF),
-    "two hosts": (two(begun(), begun(), OTHER_HOST), f"{AT_16}{MAY_BE}its host is another)"),
+    "two hosts": (two(begun(), begun(), OTHER_HOST), f"unknown: {AT_16}{MAY_BE}its host is another)"),
     "two buckets": (two(begun(), begun(bucket="hotels")), OFF),
     "two buckets of one client": (two(begun(agent=agent("1A", "01")), begun(bucket="hotels", agent=agent("1A", "02"))),
         OFF),
     "another vbucket": (two(begun(), begun()).replace(AGAIN, AGAIN.replace("vb=7", "vb=8")),
-        f"{AT_16}abandoned: not asked for again in 60 s)"),
+        f"wrong: {AT_16}abandoned: not asked for again in 60 s)"),
     "again on another node, a little later": (
         two(begun("eq_dcp:kafka/A1B2/0001"), begun("eq_dcp:kafka/A1B2/0002"), between="WAIT 0.05\n"),
         f"{AT_16}reopened on connection 1 at 12:00:00.077)"),
@@ -117,7 +117,7 @@ CASES = {
     "on a connection that refused before the end": (f"{BESIDE}{REFUSED}ON 0\n{ENDED}ON 1\n{AGAIN}{LATER}",
         "ended (StateChanged (2) at 12:00:00.028; reopened on connection 1 at 12:00:00.029)"),
     "refused before the end alone": (f"{BESIDE}{REFUSED}ON 0\n{ENDED}{LATER}",
-        "ended (StateChanged (2) at 12:00:00.028; abandoned: not asked for again in 60 s)"),
+        "wrong: ended (StateChanged (2) at 12:00:00.028; abandoned: not asked for again in 60 s)"),
     "granted after it was refused": (two(begun(), begun(), between=REFUSED),
         f"{AT_16}reopened on connection 1 at 12:00:00.029)"),
     "open elsewhere already": (f"{BESIDE}{AGAIN}ON 0\n{ENDED}{LATER}",
@@ -133,7 +133,7 @@ CASES = {
 
 @pytest.mark.parametrize(("text", "said"), CASES.values(), ids=CASES)
 def test_a_stream_is_reopened_by_its_own_consumer_only(text: str, said: str) -> None:
-    assert verdicts(text)[0] == said
+    assert judged(text)[0] == said
 
 
 def late(text: str) -> list[str]:

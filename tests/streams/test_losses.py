@@ -92,33 +92,34 @@ OF_OWN = f"RX {GRANTED % ', opaque=7'}\nRX {ELSEWHERE % ', opaque=8'}\n"
 #: What is said of the first stream that is named, of those in the capture.
 CASES = {
     "silent in a snapshot": (LIMITED + ITEMS + MINUTE, 0,
-        "stuck (in the middle of snapshot 0..9, at seqno 2, for 60 s)"),
+        "wrong: stuck (in the middle of snapshot 0..9, at seqno 2, for 60 s)"),
     "silent, and the window is not known": (LIMITED + BEGINS + ITEMS + MINUTE, 0,
-        "unknown (in the middle of snapshot 0..9, at seqno 2, for 60 s; it may be blocked by flow control: the "
-        "buffer size was not captured)"),
+        "unknown: unknown (in the middle of snapshot 0..9, at seqno 2, for 60 s; it may be blocked by flow control: "
+        "the buffer size was not captured)"),
     "silent, and the consumer owes an acknowledgement": (LIMITED + BEGINS + OWED + MINUTE, 0,
-        "stuck (waits for the acknowledgement of snapshot 0..1, for 60 s)"),
+        "wrong: stuck (waits for the acknowledgement of snapshot 0..1, for 60 s)"),
     "reopened on another connection": (moved(""), 0,
         "ended (StateChanged (2) at 12:00:00.025; reopened on connection 1 at 12:00:00.026)"),
     "a request on another connection may be lost": (moved("-"), 0,
-        "ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of connection 1 "
-        "were lost)"),
+        "unknown: ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of "
+        "connection 1 were lost)"),
     "another consumer lost something": (moved("-", name="indexer"), 0,
-        "ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, and this "
-        "capture has no connection of its client to one)"),
+        "unknown: ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, "
+        "and this capture has no connection of its client to one)"),
     "a consumer on another host lost something": (moved("-", where=f"10.0.0.8:40001 {OTHER_NODE}"), 0,
-        "ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, and this "
-        "capture has no connection of its client to one)"),
+        "unknown: ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, "
+        "and this capture has no connection of its client to one)"),
     "one between the same hosts lost something": (moved("-", name="indexer", where=f"10.0.0.9:40001 {NODE}"), 0,
-        "ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of connection 1 "
-        "were lost)"),
+        "unknown: ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of "
+        "connection 1 were lost)"),
     "something was lost before it ended": (BEFORE[: BEFORE.index("ON 1")] + MINUTE, 0,
-        "ended (StateChanged (2) at 12:00:00.028; abandoned: not asked for again in 60 s)"),
+        "wrong: ended (StateChanged (2) at 12:00:00.028; abandoned: not asked for again in 60 s)"),
     "rolled back, and the next request may be lost": (REFUSED % "stream-request-response{rollback, rollback-seqno=2}",
-        0, "rolled back (to 2; whether it was asked for again is unknown: 112 bytes of connection 1 were lost)"),
+        0,
+        "unknown: rolled back (to 2; whether it was asked for again is unknown: 112 bytes of connection 1 were lost)"),
     "refused, and the next request may be lost": (REFUSED % ELSEWHERE % "", 0,
-        "refused (NotMyVbucket 0x07: the vbucket is not on this server, or not in a state that may be streamed; "
-        "whether it was asked for again is unknown: 112 bytes of connection 1 were lost)"),
+        "unknown: refused (NotMyVbucket 0x07: the vbucket is not on this server, or not in a state that may be "
+        "streamed; whether it was asked for again is unknown: 112 bytes of connection 1 were lost)"),
     "the end of the first may be lost": (BACK, 0,
         "ended (another was granted in its place; no STREAM_END was captured; reopened)"),
     "and the second was not open all along": (BACK, 1,
@@ -127,10 +128,12 @@ CASES = {
     "the end of one that was closed": (opening() + "STREAM vb=5\n" + HAD + CLOSED + MINUTE, 0,
         "ended (Closed (1) at 12:00:00.018)"),
     "an answer may be that of a request before the capture": (opening() + TWO_OF_ONE + OF_ONE + MINUTE, 0,
-        "unknown (requests with one opaque were sent, and not all were captured: which answer is its own is unknown)"),
+        "unknown: unknown (requests with one opaque were sent, and not all were captured: which answer is its own "
+        "is unknown)"),
     "an answer with an opaque of its own": (opening() + TWO_OF_OWN + OF_OWN + MINUTE, 0,
-        "refused (NotMyVbucket 0x07: the vbucket is not on this server, or not in a state that may be streamed; not "
-        "asked for again here: another node may know, and this capture has no connection of its client to one)"),
+        "unknown: refused (NotMyVbucket 0x07: the vbucket is not on this server, or not in a state that may be "
+        "streamed; not asked for again here: another node may know, and this capture has no connection of its "
+        "client to one)"),
 }  # fmt: skip
 
 

@@ -56,6 +56,7 @@ CAUSED += "producer disconnects; not reopened before the capture ends, an unknow
 UNCAUSED = "at 12:00:01.017, no STREAM_END; not reopened before the capture ends, an unknown time later"
 NAMED = "CONNECT 10.0.7.30:40000 10.0.0.1:11210\n" + OPEN + STREAM + TWO
 NAME_TAKEN = "connection 1 took its name at 12:00:02.022, and a server closes the older"
+WRONG = {"server": "wrong: ", "client": ""}
 LATEST = "the server's high seqno, where a from-latest stream begins, is above "
 HIGH = "WAIT 20\nHEX TX 8048000000000000%08x00000007%016x\nHEX RX 81480000000000000000000a00000007%016x0005%016x\n"
 NODE = COLLECTIONS.replace("key=app}\nRX open", "key=replication:a->b:travel}\nRX open")
@@ -86,23 +87,25 @@ VERDICTS = {
     "quiet": (OPEN + STREAM + TWO + MINUTE, "quiet (nothing for 60 s; all of snapshot 0..2 came; NOOPs are answered)"),
     "just granted": (OPEN + STREAM, "quiet (nothing came since it was granted at 12:00:00.012)"),
     "stuck in a snapshot": (
-        OPEN + STREAM + HALF + MINUTE, "stuck (in the middle of snapshot 0..3, at seqno 2, for 60 s)"),
+        OPEN + STREAM + HALF + MINUTE, "wrong: stuck (in the middle of snapshot 0..3, at seqno 2, for 60 s)"),
     "stuck at its end": (
-        OPEN + "STREAM vb=5, end-seqno=2\n" + TWO + MINUTE, "stuck (end seqno 2 is reached, no STREAM_END, for 60 s)"),
-    "stuck before an answer": (OPEN + ASKED + MINUTE, "stuck (asked for at 12:00:00.011, no answer in 60 s)"),
+        OPEN + "STREAM vb=5, end-seqno=2\n" + TWO + MINUTE,
+        "wrong: stuck (end seqno 2 is reached, no STREAM_END, for 60 s)"),
+    "stuck before an answer": (OPEN + ASKED + MINUTE, "wrong: stuck (asked for at 12:00:00.011, no answer in 60 s)"),
     "stuck out of order": (
         OPEN + STREAM + "RX oso-snapshot{flags=1}\nRX mutation{seqno:7}\n" + MINUTE,
-        "stuck (in the middle of an out-of-order snapshot, for 60 s)"),
+        "wrong: stuck (in the middle of an out-of-order snapshot, for 60 s)"),
     "asked for": (OPEN + ASKED, "asked for (at 12:00:00.011, not answered yet)"),
     "blocked": (
         OPEN + "CONTROL connection_buffer_size=300\n" + STREAM + TWO.splitlines()[0] + "\n" + PUSHED + MINUTE,
-        "blocked by flow control (372 of 300 bytes not acknowledged since 12:00:00.019)"),
-    "rolled back": (OPEN + ASKED + BACK + MINUTE, f"rolled back (to 0; not asked for again here: {UNKNOWN_NODE})"),
+        "wrong: blocked by flow control (372 of 300 bytes not acknowledged since 12:00:00.019)"),
+    "rolled back": (
+        OPEN + ASKED + BACK + MINUTE, f"unknown: rolled back (to 0; not asked for again here: {UNKNOWN_NODE})"),
     "rolled back at the end": (
-        OPEN + ASKED + BACK, "rolled back (to 0; not asked for again before the capture ends, 0 ms later)"),
+        OPEN + ASKED + BACK, "unknown: rolled back (to 0; not asked for again before the capture ends, 0 ms later)"),
     "rolled back and granted": (OPEN + ASKED + BACK + STREAM + TWO, "open and flowing (rolled back to 0 before)"),
     "rolled back in a loop": (
-        OPEN + (ASKED + BACK + "WAIT 1.5\n") * 41, "rolled back (to 0, 41 times in 60.1 s: a loop)"),
+        OPEN + (ASKED + BACK + "WAIT 1.5\n") * 41, "wrong: rolled back (to 0, 41 times in 60.1 s: a loop)"),
     "ended at once": (
         OPEN + "STREAM vb=5, end-seqno=0\nRX stream-end{status=0}\n",
         "ended (Ok (0) at 12:00:00.013 after 0 items: end seqno 0 is not above the start, 0)"),
@@ -111,7 +114,7 @@ VERDICTS = {
         "ended (Ok (0) at 12:00:00.016, seqno 2 of 2 reached)"),
     "up to what the server has, on its way": (
         OPEN + "STREAM vb=5, flags=4, end-seqno=0\n" + TWO.replace("end=2", "end=30") + MINUTE,
-        "stuck (in the middle of snapshot 0..30, at seqno 2, for 60 s)"),
+        "wrong: stuck (in the middle of snapshot 0..30, at seqno 2, for 60 s)"),
     "what the server has on disk, on its way": (
         OPEN + "STREAM vb=5, flags=2, end-seqno=1\n" + TWO + MINUTE,
         "quiet (nothing for 60 s; all of snapshot 0..2 came; NOOPs are answered)"),
@@ -122,7 +125,7 @@ VERDICTS = {
         OPEN + "STREAM vb=5, flags=4, end-seqno=0\nRX stream-end{status=0}\n", "ended (Ok (0) at 12:00:00.013)"),
     "abandoned": (
         OPEN + STREAM + TWO + ENDED + MINUTE,
-        f"ended (StateChanged (2) at 12:00:00.016; not asked for again here in 60 s: {UNKNOWN_NODE})"),
+        f"unknown: ended (StateChanged (2) at 12:00:00.016; not asked for again here in 60 s: {UNKNOWN_NODE})"),
     "without a collection that is left": (
         OPEN + STREAM + TWO + "RX stream-end{status=7}\n" + MINUTE,
         "ended (FilterEmpty (7) at 12:00:00.016: all collections that it was of were dropped)"),
@@ -142,27 +145,28 @@ VERDICTS = {
     "exists, and continues": (OPEN + STREAM + TWO + SECOND, "open and flowing", f"{EXISTS}it continues)"),
     "exists, and ended": (
         OPEN + STREAM + TWO + SECOND + "RX stream-end{vb=5, opaque=4101, status=2}\n" + MINUTE,
-        f"ended (StateChanged (2) at 12:00:00.018; not asked for again here in 60 s: {UNKNOWN_NODE})",
+        f"unknown: ended (StateChanged (2) at 12:00:00.018; not asked for again here in 60 s: {UNKNOWN_NODE})",
         f"{EXISTS}no close was seen before)"),
     "exists, and reset": (
         OPEN + STREAM + TWO + SECOND + "RST RX\n",
-        "ended (connection reset by its server at 12:00:00.018, no STREAM_END; not reopened before the capture ends, "
-        "0 ms later)", f"{EXISTS}no close was seen before)"),
-    "exists, and none was captured": (OPEN + refused("keyeexists"), f"{ELSEWHERE}none was captured)"),
+        "wrong: ended (connection reset by its server at 12:00:00.018, no STREAM_END; not reopened before the capture "
+        "ends, 0 ms later)", f"{EXISTS}no close was seen before)"),
+    "exists, and none was captured": (OPEN + refused("keyeexists"), f"wrong: {ELSEWHERE}none was captured)"),
     "exists, and ended before": (
         OPEN + STREAM + TWO + ENDED + refused("keyeexists", "opaque=99"),
         "ended (StateChanged (2) at 12:00:00.016; asked for again at 12:00:00.017)",
-        f"{ELSEWHERE}the previous one that was captured ended at 12:00:00.016)"),
+        f"wrong: {ELSEWHERE}the previous one that was captured ended at 12:00:00.016)"),
     "exists, and closed before": (
         OPEN + OPEN_CLOSED + refused("keyeexists", "opaque=99"),
         "ended (closed by its consumer at 12:00:00.014; asked for again at 12:00:00.015)",
-        f"{ELSEWHERE}the previous one that was captured ended at 12:00:00.014)"),
+        f"wrong: {ELSEWHERE}the previous one that was captured ended at 12:00:00.014)"),
     # Refused.
     "outside its snapshot": (
         OPEN + refused("erange", "start-seqno=9, snap-start-seqno=10, snap-end-seqno=10"),
-        "refused (Erange 0x22: seqno 9 is outside snapshot 10..10 (needs snapshot start <= start <= snapshot end))"),
+        "wrong: refused (Erange 0x22: seqno 9 is outside snapshot 10..10 (needs snapshot start <= start <= "
+        "snapshot end))"),
     **{
-        f"out of range: {numbers}": (OPEN + refused("erange", numbers), f"refused (Erange 0x22: {why})")
+        f"out of range: {numbers}": (OPEN + refused("erange", numbers), f"wrong: refused (Erange 0x22: {why})")
         for numbers, why in (
             ("start=9", "start 9 is above the server's high seqno: the client is ahead of the server"),
             ("start=9, end=8, flags=4", "start 9 is above end 8"),
@@ -175,7 +179,7 @@ VERDICTS = {
         )
     },
     **{
-        f"not supported: {why}": (begun + refused("notsupported", asked), f"refused (NotSupported 0x83: {why})")
+        f"not supported: {why}": (begun + refused("notsupported", asked), f"wrong: refused (NotSupported 0x83: {why})")
         for begun, asked, why in (
             (OPEN, "", "enable_noop was accepted, and no collection filter meets sync writes"),
             (OPEN.replace(NOOPS, ""), "",
@@ -187,17 +191,18 @@ VERDICTS = {
     },
     # Ended with its connection.
     **{
-        f"ended: {why}": (f"{OPEN}{STREAM}{end}\n{OTHER}", f"ended (connection {why})")
-        for end, why in (
-            ("RST RX", f"reset by its server at 12:00:00.013, {NO_END}"),
-            ("RST TX", f"reset by its client at 12:00:00.013, {NO_END}"),
-            (BY_SERVER, f"closed by its server at 12:00:00.013, {NO_END}"),
-            (BY_CLIENT, "closed by its client at 12:00:00.013, no STREAM_END"),
-            ("RST RX\nFIN TX", f"reset by its server at 12:00:00.013, {NO_END}"),
+        f"ended: {why}": (f"{OPEN}{STREAM}{end}\n{OTHER}", f"{bad}ended (connection {why})")
+        for end, bad, why in (
+            ("RST RX", "wrong: ", f"reset by its server at 12:00:00.013, {NO_END}"),
+            ("RST TX", "note: ", f"reset by its client at 12:00:00.013, {NO_END}"),
+            (BY_SERVER, "wrong: ", f"closed by its server at 12:00:00.013, {NO_END}"),
+            (BY_CLIENT, "", "closed by its client at 12:00:00.013, no STREAM_END"),
+            ("RST RX\nFIN TX", "wrong: ", f"reset by its server at 12:00:00.013, {NO_END}"),
         )
     },
     **{
-        f"disconnected: {name}": (OPEN + STREAM + TWO + said, f"ended (connection closed by its {why})")
+        f"disconnected: {name}": (
+            OPEN + STREAM + TWO + said, f"{WRONG[why[:6]]}ended (connection closed by its {why})")
         for name, said, why in (
             ("no memory", FAILED % "enomem" + "WAIT 1\n" + BY_SERVER, f"server {CAUSED % 'Enomem 0x82'}"),
             ("out of range", FAILED % "erange" + "WAIT 1\n" + BY_SERVER, f"server {CAUSED % 'Erange 0x22'}"),
@@ -215,12 +220,12 @@ VERDICTS = {
     },
     "disconnected: for an answer on another stream": (
         OPEN + "STREAM vb=6\n" + STREAM + TWO + FAILED % "enomem" + "WAIT 1\n" + BY_SERVER,
-        *[f"ended (connection closed by its server {CAUSED % 'Enomem 0x82'})".replace("017,", "019,").replace(
+        *[f"wrong: ended (connection closed by its server {CAUSED % 'Enomem 0x82'})".replace("017,", "019,").replace(
             "016", "018")] * 2),
     **{
         f"its name is taken: {name}": (
             f"{NAMED}{before}WAIT 2\nCONNECT 10.0.7.31:40000 10.0.0.1:11210\n{opening(name=taken)}ON 0\n{after}WAIT 5\n"
-            "ON 1\nRX noop\n", f"ended (connection closed by its {why})")
+            "ON 1\nRX noop\n", f"{WRONG[why[:6]]}ended (connection closed by its {why})")
         for name, before, taken, after, why in (
             ("closed by its server", "", "app", "FIN RX\n",
              f"server at 12:00:02.026, no STREAM_END; {NAME_TAKEN}; abandoned: not asked for again in 5 s"),
@@ -237,26 +242,26 @@ VERDICTS = {
     "all of what the server has": (
         COLLECTIONS + STREAM + TWO + high(2) + MINUTE,
         "quiet (nothing for 80 s; server's high seqno 2 = ours; NOOPs are answered)"),
-    "a node, behind the server": (NODE + STREAM + TWO + high(9) + MINUTE, f"stuck ({BEHIND})"),
+    "a node, behind the server": (NODE + STREAM + TWO + high(9) + MINUTE, f"wrong: stuck ({BEHIND})"),
     "a client, behind the server": (
         COLLECTIONS + STREAM + TWO + high(9) + MINUTE,
-        f"unknown ({BEHIND}; what did not come may be of system collections, which not every user gets)"),
+        f"unknown: unknown ({BEHIND}; what did not come may be of system collections, which not every user gets)"),
     "behind a server that is silent": (
         COLLECTIONS.replace(NOOPS, NO_NOOPS) + STREAM + TWO + high(9) + SILENT,
-        "stuck (nothing for 3.33 m; no NOOP came since 12:00:00.010, for 3.33 m, one is due every 20 s)"),
+        "wrong: stuck (nothing for 3.33 m; no NOOP came since 12:00:00.010, for 3.33 m, one is due every 20 s)"),
     # What was not captured.
     "late": ("RX mutation{vb=5, seqno:7, opaque=9}\nTX noop{}\n", "open and flowing (since before the capture)"),
     "late, and quiet": (
         "RX mutation{vb=5, seqno:7, opaque=9}\nTX noop{}\n" + MINUTE,
-        "unknown (nothing for 60 s; the capture starts after its snapshot marker)"),
+        "unknown: unknown (nothing for 60 s; the capture starts after its snapshot marker)"),
     "who closed first, though that was not captured": (
         OPEN + STREAM + TWO + "-FIN RX\nFIN TX\n",
-        "ended (connection closed by its server at 12:00:00.017, no STREAM_END; not reopened before the capture ends, "
-        "an unknown time later)"),
+        "wrong: ended (connection closed by its server at 12:00:00.017, no STREAM_END; not reopened before the capture "
+        "ends, an unknown time later)"),
     "a FIN behind lost bytes": (
         OPEN + STREAM + TWO + "-RX mutation{seqno:3}\n" + BY_SERVER,
-        "ended (connection closed by its server at 12:00:00.017, no STREAM_END was captured; whether it was reopened "
-        "is unknown: 60 bytes of the connection were lost)"),
+        "unknown: ended (connection closed by its server at 12:00:00.017, no STREAM_END was captured; whether it was "
+        "reopened is unknown: 60 bytes of the connection were lost)"),
     "late, and its end may be lost": (
         OPEN + STREAM + TWO + "-RX stream-end{status=2}\nRX noop{}\nTX noop-response{success}\n",
         "open and flowing (as far as was captured: 28 bytes of the connection were lost since)"),

@@ -46,29 +46,29 @@ REPORTED = f"HEX TX 8048000000000000{0:08x}{7:08x}{0:016x}\n"
 REPORTED += f"HEX RX 8148000000000000{10:08x}{7:08x}{0:016x}0005{2:016x}\n"
 #: What is said of the stream, and what the rule on durable writes finds.
 CASES = {
-    "not acknowledged": (OPEN + STREAM + ONE + LONG, f"stuck ({NOT_ACKED})", NOT_ACKED),
+    "not acknowledged": (OPEN + STREAM + ONE + LONG, f"wrong: stuck ({NOT_ACKED})", NOT_ACKED),
     "acknowledged": (OPEN + STREAM + ONE + ACKED + LONG,
-        "stuck (no COMMIT or ABORT of PREPARE seqno 1, which its consumer acknowledged, since 12:00:00.018, for 95 s)",
-        NOT_ACKED.replace("did not acknowledge", "acknowledged")),
+        "wrong: stuck (no COMMIT or ABORT of PREPARE seqno 1, which its consumer acknowledged, since 12:00:00.018, "
+        "for 95 s)", NOT_ACKED.replace("did not acknowledge", "acknowledged")),
     "three of them": (OPEN + STREAM + THREE + LONG,
-        "stuck (no COMMIT or ABORT of PREPARE seqno 1 and of 2 later ones, which its consumer did not acknowledge, "
-        "since 12:00:00.018, for 95 s)", NOT_ACKED.replace("seqno 1", "seqno 1 and of 2 later ones")),
+        "wrong: stuck (no COMMIT or ABORT of PREPARE seqno 1 and of 2 later ones, which its consumer did not "
+        "acknowledge, since 12:00:00.018, for 95 s)", NOT_ACKED.replace("seqno 1", "seqno 1 and of 2 later ones")),
     "of a client": (opening(collections=True, controls="enable_sync_writes=true") + STREAM + ONE + LONG,
-        "stuck (no COMMIT or ABORT of PREPARE seqno 1 since 12:00:00.016, for 95 s)",
+        "wrong: stuck (no COMMIT or ABORT of PREPARE seqno 1 since 12:00:00.016, for 95 s)",
         "no COMMIT or ABORT of PREPARE seqno 1 since 12:00:00.016, for 95 s"),
     "on a stream that flows": (OPEN + STREAM + ONE + LONG + NEXT + "RX mutation{seqno=2, key=#0062}\n",
         f"open and flowing ({NOT_ACKED})", NOT_ACKED),
     "as long as a client may wait": (OPEN + STREAM + ONE + "WAIT 75\n" + NOOP,
         "quiet (nothing for 75 s; all of snapshot 0..1 came; NOOPs are answered)", ""),
     "a little longer": (OPEN + STREAM + ONE + "WAIT 76\n" + NOOP,
-        "stuck (no COMMIT or ABORT of PREPARE seqno 1, which its consumer did not acknowledge, since 12:00:00.018, "
-        "for 76 s)", NOT_ACKED.replace("95", "76")),
+        "wrong: stuck (no COMMIT or ABORT of PREPARE seqno 1, which its consumer did not acknowledge, since "
+        "12:00:00.018, for 76 s)", NOT_ACKED.replace("95", "76")),
     "on a connection that ended in time": (OPEN + STREAM + ONE + "WAIT 70\n" + RESET,
-        "ended (connection reset by its server at 12:01:10.019, no STREAM_END; abandoned: not asked for again in 95 s)",
-        ""),
+        "wrong: ended (connection reset by its server at 12:01:10.019, no STREAM_END; abandoned: not asked for again "
+        "in 95 s)", ""),
     "on a connection that ended later": (OPEN + STREAM + ONE + "WAIT 80\n" + RESET,
-        "ended (connection reset by its server at 12:01:20.019, no STREAM_END; abandoned: not asked for again in 95 s)",
-        NOT_ACKED.replace("95", "80")),
+        "wrong: ended (connection reset by its server at 12:01:20.019, no STREAM_END; abandoned: not asked for again "
+        "in 95 s)", NOT_ACKED.replace("95", "80")),
     "committed": (OPEN + STREAM + ONE + COMMIT + LONG,
         "quiet (nothing for 95 s; all of snapshot 2..2 came; NOOPs are answered)", ""),
     "aborted": (OPEN + STREAM + ONE + ABORT + LONG,
@@ -91,41 +91,42 @@ CASES = {
     "of a takeover": (
         OPEN + "STREAM vb=5, flags=1\n" + ONE
         + "RX set-vbucket-state{state=3}\nTX set-vbucket-state-response{success}\n" + LONG,
-        "stuck (SET_VBUCKET_STATE(pending) was answered at 12:00:00.020, active did not come: the vbucket has no "
-        "active copy, for 95 s)", ""),
+        "wrong: stuck (SET_VBUCKET_STATE(pending) was answered at 12:00:00.020, active did not come: the vbucket has "
+        "no active copy, for 95 s)", ""),
     "of a filtered stream": (OPEN + 'STREAM vb=5, value={"collections":["8"]}\n' + ONE.replace("#00", "#08") + LONG,
         "quiet (nothing for 95 s; all of snapshot 0..1 came; NOOPs are answered)", ""),
     "of a stream that ended": (OPEN + STREAM + ONE + "RX stream-end{status=2}\n" + LONG,
-        "ended (StateChanged (2) at 12:00:00.019; not asked for again here in 95 s: another node may know, and this "
-        "capture has no connection of its client to one)", "1 open prepare (seqno 1) when the stream ended"),
+        "unknown: ended (StateChanged (2) at 12:00:00.019; not asked for again here in 95 s: another node may know, "
+        "and this capture has no connection of its client to one)", "1 open prepare (seqno 1) when the stream ended"),
     "of a stream that is closed": (OPEN + STREAM + ONE + "TX close-stream{vb=5}\n" + LONG,
         "quiet (nothing for 95 s; all of snapshot 0..1 came; NOOPs are answered)", ""),
     "of a stream that was closed": (
         OPEN + STREAM + ONE + "TX close-stream{vb=5}\nRX close-stream-response{success}\n" + LONG,
         "ended (closed by its consumer at 12:00:00.020)", ""),
     "bytes were lost since": (OPEN + STREAM + ONE + "-" + NEXT + NOOP + NOOP + LONG,
-        "unknown (nothing for 95 s, but 61 bytes of the connection were lost)", ""),
+        "unknown: unknown (nothing for 95 s, but 61 bytes of the connection were lost)", ""),
     "an acknowledgement was lost since": (OPEN + STREAM + ONE + "-" + ACKED + NOOP + NOOP + LONG,
-        "unknown (nothing for 95 s, but 32 bytes of the connection were lost)", ""),
+        "unknown: unknown (nothing for 95 s, but 32 bytes of the connection were lost)", ""),
     "joined late": (OPEN + "----\n" + ONE.replace("prepare{", "prepare{opaque=0x1005, ") + LONG,
         "quiet (nothing for 95 s; all of snapshot 0..1 came; NOOPs are answered)", ""),
-    "another collection was dropped": (OPEN + STREAM + ONE + NEXT + DROPPED + LONG, f"stuck ({NOT_ACKED})", NOT_ACKED),
-    "flow control holds it up": (HELD, "blocked by flow control (120 of 100 bytes not acknowledged since 12:00:00.020)",
-        ""),
+    "another collection was dropped": (OPEN + STREAM + ONE + NEXT + DROPPED + LONG, f"wrong: stuck ({NOT_ACKED})",
+        NOT_ACKED),
+    "flow control holds it up": (HELD,
+        "wrong: blocked by flow control (120 of 100 bytes not acknowledged since 12:00:00.020)", ""),
     "flow control held it up lately": (HELD + FREED + "WAIT 19\n" + NOOP,
         "quiet (nothing for 114 s; all of snapshot 0..1 came; NOOPs are answered; flow control is not blocked)", ""),
     "flow control held it up long ago": (HELD + FREED + LONG,
-        "stuck (no COMMIT or ABORT of PREPARE seqno 1, which its consumer did not acknowledge, since 12:00:00.020, "
-        "for 3.17 m)",
+        "wrong: stuck (no COMMIT or ABORT of PREPARE seqno 1, which its consumer did not acknowledge, since "
+        "12:00:00.020, for 3.17 m)",
         "no COMMIT or ABORT of PREPARE seqno 1, which its consumer did not acknowledge, since 12:00:00.020, for "
         "3.17 m"),
     "flow control was not captured": (f"{begun(900)}----\n{STREAM}{ONE}{ACKED}{LONG}",
-        "unknown (no COMMIT or ABORT of PREPARE seqno 1 since 12:00:00.020, for 95 s; it may be blocked by flow "
-        "control: the buffer size was not captured)", ""),
+        "unknown: unknown (no COMMIT or ABORT of PREPARE seqno 1 since 12:00:00.020, for 95 s; it may be blocked by "
+        "flow control: the buffer size was not captured)", ""),
     "another stream replaced its own": (OPEN + STREAM + ONE + NOOP + STREAM + LONG,
         "ended (another was granted in its place; no STREAM_END was captured; reopened)", ""),
     "the server has more": (OPEN + STREAM + ONE + REPORTED + LONG,
-        "stuck (at seqno 1, the server's high seqno is 2 since 12:00:00.020, for 95 s)", NOT_ACKED),
+        "wrong: stuck (at seqno 1, the server's high seqno is 2 since 12:00:00.020, for 95 s)", NOT_ACKED),
 }  # fmt: skip
 
 
@@ -140,7 +141,7 @@ def test_of_more_times_than_are_kept_it_is_unknown_when_flow_control_held_the_pr
     again = "RX snapshot-marker{start=2, end=2, flags=0x5, layout=2.0}\nRX mutation{seqno=2, key=#0062}\n"
     acked = "TX buffer-acknowledgement{buffer-bytes=%d}\n"
     held = begun(100) + STREAM + ONE + acked % 120 + again + acked % 100 + LONG
-    assert judged(held)[0].startswith("stuck (no COMMIT")
+    assert judged(held)[0].startswith("wrong: stuck (no COMMIT")
     monkeypatch.setattr(intervals, "MOST", 1)
     assert judged(held)[0].startswith("quiet ")
 

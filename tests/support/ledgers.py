@@ -84,9 +84,10 @@ def verdicts(text: str) -> list[str]:
 
 
 def judged(text: str) -> list[str]:
-    """Return the verdicts on the streams in what was captured of a conversation, in words."""
+    """Return the verdicts on the streams in what was captured of a conversation: "wrong: stuck (…)", "quiet (…)"."""
     judge = Judge(damaged(text))
-    return [judge.verdict(stream).text for stream in judge.ledger.streams]
+    found = [judge.verdict(stream) for stream in judge.ledger.streams]
+    return [f"{each.degree.value}: {each.text}" if each.degree else each.text for each in found]
 
 
 def only(kept: Ledger) -> Stream:
