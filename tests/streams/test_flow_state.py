@@ -201,8 +201,8 @@ def test_what_is_inferred_is_said_to_be() -> None:
     names = ("complete", "account", "state", "evidence", "outstanding", "peak", "blocked")
     assert tuple(found[name] for name in names) == (False, "relative", "blocked", "inferred", 464, 464, True)
     assert judged(text) == [
-        "wrong: blocked by flow control (inferred: at least 464 bytes not acknowledged since 12:00:05.122, and it waited "
-        "for acknowledgements at this level before; the buffer size was not captured)"
+        "wrong: blocked by flow control (inferred: at least 464 bytes not acknowledged since 12:00:05.122, and it "
+        "waited for acknowledgements at this level before; the buffer size was not captured)"
     ]
 
 

@@ -81,7 +81,7 @@ def test_one_direction_alone_never_swaps_the_ends(texts: list[str], side: int) -
     whole = connected(*texts)
     ends = [text.split("\n")[0].split(" ")[side] for text in texts]
     half = [packet for packet in whole if source(packet) in {end.rpartition(":")[2] for end in ends}]
-    for at in range(len(half)):
+    for at in range(0, len(half), 2):
         assert servers(half[at:]) <= servers(whole) | {None}, f"without the first {at} packets"
 
 
