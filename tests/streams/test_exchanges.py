@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.streams.exchanges import MOST
+from dcpdump.streams import exchanges
 from dcpdump.wire.encode import encode
 from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.packets import NOON, TcpTalk, flow
 
-MANY = MOST + 100
+MOST, MANY = 500, 600
 GRANT = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
 
 
@@ -22,6 +22,12 @@ def written(path: Path, requests: list[bytes], answers: list[bytes]) -> Path:
     talk.send(0, b"".join(requests)).send(1, b"".join(answers))
     path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in talk.packets]))
     return path
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remember fewer requests than usually, so that fewer are more than those."""
+    monkeypatch.setattr(exchanges, "MOST", MOST)
 
 
 @pytest.mark.parametrize("opaques", [range(100, 100 + MANY), [7] * MANY])
