@@ -250,7 +250,7 @@ def test_a_healthy_producer_never_exceeds_its_window(events: Iterator[tuple[str,
 # -- what stands still --------------------------------------------------------------------------------------
 
 
-def at_intervals(seconds: float, rounds: int, *, left: float) -> Ledger:
+def at_intervals(seconds: float, rounds: int, *, left: float) -> str:
     """Return a window that is full each time until all is acknowledged, so long later, and at last for ``left``."""
     text, seqno = BEGUN, 0
     for turn in range(rounds + 1):
@@ -259,62 +259,43 @@ def at_intervals(seconds: float, rounds: int, *, left: float) -> Ledger:
         seqno += count + 1
         if turn < rounds:
             text += f"WAIT {seconds}\n" + acknowledged((count + 1) * MESSAGE + 44 * (turn == 0))
-    return damaged(f"{text}WAIT {left}\nRX noop{{}}\nTX noop-response{{success}}\n")
+    return f"{text}WAIT {left}\nRX noop{{}}\nTX noop-response{{success}}\n"
 
 
-def still(kept: Ledger, least_s: float = 10) -> bool:
-    return stands_still(only(kept), kept.last_ns, int(least_s * SECOND))
+ENDED = f"{BEGUN}{mutations(1, 17)}WAIT %d\nRST RX\nWAIT 100\nCONNECT\n{opening()}"
+TRICKLE = BEGUN.replace(f"={SIZE}", "=100") + mutations(1, 17) + f"WAIT 8\n{acknowledged(20)}" * 9 + "WAIT 8\n"
+#: Whether a producer stands still: longer than ever before, and than ten seconds.
+STILL = {
+    **{f"acknowledged at intervals for an hour, {left} s left": (at_intervals(20, 180, left=left), False)
+       for left in (1, 19.9, 39)},
+    "not longer than before": (at_intervals(20, 9, left=39), False),
+    "longer than ever before": (at_intervals(20, 9, left=41), True),
+    "never before, not long": (at_intervals(0, 0, left=9), False),
+    "never before, long": (at_intervals(0, 0, left=11), True),
+    "with room": (BEGUN + mutations(1, 3) + MINUTE, False),
+    "beyond the window": (BEGUN + mutations(1, 60) + MINUTE, False),
+    "acknowledged at last": (BEGUN + mutations(1, 17) + MINUTE + acknowledged(900), False),
+    "acknowledged, though the window stays full": (TRICKLE + "RX noop{}\nTX noop-response{success}\n", False),
+    "up to the end of the connection, not long": (ENDED % 5, False),
+    "up to the end of the connection, long": (ENDED % 15, True),
+    "inferred": (late(slow_consumer() + MINUTE), True),
+    "inferred, and not longer than before": (late(slow_consumer().replace("WAIT 0.5", "WAIT 31") + MINUTE), False),
+}  # fmt: skip
 
 
-def kinds(kept: Ledger) -> list[LineKind]:
-    """Return the kinds of the lines that say when a producer was blocked."""
-    found = [*fitted(flow.lines(list(kept.connections.values()), kept.last_ns), None)]
-    return [line.kind for line in found if line.text.startswith("  conn 0 blocked")]
+@pytest.mark.parametrize(("text", "still"), STILL.values(), ids=STILL)
+def test_a_producer_stands_still_once_that_is_longer_than_ever_before(text: str, still: bool) -> None:
+    kept = damaged(text)
+    connection = kept.connections[0]
+    assert stands_still(connection, kept.last_ns, 10 * SECOND) is still
+    printed = [*fitted(flow.lines([connection], kept.last_ns), None)]
+    kinds = [line.kind for line in printed if "blocked" in line.text]
+    assert (LineKind.PROBLEM in kinds) is still
 
 
-@pytest.mark.parametrize("left", [1, 19.9, 39])
-def test_a_producer_whose_consumer_acknowledges_at_intervals_for_an_hour_does_not_stand_still(left: float) -> None:
-    kept = at_intervals(20, 180, left=left)
-    assert (stands(kept).state, still(kept)) == (FlowState.BLOCKED, False)
-    assert set(kinds(kept)) == {LineKind.PLAIN}
-
-
-def test_a_producer_whose_consumer_stops_stands_still_once_that_is_longer_than_ever_before() -> None:
-    assert [still(at_intervals(20, 9, left=left)) for left in (39, 41)] == [False, True]
-    assert kinds(at_intervals(20, 9, left=41)) == [LineKind.PLAIN] * 9 + [LineKind.PROBLEM]
-
-
-def test_a_producer_that_never_waited_before_stands_still_after_as_long_as_asked_for() -> None:
-    assert [still(at_intervals(0, 0, left=left)) for left in (9, 11)] == [False, True]
-    assert kinds(at_intervals(0, 0, left=11)) == [LineKind.PROBLEM]
-    assert still(at_intervals(0, 0, left=11), least_s=12) is False
-
-
-def test_a_producer_in_a_window_with_room_or_beyond_it_does_not_stand_still() -> None:
-    assert not still(damaged(BEGUN + mutations(1, 3) + MINUTE))
-    assert not still(damaged(BEGUN + mutations(1, 60) + MINUTE))
-    assert not still(damaged(BEGUN + mutations(1, 17) + MINUTE + acknowledged(900)))
-
-
-def test_what_is_acknowledged_counts_though_the_window_stays_full() -> None:
-    begun = BEGUN.replace(f"={SIZE}", "=100") + mutations(1, 17)
-    trickle = "WAIT 8\nTX buffer-acknowledgement{buffer-bytes=20}\n" * 9
-    kept = damaged(begun + trickle + "WAIT 8\nRX noop{}\nTX noop-response{success}\n")
-    assert (stands(kept).state, still(kept)) == (FlowState.BLOCKED, False)
-
-
-def test_a_connection_that_ended_stood_still_until_then() -> None:
-    for left, expected in ((5, False), (15, True)):
-        kept = damaged(BEGUN + mutations(1, 17) + f"WAIT {left}\nRST RX\nWAIT 100\nCONNECT\n" + opening())
-        connection = kept.connections[0]
-        assert (stands_still(connection, kept.last_ns, 10 * SECOND), bool(connection.ended_ns)) == (expected, True)
-
-
-def test_where_it_is_inferred_that_a_producer_waits_what_it_waited_before_counts_too() -> None:
-    half_a_second = damaged(late(slow_consumer() + MINUTE))
-    assert (stands(half_a_second).evidence, still(half_a_second)) == (FlowEvidence.INFERRED, True)
-    minutes = damaged(late(slow_consumer().replace("WAIT 0.5", "WAIT 31") + MINUTE))
-    assert (stands(minutes).evidence, still(minutes)) == (FlowEvidence.INFERRED, False)
+def test_a_producer_stands_still_after_as_long_as_asked_for() -> None:
+    kept = damaged(at_intervals(0, 0, left=11))
+    assert [stands_still(only(kept), kept.last_ns, least * SECOND) for least in (10, 12)] == [True, False]
 
 
 def test_for_how_long_a_producer_was_blocked_before_is_not_known_without_a_size(tmp_path: Path) -> None:
