@@ -90,32 +90,36 @@ def test_stream_ids_on_a_stream_that_has_one(before: str, message: str, wanted: 
     assert judged(SIDS + STREAM + before + f"RX {message[:-1]}{opaque}}}\n") == wanted
 
 
-@pytest.mark.parametrize("documents", [1, 50])
-def test_stream_id_0_is_reported_of_each_document_that_has_it(documents: int) -> None:
-    text = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=99, flags=0x6}\n"
-    text += "".join(f"RX mutation{{seqno={seqno}, framing=220000}}\n" for seqno in range(1, documents + 1))
-    wanted = "DCP118 violation: MUTATION has stream id 0, which no stream has"
-    assert judged(text) == [wanted] * documents
+MARKED = "RX snapshot-marker{start=0, end=99, flags=0x6}\n"
+ON_STREAM, NINE = opening() + "STREAM vb=5\n", "TX snapshot-marker{start=0, end=9, flags=0x6, vb=5}\n"
+ZERO = "".join(f"RX mutation{{seqno={seqno}, framing=220000}}\n" for seqno in range(1, 51))
+TWO = "".join(f"TX mutation{{seqno={seqno}, sid=%s}}\n" for seqno in (1, 2))
+SETS = "".join(
+    f"TX set{{key=k, value=v, framing={framing}, status_code=0}}\n"
+    for framing in (BARRIER, DURABILITY, STREAM_ID, TRACING, USER, TTL, PRIVILEGE, TOKEN, UNKNOWN)
+)
+OF_ZERO = "DCP118 violation: MUTATION has stream id 0, which no stream has"
+OF_CONSUMER = "DCP118 violation: MUTATION has a stream id, which a consumer does not take (Einval)"
+NEVER = "DCP118 violation: %s has a stream id, which it never may"
+CASES = {
+    "stream id 0": (ON_STREAM + MARKED + ZERO.splitlines()[0] + "\n", [OF_ZERO]),
+    "stream id 0 of many documents": (ON_STREAM + MARKED + ZERO, [OF_ZERO] * 50),
+    "what clients ask of requests that are not DCP": (opening() + SETS, []),
+    "no stream id to a consumer": (CONSUMER + NINE + TWO % (0, 0), []),
+    "a stream id to a consumer": (CONSUMER + NINE + TWO % (71, 71), [OF_CONSUMER] * 2),
+    "a stream id of a consumer": (
+        CONSUMER + NINE + "RX seqno-acknowledged{prepared-seqno=1, sid=7}\n", [NEVER % "SEQNO_ACKNOWLEDGED"]),
+    "a frame info that is too short": (
+        opening() + "TX control{key=enable_noop, value=true, framing=2171}\n", [NEVER % "CONTROL"]),
+    "a stream id of one byte": (
+        SIDS + STREAM + "RX seqno-advanced{seqno=9, sid=0, framing=2100, opaque=0x471005}\n",
+        [STRAY.format("SEQNO_ADVANCED", "no stream id")]),
+}  # fmt: skip
 
 
-def test_what_clients_ask_of_requests_that_are_not_dcp_is_no_concern() -> None:
-    text = opening() + "".join(
-        f"TX set{{key=k, value=v, framing={framing}, status_code=0}}\n"
-        for framing in (BARRIER, DURABILITY, STREAM_ID, TRACING, USER, TTL, PRIVILEGE, TOKEN, UNKNOWN)
-    )
-    assert judged(text) == []
-
-
-def test_a_consumer_takes_no_stream_id() -> None:
-    text = CONSUMER + "TX snapshot-marker{start=0, end=9, flags=0x6, vb=5}\n"
-    documents = "".join(f"TX mutation{{seqno={seqno}, sid=%s}}\n" for seqno in (1, 2))
-    assert judged(text + documents % (0, 0)) == []
-    assert [each for each in judged(text + documents % (71, 71)) if "DCP118" in each] == [
-        "DCP118 violation: MUTATION has a stream id, which a consumer does not take (Einval)"
-    ] * 2
-    assert judged(text + "RX seqno-acknowledged{prepared-seqno=1, sid=7}\n") == [
-        "DCP118 violation: SEQNO_ACKNOWLEDGED has a stream id, which it never may"
-    ]
+@pytest.mark.parametrize(("text", "wanted"), CASES.values(), ids=CASES)
+def test_framing_extras_are_judged(text: str, wanted: list[str]) -> None:
+    assert judged(text) == wanted
 
 
 def test_the_bug_of_servers_that_do_not_count_a_stream_id_is_no_finding() -> None:
@@ -128,11 +132,6 @@ def test_the_bug_of_servers_that_do_not_count_a_stream_id_is_no_finding() -> Non
 def test_frame_infos_that_do_not_fit_are_not_judged_twice() -> None:
     longer = "085eff0b0000000000000016000000030000000000000000110381aa220047656e61626c655f6e6f6f7074727565"
     assert "DCP118" not in run(f"dcpdump explain {longer}").out
-    short = "TX control{key=enable_noop, value=true, framing=2171}\n"
-    assert judged(opening() + short) == ["DCP118 violation: CONTROL has a stream id, which it never may"]
-    assert judged(SIDS + STREAM + "RX seqno-advanced{seqno=9, sid=0, framing=2100, opaque=0x471005}\n") == [
-        STRAY.format("SEQNO_ADVANCED", "no stream id")
-    ]
 
 
 def test_an_undefined_durability_level_has_no_name_in_framing_extras_either() -> None:
