@@ -261,6 +261,10 @@ class LedgerConsumer(Consumer[Any]):
                 f"dcpdump: note: the two directions of {which} have different clocks, or these go back: "
                 f"{answers:,} answers are stamped up to {most} before their requests"
             )
+        omitted = sum(sum((each.omitted or {}).values()) for each in self.streams) * self.lists_streams
+        if omitted:
+            which = counted(omitted, "stream request")
+            yield f"dcpdump: note: {which}, in the middle of very many different ones of a stream: counted, not listed"
         evicted = self.without_streams
         if evicted:
             which = f"{counted(evicted, 'connection')} without a stream, which had ended or were silent for longest"

@@ -26,7 +26,7 @@ _COLUMNS: Columns[Rollback] = {
     "time": lambda each: each.first.ts_ns,
     "start": lambda each: each.first.start_seqno,
     "to": lambda each: each.first.rollback_seqno,
-    "count": lambda each: len(each.requests),
+    "count": lambda each: each.count,
 }
 
 

@@ -77,11 +77,11 @@ def latest(found: Sequence[Advised]) -> list[Advised]:
 
 def _none(streams: Sequence[Stream]) -> str:
     """Return the sentence that there are no rollbacks, and among how many requests."""
-    requests = [request for stream in streams for request in stream.requests]
+    requests = sum(stream.count_requests() for stream in streams)
     if not requests:
         return "no stream requests were captured"
-    unanswered = sum(request.status is None for request in requests)
-    text = f"no rollbacks in {counted(len(requests), 'stream request')}"
+    unanswered = sum(stream.count_requests(None) for stream in streams)
+    text = f"no rollbacks in {counted(requests, 'stream request')}"
     return text + (f", {unanswered:,} of them without an answer in the capture" if unanswered else "")
 
 
@@ -98,7 +98,7 @@ def _evidence(explanation: Explanation, request: Request) -> Iterator[Line]:
 
 
 def _after(each: Rollback, until_ns: int | None) -> list[Line]:
-    count, out = len(each.requests), []
+    count, out = each.count, []
     if count > 1:
         loop = " (loop)" if count > LOOP else ""
         text = f"  repeated: {times(count)} in {span(each.lasted_ns)}{loop}"
@@ -120,7 +120,7 @@ def _then(each: Rollback, until_ns: int | None) -> str:
         return f"not known: {each.lost.text}"
     answered = each.answered_ns
     left = None if answered is None or until_ns is None else until_ns - answered
-    after = "after the last one " * (len(each.requests) > 1)
+    after = "after the last one " * (each.count > 1)
     if left is None or left >= _SOON_NS:
         return f"{after}the client did not ask again"
     return f"{after}the client did not ask again before the capture ends" + (f", {span(left)} later" if left else "")
@@ -157,8 +157,8 @@ def objects(found: Sequence[Advised]) -> Iterator[Json]:
             "snap_start_seqno": request.snap_start_seqno,
             "snap_end_seqno": request.snap_end_seqno,
             "rollback_seqno": request.rollback_seqno,
-            "count": len(each.requests),
-            "loop": len(each.requests) > LOOP,
+            "count": each.count,
+            "loop": each.count > LOOP,
             "frames": [one.frame for one in each.requests],
             "clause": explanation.clause.value,
             "cause": None if explanation.cause is None else explanation.cause.value,

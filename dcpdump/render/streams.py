@@ -14,7 +14,7 @@ from dcpdump.render.ndjson import without_none
 from dcpdump.render.text_columns import Table, lost, lost_keys, number
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import STREAM_FLAGS
-from dcpdump.spec.statuses import STATUS
+from dcpdump.spec.statuses import ROLLBACK, STATUS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.filter_names import collection_names, filter_text, scope_name
@@ -136,7 +136,7 @@ def total(judged: Sequence[Judged], evicted: EvictedStreams, connections: Sequen
     words = [counted(kinds.total(), "stream"), counted(len(connections) + evicted.connections, "connection")]
     if kinds:
         words.insert(1, ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()))
-    rollbacks = sum(len(stream.rollbacks) for stream, _ in judged) + evicted.rollbacks
+    rollbacks = sum(stream.count_requests(ROLLBACK) for stream, _ in judged) + evicted.rollbacks
     if rollbacks:
         words.append(counted(rollbacks, "rollback"))
     if missed.gaps:
@@ -177,6 +177,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         "trouble": verdict.trouble,
         "degree": None if verdict.degree is None else verdict.degree.value,
         "requests": [_request(each, connection) for each in stream.requests],
+        "requests_omitted": sum((stream.omitted or {}).values()) or None,
         "opened_at": _time(stream.granted_ns),
     }
     if request is not None:
@@ -188,7 +189,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     if stream.snapshot is not None:
         out["snapshot"] = {"start_seqno": stream.snapshot.start, "end_seqno": stream.snapshot.end}
     if rollbacks := stream.rollbacks:
-        out |= {"rollback_seqno": rollbacks[-1].rollback_seqno, "rollbacks": len(rollbacks)}
+        out |= {"rollback_seqno": rollbacks[-1].rollback_seqno, "rollbacks": stream.count_requests(ROLLBACK)}
     if stream.failover_log:
         out["failover_log"] = [
             {"vbucket_uuid": f"0x{each.uuid:016x}", "seqno": each.seqno} for each in stream.failover_log
@@ -222,6 +223,7 @@ def _request(request: Request, connection: ConnectionState) -> Json:
         "status": request.status,
         "status_name": None if request.status is None else STATUS.names.get(request.status),
         "rollback_seqno": request.rollback_seqno,
+        "repeats": request.repeats or None,
         "fault": None if fault is None else {"member": fault.member, "value": fault.value, "text": fault.text},
     }
     if request.ts_ns is not None and request.answered_ns is not None and request.answered_ns >= request.ts_ns:

@@ -19,6 +19,7 @@ from dcpdump.report.losses import losses
 from dcpdump.report.stream_table import MOST as STREAMS
 from dcpdump.report.stream_table import streams
 from dcpdump.report.vbuckets import MOST as MAPS
+from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.wording import span
 
 #: A page is never longer: frames are dropped first, then streams, then maps.
@@ -135,7 +136,7 @@ def _facts(context: Context) -> Iterator[str]:
     yield size(evidence.frame_bytes)
     yield counted(len(evidence.connections), "connection")
     yield counted(evidence.streams, "stream")
-    rollbacks = sum(len(stream.rollbacks) for stream, _ in evidence.judged) + evidence.evicted.rollbacks
+    rollbacks = sum(stream.count_requests(ROLLBACK) for stream, _ in evidence.judged) + evidence.evicted.rollbacks
     if rollbacks:
         yield counted(rollbacks, "rollback")
     lost = evidence.tally.lost

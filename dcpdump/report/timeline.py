@@ -107,6 +107,7 @@ def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
             else:
                 kind, text = "refused", f"refused: {status(request.status)}"
             when = request.answered_ns
+            text += f", and {request.repeats:,} more later" if request.repeats else ""
             yield DrawnMark(when, kind, f"{clock(when)} {where} {text}", _href(context, request.answer_frame))
     if each.noops.open_ns is not None and each.number in _silent(context):
         yield DrawnMark(each.noops.open_ns, "noop", f"{clock(each.noops.open_ns)} a NOOP that was not answered")

@@ -110,6 +110,7 @@ def _hits(times: TimeAxis, group: Sequence[ConnectionState], found: Map) -> Iter
             when = request.answered_ns
             if when is not None:
                 text = f"vb {stream.vbucket} rolled back to {seqno(request.rollback_seqno)} at {clock(when)}"
+                text += f", and {request.repeats:,} more later" if request.repeats else ""
                 left, top, tall = WIDTH * times.place(when), rows[stream.vbucket] * scale, max(scale, height / 100)
                 yield element("rect", element("title", text), x=left, y=top, width=4, height=tall, class_="hit")
 

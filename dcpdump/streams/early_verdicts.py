@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.conclusion import compare, conclude
 from dcpdump.streams.consumer import NAMELESS
 from dcpdump.streams.frame_event import NOTHING_MISSED, Missed
@@ -60,4 +61,4 @@ class EvictedStreams:
             self.kinds[verdict.kind.value] += 1
             self.by_connection.setdefault(stream.connection.number, Counter())[verdict.kind.value] += 1
             self.troubled[verdict.kind.value] += verdict.trouble
-            self.rollbacks += len(stream.rollbacks)
+            self.rollbacks += stream.count_requests(ROLLBACK)

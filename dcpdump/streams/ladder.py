@@ -43,7 +43,7 @@ class Rung(NamedTuple):
 def ladder(stream: "Stream", now_ns: int | None) -> list[Rung]:
     """Return the rows of a stream's dialogue. ``now_ns``: when the capture ended."""
     exchanges = [_exchange(request) for request in stream.requests]
-    out = _folded(exchanges)
+    out = _folded(exchanges, stream.count_requests(), alike=not stream.omitted)
     if not stream.requests:
         out.append(Rung(Arrow.NOTE, "the capture begins while the stream is open"))
     if messages := sum(stream.counts) - (stream.end_frame is not None):  # its end has a row of its own
@@ -79,14 +79,17 @@ def _exchange(request: Request) -> list[Rung]:
     return [*out, Rung(Arrow.REFUSES, text, request.answered_ns, request.answer_frame)]
 
 
-def _folded(exchanges: Sequence[list[Rung]]) -> list[Rung]:
-    """Return exchanges in order, those in the middle of many as one row."""
+def _folded(exchanges: Sequence[list[Rung]], count: int, *, alike: bool) -> list[Rung]:
+    """Return exchanges in order, those in the middle of many as one row.
+
+    ``count``: how many there were; ``alike``: those that are not kept are as others that are.
+    """
     if sum(map(len, exchanges)) <= MOST:
         return [rung for each in exchanges for rung in each]
-    left_out = len(exchanges) - _HEAD - _TAIL
+    left_out = count - _HEAD - _TAIL
     first = [rung for each in exchanges[:_HEAD] for rung in each]
     last = [rung for each in exchanges[-_TAIL:] for rung in each]
-    same = len({tuple((rung.arrow, rung.text) for rung in each) for each in exchanges}) == 1
+    same = alike and len({tuple((rung.arrow, rung.text) for rung in each) for each in exchanges}) == 1
     return [*first, Rung(Arrow.NOTE, f"… {left_out:,} more {'like these' if same else 'requests'} …"), *last]
 
 

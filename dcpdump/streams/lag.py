@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.spec.names import DISK_ONLY, TO_LATEST
+from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.failover_logs import EITHER, VISIBLE, WHOLE, High, Log, Moment, moment, shared_place
 from dcpdump.streams.opcode_kinds import MARKER, STREAM_REQ
 from dcpdump.streams.request import NEVER
@@ -125,8 +126,11 @@ class Lags:
             until = _over_ns(stream)
             at = len(changes) if until is None else bisect_right(changes, (until, NEVER))
             since = changes[at - 1] if at else since
-        for request in stream.rollbacks if len(stream.requests) > 1 else ():
-            since = max(since, moment(request.answered_ns, request.answer_frame or 0))
+        for request in stream.requests if len(stream.requests) > 1 else ():
+            if request.status == ROLLBACK:
+                since = max(since, moment(request.answered_ns, request.answer_frame or 0))
+            if request.after_omitted:  # one of those before it may have been rolled back
+                since = max(since, moment(request.ts_ns, request.frame))
         return since
 
     def _floors(self, stream: "Stream", wanted: _Wanted, reported: High | None) -> Iterator[_Known]:

@@ -33,7 +33,7 @@ from dcpdump.streams.filter_names import collection_texts, number_of, scope_text
 from dcpdump.streams.request import NEVER, Request
 from dcpdump.streams.request_faults import RequestFault, flags_fault
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import Stream
+from dcpdump.streams.stream import OTHER_STATUS, Stream
 from dcpdump.streams.wording import clock, seqno, shortened, status, times
 from dcpdump.wire.collection_names import Names
 
@@ -214,10 +214,13 @@ def earlier(stream: Stream) -> str:
     """Return what requests came to before the one that was granted."""
     words = []
     answered = [request for request in stream.requests if not request.ambiguous]
-    rollbacks = Counter(request.rollback_seqno for request in answered if request.status == ROLLBACK)
-    for target, count in rollbacks.items():
+    counts = Counter[tuple[int | None, int | None]]()
+    for each in answered:
+        counts[each.status, each.rollback_seqno] += 1 + each.repeats
+    counts.update(stream.omitted or {})
+    for target, count in [(target, count) for (code, target), count in counts.items() if code == ROLLBACK]:
         words.append(f"rolled back to {seqno(target)} before" + (f", {times(count)}" if count > 1 else ""))
-    refused = Counter(r.status for r in answered if r.status not in (None, SUCCESS, ROLLBACK))
+    refused = dict.fromkeys(code for code, _ in counts if code not in (None, SUCCESS, ROLLBACK, OTHER_STATUS))
     words += [f"refused before: {status(code)}" for code in refused]
     return "; ".join(words)
 

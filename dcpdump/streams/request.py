@@ -1,5 +1,6 @@
 """A stream request, and what was answered."""
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from dcpdump.quick_dataclass import dataclass
@@ -45,11 +46,20 @@ class Request:
     ambiguous: bool = False  #: something was not captured: its answer may be that of another with its opaque
     doubtful: bool = False  #: bytes were lost while it waited
     torn: bool = False  #: when it was answered, the beginning of its connection was missing, or bytes since
+    repeats: int = 0  #: equal ones of its stream, with equal answers, that are not kept
+    after_omitted: bool = False  #: those between the one before it and it are not kept
 
     @property
     def filtered(self) -> bool:
         """Whether only some collections were asked for, or that could not be read."""
         return self.collections is not None or self.scope is not None or not self.readable
+
+    @property
+    def likeness(self) -> Hashable:
+        """Return what requests and their answers have in common that differ in nothing but their times."""
+        numbers = self.start_seqno, self.end_seqno, self.snap_start_seqno, self.snap_end_seqno, self.vbucket_uuid
+        asked = self.flags, self.collections, self.scope, self.purge_seqno, self.fault, self.datatype
+        return numbers, asked, self.status, self.rollback_seqno, self.ambiguous, self.doubtful, self.torn
 
     @property
     def snap_start(self) -> int:

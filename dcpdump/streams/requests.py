@@ -1,6 +1,6 @@
 """Stream requests, their answers, and closing: how a stream comes to be, and how its consumer ends it."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from dcpdump.spec.header import MOST_STREAM_ID
@@ -12,8 +12,12 @@ from dcpdump.streams.opcode_kinds import STREAM_REQ
 from dcpdump.streams.request import Request
 from dcpdump.streams.request_faults import json_fault
 from dcpdump.streams.state import ConnectionState, RolledBack
-from dcpdump.streams.stream import Stream
+from dcpdump.streams.stream import MOST_REQUESTS, OTHER_STATUS, Stream
 from dcpdump.streams.wording import error_text, printable, whole_number
+
+#: Of very many requests of one stream these are kept: so many first and latest ones, and of those in between the first
+#: and the last of equal ones, up to so many different ones.
+_FIRST, _LATEST, _DIFFERENT = 16, 64, 24
 
 
 def asked(
@@ -56,9 +60,49 @@ def asked(
             stream.follow(before)
             connection.current[place] = stream
     stream.requests.append(request)
+    if len(stream.requests) >= stream.most_requests:
+        _forget_some(stream)
     stream.opaque, stream.last_ns = frame.opaque, frame.ts_ns
     waiting.stream = stream
     return stream
+
+
+def _forget_some(stream: Stream) -> None:
+    """Forget requests in the middle of many: of equal ones all but the first and the last, and of very different ones.
+
+    Those that wait for their answers are kept, and between two of them the first and the last of equal ones.
+    """
+    waiting = {id(each.request) for each in stream.connection.asked_for(STREAM_REQ)}
+    middle, waits, gone = stream.requests[_FIRST:-_LATEST], 0, set[int]()
+    alike: dict[Hashable, list[Request]] = {}
+    for each in middle:
+        waits += id(each) in waiting
+        alike.setdefault((waits, each.likeness), []).append(each)
+    for number, (first, *others) in enumerate(alike.values()):
+        if number < _DIFFERENT or id(first) in waiting:
+            first.repeats += sum(1 + each.repeats for each in others[:-1])
+            gone.update(map(id, others[:-1]))
+        else:
+            gone.update(map(id, (first, *others)))
+            _count_omitted(stream, first, sum(1 + each.repeats for each in (first, *others)))
+    kept, omitted = stream.requests[:_FIRST], False
+    for each in stream.requests[_FIRST:]:
+        if id(each) in gone:
+            omitted = True
+        else:
+            each.after_omitted |= omitted
+            omitted = False
+            kept.append(each)
+    stream.requests, stream.most_requests = kept, max(MOST_REQUESTS, 2 * len(kept))
+
+
+def _count_omitted(stream: Stream, request: Request, count: int) -> None:
+    """Count equal requests none of which is kept."""
+    omitted, answer = stream.omitted or {}, (request.status, request.rollback_seqno)
+    if answer not in omitted and len(omitted) >= _DIFFERENT:
+        answer = request.status if request.status in (None, ROLLBACK) else OTHER_STATUS, None
+    omitted[answer] = omitted.get(answer, 0) + count
+    stream.omitted = omitted
 
 
 def _may_be_other(connection: ConnectionState, before: Stream, request: Request) -> bool:

@@ -44,8 +44,13 @@ class Rollback:
 
     @property
     def requests(self) -> list[Request]:
-        """Return the equal requests."""
+        """Return the equal requests, of very many the first and the latest."""
         return [each.request for each in self.attempts]
+
+    @property
+    def count(self) -> int:
+        """Return how many equal requests there were."""
+        return sum(1 + each.repeats for each in self.requests)
 
     @property
     def first(self) -> Request:
@@ -91,6 +96,8 @@ def rollbacks(ledger: Ledger) -> list[Rollback]:
         if again is None and lost is None and retries.has_more(attempts[-1]):
             text = f"over {_FURTHER} requests since may be its consumer's, not all were compared"
             lost = Unknown(Reason.TOO_MANY, text)
+        elif again is not None and again.request.after_omitted:
+            again, lost = None, Unknown(Reason.TOO_MANY, "of the many requests since not all were kept")
         out.append(Rollback(attempts, explain(*clearest, ledger), again, granted, lost))
     return out
 

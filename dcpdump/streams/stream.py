@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
 
 _LOSSES = 8
+#: So many requests are looked through, and some of them forgotten.
+MOST_REQUESTS = 256
+#: What stands for the statuses of requests that were refused in too many ways to count each.
+OTHER_STATUS = -1
 #: Acknowledgements that came before what they acknowledge, at most.
 _MOST_EARLY_ACKS = 1_000_000
 
@@ -34,7 +38,10 @@ class Stream:
     stream_id: int = 0
     number: int = 1  #: 1, 2, 3 … of those with this vbucket and stream id on this connection
     opaque: int | None = None
-    requests: list[Request] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)  #: of very many not all: see ``requests``
+    omitted: dict[tuple[int | None, int | None], int] | None = None
+    #: by status and rollback seqno: how many requests are neither kept nor among the repeats of one that is
+    most_requests: int = MOST_REQUESTS  #: of more, not all are kept
     granted: bool = False
     granted_ns: int | None = None
     granted_frame: int | None = None
@@ -194,8 +201,14 @@ class Stream:
 
     @property
     def rollbacks(self) -> list[Request]:
-        """The requests that were answered with a rollback."""
+        """The requests that were answered with a rollback, of those that are kept."""
         return [request for request in self.requests if request.status == ROLLBACK]
+
+    def count_requests(self, *statuses: int | None) -> int:
+        """Return how many requests there were, kept or not; of some statuses those alone, None: not answered."""
+        kept = sum(1 + each.repeats for each in self.requests if not statuses or each.status in statuses)
+        omitted = (self.omitted or {}).items()
+        return kept + sum(count for (status, _), count in omitted if not statuses or status in statuses)
 
     @property
     def position(self) -> int | None:

@@ -248,11 +248,15 @@ class Judge:
         """Return the verdict on a stream whose latest request was rolled back."""
         equal = [each for each in stream.rollbacks if each.rollback_seqno == request.rollback_seqno]
         to = f"to {seqno(request.rollback_seqno)}"
-        if len(equal) > LOOP:
-            lasted = between(equal[0].ts_ns, equal[-1].answered_ns)
-            why = f"{to}, {times(len(equal))} in {span(lasted)}: a loop{again}"
+        omitted = stream.omitted or {}
+        unkept = omitted.get((ROLLBACK, request.rollback_seqno), 0)
+        count = sum(1 + each.repeats for each in equal) + unkept
+        if count > LOOP:
+            least = "at least " * ((ROLLBACK, None) in omitted)
+            lasted = "" if unkept else f" in {span(between(equal[0].ts_ns, equal[-1].answered_ns))}"
+            why = f"{to}, {least}{times(count)}{lasted}: a loop{again}"
             return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, Situation.LOOP, certain=True)
-        retried = f", retried {times(len(stream.requests) - 1)}" if len(stream.requests) > 1 else ""
+        retried = f", retried {times(stream.count_requests() - 1)}" if len(stream.requests) > 1 else ""
         then, so = self._not_again(request)
         if lost is None and not again and then is Cause.NOT_ASKED_AGAIN:
             lost = self._unseen(stream, request.answered_ns)

@@ -2,11 +2,15 @@
 
 import pytest
 
+from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams import failover_logs
 from dcpdump.streams.frame_event import Before, Missed
+from dcpdump.streams.rollback import rollbacks
+from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger, only
 
+SENT_BACK = "TX stream-request{{vb=5, start-seqno={}}}\nRX stream-request-response{{rollback, rollback-seqno=0}}\n"
 _STREAMS = "".join(f"STREAM vb={vbucket}\n" for vbucket in range(9))
 SAME_NAME = "".join(f"CONNECT 10.0.0.1:5000{at} 10.0.0.2:11210\n{opening()}FIN TX\nFIN RX\n" for at in range(4))
 
@@ -37,6 +41,26 @@ def test_of_very_many_states_that_a_stream_sets_the_first_and_the_latest_are_kep
     kept = ledger(opening() + "STREAM vb=5, flags=0x1\n" + "RX set-vbucket-state{state=3}\n" * 200)
     frames = [each.frame for each in only(kept).states]
     assert [frame - frames[0] for frame in frames] == [0, *range(137, 200)]
+
+
+def test_of_very_many_equal_requests_the_first_and_the_latest_are_kept_and_all_are_counted() -> None:
+    text = opening() + SENT_BACK.format(7) * 300 + SENT_BACK.format(9) * 300
+    kept = ledger(text)
+    stream = only(kept)
+    assert len(stream.requests) < 256
+    assert [(each.count, each.requests[0].frame, each.requests[-1].frame) for each in rollbacks(kept)] == [
+        (300, 11, 609),
+        (300, 611, 1209),
+    ]
+    assert (stream.count_requests(), stream.omitted) == (600, None)
+    assert Judge(kept).verdict(stream).text == "rolled back (to 0, 600 times in 1.2 s: a loop)"
+
+
+def test_very_many_requests_that_are_all_different_some_are_only_counted() -> None:
+    kept = ledger(opening() + "".join(map(SENT_BACK.format, range(1, 600))))
+    stream = only(kept)
+    assert (stream.count_requests(ROLLBACK), stream.omitted) == (599, {(ROLLBACK, 0): 599 - len(stream.requests)})
+    assert Judge(kept).verdict(stream).text == "rolled back (to 0, 599 times: a loop)"
 
 
 def test_of_a_very_long_value_of_a_control_the_beginning_is_kept() -> None:
