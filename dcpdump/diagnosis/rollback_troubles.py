@@ -85,7 +85,8 @@ def _loop(group: Sequence[Rollback], several: bool) -> Trouble:
     streams, first = _streams(group), group[0]
     name, target = words.who(first.stream.connection, several), seqno(first.first.rollback_seqno)
     if len(group) == 1:
-        text = f"{place(first.stream)} of {name} was rolled back to {target}, {times(first.count)} in "
+        text = f"{place(first.stream)} of {name} was rolled back to {target}, "
+        text += f"{'at least ' * first.least}{times(first.count)} in "
         text += f"{span(first.lasted_ns)}: a loop, as it asks from {seqno(first.first.start_seqno)} again each time"
     else:
         listed = words.listed_vbuckets(each.stream.vbucket for each in group)

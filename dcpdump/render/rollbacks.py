@@ -99,9 +99,9 @@ def _evidence(explanation: Explanation, request: Request) -> Iterator[Line]:
 
 def _after(each: Rollback, until_ns: int | None) -> list[Line]:
     count, out = each.count, []
-    if count > 1:
+    if count > 1 or each.least:
         loop = " (loop)" if count > LOOP else ""
-        text = f"  repeated: {times(count)} in {span(each.lasted_ns)}{loop}"
+        text = f"  repeated: {'at least ' * each.least}{times(count)} in {span(each.lasted_ns)}{loop}"
         out.append(Line(LineKind.PROBLEM if loop else LineKind.PLAIN, text))
     return [*out, Line(LineKind.PLAIN, f"  then: {_then(each, until_ns)}")]
 
@@ -115,7 +115,8 @@ def _then(each: Rollback, until_ns: int | None) -> str:
     if each.again is not None:
         request = each.again.request
         text = f"asked again from {seqno(request.start_seqno)}{_where(each, each.again.stream)} at "
-        return f"{text}{clock(request.ts_ns)}: {_outcome(request)}"
+        text += f"{clock(request.ts_ns)}: {_outcome(request)}"
+        return text if each.lost is None else f"{text}; whether it was granted then is not known: {each.lost.text}"
     if each.lost is not None:
         return f"not known: {each.lost.text}"
     answered = each.answered_ns
@@ -158,7 +159,8 @@ def objects(found: Sequence[Advised]) -> Iterator[Json]:
             "snap_end_seqno": request.snap_end_seqno,
             "rollback_seqno": request.rollback_seqno,
             "count": each.count,
-            "loop": each.count > LOOP,
+            "count_exact": False if each.least else None,
+            "loop": None if each.least and each.count <= LOOP else each.count > LOOP,
             "frames": [one.frame for one in each.requests],
             "clause": explanation.clause.value,
             "cause": None if explanation.cause is None else explanation.cause.value,
@@ -174,6 +176,8 @@ def objects(found: Sequence[Advised]) -> Iterator[Json]:
         if granted is not None:
             out |= {"granted_start_seqno": granted.request.start_seqno, "granted_frame": granted.request.answer_frame}
             out["granted_connection"] = granted.stream.connection.number
+        if each.lost is not None:
+            out["not_known"] = each.lost.text
         if advice is not None:
             out["resume"] = without_none(
                 {

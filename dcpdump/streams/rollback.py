@@ -6,7 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from dcpdump.quick_dataclass import dataclass
-from dcpdump.spec.statuses import SUCCESS
+from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.causes import Reason, Unknown
 from dcpdump.streams.consumer import same
 from dcpdump.streams.explanation import Explanation, doubt, explain
@@ -35,7 +35,8 @@ class Rollback:
     explanation: Explanation
     again: Attempt | None = None  #: how the consumer asked next
     granted: Attempt | None = None  #: what was granted to it at last
-    lost: Unknown | None = None  #: what was not captured since the last answer, and maybe the next request
+    lost: Unknown | None = None  #: why it is not known how it asked next; or, where it did, what was granted
+    least: bool = False  #: there may be more equal ones: not all requests were kept, or compared
 
     @property
     def stream(self) -> Stream:
@@ -73,13 +74,17 @@ def rollbacks(ledger: Ledger) -> list[Rollback]:
     """Return all rollbacks of a ledger that is closed, equal ones of a consumer and vbucket as one."""
     found: list[list[Attempt]] = []
     by_numbers: dict[Hashable, list[list[Attempt]]] = {}
+    crowded: set[Hashable] = set()
     for stream in ledger.streams:
         for request in stream.rollbacks:
             attempt = Attempt(request, stream)
-            groups = by_numbers.setdefault(_same(attempt), [])
+            numbers = _same(attempt)
+            groups = by_numbers.setdefault(numbers, [])
             theirs = (each for each in groups[-_FURTHER:] if same(each[0].stream.connection, stream.connection))
             equal = next(theirs, None)
             if equal is None:
+                if len(groups) >= _FURTHER:
+                    crowded.add(numbers)
                 equal = []
                 groups.append(equal)
                 found.append(equal)
@@ -87,28 +92,45 @@ def rollbacks(ledger: Ledger) -> list[Rollback]:
     if not found:
         return []
     retries, losses = _Retries(ledger), Losses(ledger.connections.values(), ledger.evicted_lost_ns)
-    out = []
+    omitted, out = _omitted(ledger), []
     for attempts in found:
         attempts.sort(key=_asked)
         again, granted = retries.after(attempts[-1])
         clearest, last = min(attempts, key=lambda each: bool(doubt(*each))), attempts[-1]
         lost = None if again is not None else losses.since(last.stream.connection, last.request.answered_ns)
-        if again is None and lost is None and retries.has_more(attempts[-1]):
+        place, target = _place(last.stream), last.request.rollback_seqno
+        behind = max(omitted.get((place, target), 0), omitted.get((place, None), 0))
+        if behind > last.request.frame or (again is not None and again.request.after_omitted):
+            again, granted = None, None if behind > last.request.frame else granted
+            lost = Unknown(Reason.TOO_MANY, "of the many requests since not all were kept")
+        elif lost is None and granted is None and retries.has_more(attempts[-1], granted=again is not None):
             text = f"over {_FURTHER} requests since may be its consumer's, not all were compared"
             lost = Unknown(Reason.TOO_MANY, text)
-        elif again is not None and again.request.after_omitted:
-            again, lost = None, Unknown(Reason.TOO_MANY, "of the many requests since not all were kept")
-        out.append(Rollback(attempts, explain(*clearest, ledger), again, granted, lost))
+        least = bool(behind) or _same(last) in crowded
+        out.append(Rollback(attempts, explain(*clearest, ledger), again, granted, lost, least))
     return out
+
+
+def _omitted(ledger: Ledger) -> dict[Hashable, int]:
+    """Return where rollbacks were counted alone, by place and seqno, and the last request behind them; None: any."""
+    out: dict[Hashable, int] = {}
+    for stream in ledger.streams:
+        targets = [target for status, target in stream.omitted or () if status == ROLLBACK]
+        behind = max((each.frame for each in stream.requests if each.after_omitted), default=0) if targets else 0
+        for target in targets:
+            out[_place(stream), target] = max(out.get((_place(stream), target), 0), behind)
+    return out
+
+
+def _place(stream: Stream) -> Hashable:
+    return stream.connection.server_address or stream.connection.number, stream.vbucket, stream.stream_id
 
 
 def _same(attempt: Attempt) -> Hashable:
     """Return what equal rollbacks have in common, whoever the consumer is."""
     request, stream = attempt
     return (
-        stream.connection.server_address or stream.connection.number,
-        stream.vbucket,
-        stream.stream_id,
+        _place(stream),
         request.start_seqno,
         request.end_seqno,
         request.vbucket_uuid,
@@ -167,9 +189,10 @@ class _Retries:
         """Return the next request for what was rolled back, and the next one that was granted."""
         return _next(self._asked, last, _over(last)), _next(self._granted, last, _over(last))
 
-    def has_more(self, last: Attempt) -> bool:
-        """Return whether more requests follow than are looked through."""
-        return any(self._asked[place].has_more_after(_over(last)) for place in _places(last))
+    def has_more(self, last: Attempt, *, granted: bool) -> bool:
+        """Return whether more requests follow, or more that were granted, than are looked through."""
+        found = self._granted if granted else self._asked
+        return any(found[place].has_more_after(_over(last)) for place in _places(last) if place in found)
 
 
 def _next(timelines: dict[Hashable, _Timeline], last: Attempt, when: Moment) -> Attempt | None:

@@ -7,6 +7,7 @@ import pytest
 
 from dcpdump.render.lines import Line
 from dcpdump.render.rollbacks import lines, objects
+from dcpdump.streams import rollback
 from dcpdump.streams.explanation import NoClause
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.resume import Resume, resume
@@ -428,6 +429,19 @@ def test_after_lost_bytes_it_is_not_known_whether_the_client_asked_again() -> No
     before, after = frames[:6] + frames[7:], frames[:-3] + frames[-2:]
     ends = [line.text for some in (before, after) for line in _lines(ledger_of(some)) if "then: " in line.text]
     assert ends == ["  then: the client did not ask again", "  then: not known: 24 bytes of the connection were lost"]
+
+
+def test_where_too_many_were_rolled_back_or_granted_to_compare_all_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollback, "_FURTHER", 2)
+    others = [f"CONNECT\n{opening(name=name)}" for name in "abc"]
+    once, refused = asked(100, 100, 100, 1, 80), asked(70, 70, 70, 1, 60)
+    granted = "".join(each + retried(70, "0xfeed:0") for each in others)
+    kept = ledger(OPEN + once + "".join(each + once for each in others) + "ON 0\n" + refused + granted)
+    assert [line.text for line in _lines(kept) if line.text.startswith(("  repeated", "  then"))][:2] == [
+        "  repeated: at least once in 1 ms",
+        "  then: asked again from 70 at 12:00:00.049: rolled back to 60; whether it was granted then is not known: "
+        "over 2 requests since may be its consumer's, not all were compared",
+    ]
 
 
 # -- whose answer it is ---------------------------------------------------------------------------------------
