@@ -253,7 +253,9 @@ class Judge:
         count = sum(1 + each.repeats for each in equal) + unkept
         if count > LOOP:
             least = "at least " * ((ROLLBACK, None) in omitted)
-            lasted = "" if unkept else f" in {span(between(equal[0].ts_ns, equal[-1].answered_ns))}"
+            began = next((each.frame for each in stream.requests if each.after_omitted), 0)
+            whole = not unkept or equal[0].frame < began
+            lasted = f" in {span(between(equal[0].ts_ns, equal[-1].answered_ns))}" if whole else ""
             why = f"{to}, {least}{times(count)}{lasted}: a loop{again}"
             return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, Situation.LOOP, certain=True)
         retried = f", retried {times(stream.count_requests() - 1)}" if len(stream.requests) > 1 else ""
@@ -281,6 +283,9 @@ class Judge:
             cause, why = ended_by(connection), f"{closing(connection)} before it was answered"
             if cause is Cause.CLOSED_BY_CLIENT or self._again(stream, connection.ended_ns) is not None:
                 return Verdict(VerdictKind.ENDED, cause, why)
+            lost = self._hidden(stream, connection.ended_ns)
+            if lost is not None:
+                return Verdict(VerdictKind.ENDED, lost.reason, f"{why}{_unknown_again(lost)}", Situation.ENDED)
             return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, cause in _BY_SERVER)
         stopped = self._held_up(connection)
         if stopped is not None:

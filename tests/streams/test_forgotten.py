@@ -60,7 +60,7 @@ def test_very_many_requests_that_are_all_different_some_are_only_counted() -> No
     kept = ledger(opening() + "".join(map(SENT_BACK.format, range(1, 600))))
     stream = only(kept)
     assert (stream.count_requests(ROLLBACK), stream.omitted) == (599, {(ROLLBACK, 0): 599 - len(stream.requests)})
-    assert Judge(kept).verdict(stream).text == "rolled back (to 0, 599 times: a loop)"
+    assert Judge(kept).verdict(stream).text == "rolled back (to 0, 599 times in 1.2 s: a loop)"
 
 
 def test_of_a_very_long_value_of_a_control_the_beginning_is_kept() -> None:

@@ -207,6 +207,14 @@ def test_a_client_that_returns_behind_too_many_others_is_not_said_to_have_left(o
     assert verdicts(among(others, 9))[0] == RESET + became
 
 
+def test_of_a_client_whose_request_was_not_answered_it_is_unknown_whether_it_returns_behind_too_many_others() -> None:
+    unanswered = among(FURTHER, 9).replace(stream(), "TX stream-request{vb=7}\n", 1)
+    assert verdicts(unanswered)[0] == (
+        "ended (connection reset by its client at 12:00:00.012 before it was answered; whether it was asked for again "
+        "is unknown: over 100 streams of vbucket 7 may be its consumer's, not all were compared)"
+    )
+
+
 def test_however_many_of_one_name_had_a_vbucket_open_each_that_asks_takes_a_few_steps() -> None:
     def work(count: int) -> int:
         kept = ledger(among(count, 2, beside=count))
