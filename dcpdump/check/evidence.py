@@ -240,8 +240,9 @@ class PendingEvidence:
                 continue
             if any(complaint.opcode == MARKER for complaint in stream.complaints):
                 continue  # the consumer refused a marker: it need not acknowledge that
-            for due in stream.acks_due or ():
+            more = abs(stream.acks_omitted)
+            for at, due in enumerate(stream.acks_due or ()):
                 waited = (connection.now_ns or 0) - (due.ts_ns or 0)
-                yield Event.UNACKNOWLEDGED, Delayed(due, stream, waited)
-            for extra in stream.acks_early or ():
-                yield Event.ACK_UNASKED, Delayed(extra, stream)
+                yield Event.UNACKNOWLEDGED, Delayed(due, stream, waited, 0 if at else more)
+            for at, extra in enumerate(stream.acks_early or ()):
+                yield Event.ACK_UNASKED, Delayed(extra, stream, 0, 0 if at else more)

@@ -48,7 +48,7 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
         return None if stream.snapshots or stream.doubtful else next_of_takeover(stream, by_ns)
     if snapshot.items == 0 or last is None or last < snapshot.end:
         return _rest_of(stream, snapshot)
-    if snapshot.flags & ACKNOWLEDGE and (not snapshot.acked or stream.acks_due):
+    if snapshot.flags & ACKNOWLEDGE and (not snapshot.acked or stream.acks_due or stream.acks_omitted > 0):
         why = f"waits for the acknowledgement of snapshot {snapshot.start}..{snapshot.end}"
         # what acknowledged an earlier one may have been lost
         lost = lost_since(stream.connection, stream.granted_ns) if snapshot.acked else None

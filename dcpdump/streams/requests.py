@@ -223,8 +223,9 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
         connection.shared.add(frame.opaque)
     connection.by_opaque[frame.opaque] = stream
     if connection.early_acks:
-        early = [each for each in connection.early_acks if each.opaque == frame.opaque]
-        stream.acks_early = [*(stream.acks_early or ()), *early]
+        for each in connection.early_acks:
+            if each.opaque == frame.opaque:
+                stream.acknowledge_early(each)
         connection.early_acks = [each for each in connection.early_acks if each.opaque != frame.opaque]
 
 

@@ -22,8 +22,8 @@ _LOSSES = 8
 MOST_REQUESTS = 256
 #: What stands for the statuses of requests that were refused in too many ways to count each.
 OTHER_STATUS = -1
-#: Acknowledgements that came before what they acknowledge, at most.
-_MOST_EARLY_ACKS = 1_000_000
+#: Items that wait for acknowledgements, and acknowledgements that came before their items, are kept up to so many.
+_MOST_ACKS = 1_024
 
 
 @dataclass(slots=True, eq=False)
@@ -109,6 +109,7 @@ class Stream:
     keys: SnapshotKeys = NO_KEYS
     acks_due: deque[FrameEvent] | None = None  #: last items of snapshots that want an ack; None: there was none yet
     acks_early: list[FrameEvent] | None = None  #: acknowledgements before what they acknowledge; None as above
+    acks_omitted: int = 0  #: how many more came of the first kind, or if negative, of the second, the latest
 
     @property
     def request(self) -> Request | None:
@@ -329,8 +330,12 @@ class Stream:
         self.items_since_marker += 1
         marker, self.reached = self.marker, max(self.reached, seqno)
         if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
-            if self.acks_early:
+            if self.acks_omitted < 0:
+                self.acks_omitted += 1
+            elif self.acks_early:
                 self.acks_early.pop()
+            elif self.acks_omitted or len(self.acks_due or ()) >= _MOST_ACKS:
+                self.acks_omitted += 1
             else:
                 self.acks_due = self.acks_due or deque()
                 self.acks_due.append(place_of(frame))
@@ -344,9 +349,18 @@ class Stream:
             self.snapshot.acked, self.snapshot.acked_ns = True, frame.ts_ns
         if self.acks_due:
             self.acks_due.popleft()
-        elif not frame.word and len(self.acks_early or ()) < _MOST_EARLY_ACKS:
-            self.acks_early = self.acks_early or []
+        elif self.acks_omitted > 0:
+            self.acks_omitted -= 1
+        elif not frame.word:
+            self.acknowledge_early(frame)
+
+    def acknowledge_early(self, frame: FrameEvent) -> None:
+        """Take the answer to a marker that was captured before the item that it acknowledges, if there is one."""
+        self.acks_early = self.acks_early or []
+        if len(self.acks_early) < _MOST_ACKS:
             self.acks_early.append(kept(frame))
+        else:
+            self.acks_omitted -= 1
 
     def acknowledge(self, seqno: int) -> None:
         """Take a SEQNO_ACKNOWLEDGED."""
@@ -367,7 +381,7 @@ class Stream:
     def forget(self) -> None:
         """Forget what a message of which bytes are missing may have changed."""
         self.prepares = Prepares(missed=True) if self.prepares.missed else NO_PREPARES
-        self.acks_due = self.acks_early = None
+        self.acks_due, self.acks_early, self.acks_omitted = None, None, 0
         self.forget_keys()
 
     def forget_keys(self) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams import failover_logs
+from dcpdump.streams import stream as stream_module
 from dcpdump.streams.frame_event import Before, Missed
 from dcpdump.streams.rollback import rollbacks
 from dcpdump.streams.verdict import Judge
@@ -61,6 +62,21 @@ def test_very_many_requests_that_are_all_different_some_are_only_counted() -> No
     stream = only(kept)
     assert (stream.count_requests(ROLLBACK), stream.omitted) == (599, {(ROLLBACK, 0): 599 - len(stream.requests)})
     assert Judge(kept).verdict(stream).text == "rolled back (to 0, 599 times in 1.2 s: a loop)"
+
+
+@pytest.mark.parametrize(("early", "left"), [(False, [(1, 16), (0, 3), (0, 0)]), (True, [(4, 13), (3, 0), (0, 0)])])
+def test_of_very_many_acknowledgements_that_are_missing_or_too_many_the_first_are_kept_and_all_are_counted(
+    monkeypatch: pytest.MonkeyPatch, *, early: bool, left: list[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr(stream_module, "_MOST_ACKS", 4)
+    marker, item = "RX snapshot-marker{{start={0}, end={0}, flags=0x9}}\n", "RX mutation{{seqno:{0}}}\n"
+    asks, answers = (marker + item).format, ["TX snapshot-marker-response{success}\n"] * 20
+    waits, acks = [asks(seqno) for seqno in range(1, 21)], answers
+    first, then = (acks, waits) if early else (waits, acks)
+    for answered, expected in zip((3, 17, 20), left, strict=True):
+        text = opening() + "STREAM vb=5\n" + "".join(first) + "".join(then[:answered])
+        found = only(ledger(text))
+        assert (len(found.acks_early or found.acks_due or ()), abs(found.acks_omitted)) == expected
 
 
 def test_of_a_very_long_value_of_a_control_the_beginning_is_kept() -> None:

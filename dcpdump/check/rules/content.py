@@ -113,9 +113,10 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
 
     Usual causes: a consumer that does not know the flag; a deletion as last item that was not counted.
     """
+    unlisted = f" (and {delayed.amount:,} more that are not listed)" if delayed.amount else ""
     if delayed.frame.response:
-        return Remark("acknowledgement of a snapshot that did not ask for one", SUSPICIOUS)
-    text = f"the snapshot that ended with seqno {delayed.frame.seqno} was not acknowledged"
+        return Remark(f"acknowledgement of a snapshot that did not ask for one{unlisted}", SUSPICIOUS)
+    text = f"the snapshot that ended with seqno {delayed.frame.seqno} was not acknowledged{unlisted}"
     if delayed.waited_ns >= _SECOND:
         cut = connection.over and stream.end_frame is None and delayed.waited_ns < 30 * _SECOND
         return Remark(text, INFO) if cut else text
