@@ -160,7 +160,7 @@ def objects(found: Sequence[Advised]) -> Iterator[Json]:
             "rollback_seqno": request.rollback_seqno,
             "count": each.count,
             "count_exact": False if each.least else None,
-            "loop": None if each.least and each.count <= LOOP else each.count > LOOP,
+            "loop": each.count > LOOP,
             "frames": [one.frame for one in each.requests],
             "clause": explanation.clause.value,
             "cause": None if explanation.cause is None else explanation.cause.value,

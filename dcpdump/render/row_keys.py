@@ -49,6 +49,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "context": (BOOL, "it was not chosen, but is near a frame of its connection that was"),
     "controls": ("[@control]", "the controls that were set"),
     "count": (INT, "how many times"),
+    "count_exact": (BOOL, "false: at least so many times, and maybe a loop"),
     "datatype": (INT, "the datatype of the header"),
     "datatype_names": ("[text]", "what the datatype says"),
     "dcp": (BOOL, "it carries DCP"),
@@ -122,6 +123,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "name_a": (TEXT, "the name of the message in A"),
     "name_b": (TEXT, "the name of the message in B"),
     "noops": ("@noops", "keep-alives"),
+    "not_known": (TEXT, "why it is not known what followed"),
     "notes": (INT, "how many things are worth a look, and may be as they should be"),
     "offset": (INT, "where a frame begins in its direction, or a problem in its frame"),
     "only_a": (INT, "frames that only A has"),
@@ -155,7 +157,9 @@ KEYS: dict[str, tuple[str, str]] = {
     "rate_seconds": (NUMBER, "over how long rates are counted, up to now"),
     "reason": (TEXT, "why there is no verdict"),
     "request_frame": (INT, "the frame of the request"),
-    "requests": ("[@request]", "the stream requests, in order"),
+    "repeats": (INT, "how many equal requests with equal answers came later and are not listed"),
+    "requests": ("[@request]", "the stream requests, in order; of very many, the first and the latest"),
+    "requests_omitted": (INT, "how many requests are neither listed nor repeats of those that are"),
     "response_frame": (INT, "the frame of the response"),
     "rev_seqno": (INT, "the revision of the document"),
     "revoked": ("@revocation", "the rollback by which the client had to take the change back; none: left out"),
@@ -283,16 +287,17 @@ ROWS: dict[str, str] = {
     "key.coverage": "type connection vbucket why | name stream_id first_seqno last_seqno complete",
     "streams": f"""connection src dst vbucket roles verdict state cause why trouble requests bytes lost_bytes |
         unknown_gaps stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno
-        {_LAG} snapshot degree rollback_seqno rollbacks failover_log end_status end_status_name ended_at last_at""",
+        {_LAG} snapshot degree requests_omitted rollback_seqno rollbacks failover_log end_status end_status_name
+        ended_at last_at""",
     "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
-        response_frame status status_name latency_us fault""",
+        response_frame status status_name latency_us repeats fault""",
     "conns": """connection src dst client server roles controls streams frames bytes lost_bytes | role name agent bucket
         mechanism authenticated features_asked features open_flags open_flags_names open_status stream_requests noops
         unanswered losses unknown_gaps skipped_bytes manifest_uid collection_names first last end ended_at
         bucket_refused bucket_status""",
     "rollbacks": f"""connection vbucket frame count loop frames clause why | name stream_id response_frame time {_ASKED}
         cause expected_seqno failover_log failover_log_frame purge_seqno purge_seqno_frame granted_start_seqno
-        granted_frame granted_connection resume""",
+        granted_frame granted_connection count_exact not_known resume""",
     "resume": "start_seqno snap_start_seqno snap_end_seqno flags why | vbucket_uuid purge_seqno",
     "flow": """connection client roles complete account state evidence sent acked acks kinds | name outstanding peak
         overacked blocked blocked_ms intervals intervals_left over_time buffer buffer_asked mismatch exceeded
