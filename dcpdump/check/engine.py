@@ -292,7 +292,7 @@ class RuleEngine:
     def _answer(self, frame: FrameEvent, connection: ConnectionState) -> None:
         opcode = frame.opcode
         stream = connection.by_opaque.get(frame.opaque) if opcode in STREAMED else None
-        if stream is None or frame.opaque in connection.shared:
+        if stream is None or connection.shares(frame.opaque):
             stream = connection.no_stream
         self._ask(opcode | RESPONSE, frame, connection, stream)
         if opcode == STREAM_REQ and not frame.word:

@@ -117,7 +117,7 @@ class PendingEvidence:
             connection.exchanges.close()
         for answer in connection.exchanges.take_unasked(self._frames, connection.now_ns):
             asked = not connection.late and (connection.syn or find(answer.opcode).dcp)
-            if asked and answer.opaque not in connection.shared:
+            if asked and not connection.shares(answer.opaque):
                 yield Event.UNASKED, Delayed(answer, connection.no_stream)
 
     def _overdue(self, now_ns: int) -> Iterator[Found]:
@@ -236,7 +236,7 @@ class PendingEvidence:
         connection = self._connection
         while self._done and self._is_settled(frame.number - self._done[0].last_frame, self._done[0].last_ns):
             stream = self._done.pop(0)
-            if stream.lost or stream.opaque in connection.shared:
+            if stream.lost or (stream.opaque is not None and connection.shares(stream.opaque)):
                 continue
             if any(complaint.opcode == MARKER for complaint in stream.complaints):
                 continue  # the consumer refused a marker: it need not acknowledge that

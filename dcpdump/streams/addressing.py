@@ -55,7 +55,7 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
         return StreamAddress(None, True)  # it was granted, and its request is captured a little later
     stray = other or connection.no_stream
     if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
-        connection.shared.add(opaque)
+        connection.share(opaque)
         return StreamAddress(None, True)
     waits = known is not None and known.requests and not known.granted
     if waits and known is not None and known.opaque == opaque and known.requests[-1].status is None:

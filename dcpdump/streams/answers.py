@@ -36,7 +36,7 @@ def await_answer(connection: ConnectionState, frame: FrameEvent) -> tuple[Unansw
     if frame.opcode == STREAM_REQ:
         waiting.request = request_of(frame)
     late = connection.starts_late or (
-        frame.opcode == STREAM_REQ and connection.torn and frame.opaque in connection.shared
+        frame.opcode == STREAM_REQ and connection.torn and connection.shares(frame.opaque)
     )
     return waiting, connection.exchanges.ask(waiting, sum(connection.frames), late=late)
 
@@ -116,7 +116,7 @@ def _answer_to_message(
         if opcode == MARKER and not frame.word and len(connection.early_acks) < _EARLY_ACKS:
             connection.early_acks.append(kept(frame))
         return None
-    if frame.opaque in connection.shared:
+    if connection.shares(frame.opaque):
         return None  # of which of them it is is unknown
     if opcode == MARKER:
         stream.acknowledge_marker(frame)

@@ -13,11 +13,13 @@ from dcpdump.streams.request import Request
 from dcpdump.streams.request_faults import json_fault
 from dcpdump.streams.state import ConnectionState, RolledBack
 from dcpdump.streams.stream import MOST_REQUESTS, OTHER_STATUS, Stream
-from dcpdump.streams.wording import error_text, printable, whole_number
+from dcpdump.streams.wording import LONGEST, error_text, printable, whole_number
 
 #: Of very many requests of one stream these are kept: so many first and latest ones, and of those in between the first
 #: and the last of equal ones, up to so many different ones.
 _FIRST, _LATEST, _DIFFERENT = 16, 64, 24
+#: Collections of a filter, more than a cluster may have, and bytes of a failover log, of which servers keep 25 entries.
+_COLLECTIONS, _LONGEST_LOG = 4_096, 16 * 1_024
 
 
 def asked(
@@ -144,12 +146,13 @@ def doubt(connection: ConnectionState, streams: Iterable[Stream]) -> None:
 
     ``streams``: those of the connection that are to be judged.
     """
-    opaques = connection.shared | connection.exchanges.unpaired
-    if not opaques or not connection.doubtful:
+    unpaired = connection.exchanges.unpaired
+    if not (connection.shared or unpaired) or not connection.doubtful:
         return
     for stream in streams:
         for request in stream.requests:
-            request.ambiguous |= request.torn and request.opaque in opaques
+            mixed = connection.shares(request.opaque) or request.opaque in unpaired
+            request.ambiguous |= request.torn and mixed
 
 
 def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream | None:
@@ -176,8 +179,11 @@ def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream
 
 
 def _log(frame: FrameEvent) -> tuple[Entry, ...] | None:
-    """Return a failover log that was captured whole: what is not in a part of one may be in the rest."""
-    if not frame.whole or not frame.data:
+    """Return a failover log that was captured whole: what is not in a part of one may be in the rest.
+
+    One that is far longer than servers have is not kept.
+    """
+    if not frame.whole or not frame.data or frame.value_length > _LONGEST_LOG:
         return None
     return tuple(Entry(*entry) for entry in failover_log(frame))
 
@@ -220,7 +226,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
         connection.rolled_back[place] = back._replace(obeyed=True)
     other = connection.by_opaque.get(frame.opaque)
     if other is not None and other.live and not other.closed and other.vbucket != stream.vbucket:
-        connection.shared.add(frame.opaque)
+        connection.share(frame.opaque)
     connection.by_opaque[frame.opaque] = stream
     if connection.early_acks:
         for each in connection.early_acks:
@@ -236,6 +242,13 @@ def closed(stream: Stream, frame: FrameEvent) -> None:
         stream.closed = True
         stream.closed_ns = stream.last_ns = frame.ts_ns
         stream.closed_by_feeder = stream.connection.feeder == 1 - frame.direction
+
+
+def _filter(collections: list[Any]) -> tuple[str, ...]:
+    """Return the collections that a request asks for; of very many, how many more there are."""
+    kept = tuple(printable(str(each)[: LONGEST + 1]) for each in collections[:_COLLECTIONS])
+    more = len(collections) - len(kept)
+    return (*kept, f"… {more:,} more") if more else kept
 
 
 def request_of(frame: FrameEvent) -> Request:
@@ -254,7 +267,7 @@ def request_of(frame: FrameEvent) -> Request:
         frame.get("snap_start_seqno"),
         frame.get("snap_end_seqno"),
         sid if isinstance(sid, int) and 0 < sid <= MOST_STREAM_ID else 0,
-        tuple(printable(str(each)) for each in collections) if isinstance(collections, list) else None,
+        _filter(collections) if isinstance(collections, list) else None,
         printable(scope) if isinstance(scope, str) else None,
         whole_number(purge) if isinstance(purge, str) else None,
         bool(frame.value_length),

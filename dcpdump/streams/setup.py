@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from dcpdump.escape import safe
 from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES
 from dcpdump.spec.statuses import AUTH_CONTINUE, KEY_EEXISTS, SUCCESS
 from dcpdump.streams.facts import Control, NameTaken, SetupRefusal, UnansweredRequest
@@ -21,14 +20,12 @@ from dcpdump.streams.opcode_kinds import (
     SELECT_BUCKET,
 )
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import error_text, whole_number
+from dcpdump.streams.wording import error_text, safe_text, whole_number
 
 _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable_expiry_opcode"
 _LATENCIES = 100
 #: Control keys are remembered up to so many: the protocol has a few dozen.
 _CONTROLS = 256
-#: Bytes of a name, a key or a value that are kept.
-_LONGEST = 1024
 _KEYED = frozenset({CONTROL, SELECT_BUCKET, SASL_AUTH})
 
 #: Refusals are remembered up to so many of a connection: one for each vbucket, and of the other steps.
@@ -56,7 +53,7 @@ def waiting_for(frame: FrameEvent, connection: ConnectionState) -> UnansweredReq
     if frame.opcode in _KEYED:
         waiting.key = _key(frame) or ""
     if frame.opcode == CONTROL:
-        waiting.value = _text(frame.value)
+        waiting.value = safe_text(frame.value)
     elif frame.opcode == ALL_SEQNOS:
         collection = frame.get("collection_id")
         waiting.value = "" if collection is None else str(collection)
@@ -107,7 +104,7 @@ def _open(connection: ConnectionState, frame: FrameEvent) -> None:
 
 
 def _control(connection: ConnectionState, frame: FrameEvent) -> None:
-    key, value = _key(frame), _text(frame.value)
+    key, value = _key(frame), safe_text(frame.value)
     if key is None:
         return
     if key in connection.controls or len(connection.controls) < _CONTROLS:
@@ -256,9 +253,4 @@ def _said(frame: FrameEvent) -> str:
 
 def _key(frame: FrameEvent) -> str | None:
     """Return the key of a frame as text; None where bytes of the frame were lost, and maybe of the key."""
-    return _text(frame.key) if frame.whole else None
-
-
-def _text(data: bytes) -> str:
-    """Return bytes as text, cut where they are more than any name or value that a server takes."""
-    return safe(data[:_LONGEST]) + "…" * (len(data) > _LONGEST)
+    return safe_text(frame.key) if frame.whole else None

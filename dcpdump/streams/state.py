@@ -37,6 +37,8 @@ class RolledBack(NamedTuple):
     obeyed: bool = False  #: its client was granted a stream since
 
 
+#: Opaques that several streams had are remembered up to so many.
+_MOST_SHARED = 16_384
 #: Why nothing is judged by what is missing of a connection.
 CARVED = "this file was carved: only chosen packets are in it"
 #: Later than all that was captured: of a loss at a time that is not known.
@@ -170,6 +172,15 @@ class ConnectionState:
             self.window.out_of_order, self.exchanges.grace = True, FAR
             return
         self.tcp_faults.setdefault((fault, direction), Recurring()).change(begins=begins, ts_ns=ts_ns)
+
+    def share(self, opaque: int) -> None:
+        """Take it that several streams had an opaque at one time."""
+        if len(self.shared) < _MOST_SHARED:
+            self.shared.add(opaque)
+
+    def shares(self, opaque: int) -> bool:
+        """Return whether several streams had an opaque at one time; of very many such, it may be one of the others."""
+        return opaque in self.shared or len(self.shared) >= _MOST_SHARED
 
     def unlink(self) -> None:
         """Refer to no other connection and not to itself, so that its memory is free."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _MS, _SECOND = 1_000_000, 1_000_000_000
 #: A high seqno that was said so long ago may be too low by now.
 _OLD_NS = 10 * _SECOND
+#: Bytes of a name, a key or a value that are kept.
+LONGEST = 1024
 _MOST_SAID = 400  #: signs of what a server says of an error
 
 #: The ids of a client and of its connection, and the agent, of which the product is first. It may be cut short.
@@ -78,8 +80,13 @@ def reason(value: int | None) -> str:
 
 
 def printable(text: str) -> str:
-    """Make a text that came from the wire safe to show."""
-    return safe(text.encode("utf-8", "backslashreplace"))
+    """Make a text that came from the wire safe to show, cut where it is longer than any that is of use."""
+    return safe_text(text[: LONGEST + 1].encode("utf-8", "backslashreplace"))
+
+
+def safe_text(data: bytes) -> str:
+    """Return bytes as text, cut where they are more than any name or value that a server takes."""
+    return safe(data[:LONGEST]) + "…" * (len(data) > LONGEST)
 
 
 def shortened(text: str, most: int = 40) -> str:

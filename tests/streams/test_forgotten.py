@@ -1,9 +1,11 @@
 """What is forgotten of a connection is forgotten by the others too: an interface may be watched for days."""
 
+import json
+
 import pytest
 
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams import failover_logs
+from dcpdump.streams import failover_logs, state
 from dcpdump.streams import stream as stream_module
 from dcpdump.streams.frame_event import Before, Missed
 from dcpdump.streams.rollback import rollbacks
@@ -82,6 +84,35 @@ def test_of_very_many_acknowledgements_that_are_missing_or_too_many_the_first_ar
 def test_of_a_very_long_value_of_a_control_the_beginning_is_kept() -> None:
     (connection,) = ledger(opening(controls=f"key={'x' * 2000}")).connections.values()
     assert connection.controls["key"].value == connection.agreed["key"] == "x" * 1024 + "…"
+
+
+def test_of_a_very_long_filter_the_beginning_is_kept_and_the_rest_is_counted() -> None:
+    ids = ["x" * 2000, *map(str, range(5000))]
+    value = json.dumps({"scope": ids[0], "collections": ids}, separators=(",", ":"))
+    (request,) = only(ledger(opening() + f"TX stream-request{{vb=5, value={value}}}\n")).requests
+    kept = request.collections or ()
+    assert (request.scope, kept[0]) == ("x" * 1024 + "…",) * 2
+    assert kept[1:] == (*ids[1:4096], "… 905 more")
+
+
+def test_of_a_failover_log_that_is_longer_than_any_nothing_is_kept() -> None:
+    def granted(entries: int) -> str:
+        log = "|".join(["0xa:1"] * entries)
+        return f"{opening()}TX stream-request{{vb=5}}\nRX stream-request-response{{success, failover-log={log}}}\n"
+
+    assert [len(only(ledger(granted(count))).failover_log or ()) for count in (25, 2000)] == [25, 0]
+
+
+def test_with_more_opaques_that_streams_shared_than_are_remembered_any_may_be_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state, "_MOST_SHARED", 2)
+    (connection,) = ledger(opening()).connections.values()
+    found = []
+    for opaque in (1, 2, 3):
+        connection.share(opaque)
+        found.append((len(connection.shared), connection.shares(9)))
+    assert found == [(1, False), (2, True), (2, True)]
 
 
 def test_of_what_servers_report_no_more_is_kept_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
