@@ -27,7 +27,7 @@ capture/plain_pcap capture/plain_pcapng
 net/batch net/bytestream net/connections net/counters net/event net/endpoints net/gap_timeout net/half net/layers
 net/no_time net/packet net/reassembly net/remembered net/reorder_queue net/retransmissions net/retransmit_window
 net/sender_state net/seqnum net/tcp
-render/byte_span render/field_texts render/plain_csv render/plain_rows render/plain_layout render/plain_line
+render/byte_span render/field_texts render/plain_csv render/plain_rows render/plain_line
 render/plain_ndjson render/plain_table render/plain_text render/plain_writer render/value_note
 wire/frames wire/held wire/json_scan wire/split
 """.split()

@@ -1,11 +1,10 @@
 """Blocks: many captured packets at once, as a Batch for what takes them, as columns for what counts them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
-from dcpdump.batch.packet_sequence import Packets
 from dcpdump.capture.file import CapturePlace
 from dcpdump.capture.plain_pcapng import PlainRun
 from dcpdump.net.batch import Batch
@@ -37,6 +36,38 @@ class PacketsPlace(NamedTuple):
 
     begins: CapturePlace
     packets: int
+
+
+class Packets(Sequence[Packet]):
+    """The packets of a batch, none of which is kept.
+
+    ``wire``: how long each of them was on the wire; ``interfaces``: by which each was captured, if there are several.
+    """
+
+    def __init__(self, batch: Batch, wire: Callable[[int], int], interfaces: Sequence[int] = ()) -> None:
+        self._batch, self._wire, self._interfaces = batch, wire, interfaces
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    @overload
+    def __getitem__(self, index: int) -> Packet: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Packet]: ...
+
+    def __getitem__(self, index: int | slice) -> Packet | Sequence[Packet]:
+        if isinstance(index, slice):
+            return [self._packet(place) for place in range(*index.indices(len(self)))]
+        return self._packet(index)
+
+    def _packet(self, index: int) -> Packet:
+        batch = self._batch
+        data = batch.data[batch.starts[index] : batch.ends[index]]
+        ts = batch.times[index]
+        name, by = batch.files[batch.file[index]], self._interfaces[index] if self._interfaces else 0
+        time = None if ts == NO_TIME else ts
+        return Packet(batch.numbers[index], time, batch.links[index], data, self._wire(index), name, "", by)
 
 
 class Block:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from dcpdump.batch.block import BLOCK_BYTES, Block, BlockSize, PcapPlace
-from dcpdump.batch.packet_sequence import Packets
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockSize, Packets, PcapPlace
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.plain_pcap import SIZE, Records, is_plain
 from dcpdump.net.batch import Batch

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dcpdump.batch.block import Block
+from dcpdump.batch.block import Block, Packets
 from dcpdump.batch.gather import Array, distinct, records_at
-from dcpdump.batch.packet_sequence import Packets
 from dcpdump.capture.live import link_of
 from dcpdump.capture.ring import PACKET, Taken, places_of
 from dcpdump.net.batch import Batch

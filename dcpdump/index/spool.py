@@ -11,8 +11,7 @@ import zlib
 from struct import Struct
 from typing import Any
 
-from dcpdump.batch.block import Block
-from dcpdump.batch.packet_sequence import Packets
+from dcpdump.batch.block import Block, Packets
 from dcpdump.errors import OutputError
 from dcpdump.index.spool_size import SPOOL_BYTES
 from dcpdump.net.batch import Batch

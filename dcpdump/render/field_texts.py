@@ -3,8 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Final
 
-from dcpdump.render.plain_layout import PlainField
-from dcpdump.render.plain_rows import PlainRows
+from dcpdump.render.plain_rows import PlainField, PlainRows
 
 _WIDEST: Final = 8  #: bytes of a number that is seldom the same twice: a seqno, an identity
 _MOST: Final = 4_096

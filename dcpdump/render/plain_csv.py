@@ -4,8 +4,7 @@ from typing import Final
 
 from dcpdump.record import columns
 from dcpdump.render import View
-from dcpdump.render.plain_layout import PlainField, PlainLayout
-from dcpdump.render.plain_rows import PlainRows
+from dcpdump.render.plain_rows import PlainField, PlainLayout, PlainRows
 from dcpdump.render.plain_text import shown_text
 from dcpdump.render.plain_writer import PlainWriter
 from dcpdump.spec.field import Bits, EnumValue

@@ -3,8 +3,7 @@
 from dcpdump.escape import safe
 from dcpdump.render import View, line
 from dcpdump.render.field_texts import FieldTexts, side_by_side
-from dcpdump.render.plain_layout import PlainField, PlainLayout
-from dcpdump.render.plain_rows import PlainRows
+from dcpdump.render.plain_rows import PlainField, PlainLayout, PlainRows
 from dcpdump.render.plain_text import shown
 from dcpdump.render.plain_writer import PlainWriter
 

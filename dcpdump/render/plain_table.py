@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dcpdump.escape import safe
 from dcpdump.render import View, table
 from dcpdump.render.byte_span import span
-from dcpdump.render.plain_layout import PlainField, PlainLayout
-from dcpdump.render.plain_rows import PlainRows
+from dcpdump.render.plain_rows import PlainField, PlainLayout, PlainRows
 from dcpdump.render.plain_text import shown
 from dcpdump.render.plain_writer import PlainWriter
 from dcpdump.render.value_note import state_of, value_note
