@@ -102,7 +102,7 @@ class Learning:
                     self._settle()
                     self._start, self._stop = start, stop
                     rows.append(base + start | self._knows)
-                    if not (torn or weak) and _is_neighbour(data, start):
+                    if not (torn or weak) and is_neighbour(data, start):
                         records[at] = self._later(at, show_secrets=show_secrets)
                     else:
                         place = frames.places[run]
@@ -232,7 +232,7 @@ def is_damaged(data: bytes) -> bool:
     return data[4] + sections > be32(data, 8)
 
 
-def _is_neighbour(data: bytes, start: "i64") -> bool:
+def is_neighbour(data: bytes, start: "i64") -> bool:
     """Return whether a frame is sound, and does not concern DCP."""
     if not NEIGHBOURS[data[start + 1]] or data[start + 5] > MOST_DATATYPE:
         return False

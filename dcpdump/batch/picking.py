@@ -6,14 +6,13 @@ streams and their answers, and messages that are no concern of DCP, unless someb
 
 from typing import TYPE_CHECKING, Final
 
-from dcpdump.batch.learning import NEIGHBOURS, Learning, is_damaged
+from dcpdump.batch.learning import NEIGHBOURS, Learning, is_damaged, is_neighbour
 from dcpdump.batch.plain_documents import is_bare
 from dcpdump.batch.plans import PLANS, plan_of
 from dcpdump.big_endian import be16, be32
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
-from dcpdump.spec.header import ALT_CLIENT_REQUEST, ALT_CLIENT_RESPONSE, CLIENT_REQUEST, CLIENT_RESPONSE, HEADER_LENGTH
-from dcpdump.spec.names import MOST_DATATYPE
+from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, CLIENT_RESPONSE, HEADER_LENGTH
 from dcpdump.spec.opcodes import DCP_STREAM_REQ
 from dcpdump.wire.frames import Frames
 
@@ -153,7 +152,7 @@ def _treatment(data: bytes, start: "i64", opcodes: bytes, vbuckets: bytes) -> "i
     if treatment == DECODED:
         return DECODED
     if treatment == NEIGHBOUR:
-        if magic not in (CLIENT_REQUEST, CLIENT_RESPONSE, ALT_CLIENT_RESPONSE) or data[start + 5] > MOST_DATATYPE:
+        if not is_neighbour(data, start):
             return DECODED
         if magic != CLIENT_REQUEST:
             return WANTED if opcodes[opcode] else NEIGHBOUR
