@@ -8,23 +8,21 @@ It also counts what was not frames: bytes skipped, connections of other protocol
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dcpdump.conversation import Conversation
+from dcpdump.conversation import Conversation, Tally
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import CARVED, SNAPLEN, Bytes, Conflict, End, Event, Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
-from dcpdump.tally import Tally
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
 from dcpdump.unsealing import Unsealing
 from dcpdump.wire.collection_names import NAME, NAMING, Said, ServerNames, said_by
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where
-from dcpdump.wire.piece import Cut, Skipped, Why
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import FrameSplitter
+from dcpdump.wire.split import Cut, FrameSplitter, Skipped, Why
 
 TLS = "TLS"
 #: How other common protocols begin; only to name them in messages.

@@ -7,9 +7,8 @@ Unsealer reads beside the splitter, until that has found a frame, or this has fo
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from dcpdump.conversation import Conversation
+from dcpdump.conversation import Conversation, Tally
 from dcpdump.net.event import Bytes, Event, Events, Gap
-from dcpdump.tally import Tally
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
 

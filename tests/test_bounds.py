@@ -18,7 +18,7 @@ import pytest
 
 from dcpdump.annotate import annotate
 from dcpdump.batch.block import blocks
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.resumable import ResumableDissection
 from dcpdump.capture import open_capture
 from dcpdump.check.evidence import PendingEvidence

@@ -8,10 +8,9 @@ from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, unpack_header
-from dcpdump.wire.piece import Cut, Skipped
 from dcpdump.wire.resync import framed
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import FrameSplitter
+from dcpdump.wire.split import Cut, FrameSplitter, Skipped
 from tests.support.fields import encoded_fields
 from tests.support.strategies import PUSHED, SHAPES, Sent, Shape, cut, damaged, pushed, sent
 

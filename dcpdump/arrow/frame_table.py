@@ -16,11 +16,10 @@ from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
 from dcpdump.arrow.record_rows import VALUES, is_cut, misfit
 from dcpdump.arrow.record_rows import row as row_of
 from dcpdump.arrow.values import Values, hexed
-from dcpdump.batch.chosen import record_of
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array, distinct
-from dcpdump.batch.layouts import Group
-from dcpdump.batch.part import Part
+from dcpdump.batch.learning import INFERRED, UNDERLYING
+from dcpdump.batch.part import Group, Part
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.redact import Redactor
 from dcpdump.spec import find
@@ -75,7 +74,7 @@ class FrameTable:
         rows = np.flatnonzero(keep)
         if self._redactor is not None:  # it takes frames one by one
             for row in rows[values.planned[rows]].tolist():
-                part.records[row] = record_of(part, row)
+                part.records[row] = part.record(row)
             values.planned[rows] = False
         if self._count is not None:
             rows = rows[: self._count - self.rows]
@@ -112,11 +111,11 @@ class FrameTable:
         opened = judged or not _OPENED.isdisjoint(self._columns)
         values = Values(part, keep, opened=opened, judged=judged)
         for row in values.unsound.tolist():
-            part.records[row] = record_of(part, row)
+            part.records[row] = part.record(row)
         rows = np.array(list(part.records), np.int64)
         values.planned[rows] = False
         if wanted.problems:
-            keep &= values.faulty & ~part.underlying
+            keep &= values.faulty & ~part.knows(UNDERLYING)
         planned = np.flatnonzero(keep & values.planned)
         if len(planned):
             good = wanted.by_collection(part, planned, values.collection[planned], values.split[planned])
@@ -197,7 +196,7 @@ class FrameTable:
         split = np.flatnonzero(values.split[rows])
         if len(split):
             columns.numbers("collection", at[split], values.collection[rows[split]])
-            guessed = split[part.inferred[rows[split]]]
+            guessed = split[part.knows(INFERRED)[rows[split]]]
             if len(guessed):
                 columns.numbers("collection_inferred", at[guessed], True)
             if part.names and columns.has("collection_name"):

@@ -12,8 +12,8 @@ from dcpdump.arrow import schema
 from dcpdump.arrow import zero_copy as laid
 from dcpdump.arrow.column_builder import ColumnBuilder
 from dcpdump.batch.gather import Array
-from dcpdump.batch.key_columns import prefixes
-from dcpdump.batch.part import YES, Part
+from dcpdump.batch.learning import UNDERLYING
+from dcpdump.batch.part import Part
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.body import Body, open_rest, open_value
 from dcpdump.wire.frame import Fault
@@ -32,27 +32,20 @@ class Values:
     def __init__(self, part: Part, wanted: Array, *, opened: bool = True, judged: bool = True) -> None:
         self._part = part
         header, count = part.header, len(part)
-        self.planned = np.zeros(count, bool)
+        self.planned = part.plan >= 0
         self.total = np.zeros(count, np.int64)  #: bytes of value without metadata
         self.length = np.zeros(count, np.int64)  #: the same of values that are bytes and no fields
-        document, keyed = np.zeros(count, bool), np.zeros(count, bool)
+        document = np.zeros(count, bool)
         for group in part.groups:
             rows, layout = group.rows, group.plan.layout
-            self.planned[rows] = True
             document[rows] = group.plan.message.document
-            keyed[rows] = group.plan.message.collection_key
             tail = group.column(layout.tail).astype(np.int64) if layout.tail else 0
             self.total[rows] = header.value[rows] - tail
             if group.value is None:
                 self.length[rows] = self.total[rows]
         self._document = document & self.planned & wanted
-        self._start = part.start + header.key_at
-        self._end = self._start + header.key
-        self._logical = self._start.copy()
-        self.collection = np.zeros(count, np.uint32)
-        self.split = np.zeros(count, bool)  #: whether there is a collection id
-        self.unsound = np.zeros(0, np.int64)  #: rows whose keys end inside their collection ids
-        self._split(np.flatnonzero(keyed & wanted & (header.key > 0) & (part.collections == YES)))
+        self._start, self._logical, self._end, self.collection, self.split, sound = part.keys
+        self.unsound = np.flatnonzero(wanted & ~sound)  #: rows whose keys begin with no collection id of a data key
         self._bodies: dict[int, Body] = {}  # of values that are not shown as they are on the wire
         #: By row: what is wrong with values that are not what their datatypes say, and in words.
         self.faults: dict[int, tuple[Fault, str]] = {}
@@ -60,19 +53,11 @@ class Values:
             self._open(np.flatnonzero(self._document & (self.length > 0)), judged=judged)
         self.faulty = np.zeros(count, bool)
         self.faulty[list(self.faults)] = True
-        for row in np.flatnonzero(self.faulty & part.underlying).tolist():
+        for row in np.flatnonzero(self.faulty & part.knows(UNDERLYING)).tolist():
             start, end = int(self._end[row]), int(self._end[row] + self.length[row])
             self._bodies[row] = open_rest(part.data[start:end], int(header.datatype[row]))
         self.whole = self.total.copy()  #: the same as columns have them: decompressed, without xattrs
         self.whole[list(self._bodies)] = [len(body.value) for body in self._bodies.values()]
-
-    def _split(self, rows: Array) -> None:
-        if len(rows):
-            found = prefixes(self._part.view, self._start[rows], self._part.header.key[rows])
-            self.unsound = rows[~found.sound]
-            self.split[rows] = True
-            self.collection[rows] = found.collection
-            self._logical[rows] += found.size
 
     # -- what is not as its datatype says ---------------------------------------------------------------
 
@@ -100,7 +85,7 @@ class Values:
     def put_faults(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
         """Put what is wrong with values into columns: a hint where the datatype may describe one that was left out."""
         rows = rows[self.faulty[rows]]
-        hinted = self._part.underlying[rows]
+        hinted = self._part.knows(UNDERLYING)[rows]
         if hinted.any():
             columns.pick("hints", place[rows[hinted]], pa.array([[LEFT_OUT]], schema.WORDS), hinted.nonzero()[0] * 0)
         rows = rows[~hinted]

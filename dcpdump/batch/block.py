@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 from dcpdump.capture.file import CapturePlace
-from dcpdump.capture.plain_pcapng import PlainRun
+from dcpdump.capture.plain_pcap import PlainRun
 from dcpdump.net.batch import Batch
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import Packet

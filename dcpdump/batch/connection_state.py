@@ -9,11 +9,11 @@ import zlib
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from dcpdump.conversation import MissingValues
 from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.stream_state import StreamState, stream_essence
-from dcpdump.tally import MissingValues
 from dcpdump.wire.session import SessionState, session_essence
-from dcpdump.wire.splitter_state import CUT, SplitterState, splitter_essence
+from dcpdump.wire.split import CUT, SplitterState, splitter_essence
 
 #: Bytes of an unfinished frame that are kept when a connection is saved thin.
 HEAD = 1024 * 1024

@@ -12,7 +12,6 @@ import numpy as np
 
 from dcpdump.batch.block import BLOCK_BYTES
 from dcpdump.batch.gather import Array
-from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
 from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.snappy import MAX_RATIO, MAX_VALUE
@@ -72,20 +71,12 @@ def _rows(part: Part, low: int, high: int) -> Part:
     end = int((part.start[some] + part.length[some]).max())
     all_columns = ((each.name, getattr(part, each.name)) for each in fields(part))
     columns: dict[str, Any] = {name: each[some] for name, each in all_columns if isinstance(each, np.ndarray)}
-    columns["start"] = columns["start"] - begin
+    columns["row"] = columns["row"] - begin  # a row says first where it begins
     return replace(
         part,
         **columns,
         first=part.first + low,
         data=part.data[begin:end],
-        header=part.header.taken(np.arange(low, high)),
-        groups=[_rows_of(group, low, high) for group in part.groups],
         odd={row - low: raw for row, raw in part.odd.items() if low <= row < high},
         records={row - low: each for row, each in part.records.items() if low <= row < high},
     )
-
-
-def _rows_of(group: Group, low: int, high: int) -> Group:
-    mine = np.flatnonzero((group.rows >= low) & (group.rows < high))
-    value = None if group.value is None else group.value[mine]
-    return Group(group.plan, group.rows[mine] - low, group.extras[mine], value)

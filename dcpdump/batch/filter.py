@@ -11,8 +11,7 @@ import numpy as np
 
 from dcpdump.batch.ends import BLANK, Ends
 from dcpdump.batch.gather import Array
-from dcpdump.batch.layouts import Group, responses
-from dcpdump.batch.part import Part
+from dcpdump.batch.part import Group, Part, responses
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
 from dcpdump.filter.collection_choice import CollectionChoice, collection_choice
 from dcpdump.filter.opcode_names import named_opcodes, named_statuses
@@ -258,4 +257,39 @@ def _overlap(ranges: Ranges, start: Array, end: Array) -> Array:
         found |= (end >= start.dtype.type(low)) & (start <= start.dtype.type(high))
     for low, high in ranges.excluded:
         found &= ~((start >= start.dtype.type(low)) & (end <= start.dtype.type(high)))
+    return found
+
+
+# Chosen: which frames of a part a filter wants, and any of them as a record, for what is not done in columns.
+
+
+def wanted_rows(part: Part, wanted: Masks) -> Sequence[int]:
+    """Return the rows that a filter wants. What their headers and fields exclude is decoded no further."""
+    if not wanted.whole.clauses:
+        return range(len(part))
+    keep = wanted.by_header(part)
+    taken = keep & False
+    for group in part.groups:
+        taken[group.rows] = wanted.by_fields(group)
+    rows: list[int] = (keep & taken).nonzero()[0].tolist()
+    if wanted.problems:
+        rows = [row for row in rows if wanted.whole.accepts(part.record(row))]
+    elif wanted.key is not None or wanted.collection is not None:
+        rows = _with_keys(part, wanted, (keep & taken).nonzero()[0])
+    others = [row for row in wanted.undecided(part) if wanted.whole.accepts(part.record(row))]
+    return sorted(rows + others) if others else rows
+
+
+def _with_keys(part: Part, wanted: Masks, rows: Array) -> list[int]:
+    """Return those of planned rows whose keys and collections are wanted."""
+    keys = part.keys.of(rows)
+    good = wanted.by_collection(part, rows, keys.collection, keys.split)
+    if wanted.key is not None:
+        good &= keys.end > keys.logical
+        there = good.nonzero()[0]
+        spans = zip(keys.logical[there].tolist(), keys.end[there].tolist(), strict=True)
+        good[there] = wanted.by_key([part.data[start:end] for start, end in spans])
+    for place in (~keys.sound).nonzero()[0].tolist():
+        good[place] = wanted.whole.accepts(part.record(int(rows[place])))
+    found: list[int] = rows[good].tolist()
     return found

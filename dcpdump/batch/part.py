@@ -5,28 +5,164 @@ Frames that a plan takes are in a group; of the others there is the Record that 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from functools import cache, cached_property
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from dcpdump.batch.deferred import Later
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array, records_at
-from dcpdump.batch.layouts import HEADER, Group, Headers, groups_of
-from dcpdump.batch.learning import INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING
-from dcpdump.batch.learning import UNKNOWN as NOT_KNOWN
-from dcpdump.batch.plans import Plan
+from dcpdump.batch.learning import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING, UNKNOWN, Later
+from dcpdump.batch.plans import PLANS, Plan
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record
-from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.field import Field
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.collection_names import ConnectionNames
+from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where, unpack_header
 from dcpdump.wire.frames import Frames
+from dcpdump.wire.value import interpret
 
-NO, YES, UNKNOWN = 0, 1, 2  #: whether keys have a collection id
+# Columns of headers, and of the fields of what plans take, in NumPy's types.
+
+HEADER = np.dtype(
+    [
+        ("magic", "u1"),
+        ("opcode", "u1"),
+        ("key", ">u2"),
+        ("extras", "u1"),
+        ("datatype", "u1"),
+        ("word", ">u2"),
+        ("body", ">u4"),
+        ("opaque", ">u4"),
+        ("cas", ">u8"),
+    ]
+)
 
 
+@cache
+def dtype_of(fields: tuple[Field, ...]) -> np.dtype[Any]:
+    """Compile fields that lie end to end to a big-endian type."""
+    return np.dtype([(field.name, f">u{field.width}") for field in fields])
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """The headers of many frames, as columns, their key lengths read as their magic says."""
+
+    magic: Array
+    opcode: Array
+    framing: Array
+    key: Array
+    extras: Array
+    datatype: Array
+    word: Array
+    body: Array
+    opaque: Array
+    cas: Array
+
+    @property
+    def key_at(self) -> Array:
+        """Where in each frame its key begins."""
+        return HEADER_LENGTH + self.framing + self.extras
+
+    @property
+    def value(self) -> Array:
+        """The bytes that each header leaves for the value; negative where lengths contradict each other."""
+        return self.body - self.framing - self.extras - self.key
+
+    @property
+    def status(self) -> Array:
+        """The statuses of responses, which stand where requests have their vbucket."""
+        return self.word
+
+    @property
+    def response(self) -> Array:
+        """Which frames are responses, by their magic."""
+        return responses(self.magic)
+
+    @property
+    def server(self) -> Array:
+        """Which frames have the magic of the server's own requests and their answers: opcodes of another space."""
+        found: Array = _SERVER[self.magic]
+        return found
+
+    @classmethod
+    def of(cls, raw: Array) -> "Headers":
+        """Split gathered headers into columns."""
+        return cls(
+            raw["magic"],
+            raw["opcode"],
+            *_lengths(raw),
+            raw["datatype"],
+            raw["word"].astype(np.uint16),
+            raw["body"].astype(np.int64),
+            raw["opaque"].astype(np.uint32),
+            raw["cas"].astype(np.uint64),
+        )
+
+
+def _table(*values: int) -> Array:
+    table = np.zeros(256, bool)
+    table[list(values)] = True
+    return table
+
+
+_FLEXIBLE = _table(*(each.value for each in MAGICS.values() if each.flexible))
+_RESPONSE = _table(*(each.value for each in MAGICS.values() if each.response))
+_SERVER = _table(*(each.value for each in MAGICS.values() if each.server))
+
+
+def responses(magic: Array) -> Array:
+    """Return which magics are those of responses."""
+    found: Array = _RESPONSE[magic]
+    return found
+
+
+def _lengths(raw: Array) -> tuple[Array, Array, Array]:
+    """Return the lengths of framing extras, key and extras."""
+    key, flexible = raw["key"].astype(np.int64), _FLEXIBLE[raw["magic"]]
+    framing = np.where(flexible, key >> 8, 0)
+    return framing, np.where(flexible, key & 0xFF, key), raw["extras"].astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Frames that one plan takes: which they are, and their fields."""
+
+    plan: Plan
+    rows: Array
+    extras: Array
+    value: Array | None
+
+    def column(self, name: str) -> Array:
+        """Return one field of all the frames, in the machine's own byte order."""
+        source = self.extras if name in (self.extras.dtype.names or ()) else self.value
+        if source is None:
+            raise KeyError(name)
+        column: Array = source[name]
+        return column.astype(column.dtype.newbyteorder("="))
+
+
+def groups_of(plan: Array, data: Array, start: Array, header: Headers) -> list[Group]:
+    """Return the frames of each plan, given the number of each frame's; -1: none takes it."""
+    groups: list[Group] = []
+    for number in np.flatnonzero(np.bincount(plan + 1))[1 if (plan < 0).any() else 0 :].tolist():
+        rows, this = np.flatnonzero(plan == number - 1), PLANS[number - 1]
+        at = start[rows] + HEADER_LENGTH + header.framing[rows]
+        extras = records_at(data, dtype_of(this.layout.extras), at) if this.layout.extras else np.zeros(len(rows), "V0")
+        value = None
+        if this.value_fields:
+            value = records_at(data, dtype_of(this.value_fields), at + header.extras[rows] + header.key[rows])
+        groups.append(Group(this, rows, extras, value))
+    return groups
+
+
+_U32 = np.dtype(">u4")
+#: By plan, and last for none: whether a key may begin with a collection id.
+_KEYED = np.array([*(plan.keyed for plan in PLANS), False])
 T = TypeVar("T")
 
 
@@ -55,13 +191,28 @@ class Numbers(Generic[T]):
         return np.array([self.number(thing) for thing in things], np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+class Keys(NamedTuple):
+    """The keys of the frames that a plan took: their places in the bytes of a part, and their collections."""
+
+    start: Array
+    logical: Array  #: behind the collection id, where there is one
+    end: Array
+    collection: Array
+    split: Array  #: whether there is a collection id
+    sound: Array  #: and it is one that a data key has; True where there is none. If not, the frame is decoded by itself
+
+    def of(self, rows: Array) -> "Keys":
+        """Return the keys of some rows."""
+        return Keys(*(column[rows] for column in self))
+
+
+@dataclass(frozen=True)
 class Part:
     """Frames ``first``, ``first + 1`` … of the output. All columns are as long as there are frames."""
 
     first: int
     data: bytes
-    start: Array  #: of the frame, in ``data``
+    row: Array  #: as ``Learning`` has it: where the frame begins in ``data``, its plan, what was known of its key
     length: Array  #: that the header promises
     offset: Array
     gap_before: Array
@@ -72,23 +223,65 @@ class Part:
     files: list[str]
     place: Array  #: which of ``places``
     places: list[Ends]
-    header: Headers
-    groups: list[Group]
-    collections: Array  #: NO, YES or UNKNOWN
-    inferred: Array
-    underlying: Array  #: the datatype may describe a value that was left out
     odd: dict[int, RawFrame]  #: by row: frames that are not whole
     records: dict[int, Record | Later]  #: by row: what no plan took
     #: of collections, by connection; of those that have any
     names: dict[int, ConnectionNames] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.start)
+        return len(self.row)
 
     @property
     def view(self) -> Array:
         """The bytes, as NumPy sees them."""
         return np.frombuffer(self.data, np.uint8)
+
+    # -- columns that are made of rows and bytes when somebody asks for them ----------------------------
+
+    @cached_property
+    def start(self) -> Array:
+        """Where each frame begins in ``data``."""
+        starts: Array = self.row & (1 << START_BITS) - 1
+        return starts
+
+    @cached_property
+    def plan(self) -> Array:
+        """The number of each frame's plan; -1: none takes it."""
+        plans: Array = (self.row >> START_BITS & (1 << PLAN_BITS) - 1) - 1
+        return plans
+
+    @cached_property
+    def header(self) -> Headers:
+        """The headers."""
+        return Headers.of(records_at(self.view, HEADER, self.start))
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The frames of each plan."""
+        return groups_of(self.plan, self.view, self.start, self.header)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys of frames that a plan took."""
+        size = self.row >> ID_BITS & ID_MASK
+        start, length = self.start + self.header.key_at, self.header.key
+        split = _KEYED[self.plan] & (length > 0) & self.knows(SPLIT)
+        collection = np.zeros(len(self), np.uint32)
+        for number in range(int(size.max(initial=0))):
+            rows = np.flatnonzero(size > number)
+            byte = self.view[start[rows] + number].astype(np.uint32)
+            collection[rows] |= (byte & 0x7F) << np.uint32(7 * number)
+        return Keys(start, start + size, start + length, collection, split, ~split | (size > 0))
+
+    def knows(self, bit: int) -> Array:
+        """Return of which frames one of ``Learning``'s bits is set."""
+        known: Array = self.row & bit > 0
+        return known
+
+    def lists(self, names: Sequence[str], rows: Sequence[int]) -> list[list[Any]]:
+        """Return columns, each as a list of what it has in some rows."""
+        some = slice(None) if len(rows) == len(self) else np.array(rows, np.int64)
+        return [getattr(self, name)[some].tolist() for name in names]
 
     @property
     def end(self) -> Array:
@@ -154,11 +347,27 @@ class Part:
         return found
 
     def record(self, row: int) -> Record:
-        """Return the record of a frame that no plan took."""
-        found = self.records[row]
+        """Return one frame as a record, for everything that is not done in columns.
+
+        What a plan took is decoded as its session would: no plan takes a credential, shown or not.
+        """
+        found = self.records.get(row)
         if isinstance(found, Later):
             found = self.records[row] = found.record(self.raw(row))
-        return found
+        if found is not None:
+            return found
+        known = int(self.row[row])
+        frame = decode(self.raw(row))
+        meaning = interpret(
+            frame,
+            collections=None if known & UNKNOWN else known & SPLIT > 0,
+            inferred=known & INFERRED > 0,
+            underlying_datatype=known & UNDERLYING > 0,
+        )
+        ends = self.places[int(self.place[row])]
+        place = ends.connection, ends.direction, ends.src, ends.dst
+        names = self.names.get(ends.connection)
+        return Record(self.first + row, frame, meaning, frame.header.word, None, *place, names)
 
     def raw(self, row: int) -> RawFrame:
         """Cut one frame out, for the decoder of one frame."""
@@ -185,12 +394,8 @@ def part_of(
     ``first`` is the number of the first; ``ends_of`` returns the direction that a place of ``frames`` stands for.
     """
     count = len(frames)
-    data = frames.data()
-    view = np.frombuffer(data, np.uint8)
     row = np.array(rows, np.int64)
     start = row & (1 << START_BITS) - 1
-    plan = (row >> START_BITS & (1 << PLAN_BITS) - 1) - 1
-    header = Headers.of(records_at(view, HEADER, start))
     firsts = np.array(frames.firsts, np.int64)
     sizes = np.diff(firsts, append=count)
 
@@ -203,7 +408,8 @@ def part_of(
 
     gap_before = np.zeros(count, np.int64)
     gap_before[firsts] = frames.gaps
-    length = header.body + HEADER_LENGTH
+    data = frames.data()
+    length = records_at(np.frombuffer(data, np.uint8), _U32, start + 8) + np.int64(HEADER_LENGTH)
     for odd, raw in frames.odd.items():
         length[odd] = raw.length
     files, places = Numbers[str](), Numbers[int]()
@@ -211,7 +417,7 @@ def part_of(
     return Part(
         first,
         data,
-        start,
+        row,
         length,
         spread(frames.offsets) + start - spread(start[firsts]),
         gap_before,
@@ -222,11 +428,6 @@ def part_of(
         files.all,
         place,
         [ends_of(number) for number in places.all],
-        header,
-        groups_of(plan, view, start, header),
-        np.where(row & SPLIT > 0, YES, np.where(row & NOT_KNOWN > 0, UNKNOWN, NO)).astype(np.int8),
-        row & INFERRED > 0,
-        row & UNDERLYING > 0,
         frames.odd,
         records,
     )
@@ -239,18 +440,16 @@ def joined(parts: list[Part]) -> Part:
     files, places = Numbers[str](), Numbers[Ends]()
     bases = np.cumsum([0, *(len(part.data) for part in parts[:-1])]).tolist()
     rows = np.cumsum([0, *(len(part) for part in parts[:-1])]).tolist()
-    plain = ("length", "offset", "gap_before", "weak", "packet", "ts_ns", "collections", "inferred", "underlying")
+    plain = ("length", "offset", "gap_before", "weak", "packet", "ts_ns")
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in plain}
     return replace(
         parts[0],
         data=b"".join([part.data for part in parts]),
-        start=np.concatenate([part.start + base for part, base in zip(parts, bases, strict=True)]),
+        row=np.concatenate([part.row + base for part, base in zip(parts, bases, strict=True)]),
         file=np.concatenate([files.of(part.files)[part.file] for part in parts]),
         files=files.all,
         place=np.concatenate([places.of(part.places)[part.place] for part in parts]),
         places=places.all,
-        header=Headers.joined([part.header for part in parts]),
-        groups=_joined_groups(parts, rows),
         odd={row + base: raw for part, base in zip(parts, rows, strict=True) for row, raw in part.odd.items()},
         records={
             row + base: each for part, base in zip(parts, rows, strict=True) for row, each in part.records.items()
@@ -258,22 +457,3 @@ def joined(parts: list[Part]) -> Part:
         names={number: names for part in parts for number, names in part.names.items()},
         **columns,
     )
-
-
-def _joined_groups(parts: list[Part], bases: list[int]) -> list[Group]:
-    found: dict[Plan, list[Group]] = {}
-    for part, base in zip(parts, bases, strict=True):
-        for group in part.groups:
-            moved = Group(group.plan, group.rows + base, group.extras, group.value)
-            found.setdefault(group.plan, []).append(moved)
-    return [
-        Group(
-            plan,
-            np.concatenate([group.rows for group in groups]),
-            np.concatenate([group.extras for group in groups]),
-            None
-            if not plan.value_fields
-            else np.concatenate([group.value for group in groups if group.value is not None]),
-        )
-        for plan, groups in found.items()
-    ]

@@ -229,8 +229,8 @@ def key_length(data: bytes, start: "i64") -> "i64":
     return data[start + 3] if data[start] == ALT_CLIENT_REQUEST else be16(data, start + 2)
 
 
-def has_id(data: bytes, at: "i64", end: "i64") -> bool:
-    """Return whether a key starts with a collection id that a data key may have, as LEB128, and continues."""
+def id_length(data: bytes, at: "i64", end: "i64") -> "i64":
+    """Return how long the collection id is that a key starts with, as LEB128; 0 where no data key has such a one."""
     collection: i64 = 0
     size: i64 = 0
     while at + size < end and size < _LONGEST_ID:
@@ -239,6 +239,6 @@ def has_id(data: bytes, at: "i64", end: "i64") -> bool:
         size += 1
         if byte < 0x80:
             if (size > 1 and not byte) or at + size == end or collection > _MOST_ID:
-                return False
-            return not _FIRST_RESERVED <= collection <= _LAST_RESERVED
-    return False
+                return 0
+            return 0 if _FIRST_RESERVED <= collection <= _LAST_RESERVED else size
+    return 0

@@ -9,7 +9,7 @@ from dcpdump.capture import Capture, timeline
 from dcpdump.capture.damage import Health
 from dcpdump.capture.file import packets_from
 from dcpdump.capture.merge import begin
-from dcpdump.capture.plain_pcapng import PlainRun
+from dcpdump.capture.plain_pcap import PlainRun
 from dcpdump.capture.section import DISORDER
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.net.limits import IN_ORDER, OUT_OF_ORDER

@@ -3,13 +3,11 @@
 from typing import Any, NamedTuple
 
 from dcpdump.batch.connection_state import SavedConnection, thinned
-from dcpdump.batch.dissection import Dissection
-from dcpdump.batch.dissector import BlockDissector, StreamsOf
-from dcpdump.conversation import Conversation
+from dcpdump.batch.dissector import BlockDissector, Dissection, StreamsOf
+from dcpdump.conversation import Conversation, Missing
 from dcpdump.net.connections import ConnectionsState
 from dcpdump.net.endpoints import Connection, flow_of
 from dcpdump.net.half import Half
-from dcpdump.tally import Missing
 from dcpdump.tls.secrets import SecretsState
 from dcpdump.unsealing import TlsState
 from dcpdump.wire.collection_names import ConnectionNames, ServerNamesState

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dcpdump.tally import MissingValues
+from dcpdump.conversation import MissingValues
 
 if TYPE_CHECKING:
     import numpy as np

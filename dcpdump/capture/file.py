@@ -14,8 +14,7 @@ from dcpdump.capture.not_a_capture import describe
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap, PcapHeader, PcapState
 from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng
-from dcpdump.capture.plain_pcap import is_plain
-from dcpdump.capture.plain_pcapng import PlainRun
+from dcpdump.capture.plain_pcap import PlainRun, is_plain
 from dcpdump.capture.secrets_blocks import gather
 from dcpdump.capture.section import ORDERS, SectionState
 from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable

@@ -11,7 +11,7 @@ from struct import pack, unpack_from
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC
-from dcpdump.capture.plain_pcapng import PlainRun
+from dcpdump.capture.plain_pcap import PlainRun
 from dcpdump.capture.plausible import begins_inside, find
 from dcpdump.capture.secrets_blocks import SECRETS, take_secrets
 from dcpdump.capture.section import ORDERS, PcapngSection, SectionState, options, read_interface, read_section

@@ -1,12 +1,16 @@
 """Read many records of a plain pcap at once: only what every well-made file has."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be32, le32
 from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, PcapHeader
+from dcpdump.capture.section import InterfaceDescription
+from dcpdump.net.packet import Packet
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
+
 
 SIZE: Final = 16  #: bytes of a record's header
 
@@ -80,3 +84,81 @@ def boundaries(data: bytes, big: bool) -> list[int]:
         at += SIZE + number(data, at + 8, big)
         if at > size:
             return places
+
+
+# Read many enhanced packet blocks of a pcapng at once: those without options, of which nearly all files are made.
+
+_PACKET: Final = 6  #: the type of such a block
+_HEAD: Final = 28  #: bytes before the packet
+_TAIL: Final = 4  #: and behind it
+_MOST: Final = (1 << 63) - 1  #: ns, that a native number holds
+
+
+class PlainRun:
+    """The packets of blocks that follow one another in ``data``, up to the first that is not plain; each has an entry.
+
+    Plain is a whole block without options, of an interface whose times count whole nanoseconds from 1970 on.
+    """
+
+    __slots__ = ("data", "ends", "file", "first", "interfaces", "links", "starts", "stop", "times", "wires")
+
+    def __init__(self, data: bytes, at: int, big: bool, interfaces: Sequence[InterfaceDescription | None]) -> None:
+        """Read the blocks from ``at`` on. ``big``: numbers are big-endian; ``interfaces`` are those of the section."""
+        self.data = data
+        self.file = ""
+        self.first = 1  #: number of the first packet in its file
+        self.starts: list[int] = []  #: where the bytes of packets begin in ``data``
+        self.ends: list[int] = []
+        self.times: list[int] = []  #: ns since 1970
+        self.links: list[int] = []  #: link types
+        self.interfaces: list[int] = []
+        self.wires: list[int] = []  #: bytes on the wire
+        self.stop = at  #: where the first block begins that is not among these
+        self._read(big, interfaces)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def packet(self, index: int) -> Packet:
+        """Return one packet."""
+        data = self.data[self.starts[index] : self.ends[index]]
+        where = (self.times[index], self.links[index], data, self.wires[index], self.file, "", self.interfaces[index])
+        return Packet(self.first + index, *where)
+
+    def _read(self, big: bool, interfaces: Sequence[InterfaceDescription | None]) -> None:
+        data, starts, ends, times = self.data, self.starts, self.ends, self.times
+        links, numbers, wires = self.links, self.interfaces, self.wires
+        last: i64 = -1  # the interface at hand
+        link = 0
+        factor: i64 = 0
+        most: i64 = 0  # the upper half of a time
+        at: i64 = self.stop
+        size: i64 = len(data)
+        while at + _HEAD + _TAIL <= size:
+            length = number(data, at + 4, big)
+            captured = number(data, at + 20, big)
+            wire = number(data, at + 24, big)
+            end = at + length
+            if number(data, at, big) != _PACKET or length != _HEAD + captured + (-captured & 3) + _TAIL or end > size:
+                break
+            if captured > PACKET_USUAL or captured > wire or number(data, end - _TAIL, big) != length:
+                break
+            which = number(data, at + 8, big)
+            if which != last:
+                described = interfaces[which] if which < len(interfaces) else None
+                if described is None or described.fcs or described.divisor != 1 or described.offset_ns:
+                    break
+                last, link, factor = which, described.link_type, described.multiplier
+                most = _MOST // factor >> 32
+            high = number(data, at + 12, big)
+            if high >= most:
+                break
+            units = high << 32 | number(data, at + 16, big)
+            starts.append(at + _HEAD)
+            ends.append(at + _HEAD + captured)
+            times.append(units * factor)
+            links.append(link)
+            numbers.append(which)
+            wires.append(wire)
+            at = end
+        self.stop = at

@@ -179,7 +179,7 @@ class Browsing:
 
     def _say_nothing_found(self) -> int:
         """Say what there is instead of frames, as ``read`` does."""
-        from dcpdump.batch.dissection import Dissection
+        from dcpdump.batch.dissector import Dissection
         from dcpdump.cli.reading import CaptureSource
         from dcpdump.cli.summary import summarise
 

@@ -3,7 +3,7 @@
 from collections import OrderedDict, deque
 from dataclasses import replace
 
-from dcpdump.batch.chosen import record_of, wanted_rows
+from dcpdump.batch.filter import wanted_rows
 from dcpdump.batch.part import Part
 from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
@@ -69,7 +69,7 @@ class ContextOutput(ChoosingConsumer[Part]):
             elif nearby.after:
                 nearby.after -= 1
                 self._behind -= 1
-                self._put(record_of(part, row), context=True)
+                self._put(part.record(row), context=True)
             else:
                 nearby.before.append(row)
                 if len(nearby.before) > self._around:
@@ -92,9 +92,9 @@ class ContextOutput(ChoosingConsumer[Part]):
         if nearby.apart and self.frames:
             self._sink.write(self._apart)
         for kept in nearby.before:
-            self._put(record_of(part, kept) if isinstance(kept, int) else kept, context=True)
+            self._put(part.record(kept) if isinstance(kept, int) else kept, context=True)
         nearby.before.clear()
-        self._put(record_of(part, row), context=False)
+        self._put(part.record(row), context=False)
         self._behind += self._around - nearby.after
         nearby.after, nearby.apart = self._around, False
         self._hits += 1
@@ -107,7 +107,7 @@ class ContextOutput(ChoosingConsumer[Part]):
         """Keep the frames before the next hits when their part goes: the newest, as far as they fit."""
         left = _BYTES
         for nearby in reversed(self._nearby.values()):
-            kept = [record_of(part, each) if isinstance(each, int) else each for each in nearby.before]
+            kept = [part.record(each) if isinstance(each, int) else each for each in nearby.before]
             nearby.before.clear()
             for record in reversed(kept):
                 left -= len(record.frame.raw.data) + _RECORD_BYTES

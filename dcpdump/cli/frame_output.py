@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from dcpdump.batch.chosen import wanted_rows
+from dcpdump.batch.filter import wanted_rows
 from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
 from dcpdump.cli.choosing_consumer import ChoosingConsumer
@@ -13,7 +13,7 @@ from dcpdump.cli.summary import SHOWN
 from dcpdump.cli.workers import Workers
 from dcpdump.clock import TimeKind
 from dcpdump.render import OUTPUTS, View
-from dcpdump.render.batch_text import Bulk
+from dcpdump.render.plain_formats import Bulk
 from dcpdump.render.style import Palette
 
 #: Fewer rows than this are written faster than a process is started.

@@ -5,9 +5,7 @@ from typing import Any
 
 import click
 
-from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import BLANK
-from dcpdump.batch.key_columns import keys_of
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
 from dcpdump.cli.choosing_consumer import collection_notes
@@ -96,11 +94,13 @@ class Tracing(LedgerConsumer):
 
     def _collect(self, part: Part) -> None:
         matches = self._matches
+        keys = part.keys
         for group in (each for each in part.groups if each.plan.keyed):
-            found = keys_of(part, group.rows)
-            for row, begin, end in zip(group.rows.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
-                if matches(Record(0, BLANK, Meaning(key=part.data[begin:end]), None)):
-                    self._keep(record_of(part, row))
+            places = (each[group.rows].tolist() for each in (keys.logical, keys.end, keys.sound))
+            for row, begin, end, sound in zip(group.rows.tolist(), *places, strict=True):
+                alone = Record(0, BLANK, Meaning(key=part.data[begin:end]), None) if sound else part.record(row)
+                if matches(alone):
+                    self._keep(part.record(row))
         for row in part.records:
             record = part.record(row) if _DOCUMENT[int(part.header.opcode[row])] else None
             if record is not None and not record.frame.magic.response and matches(record):

@@ -5,7 +5,7 @@ The modules for columns are only imported when many frames of a block are chosen
 
 from typing import TYPE_CHECKING, Union
 
-from dcpdump.batch.picker import Picked
+from dcpdump.batch.dissector import Picked
 from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.sink import Sink

@@ -81,7 +81,7 @@ def _with_context(
     source: CaptureSource, chosen: Selection, shown: Display, sink: Sink, given: InputOptions, **options: Any
 ) -> Reading[Any]:
     """Return the reading that also shows the frames around those that are chosen."""
-    from dcpdump.batch.dissection import Dissection
+    from dcpdump.batch.dissector import Dissection
     from dcpdump.cli.context_output import ContextOutput
 
     dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
@@ -102,10 +102,10 @@ def _reading(
     numbers = chosen.numbers
     wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
     if wanted is not None or numbers is not None:
-        from dcpdump.batch.picker import BLOCK_BYTES, NumberPicker, Picker
+        from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, NumberPicker, Picker
         from dcpdump.cli.picked_frames import PickedFrameOutput
 
-        source.block_bytes = BLOCK_BYTES
+        source.block_bytes = SMALL_BLOCK_BYTES
         how: dict[str, Any] = {"show_secrets": shown.show_secrets, "secrets": given.secrets}
         if wanted is not None:
             picker = Picker(wanted, given.limits, **how)
@@ -113,7 +113,7 @@ def _reading(
             picker = NumberPicker(numbers, given.limits, **how)
         last = None if numbers is None else numbers.last
         return Reading(source, picker, PickedFrameOutput(chosen, shown, sink, **options), sink, last=last)
-    from dcpdump.batch.dissection import Dissection
+    from dcpdump.batch.dissector import Dissection
     from dcpdump.cli.frame_output import FrameOutput
 
     dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)

@@ -9,7 +9,7 @@ import click
 
 from dcpdump import __version__
 from dcpdump.batch.block import gathered
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.capture.relay import Address, Relay, text
 from dcpdump.capture.save import new_file
 from dcpdump.capture.stream_queue import StreamQueue

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.capture import drop_privileges as rights
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.live import ANY, Live, interfaces

@@ -13,11 +13,9 @@ from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.arrow.other_tables import JUDGED, OtherTables
 from dcpdump.arrow.record_rows import VALUES, batch_of_records, is_cut
 from dcpdump.batch.block import Block
-from dcpdump.batch.dissection import Dissection
-from dcpdump.batch.dissector import BlockDissector
+from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, Picked, Picker
 from dcpdump.batch.even_groups import even_groups
 from dcpdump.batch.part import joined
-from dcpdump.batch.picker import BLOCK_BYTES, NumberPicker, Picked, Picker
 from dcpdump.capture import Capture
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import Display, Selection, selection
@@ -126,7 +124,7 @@ class QueryReading:
             return Watching(given.limits, **how)
         wanted = wanted_of(self._chosen.texts) if FRAMES in tables else _NO_FRAME
         if wanted is not None or numbers is not None:
-            source.block_bytes = BLOCK_BYTES
+            source.block_bytes = SMALL_BLOCK_BYTES
         if wanted is not None:
             return Picker(wanted, given.limits, **how)
         return Dissection(given.limits, **how) if numbers is None else NumberPicker(numbers, given.limits, **how)

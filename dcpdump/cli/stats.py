@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.statistics import Statistics
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected

@@ -3,7 +3,7 @@
 from collections import deque
 from socket import AF_INET, AF_INET6, inet_pton
 
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.conversation import Conversation
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.endpoints import Endpoint, Flow

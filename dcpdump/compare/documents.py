@@ -7,7 +7,6 @@ import numpy as np
 
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
-from dcpdump.batch.key_columns import Keys, keys_of
 from dcpdump.batch.part import Part
 from dcpdump.compare.capture_rows import mixed, seqnos_of
 from dcpdump.compare.document_losses import DocumentLosses
@@ -77,14 +76,13 @@ class Documents:
         """Learn those rows of a part that are mutations, deletions or expirations."""
         chosen = np.asarray(rows, np.int64)
         header = part.header
-        planned = np.zeros(len(part), bool)
+        planned = part.keys.sound.copy()
         for group in part.groups:
-            planned[group.rows] = group.plan.message.opcode in DOCUMENTS
-        chosen = chosen[planned[chosen]]
+            planned[group.rows] &= group.plan.message.opcode in DOCUMENTS
+        chosen = chosen[planned[chosen] & (part.plan >= 0)[chosen]]
         if not len(chosen):
             return
-        keys = keys_of(part, chosen)
-        chosen, keys = chosen[keys.sound], Keys(*(column[keys.sound] for column in keys))
+        keys = part.keys.of(chosen)
         table = np.zeros(len(chosen), _ROW)
         seqno, _ = seqnos_of(part)
         table["seqno"], table["cas"], table["word"] = seqno[chosen], header.cas[chosen], header.word[chosen]
@@ -92,10 +90,10 @@ class Documents:
         table["frame"] = part.first + chosen
         ends = part.start[chosen] + part.length[chosen]
         data = part.data
-        spans = list(zip(keys.start.tolist(), keys.end.tolist(), ends.tolist(), strict=True))
+        spans = list(zip(keys.logical.tolist(), keys.end.tolist(), ends.tolist(), strict=True))
         table["value"] = _hashes(hash(data[end:stop]) for _, end, stop in spans)
         names = [data[start:end] for start, end, _ in spans]
-        table["size"] = sizes = keys.end - keys.start
+        table["size"] = sizes = keys.end - keys.logical
         table["at"] = self._key_bytes + np.cumsum(sizes) - sizes
         where = table["word"].astype(np.int64) << 32 | table["collection"].astype(np.int64)
         self._put(table, mixed(_hashes(map(hash, names)), where), b"".join(names))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dcpdump.capture.damage import Health
 from dcpdump.check.finding import Finding
+from dcpdump.conversation import Tally
 from dcpdump.net.counters import Counters
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.causes import Verdict
@@ -14,7 +15,6 @@ from dcpdump.streams.ends_watching import Unanswered
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.tally import Tally
 
 if TYPE_CHECKING:
     from dcpdump.tls.sealing import Sealing

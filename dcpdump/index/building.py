@@ -12,6 +12,7 @@ from dcpdump.batch.resumable import ResumableDissection
 from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
 from dcpdump.capture.source import bytes_read
+from dcpdump.conversation import MissingValues
 from dcpdump.index.checkpoints import DISTANCE, MEMORY, Checkpoint, packed
 from dcpdump.index.columns import Columns
 from dcpdump.index.part_columns import KnownEnds, columns_of
@@ -19,7 +20,6 @@ from dcpdump.index.spool import Spool
 from dcpdump.index.spool_size import SPOOL_BYTES
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.tally import MissingValues
 from dcpdump.tls.secrets import Secrets
 
 #: A block has about so many frames at most that are decoded one by one, as the one before has shown; and at least so

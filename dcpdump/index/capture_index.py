@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.filter import Masks
 from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
+from dcpdump.conversation import MissingValues
 from dcpdump.errors import CaptureError
 from dcpdump.index.building import IndexInput, IndexOptions, KeptPlace, Update, input_bytes
 from dcpdump.index.checkpoints import Checkpoints
@@ -16,7 +16,6 @@ from dcpdump.index.matcher import Matched, matching
 from dcpdump.index.replay import Replay
 from dcpdump.index.spool import Spool
 from dcpdump.record import Record
-from dcpdump.tally import MissingValues
 
 
 class CaptureIndex:
@@ -108,7 +107,7 @@ class CaptureIndex:
         then = columns.opcode[at], columns.opaque[at], columns.length[at], columns.ts_ns[at]
         if then != (part.header.opcode[row], part.header.opaque[row], part.length[row], part.ts_ns[row]):
             raise CaptureError(f"frame {number:,} is not what it was: its capture or key log was changed meanwhile")
-        return record_of(part, row)
+        return part.record(row)
 
     def matching(self, wanted: Masks, first: int = 1) -> Iterator[Matched]:
         """Yield the numbers of the frames from ``first`` on that a filter wants, rising, as they are found.

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.chosen import record_of, wanted_rows
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.filter import Masks
+from dcpdump.batch.filter import Masks, wanted_rows
 from dcpdump.batch.gather import Array
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
 from dcpdump.index.replay import Replay
@@ -103,7 +102,7 @@ def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsu
         found = sure[at:stop].copy()
         if wanted.header_only:
             asked = np.flatnonzero(unsure[at:stop]) + at + view.first - part.first
-            rows: Sequence[int] = [row for row in asked.tolist() if wanted.whole.accepts(record_of(part, row))]
+            rows: Sequence[int] = [row for row in asked.tolist() if wanted.whole.accepts(part.record(row))]
         else:
             rows = wanted_rows(part, wanted)
         numbers = np.array(rows, np.int64) + part.first

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+import dcpdump.batch.learning as state
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
@@ -49,9 +50,8 @@ def columns_of(part: Part, places: KnownEnds) -> dict[str, Array]:
     """Return the columns of a part."""
     header, count = part.header, len(part)
     response = header.response
-    planned, seqno, has_seqno = np.zeros(count, bool), np.zeros(count, np.uint64), np.zeros(count, bool)
+    planned, seqno, has_seqno = part.plan >= 0, np.zeros(count, np.uint64), np.zeros(count, bool)
     for group in part.groups:
-        planned[group.rows] = True
         own = group.plan.own_seqno or (_START if group.plan.has(_START) else None)
         if own is not None:
             seqno[group.rows], has_seqno[group.rows] = group.column(own), True
@@ -64,7 +64,7 @@ def columns_of(part: Part, places: KnownEnds) -> dict[str, Array]:
         | (part.gap_before > 0) * np.uint16(GAP_BEFORE)
         | part.weak.astype(bool) * np.uint16(WEAK)
         | planned * np.uint16(PLANNED)
-        | part.inferred * np.uint16(INFERRED)
+        | part.knows(state.INFERRED) * np.uint16(INFERRED)
         | ~response * np.uint16(HAS_VBUCKET)
         | has_seqno * np.uint16(HAS_SEQNO)
         | (response & (header.word != 0)) * np.uint16(REFUSED)

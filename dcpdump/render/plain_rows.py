@@ -4,27 +4,80 @@ A plain frame is whole, a plan took it, and its key and value mean just what the
 others go through the writers for one record. This is for the compiler, and asks NumPy for nothing.
 """
 
+from abc import ABC, abstractmethod
 from binascii import hexlify
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from dcpdump.batch.ends import Ends
-from dcpdump.batch.plans import Plan
+from dcpdump.batch.learning import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING
+from dcpdump.batch.plans import PLANS, Plan, key_length
 from dcpdump.big_endian import be16, be32
 from dcpdump.compiled import is_compiled
+from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
-from dcpdump.render.plain_text import shown
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.body import DEEP, may_be_deep, open_value
-from dcpdump.wire.collection_names import ConnectionNames
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_scan import IS_PLAIN_JSON, judge
 from dcpdump.wire.json_text import doubtful_fault, json_fault
-from dcpdump.wire.key_prefix import RESERVED_IDS
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
+
+    from dcpdump.batch.part import Part
+
+
+# Make wire text safe to show, as ``escape`` does, where nearly all of it is plain and there is much of it.
+
+#: What of ASCII can be printed. To delete it and see whether anything is left takes a third of the time of isprintable.
+_PLAIN: Final = bytes(range(0x20, 0x7F))
+#: How a byte is shown that is a character by itself, or is part of none.
+_SHOWN: Final = [safe(bytes([byte])).encode() for byte in range(256)]
+#: First bytes of characters of two, three and four bytes.
+_FIRST_LEAD: Final = 0xC2
+_LEAD_OF_3: Final = 0xE0
+_LEAD_OF_4: Final = 0xF0
+#: The upper two bits of all other bytes of a character.
+_MASK: Final = 0xC0
+_FOLLOWS: Final = 0x80
+
+
+def shown(wire: bytes) -> bytes:
+    """Return bytes as text that is safe to show, in UTF-8: as they are, where they are plain."""
+    if not wire.translate(None, _PLAIN):
+        return wire
+    out: list[bytes] = []
+    size: i64 = len(wire)
+    at: i64 = 0
+    while at < size:
+        byte: i64 = wire[at]
+        if byte >= _FIRST_LEAD:
+            char = _character(wire, at, at + (2 if byte < _LEAD_OF_3 else 3 if byte < _LEAD_OF_4 else 4))
+            if char:
+                out.append(safe(char).encode())
+                at += len(char)
+                continue
+        out.append(_SHOWN[byte])
+        at += 1
+    return b"".join(out)
+
+
+def _character(wire: bytes, at: "i64", end: "i64") -> bytes:
+    """Return the bytes of the character that is at a place, of more than one; nothing where there is none."""
+    # In binary data, the next byte and the last nearly always say that there is none; decoding takes longer.
+    if end > len(wire) or wire[at + 1] & _MASK != _FOLLOWS or wire[end - 1] & _MASK != _FOLLOWS:
+        return b""
+    char = wire[at:end]
+    return char if len(char.decode("utf-8", "surrogateescape")) == 1 else b""
+
+
+def shown_text(wire: bytes) -> str:
+    """Return bytes as text that is safe to show."""
+    return shown(wire).decode("utf-8")
+
 
 _SECOND_NS: Final = 1_000_000_000
 _EXTRAS_LENGTH_AT: Final = 4
@@ -32,11 +85,6 @@ _DATATYPE_AT: Final = 5
 _VBUCKET_AT: Final = 6
 _OPAQUE_AT: Final = 12
 _MOST_HIGH: Final = 0x3FFFFFFF  #: the upper half of what a native number holds
-_MORE: Final = 0x80  #: in a byte of a collection id: another follows
-_LONGEST_ID: Final = 5  #: bytes
-_HIGHEST_ID: Final = 0xFFFFFFFF
-_FIRST_RESERVED: Final[int] = RESERVED_IDS.start
-_FIRST_FREE: Final[int] = RESERVED_IDS.stop
 _COMPILED: Final = is_compiled()
 #: Bytes that nearly all fields stand in. All digits of so many are written at once, see plain_table.
 _USUAL: Final = 64
@@ -70,52 +118,30 @@ class PlainLayout:
             self.slots.append(PlainField(field, at))
             at += field.width
         self.reach = max(at, _USUAL)  #: its fields end there, or before
+        #: Where the length of what follows the value stands; -1: nothing does.
+        self.tail_at: i64 = HEADER_LENGTH + self.framing_length + plan.tail_at if plan.tail_at >= 0 else -1
 
 
-_LAYOUTS: Final[dict[Plan, tuple[PlainLayout, PlainLayout]]] = {}
-
-
-def layouts_of(plan: Plan) -> tuple[PlainLayout, PlainLayout]:
-    """Return the layouts of a plan: of frames without a stream id, and of those with one."""
-    if plan not in _LAYOUTS:
-        _LAYOUTS[plan] = (PlainLayout(plan, False), PlainLayout(plan, True))
-    return _LAYOUTS[plan]
-
-
-class PartColumns:
-    """A part as lists, with an entry for each of the frames that are wanted, and what all have in common."""
-
-    def __init__(self) -> None:
-        self.data = b""
-        self.first = 0  #: the number of row 0
-        self.plans: list[Plan] = []
-        self.files: list[str] = []
-        self.places: list[Ends] = []
-        self.names: dict[int, ConnectionNames] = {}  #: of collections, by connection
-        self.group: list[int] = []  #: which of the plans took it; -1: none, or it is not plain
-        self.row: list[int] = []
-        self.start: list[int] = []
-        self.length: list[int] = []
-        self.offset: list[int] = []
-        self.gap: list[int] = []
-        self.packet: list[int] = []
-        self.ts_ns: list[int] = []
-        self.file: list[int] = []
-        self.place: list[int] = []
-        self.split: list[bool] = []  #: whether its key begins with a collection id, where keys do
-        self.inferred: list[bool] = []
-        self.underlying: list[bool] = []
+#: Of each plan the layouts: of frames without a stream id, and of those with one.
+_LAYOUTS: Final = [PlainLayout(plan, framed) for plan in PLANS for framed in (False, True)]
 
 
 class PlainRows:
     """Frames of a part, one at a time: what ``load`` found of one stands in the attributes until the next."""
 
-    def __init__(self, columns: PartColumns) -> None:
-        self.count = len(columns.row)
-        self.places = columns.places
-        self._data = columns.data
-        self._columns = columns
-        self._layouts = [layout for plan in columns.plans for layout in layouts_of(plan)]
+    def __init__(self, part: "Part", wanted: Sequence[int]) -> None:
+        self.count = len(wanted)
+        self.places = part.places
+        self._data = part.data
+        self._first = part.first
+        self._names = part.names
+        self._files = [safe(file) for file in part.files]
+        # Of each of the frames that are wanted:
+        self._wanted = wanted
+        names = ("row", "length", "offset", "gap_before", "packet", "ts_ns", "file", "place", "weak")
+        columns: list[list[int]] = part.lists(names, wanted)
+        self._rows, self._lengths, self._offsets, self._gaps = columns[:4]
+        self._packets, self._times, self._file_of, self._place_of, self._weak = columns[4:]
         self._second: int | None = None  # which _clock is the text of
         self._clock = ""
         self._time_ns: int | None = None  # which _time is the text of
@@ -146,79 +172,58 @@ class PlainRows:
 
     def load(self, at: "i64") -> bool:
         """Find the values of a frame; return False where it is not plain: then only ``row`` is known."""
-        columns = self._columns
-        self.row = columns.row[at]
-        group = columns.group[at]
-        if group < 0:
+        self.row = self._wanted[at]
+        row: i64 = self._rows[at]
+        plan: i64 = (row >> START_BITS & (1 << PLAN_BITS) - 1) - 1
+        if plan < 0 or self._weak[at] or self._times[at] == NO_TIME:
             return False
         data = self._data
-        start: i64 = columns.start[at]
-        key_length: i64
-        if data[start] == CLIENT_REQUEST:
-            layout = self._layouts[2 * group]
-            key_length = be16(data, start + 2)
-        elif data[start + 2] == STREAM_ID_LENGTH:
-            layout = self._layouts[2 * group + 1]
-            key_length = data[start + 3]
-        else:
+        start: i64 = row & (1 << START_BITS) - 1
+        framed: i64 = data[start] != CLIENT_REQUEST
+        if framed and data[start + 2] != STREAM_ID_LENGTH:
             return False
-        length: i64 = columns.length[at]
+        layout = _LAYOUTS[2 * plan + framed]
         key_at: i64 = HEADER_LENGTH + layout.framing_length + data[start + _EXTRAS_LENGTH_AT]
+        key_end: i64 = key_at + key_length(data, start)
+        length: i64 = self._lengths[at]
+        if layout.tail_at >= 0 and be16(data, start + layout.tail_at):
+            return False
         self._start = start
         self.layout = layout
         self.key_at = key_at
-        self.key_end = key_at + key_length
+        self.key_end = key_end
         self.length = length
-        self.value_length = length - self.key_end
+        self.value_length = length - key_end
         self.datatype = data[start + _DATATYPE_AT]
         self.collection = -1
         self._logical = start + key_at
         self.fault = ""
         self.is_plain = False
-        if layout.keyed and columns.split[at] and not self._split_key(start + key_at, key_length):
-            return False
+        if layout.keyed and row & SPLIT and key_end > key_at:
+            size: i64 = row >> ID_BITS & ID_MASK
+            if not size:
+                return False
+            collection: i64 = 0
+            for number in range(size):
+                collection |= (data[start + key_at + number] & 0x7F) << (7 * number)
+            self.collection = collection
+            self._logical += size
         if layout.document and self.value_length:
-            if not self._judge_document(columns.underlying[at]):
+            if not self._judge_document(row & UNDERLYING > 0):
                 return False
         elif layout.has_value:
-            self.value = data[start + self.key_end : start + length]
+            self.value = data[start + key_end : start + length]
         self.whole_length = len(self.value) if layout.document and self.value_length else self.value_length
         self.digits = hexlify(data[start : start + layout.reach])
-        self._take(at)
+        self.number = self._first + self.row
+        self.packet = self._packets[at]
+        self.ts_ns = self._times[at]
+        self.file = self._files[self._file_of[at]]
+        self.place = self._place_of[at]
+        self.offset = self._offsets[at]
+        self.gap = self._gaps[at]
+        self.inferred = row & INFERRED > 0
         return True
-
-    def _take(self, at: "i64") -> None:
-        """Take what is known of a frame besides its bytes."""
-        columns = self._columns
-        self.number = columns.first + self.row
-        self.packet = columns.packet[at]
-        self.ts_ns = columns.ts_ns[at]
-        self.file = columns.files[columns.file[at]]
-        self.place = columns.place[at]
-        self.offset = columns.offset[at]
-        self.gap = columns.gap[at]
-        self.inferred = columns.inferred[at]
-
-    def _split_key(self, at: "i64", length: "i64") -> bool:
-        """Split the collection id, as LEB128, off the key; return False where it is none that a key has.
-
-        By the rules of ``read_prefix``, without an object for each frame: that is a twentieth of the time of a table.
-        """
-        data = self._data
-        number: i64 = 0
-        size: i64 = 0
-        byte: i64 = _MORE
-        while byte >= _MORE:
-            if size in (length, _LONGEST_ID):
-                return False
-            byte = data[at + size]
-            number |= (byte & ~_MORE) << (7 * size)
-            size += 1
-        if size > 1 and (not byte or number > _HIGHEST_ID):  # a last byte of zero adds nothing: not the shortest form
-            return False
-        self.collection = number
-        self._logical = at + size
-        return size < length and not _FIRST_RESERVED <= number < _FIRST_FREE
 
     def _judge_document(self, underlying: bool) -> bool:
         """Find the document of a value, and whether it is the JSON that it is marked as.
@@ -303,9 +308,9 @@ class PlainRows:
 
     def collection_name(self) -> str:
         """Return the name of its collection as known at this frame; empty where it is not."""
-        if self.collection < 0 or not self._columns.names:
+        if self.collection < 0 or not self._names:
             return ""
-        names = self._columns.names.get(self.places[self.place].connection)
+        names = self._names.get(self.places[self.place].connection)
         return "" if names is None else names.path(self.collection, self.number) or ""
 
     def time_text(self) -> str:
@@ -330,3 +335,79 @@ def _with_zeros(number: int, digits: int) -> str:
     """Return a number with zeros before it."""
     text = str(number)
     return text if len(text) == digits else text.zfill(digits)
+
+
+# Write the frames of a part one after another, plain or not.
+
+#: Pieces that are joined at once: no more than the processor's cache still has.
+_MOST_PIECES: Final = 1_024
+
+
+class PlainWriter(ABC):
+    """Writes plain frames in one format."""
+
+    def text(self, frames: PlainRows, other: Callable[[int], bytes]) -> bytes:
+        """Return the text of frames as UTF-8. ``other`` returns that of a row that is no plain frame."""
+        self.begin(frames)
+        texts: list[bytes] = []
+        out: list[bytes] = []
+        for at in range(frames.count):
+            if frames.load(at):
+                self.write(frames, out)
+            else:
+                out.append(other(frames.row))
+            if len(out) >= _MOST_PIECES:
+                texts.append(b"".join(out))
+                out = []
+        texts.append(b"".join(out))
+        return b"".join(texts)
+
+    def begin(self, frames: PlainRows) -> None:  # noqa: B027 - some have nothing to prepare
+        """Prepare for the frames of a part."""
+
+    @abstractmethod
+    def write(self, frames: PlainRows, out: list[bytes]) -> None:
+        """Append the text of the frame that is loaded, as UTF-8, in as many pieces as is fast."""
+
+
+# Keep the text of fields for frames in which their bytes are the same, as those of flags and times often are.
+
+_WIDEST: Final = 8  #: bytes of a number that is seldom the same twice: a seqno, an identity
+_MOST: Final = 4_096
+
+
+class FieldTexts(ABC):
+    """The text of fields that stand side by side, in one format."""
+
+    def __init__(self, slots: list[PlainField]) -> None:
+        self._at = slots[0].at
+        self._end = slots[-1].end
+        self._keeps = slots[0].width != _WIDEST
+        self._known: dict[bytes, bytes] = {}
+
+    def text(self, frames: PlainRows) -> bytes:
+        """Return the text of the fields of the frame that is loaded, as UTF-8."""
+        if not self._keeps:
+            return self.made(frames)
+        wire = frames.wire(self._at, self._end)
+        known = self._known.get(wire)
+        if known is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            known = self._known[wire] = self.made(frames)
+        return known
+
+    @abstractmethod
+    def made(self, frames: PlainRows) -> bytes:
+        """Make the text."""
+
+
+def side_by_side(slots: list[PlainField]) -> list[list[PlainField]]:
+    """Return fields in groups whose text is best kept together; one that is seldom the same twice is by itself."""
+    groups: list[list[PlainField]] = []
+    for slot in slots:
+        if groups and slot.width != _WIDEST and groups[-1][0].width != _WIDEST:
+            groups[-1].append(slot)
+        else:
+            groups.append([slot])
+    return groups

@@ -4,11 +4,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.escape import safe
 from dcpdump.render import View, table
-from dcpdump.render.byte_span import span
-from dcpdump.render.plain_rows import PlainField, PlainLayout, PlainRows
-from dcpdump.render.plain_text import shown
-from dcpdump.render.plain_writer import PlainWriter
-from dcpdump.render.value_note import state_of, value_note
+from dcpdump.render.plain_rows import PlainField, PlainLayout, PlainRows, PlainWriter, shown
+from dcpdump.render.table import span, state_of, value_note
 from dcpdump.spec.field import u8, u16
 from dcpdump.spec.header import MAGICS, header_fields
 from dcpdump.spec.names import JSON

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from dcpdump.batch.chosen import record_of
-from dcpdump.batch.deferred import Later
+from dcpdump.batch.learning import Later
 from dcpdump.batch.part import Part
 from dcpdump.record import Record
 from dcpdump.spec.opcodes import (
@@ -94,7 +93,7 @@ class KeptFrames:
             return
         for part in (*self._latest, *self._before):
             if part.first <= number < part.first + len(part):
-                record = record_of(part, number - part.first)
+                record = part.record(number - part.first)
                 weight = len(record.frame.raw.data) + _FIELD * len(record.frame.fields)
                 if self._wanted_bytes + weight <= _BYTES:
                     self._wanted[number] = record

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.chosen import record_of, wanted_rows
-from dcpdump.batch.filter import Masks
+from dcpdump.batch.filter import Masks, wanted_rows
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
@@ -210,7 +209,7 @@ class Carving:
             need, opcode, opaque = self._needs[of.connection], int(header.opcode[row]), int(header.opaque[row])
             if needed[row]:
                 span = DirectionRange(of.direction, int(part.offset[row]), int(ends[row]))
-                stream = _stream(record_of(part, row)) if opcode in STREAM_REQUESTS else opaque
+                stream = _stream(part.record(row)) if opcode in STREAM_REQUESTS else opaque
                 need.note(NeededFrame(part.first + row, span, opcode, opaque, stream, bool(asks[row])))
             if answers[row]:
                 need.want_answered(of.direction, opcode, opaque)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from dcpdump.batch.block import Block, blocks
-from dcpdump.batch.deferred import renumbered
 from dcpdump.batch.ends import Ends
+from dcpdump.batch.learning import renumbered
 from dcpdump.batch.part import Part
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet

@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from dcpdump.batch.chosen import record_of
-from dcpdump.batch.deferred import Later
 from dcpdump.batch.gather import Array
-from dcpdump.batch.key_columns import keys_of
+from dcpdump.batch.learning import INFERRED, UNDERLYING, Later
 from dcpdump.batch.part import Part
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import as_json
@@ -36,21 +34,19 @@ def frame_hashes(part: Part, rows: Array) -> Array:
     Numbers are those of frames, packets and connections, offsets, and what was lost before. The hash of a frame that
     a plan decodes is taken from its bytes and the few facts that its decoding depends on: it need not be decoded.
     """
-    plain = np.zeros(len(part), bool)
-    for group in part.groups:
-        plain[group.rows] = True
-    keys = keys_of(part, rows)
-    light = keys.split + 2 * (keys.split & part.inferred[rows]) + 4 * part.underlying[rows] + 8 * part.weak[rows]
+    keys = part.keys
+    plain = (part.plan >= 0) & keys.sound
+    light = keys.split + 2 * (keys.split & part.knows(INFERRED)) + 4 * part.knows(UNDERLYING) + 8 * part.weak
     starts = part.start[rows]
     ends = [(each.src, each.dst) for each in part.places]
     facts = zip(
         rows.tolist(),
-        (plain[rows] & keys.sound).tolist(),
+        plain[rows].tolist(),
         starts.tolist(),
         (starts + part.length[rows]).tolist(),
         part.ts_ns[rows].tolist(),
         part.place[rows].tolist(),
-        light.tolist(),
+        light[rows].tolist(),
         strict=True,
     )
     data = part.data
@@ -68,7 +64,7 @@ def _decoded_hash(part: Part, row: int) -> int:
     later = part.records.get(row)
     if isinstance(later, Later):
         return _raw_hash(part.raw(row), later.src, later.dst, later.request)
-    record = record_of(part, row)
+    record = part.record(row)
     frame = record.frame
     if frame.magic.response or not (frame.message.collection_key or frame.message.document):
         return _raw_hash(frame.raw, record.src, record.dst, record.request)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.gather import Array
 from dcpdump.net.batch import Segments
 from dcpdump.net.header_offsets import anatomy

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
-from dcpdump.batch.key_columns import keys_of
-from dcpdump.batch.part import UNKNOWN, Part
+from dcpdump.batch.learning import INFERRED, UNDERLYING, UNKNOWN
+from dcpdump.batch.part import Part
+from dcpdump.batch.plans import PLANS
 from dcpdump.spec.field import Holds, Message
 from dcpdump.wire.body import Body, open_value
 
@@ -31,24 +30,22 @@ class Plain(NamedTuple):
 
 def plain_frames(part: Part) -> Iterator[Plain | None]:
     """Yield each frame of a part, or None where it has to be decoded to be understood."""
-    count, header = len(part), part.header
-    which = np.full(count, -1)
-    for number, group in enumerate(part.groups):
+    header = part.header
+    which = part.plan.copy()
+    for group in part.groups:
         plan = group.plan
         message = plan.message  # of words of the protocol frames are decoded one by one
         if plan.value_fields or message.value_holds is not Holds.USER or message.key_words or message.value_words:
-            continue
-        bare = np.ones(len(group.rows), bool) if not plan.layout.tail else group.column(plan.layout.tail) == 0
-        which[group.rows[bare]] = number
-    which[part.underlying & (header.value > 0)] = -1  # their datatypes may be about what is not there
-    rows = np.arange(count)
-    keys = keys_of(part, rows)
+            which[group.rows] = -1
+        elif plan.layout.tail:
+            which[group.rows[group.column(plan.layout.tail) > 0]] = -1
+    which[part.knows(UNDERLYING) & (header.value > 0)] = -1  # their datatypes may be about what is not there
+    keys = part.keys
     which[~keys.sound] = -1
     key = header.key_at
     starts, ends = part.start.tolist(), (part.start + part.length).tolist()
-    guess = part.inferred | (part.collections == UNKNOWN)
-    messages, data = [group.plan.message for group in part.groups], part.data
-    places = (key, keys.start - part.start, key + header.key, header.datatype, guess)
+    data, guess = part.data, part.knows(INFERRED | UNKNOWN)
+    places = (key, keys.logical - part.start, key + header.key, header.datatype, guess)
     columns = zip(which.tolist(), starts, ends, zip(*(column.tolist() for column in places), strict=True), strict=True)
     for number, start, end, facts in columns:
-        yield Plain(data[start:end], messages[number], *facts) if number >= 0 else None
+        yield Plain(data[start:end], PLANS[number].message, *facts) if number >= 0 else None

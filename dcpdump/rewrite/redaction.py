@@ -9,8 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from dcpdump.batch.chosen import record_of
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
@@ -35,8 +34,7 @@ from dcpdump.rewrite.rebuilt_packet import Addresses, conceal_packet, header_to_
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.piece import Cut, Why
-from dcpdump.wire.split import FrameSplitter
+from dcpdump.wire.split import Cut, FrameSplitter, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ class Redaction:
                 concealed = self._concealer.conceal_plain(plain)
                 number = plain_proof_hash(place, plain, concealed.data)
             else:
-                record = record_of(part, row)
+                record = part.record(row)
                 concealed = self._concealer.conceal(record)
                 number = proof_hash(place, record, concealed.data)
             self._spill.put(stream_number(place.connection, place.direction), place.offset, concealed.data)
@@ -200,5 +198,5 @@ def _proof_hashes(part: Part) -> Iterator[tuple[FramePlace, int]]:
         if plain is not None:
             yield place, plain_proof_hash(place, plain, plain.data)
         else:
-            record = record_of(part, row)
+            record = part.record(row)
             yield place, proof_hash(place, record, record.frame.raw.data)

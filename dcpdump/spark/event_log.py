@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.batch.deferred import renumbered
 from dcpdump.batch.ends import Lost
+from dcpdump.batch.learning import renumbered
 from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.check.checking import Judging

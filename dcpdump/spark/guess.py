@@ -27,8 +27,7 @@ from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT
 from dcpdump.wire.frame import NOWHERE, Header, pack_header, unpack_header
 from dcpdump.wire.resync import known
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import FrameSplitter
-from dcpdump.wire.splitter_state import CUT, SplitterState
+from dcpdump.wire.split import CUT, FrameSplitter, SplitterState
 
 #: Blocks that are scanned before the first of them is passed on.
 AHEAD = 2

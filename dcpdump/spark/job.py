@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from dcpdump.arrow.verdicts import verdict_rows
+from dcpdump.conversation import Missing
 from dcpdump.spark.decoding import decode_split
 from dcpdump.spark.event_log import EventReplay
 from dcpdump.spark.filesystem import below, open_binary
@@ -24,7 +25,6 @@ from dcpdump.spark.split_survey import survey_split
 from dcpdump.spark.splits import TARGET
 from dcpdump.spark.task_rounds import Progress, TaskRounds
 from dcpdump.spark.work import Exit, InputState, Surveyed, Work
-from dcpdump.tally import Missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Any
 
+from dcpdump.conversation import Missing
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spark.parts import Written
 from dcpdump.spark.work import InputState
-from dcpdump.tally import Missing
 
 OK, DAMAGED, LATE, UNUSABLE = "ok", "damaged", "late", "unusable"
 

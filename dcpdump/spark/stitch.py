@@ -19,7 +19,7 @@ from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where, unpack_header
 from dcpdump.wire.resync import framed
 from dcpdump.wire.session import Session, SessionState
-from dcpdump.wire.splitter_state import CUT, SEARCH, SplitterState, WhereState
+from dcpdump.wire.split import CUT, SEARCH, SplitterState, WhereState
 
 _NEVER = -1
 

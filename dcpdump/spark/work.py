@@ -8,6 +8,7 @@ import zlib
 from typing import NamedTuple
 
 from dcpdump.batch.connection_state import SavedConnection, pack, unpack
+from dcpdump.conversation import MissingValues
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.event import Seen
 from dcpdump.spark.guess import Beginning
@@ -15,7 +16,6 @@ from dcpdump.spark.known_names import NOTHING, NamesState, Told
 from dcpdump.spark.session_delta import SessionDelta
 from dcpdump.spark.splits import Reads, Split
 from dcpdump.spark.tail_state import DirectionTail
-from dcpdump.tally import MissingValues
 
 Pair = bytes
 

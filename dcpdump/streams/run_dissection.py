@@ -7,12 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dcpdump.batch.deferred import Later
-from dcpdump.batch.document_runs import RowRun, offsets_of, rises, runs_of, singles_of
+from dcpdump.batch.dissector import SMALL_BLOCK_BYTES
+from dcpdump.batch.document_runs import RowRun, inspect, offsets_of, rises, runs_of, singles_of
 from dcpdump.batch.ends import Ends, ends_of
-from dcpdump.batch.picker import BLOCK_BYTES
-from dcpdump.batch.picking import Picking
-from dcpdump.batch.plain_documents import inspect
+from dcpdump.batch.learning import Later, Picking
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
 from dcpdump.net.no_time import NO_TIME
@@ -130,17 +128,16 @@ class RunPiece:
 
 def piece_of(part: "Part") -> RunPiece:
     """Return the frames of a part one after another, for a ledger and for rules."""
-    from dcpdump.batch.chosen import record_of
 
     decoded = {row: part.record(row) for row, each in part.records.items() if not isinstance(each, Later)}
-    decoded.update((row, record_of(part, row)) for row in part.weak.nonzero()[0].tolist())
+    decoded.update((row, part.record(row)) for row in part.weak.nonzero()[0].tolist())
     return RunPiece(part.frames(), part.first, {ends.place: ends for ends in part.places}, decoded)
 
 
 class RunDissection(EndsWatching[RunPiece]):
     """Feed it blocks; it returns pieces for a ledger, and for rules that look at documents in runs."""
 
-    block_bytes = BLOCK_BYTES
+    block_bytes = SMALL_BLOCK_BYTES
 
     _decoded = _NOTHING
 

@@ -1,6 +1,6 @@
 """Watching: a dissection into parts that remembers how connections ended, and when TCP held them up."""
 
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.streams.ends_watching import EndsWatching
 

@@ -5,15 +5,212 @@ a magic and consistent lengths is a frame. Loss is reported to it (``gap``), and
 back: a hole inside a body needs no search, since the frame's end is known; a lost header does.
 """
 
-from typing import Final
+from bisect import bisect_left, bisect_right
+from enum import Enum
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypedDict
 
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
 from dcpdump.wire.frames import Frames
-from dcpdump.wire.held import Held
-from dcpdump.wire.piece import Cut, Skipped, Why, merged
 from dcpdump.wire.resync import SEARCH_WINDOW, Judgement, Streams, begins, find_frame, framed, known, nearly
-from dcpdump.wire.splitter_state import CUT, PASS, SEARCH, START, SplitterState
+
+# Held: the bytes of one direction that wait for the rest of a frame, which packets brought them, and what was lost.
+
+#: About how many bytes of memory a packet takes that brought some, and a hole.
+_MARK: Final = 256
+_HOLE: Final = 128
+
+
+class Held:
+    """Bytes from ``offset`` of their direction on. Lost ones among them stand as zeros."""
+
+    __slots__ = ("data", "hole_bytes", "holes", "least", "marks", "offset", "segment")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.offset = 0  #: of the first byte
+        self.marks: list[tuple[int, Where]] = []  #: where the bytes up to an offset came from
+        self.least = 0  #: of the packets that brought what is before this offset, only the last is asked for
+        self.holes: list[Span] = []  #: lost bytes, as places in ``data``
+        self.hole_bytes = 0  #: all of them together
+        self.segment = True  #: the first byte is that of a segment
+
+    @property
+    def weight(self) -> int:
+        """The memory that it takes: of segments of a byte, those cost more than the bytes."""
+        return len(self.data) + _MARK * len(self.marks) + _HOLE * len(self.holes)
+
+    def add(self, data: bytes, where: Where) -> None:
+        """Add the next bytes, which a packet brought."""
+        self.begin()
+        self.data += data
+        self.mark(self.offset + len(self.data), where)
+
+    def begin(self) -> None:
+        """Note that a segment comes; it is the first of what is held where nothing is."""
+        if not self.data:
+            self.segment = True
+            self.marks.clear()
+
+    def mark(self, end: int, where: Where) -> None:
+        """Note that a packet brought the bytes up to an offset."""
+        if self.marks and self.marks[-1][0] < self.least:
+            self.marks.clear()
+        self.marks.append((end, where))
+
+    def wait(self, size: int) -> None:
+        """Note that the first ``size`` bytes are one frame, whose end is still to come; 0: its size is not known."""
+        self.least = self.offset + size if size else 0
+        if size:
+            del self.marks[:-1]
+
+    def lose(self, length: int) -> None:
+        """Let zeros stand for lost bytes. The packet that made the hole known may have come long after."""
+        have = len(self.data)
+        self.holes.append(Span(have, have + length))
+        self.hole_bytes += length
+        self.data += bytes(length)
+        self.mark(self.offset + len(self.data), self.marks[-1][1])
+
+    def drop(self, count: int) -> None:
+        """Drop the first bytes."""
+        if not count:
+            return
+        del self.data[:count]
+        self.offset += count
+        self.least = 0
+        self.segment = False
+        if self.holes:
+            self.fill([Span(max(0, a - count), b - count) for a, b in self.holes if b > count])
+        if len(self.marks) > 1:
+            del self.marks[: bisect_right(self.marks, self.offset, key=itemgetter(0))]
+
+    def take(self, data: bytes, used: int) -> None:
+        """Hold what ``data`` has behind ``used`` bytes, instead of what is held; whoever calls this marks it."""
+        if used:
+            self.offset += used
+            self.segment = False
+            self.marks.clear()
+        self.data = bytearray(data[used:] if used else data)
+
+    def fill(self, holes: list[Span]) -> None:
+        """Say which bytes were lost."""
+        self.holes = holes
+        self.hole_bytes = sum([end - start for start, end in holes])
+
+    def clear(self) -> None:
+        """Forget the bytes; the offset stays that of the first of them."""
+        self.data = bytearray()
+        self.least = 0
+        self.marks.clear()
+        self.fill([])
+
+    def holes_in(self, start: int, stop: int) -> tuple[Span, ...]:
+        """Return the holes of a piece, as places in it."""
+        return tuple([Span(a - start, b - start) for a, b in self.holes if a < stop and b > start])
+
+    def where(self, end: int) -> Where:
+        """Return the packet that brought the byte before an offset."""
+        if len(self.marks) == 1:
+            return self.marks[0][1]
+        place = bisect_left(self.marks, end, key=itemgetter(0))
+        return self.marks[min(place, len(self.marks) - 1)][1] if self.marks else NOWHERE
+
+
+# Define a piece of a direction's bytes: a frame, or bytes that belong to none.
+
+
+class Why(Enum):
+    """Reasons for which bytes belong to no frame."""
+
+    NO_BOUNDARY = "no frame begins there"
+    NOT_MEMCACHED = "not the memcached binary protocol"
+    TORN_HEADER = "the rest of the header was lost"
+    BEGUN_BEFORE = "the rest of a frame that began before the capture"
+    PASSED_BY = "the rest of a frame of which too much was lost or too much waits"
+
+
+class Skipped(NamedTuple):
+    """Bytes that belong to no frame, and why."""
+
+    offset: int
+    length: int
+    why: Why
+    where: Where = NOWHERE
+
+
+Cut = RawFrame | Skipped
+
+
+def merged(cuts: list[Cut]) -> list[Cut]:
+    """Join neighbouring skips of one reason into one."""
+    out: list[Cut] = []
+    for cut in cuts:
+        last = out[-1] if out else None
+        if (
+            isinstance(cut, Skipped)
+            and isinstance(last, Skipped)
+            and last.why is cut.why
+            and last.offset + last.length == cut.offset
+        ):
+            out[-1] = Skipped(last.offset, last.length + cut.length, cut.why, cut.where)
+        else:
+            out.append(cut)
+    return out
+
+
+# Define the state of a frame splitter as plain values: all that decides where it cuts the bytes that come next.
+
+#: What a splitter does: wait for the first bytes of its direction, search for a frame, cut frame after frame, or skip
+#: the rest of a frame that was given up.
+START: Final = "start"
+SEARCH: Final = "search"
+CUT: Final = "cut"
+PASS: Final = "pass"
+
+WhereState = tuple[int, int | None, str]  #: number and time of a packet, its file
+
+
+class SplitterState(TypedDict):
+    """What a splitter holds and knows. Offsets are of its direction."""
+
+    state: str  #: START, SEARCH, CUT or PASS
+    data: bytes  #: bytes that wait for the rest of a frame
+    offset: int  #: of the first of it
+    need: int  #: bytes that are needed before the next attempt
+    marks: list[tuple[int, WhereState]]  #: the packet that brought the bytes up to an offset
+    holes: list[tuple[int, int]]  #: in the data: lost bytes, that stand as zeros
+    joining: bool  #: there has been neither a frame nor a loss, and the first byte may be anywhere in a frame
+    lost: int  #: bytes lost or skipped since the last frame
+    confidence: str
+    passing: int  #: bytes that are left of a frame that was given up
+    doubtful: bool
+    segment: bool  #: the data begins where a segment did
+    foreign: bool
+
+
+def splitter_essence(state: SplitterState, most: int) -> tuple[Any, ...]:
+    """Return what decides how a splitter continues: two that are equal cut the same bytes alike.
+
+    Of the data only the first ``most`` bytes count, and how many there are.
+    """
+    if state["foreign"]:
+        return ("foreign", state["offset"])
+    data, at, offset = state["data"], state["state"], state["offset"]
+    return (
+        at,
+        offset,
+        len(data),
+        data[:most],
+        [mark for mark in state["marks"] if mark[0] > offset] if data else [],
+        state["holes"],
+        state["lost"],
+        state["confidence"],
+        state["passing"],
+        at == SEARCH and (state["segment"], state["doubtful"], state["joining"]),
+    )
+
 
 PATIENCE: Final = 64 * 1024  #: bytes up to which a search is repeated as soon as there is something to see
 HOLE: Final = 256 * 1024  #: lost bytes in a frame, beyond as many as are there, that may stand as zeros

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from dcpdump.arrow import schema
-from dcpdump.batch.layouts import HEADER, dtype_of
+from dcpdump.batch.part import HEADER, dtype_of
 from dcpdump.batch.plans import PLANS
 from dcpdump.record import columns
 from dcpdump.spec import MESSAGES, PUSHES

@@ -7,9 +7,8 @@ import pytest
 
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.block import blocks
-from dcpdump.batch.chosen import wanted_rows
-from dcpdump.batch.dissection import Dissection
-from dcpdump.batch.filter import masks
+from dcpdump.batch.dissector import Dissection
+from dcpdump.batch.filter import masks, wanted_rows
 from dcpdump.batch.part import Part, joined
 from dcpdump.capture import open_capture, timeline
 from dcpdump.cli.options import selection

@@ -3,7 +3,7 @@
 import struct
 
 from dcpdump.batch.block import blocks
-from dcpdump.batch.deferred import Later
+from dcpdump.batch.learning import Later
 from dcpdump.check.engine import RuleEngine
 from dcpdump.net.packet import Packet
 from dcpdump.streams.feed import Feed

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.batch import picker
+from dcpdump.batch import dissector
 from dcpdump.batch.block import blocks
-from dcpdump.batch.dissection import Dissection
-from dcpdump.batch.picker import Picked
+from dcpdump.batch.dissector import Dissection, Picked
 from dcpdump.capture import open_capture
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted, wanted_of
@@ -54,8 +53,8 @@ def _traffic(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(params=["rows", "columns"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Decide whether blocks are gone through row by row, however much there is to decode, or never."""
-    monkeypatch.setattr(picker, "FEW", 1 << 30 if request.param == "rows" else -1)
-    monkeypatch.setattr(picker, "ONE_IN", 1 << 60)
+    monkeypatch.setattr(dissector, "FEW", 1 << 30 if request.param == "rows" else -1)
+    monkeypatch.setattr(dissector, "ONE_IN", 1 << 60)
     return str(request.param)
 
 
@@ -86,7 +85,7 @@ def test_samples_are_picked_as_frame_by_frame(sample: Path, chosen: str, way: st
 @pytest.mark.parametrize("kind", ["whole", "late", "lossy"])
 def test_sessions_learn_the_same_by_rows_and_by_columns(traffic: dict[str, Path], kind: str, way: str) -> None:
     packets = list(open_capture(str(traffic[kind])))
-    one, other = picker.Picker(Wanted(bytes(256), bytes(65_536))), Dissection()
+    one, other = dissector.Picker(Wanted(bytes(256), bytes(65_536))), Dissection()
     for block in blocks(packets, 40_000):
         pieces = all_pieces(one.feed_block(block))
         all_pieces(other.feed_block(block))

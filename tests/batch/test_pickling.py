@@ -7,7 +7,7 @@ from dcpdump.batch.part import Part, joined
 from dcpdump.batch.pickling import is_heavy, packed, pieces_of, thing_of, unpacked
 from dcpdump.net.packet import Packet
 from dcpdump.render import View
-from dcpdump.render.batch_text import Bulk
+from dcpdump.render.plain_formats import Bulk
 from dcpdump.render.style import Palette
 from tests.support.hostile import documents, requests_without_answers
 from tests.support.pieces import parts_of
@@ -33,7 +33,7 @@ def test_large_columns_are_read_where_they_were_written_at_places_that_numpy_rea
     part = part_of(documents(200))
     memory = memoryview(bytearray(b"".join(pieces_of(part))))
     same = thing_of(memory)
-    assert [np.shares_memory(same.start, memory), same.start.flags.aligned] == [True, True]
+    assert [np.shares_memory(same.row, memory), same.row.flags.aligned] == [True, True]
     memory[:] = bytes(len(memory))
     assert same.data == part.data  # what compiled modules take are bytes, which are copied
 

@@ -6,9 +6,8 @@ import cramjam
 import pytest
 
 from dcpdump.batch.block import Block, blocks
-from dcpdump.batch.chosen import record_of
 from dcpdump.batch.cutting import MOST_WEIGHT
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.check.checking import Judging
 from dcpdump.check.finding import Finding
@@ -125,7 +124,7 @@ def judged(dissection: Watching, captured: list[Packet]) -> tuple[list[Json], li
 
     def take(some: Iterator[list[Part]]) -> None:
         for parts in some:
-            records.extend(as_json(record_of(part, row)) for part in parts for row in range(len(part)))
+            records.extend(as_json(part.record(row)) for part in parts for row in range(len(part)))
             judging.feed(parts)
             dissection.gaps.clear()
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.gather import distinct
-from dcpdump.batch.key_columns import prefixes
+from dcpdump.batch.plans import id_length
 from dcpdump.wire.json_text import json_fault, json_faults
 from dcpdump.wire.key_prefix import RESERVED_IDS, leb128, read_prefix
 
@@ -55,15 +55,13 @@ def test_borderline_values_are_judged_as_the_parser_does(value: bytes) -> None:
 @modest
 @given(st.lists(st.one_of(st.binary(max_size=8), st.integers(0, 2**36).map(leb128)), min_size=1, max_size=8))
 def test_collection_ids_are_read_as_one_by_one(keys: list[bytes]) -> None:
-    ends = np.cumsum([len(key) for key in keys])
-    lengths = np.array([len(key) for key in keys])
-    found = prefixes(np.frombuffer(b"".join(keys), np.uint8), ends - lengths, lengths)
-    for number, key in enumerate(keys):
+    data, end = b"".join(keys), 0
+    for key in keys:
+        start, end = end, end + len(key)
         prefix = read_prefix(key)
         sound = prefix is not None and not prefix.fault and prefix.collection not in RESERVED_IDS
-        assert bool(found.sound[number]) == (prefix is not None and sound and prefix.size < len(key))
-        if prefix is not None and found.sound[number]:
-            assert (found.collection[number], found.size[number]) == (prefix.collection, prefix.size)
+        size = prefix.size if prefix is not None and sound and prefix.size < len(key) else 0
+        assert id_length(data, start, end) == size
 
 
 @modest

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.capture import open_capture
 from dcpdump.capture import stream_queue as inflow
 from dcpdump.cli import frame_output as frames

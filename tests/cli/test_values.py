@@ -8,7 +8,7 @@ import cramjam
 import duckdb
 import pytest
 
-from dcpdump.render.value_note import is_binary
+from dcpdump.render.table import is_binary
 from dcpdump.wire.encode import encode
 from tests.support.console import contents, run
 from tests.support.conversation import opening

@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.block import BlockSize
-from dcpdump.batch.chosen import record_of
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import open_capture
 from dcpdump.errors import CaptureError
@@ -127,7 +126,7 @@ def test_memory_that_is_freed_is_freed_again(traffic: list[Packet], tmp_path: Pa
     for block in blocks_of([open_capture(str(path))], BlockSize(4096)):
         parts += all_pieces(dissection.feed_block(block))
     parts += all_pieces(dissection.close_blocks())
-    expected = [record_of(part, row) for part in parts for row in range(len(part))]
+    expected = [part.record(row) for part in parts for row in range(len(part))]
     assert dissection.balance.evictions > 3
     assert check_against(expected, [str(path)], [replace(options(4096), limits=limits)]) > 50
 

@@ -6,15 +6,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.batch.chosen import record_of
 from dcpdump.batch.part import joined
 from dcpdump.clock import PLAIN_TIMES
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
 from dcpdump.render import OUTPUTS, View
-from dcpdump.render.batch_text import Bulk, plain_rows
-from dcpdump.render.plain_rows import PartColumns, PlainRows
-from dcpdump.render.plain_text import shown, shown_text
+from dcpdump.render.plain_formats import Bulk
+from dcpdump.render.plain_rows import PlainRows, shown, shown_text
 from dcpdump.render.style import Palette
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
@@ -94,7 +92,7 @@ def test_frames_are_written_as_one_by_one(
     parts = parts_of(talk.fin().packets)
     seen = view(value_bytes, file=file)
     for part in parts:
-        records = [record_of(part, row) for row in range(len(part))]
+        records = [part.record(row) for row in range(len(part))]
         for form in FORMATS:
             alone = [OUTPUTS[form].write(record, seen).encode() for record in records]
             assert Bulk(form, seen).text(part, range(len(part))) == b"".join(alone)
@@ -103,14 +101,15 @@ def test_frames_are_written_as_one_by_one(
 
 def test_nearly_all_frames_of_a_replica_are_plain(tmp_path: Path) -> None:
     part = joined(parts_of(files(str(capture(tmp_path, "wire", 2500, 64)))))
-    frames = plain_rows(part, range(len(part)))
+    frames = PlainRows(part, range(len(part)))
     plain = [frames.load(at) for at in range(frames.count)]
     assert plain.count(True) / len(part) > 0.9
 
 
 @given(st.lists(times, min_size=1, max_size=4))
 def test_times_are_those_of_one_alone(moments: list[int]) -> None:
-    frames = PlainRows(PartColumns())
+    talk = TcpTalk(flow("10.0.0.9:50001", "10.0.0.1:11210")).send(0, encode("DCP_NOOP"))
+    frames = PlainRows(joined(parts_of(talk.packets)), [])
     found = []
     for ts_ns in moments:
         frames.ts_ns = ts_ns

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from dcpdump.batch.chosen import record_of
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
@@ -33,7 +32,7 @@ def gets() -> list[Packet]:
 
 
 def shown(part: Part, row: int) -> str:
-    flat = as_json(record_of(part, row), value_bytes=None)
+    flat = as_json(part.record(row), value_bytes=None)
     return repr({name: flat[name] for name in flat if name not in NUMBERS})
 
 

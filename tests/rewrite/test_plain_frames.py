@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.batch.chosen import record_of
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.concealed_frame import Concealed, Concealer
@@ -35,7 +34,7 @@ def both(packets: Sequence[Packet], *, full: bool) -> tuple[list[Concealed], lis
         for row, frame in enumerate(plain_frames(part)):
             if frame is not None:
                 plain.append(concealer.conceal_plain(frame))
-                decoded.append(concealer.conceal(record_of(part, row)))
+                decoded.append(concealer.conceal(part.record(row)))
     return plain, decoded
 
 
@@ -70,7 +69,7 @@ def numbers(packets: Sequence[Packet]) -> list[tuple[int, int]]:
     for part in parts_of(packets, show_secrets=True):
         for row, (place, frame) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
             if frame is not None:
-                record = record_of(part, row)
+                record = part.record(row)
                 found.append((plain_proof_hash(place, frame, frame.data), proof_hash(place, record, frame.data)))
     return found
 

@@ -11,7 +11,7 @@ from dcpdump.net.event import Seen
 from dcpdump.net.limits import DEFAULT
 from dcpdump.spark.guess import Beginning, guess
 from dcpdump.spark.work import BEGINNING, InputState
-from dcpdump.wire.splitter_state import SEARCH, SplitterState
+from dcpdump.wire.split import SEARCH, SplitterState
 
 KEY = bytes.fromhex("0a0000010a000002c35b2bca")
 THERE = bytes.fromhex("0a0000020a0000012bcac35b")

@@ -3,7 +3,7 @@
 import pytest
 
 from dcpdump.batch.block import blocks
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part, joined
 from dcpdump.net.event import Gap, Seen

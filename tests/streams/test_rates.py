@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from dcpdump.batch.block import blocks
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.streams.rates import Rates
 from dcpdump.wire.encode import encode
 from tests.support.packets import NOON, TcpTalk

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.block import blocks
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.part import joined
 from dcpdump.capture import open_capture, timeline
+from dcpdump.conversation import Tally
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter
@@ -21,7 +22,6 @@ from dcpdump.net.counters import Counters
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, Record, as_json, columns
-from dcpdump.tally import Tally
 from tests.support.pieces import all_pieces
 
 IDENTITIES = {"cas", "vbucket_uuid", "manifest_uid", "old_vbucket_uuid", "flush_uid"}

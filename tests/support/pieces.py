@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from dcpdump.batch.block import BLOCK_BYTES, blocks
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from dcpdump.arrow.files import gap_rows
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.block import Block, blocks
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.part import joined
 from dcpdump.filter import FrameFilter

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.block import gathered
-from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.capture import open_capture
 from dcpdump.dissect import Dissector

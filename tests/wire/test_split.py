@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, Where
-from dcpdump.wire.piece import Cut, Skipped, Why
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import FrameSplitter
-from dcpdump.wire.splitter_state import SplitterState, splitter_essence
+from dcpdump.wire.split import Cut, FrameSplitter, Skipped, SplitterState, Why, splitter_essence
 from tests.support.strategies import cut
 
 NOT_MEMCACHED = Why.NOT_MEMCACHED
