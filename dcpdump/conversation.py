@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dcpdump.tls.unsealer import Unsealer
 
 
-# Count what became of the bytes that connections delivered. Decides nothing.
+# -- what became of the bytes that connections delivered: counted, to decide nothing ------------------
 
 #: Gaps, those of unknown length, bytes by reason.
 MissingValues = tuple[int, int, dict[str, int]]

@@ -16,11 +16,10 @@ from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Re
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, OWN_SEQNO
 from dcpdump.spec.statuses import STATUS
-from dcpdump.wire.body import Body
 from dcpdump.wire.collection_names import Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
-from dcpdump.wire.outstanding import Asked
-from dcpdump.wire.value import Meaning
+from dcpdump.wire.session import Asked
+from dcpdump.wire.value import Body, Meaning
 
 Json = dict[str, Any]
 DEFAULT_VALUE_BYTES = 64

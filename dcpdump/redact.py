@@ -29,11 +29,10 @@ from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.spec.field import Blob, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.wire.body import Body
 from dcpdump.wire.collection_names import LAST, Names
+from dcpdump.wire.decode import MASK
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
-from dcpdump.wire.secret import MASK
-from dcpdump.wire.value import Item, Meaning
+from dcpdump.wire.value import Body, Item, Meaning
 
 _IDENTIFIER = lazy_pattern(r"(?:0x)?[0-9a-fA-F]{1,8}")
 

@@ -46,7 +46,7 @@ FLOORS: list[set[str]] = [
 #: Third parties, and the only modules that may know them.
 DOORS: dict[str, set[str]] = {
     "scapy": {"capture", "net/link.py", "scapy"},
-    "cramjam": {"wire/snappy.py", "index/checkpoints.py"},
+    "cramjam": {"wire/value.py", "index/checkpoints.py"},
     "lz4": {"capture/compression.py"},
     "backports": {"capture/compression.py"},
     "rich": {"render/style.py", "browse"},
@@ -59,7 +59,6 @@ DOORS: dict[str, set[str]] = {
         "compare",
         "index",
         "report",
-        "render/batch_text.py",
         "streams",
         "rewrite",
         "spark",

@@ -15,10 +15,9 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.learning import UNDERLYING
 from dcpdump.batch.part import Part
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.wire.body import Body, open_rest, open_value
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_faults
-from dcpdump.wire.value import LEFT_OUT
+from dcpdump.wire.value import LEFT_OUT, Body, open_rest, open_value
 
 _HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "u2")
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 from dcpdump.capture.file import CapturePlace
 from dcpdump.capture.plain_pcap import PlainRun
@@ -15,6 +15,7 @@ from dcpdump.wire.frame import Where
 if TYPE_CHECKING:
     from dcpdump.batch.gather import Array
     from dcpdump.batch.payloads import Facts
+
 
 #: Bytes of packets handled at once: enough to make NumPy worth it, little enough to stay in memory.
 BLOCK_BYTES = 2 * 1024 * 1024
@@ -241,3 +242,73 @@ def gathered(packets: Sequence[Packet]) -> Block:
         list(files),
     )
     return Block(batch, packets)
+
+
+# -- from when to when an input has packets -----------------------------------------------------------
+# The times of packets of several threads of a capture differ in their order by less than a second: that is no clock.
+
+_BACK_NS: Final = 1_000_000_000
+
+
+class TimeSpan:
+    """Give it each block."""
+
+    def __init__(self) -> None:
+        self.first_ns: int | None = None  #: the earliest time
+        self.last_ns: int | None = None  #: the latest
+        self.back: Where | None = None  #: the first packet that is a second or more before the one ahead of it
+        self.back_ns = 0  #: by so much
+        self._before: int | None = None
+
+    def meet(self, block: Block) -> None:
+        """Note the times of a block's packets."""
+        if block.span is None:
+            return
+        first, last = block.span
+        self.first_ns = first if self.first_ns is None else min(first, self.first_ns)
+        self.last_ns = last if self.last_ns is None else max(last, self.last_ns)
+        if self.back is None and ((self._before or 0) > first or not block.rises):
+            self._look_back(block)
+        self._before = (
+            block.batch.times[-1]
+            if block.rises
+            else next(ts_ns for ts_ns in reversed(block.batch.times) if ts_ns != NO_TIME)
+        )
+
+    def _look_back(self, block: Block) -> None:
+        """Find where the clock goes back, if it does."""
+        before = self._before
+        for row, ts_ns in enumerate(block.batch.times):
+            if ts_ns == NO_TIME:
+                continue
+            if before is not None and before - ts_ns >= _BACK_NS:
+                self.back, self.back_ns = block.where(row), before - ts_ns
+                return
+            before = ts_ns
+
+
+# -- the packets up to a time -------------------------------------------------------------------------
+
+
+class PacketsUntil:
+    """Leave out packets that are later than a time; of a clock that goes back, each by its own time.
+
+    ``end``: returns the last time (ns) that counts, from that of the capture's first packet.
+    """
+
+    def __init__(self, end: Callable[[int | None], int]) -> None:
+        self._end = end
+        self._begins_ns: int | None = None
+        self.end_ns: int | None = None  #: the last time that counts, once packets were left out
+
+    def cut(self, block: Block) -> Block | None:
+        """Return a block without what is too late; None where nothing is left. Packets without a time stay."""
+        if self._begins_ns is None:
+            self._begins_ns = block.begins_ns
+        end_ns = self._end(self._begins_ns)
+        early = block.ts_ns <= end_ns
+        if early.all():
+            return block
+        self.end_ns = end_ns
+        rows = early.nonzero()[0].tolist()
+        return gathered([block.packets[row] for row in rows]) if rows else None

@@ -12,7 +12,6 @@ from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.cutting import MOST_WEIGHT, Cutting
 from dcpdump.batch.ends import Lost, ends_of
 from dcpdump.batch.learning import Learning, Picking
-from dcpdump.batch.part import Part
 from dcpdump.conversation import Conversation
 from dcpdump.dissect import Dissector
 from dcpdump.filter.header_clauses import Wanted
@@ -284,13 +283,13 @@ class StreamsOf(Generic[P]):
         return self._conversation.session
 
 
-# Dissection: blocks of packets in, parts of frames out, as columns.
+# -- the dissections: of all frames as columns, and of few chosen ones --------------------------------
 
 
-class Dissection(BlockDissector[Part]):
+class Dissection(BlockDissector["Part"]):
     """Feed it blocks; it returns parts. ``gaps`` collects what connections lost, to be taken away by its owner."""
 
-    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Part:
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Part":
         return self._part(frames, first, involved)
 
 

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 
-# Inspect documents without columns: whether anything about one is special, and what the rules ask for of a run.
-#
+# -- plain documents, inspected without columns -------------------------------------------------------
 # A plain document is a mutation or a deletion with a seqno, without metadata, anything in a reserved field, the stream
-# id 0, or a body where none should be. Others are looked at one by one. Bare is a request for a stream, or its grant,
-# with nothing to it but numbers.
+# id 0, or a body where none should be. Others are looked at one by one.
 
 _ENTRY: Final = 16  #: bytes of an entry of a failover log
 _LONGEST_LOG: Final = 256 * _ENTRY

@@ -260,7 +260,7 @@ def _overlap(ranges: Ranges, start: Array, end: Array) -> Array:
     return found
 
 
-# Chosen: which frames of a part a filter wants, and any of them as a record, for what is not done in columns.
+# -- which frames of a part a filter wants ------------------------------------------------------------
 
 
 def wanted_rows(part: Part, wanted: Masks) -> Sequence[int]:

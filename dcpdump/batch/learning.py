@@ -28,16 +28,14 @@ from dcpdump.spec.opcodes import DCP_STREAM_REQ
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where, unpack_header
 from dcpdump.wire.frames import Frames
-from dcpdump.wire.outstanding import Asked
-from dcpdump.wire.session import MAX_STREAMS, Session
+from dcpdump.wire.session import MAX_STREAMS, Asked, Session
 from dcpdump.wire.value import interpret
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
 
-# Defer the decoding of frames until their record is read. Messages that do not concern DCP, such as a
-# client's GETs on the same port, are many, and mostly none is read.
+# -- frames that are decoded when their records are read: those that do not concern DCP, which are many
 
 
 class Later(NamedTuple):
@@ -283,8 +281,7 @@ def is_neighbour(data: bytes, start: "i64") -> bool:
     return start > 0 or not is_damaged(data)
 
 
-# Picking: of frames that completed, those that have to be decoded, in order.
-#
+# -- picking: of frames that completed, those that have to be decoded, in order -----------------------
 # Of all others only is remembered what later frames are read in the light of: messages that a plan takes, requests for
 # streams and their answers, and messages that are no concern of DCP, unless somebody wants them.
 

@@ -8,7 +8,7 @@ from dcpdump.browse.reader import Reader
 from dcpdump.clock import clock_in_use
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.plural import counted
-from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.streams.wording import span
 

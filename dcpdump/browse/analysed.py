@@ -13,7 +13,7 @@ from dcpdump.render import findings as finding_lines
 from dcpdump.render import flow
 from dcpdump.render import streams as stream_rows
 from dcpdump.render.conns import ConnectionTable, agent, ends
-from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import fitted, lost, number
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.ladder import ladder

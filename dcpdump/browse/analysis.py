@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.streams.ladder import Rung
 
 StreamPlace = tuple[int, int, int]  #: connection, vbucket, stream id

@@ -8,7 +8,7 @@ from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.questions import Decode, Failed
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.record import Record
-from dcpdump.render.lines import LineKind
+from dcpdump.render.style import LineKind
 
 #: A frame that comes within so many seconds is drawn together with the row.
 _AT_ONCE = 0.01

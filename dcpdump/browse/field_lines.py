@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dcpdump.escape import safe
 from dcpdump.record import Record
-from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.table import TableRow, row_texts, table_rows
 from dcpdump.spec.field import Field
 from dcpdump.wire.frame import FieldValue, Section

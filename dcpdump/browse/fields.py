@@ -6,8 +6,7 @@ from dcpdump.browse.field_lines import FieldLine, field_lines, line_at
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
 from dcpdump.record import Record
-from dcpdump.render.lines import LineKind
-from dcpdump.render.style import STYLES
+from dcpdump.render.style import STYLES, LineKind
 from dcpdump.render.table import title
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.render.lines import Line
+from dcpdump.render.style import Line
 
 
 class Commands(NamedTuple):

@@ -8,8 +8,8 @@ from dcpdump.browse.dialogue import LadderPane, rung_pieces
 from dcpdump.browse.pieces import Piece
 from dcpdump.browse.tabs import TabTable
 from dcpdump.browse.topline import TABS
-from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.spec import page as message_page
+from dcpdump.render.style import Line, LineKind
 from dcpdump.streams.ladder import Arrow, Rung
 
 #: Rows of one row that is unfolded, at most.

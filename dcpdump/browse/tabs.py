@@ -8,8 +8,7 @@ from dcpdump.browse.analysis import TabRow, TabRows
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
 from dcpdump.escape import safe
-from dcpdump.render.lines import LineKind
-from dcpdump.render.style import STYLES
+from dcpdump.render.style import STYLES, LineKind
 from dcpdump.render.text_columns import fitting_columns
 
 _GAP = 2

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
-from dcpdump.render.cells import folded
-from dcpdump.render.lines import Line
-from dcpdump.render.style import STYLES
+from dcpdump.render.style import STYLES, Line
+from dcpdump.render.text_columns import folded
 
 
 class TextPane(Pane):

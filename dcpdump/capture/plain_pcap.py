@@ -86,7 +86,7 @@ def boundaries(data: bytes, big: bool) -> list[int]:
             return places
 
 
-# Read many enhanced packet blocks of a pcapng at once: those without options, of which nearly all files are made.
+# -- enhanced packet blocks of a pcapng, many at once: those without options, as nearly all are -------
 
 _PACKET: Final = 6  #: the type of such a block
 _HEAD: Final = 28  #: bytes before the packet

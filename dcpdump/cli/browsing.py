@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dcpdump.browse.app import BrowseApp
     from dcpdump.browse.frame_service import FrameService
     from dcpdump.browse.opened import Commands
-    from dcpdump.render.lines import Line
+    from dcpdump.render.style import Line
 
 #: What is still being written is waited for so many seconds before the screen opens without a frame.
 _PATIENCE_S = 1.0

@@ -24,8 +24,7 @@ from dcpdump.nearest import nearest
 from dcpdump.plural import counted
 from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson
-from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.style import Palette
+from dcpdump.render.style import Line, LineKind, Palette
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import Step
 from dcpdump.streams.state import ConnectionState

@@ -33,8 +33,7 @@ from dcpdump.compare.capture_rows import CaptureRows
 from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.documents import Documents
 from dcpdump.escape import safe
-from dcpdump.render.diff import DiffRows
-from dcpdump.render.diff_documents import DocumentRows
+from dcpdump.render.diff import DiffRows, DocumentRows
 
 #: More frames than any capture has.
 _ALL = 1 << 48

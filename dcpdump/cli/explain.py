@@ -24,8 +24,7 @@ from dcpdump.paste import DIALECTS, LIMIT, NAME, Pasted, read_paste
 from dcpdump.record import Record, as_json
 from dcpdump.render import OUTPUTS, View, ndjson
 from dcpdump.render.findings import frame_lines, frame_objects
-from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.style import Palette
+from dcpdump.render.style import Line, LineKind, Palette
 
 _TEXTS = ("table", "grid", "line")
 

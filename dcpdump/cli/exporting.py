@@ -10,8 +10,7 @@ from dcpdump.arrow.ipc import ReceivedBatches, pack_batch
 from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.arrow.schema import frames
 from dcpdump.batch.block import Block
-from dcpdump.batch.even_groups import even_groups
-from dcpdump.batch.part import Part, joined
+from dcpdump.batch.part import Part, even_groups, joined
 from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
 from dcpdump.capture import Capture
 from dcpdump.cli.choosing_consumer import ChoosingConsumer

@@ -12,7 +12,7 @@ from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sorting import CONNECTIONS, Columns, sort_options, sorting
 from dcpdump.render import flow as rows
-from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.streams.state import ConnectionState
 
 _COLUMNS: Columns[ConnectionState] = {

@@ -9,10 +9,8 @@ from typing import Any
 
 import click
 
-from dcpdump.batch.block import Block
+from dcpdump.batch.block import Block, PacketsUntil, TimeSpan
 from dcpdump.batch.ends import BLANK
-from dcpdump.batch.time_span import TimeSpan
-from dcpdump.batch.until import PacketsUntil
 from dcpdump.capture import Capture
 from dcpdump.cli import tls_notes
 from dcpdump.cli.input_options import InputOptions
@@ -29,7 +27,7 @@ from dcpdump.plural import counted
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
-from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.early_verdicts import EvictedStreams, judging_early

@@ -7,8 +7,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.record import Json
 from dcpdump.render import ndjson
-from dcpdump.render.lines import Line
-from dcpdump.render.style import Palette
+from dcpdump.render.style import Line, Palette
 from dcpdump.render.text_columns import Fitting, fitted
 
 

@@ -12,7 +12,7 @@ from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sorting import Columns, sort_options, sorting
 from dcpdump.render import rollbacks as rows
-from dcpdump.render.lines import Line
+from dcpdump.render.style import Line
 from dcpdump.render.text_columns import Table
 from dcpdump.streams.resume import resume as resume_of
 from dcpdump.streams.rollback import Rollback

@@ -33,7 +33,7 @@ from dcpdump.escape import safe
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.render.style import Palette
-from dcpdump.wire import snappy
+from dcpdump.wire.value import decompress
 
 _MILLION = 1_000_000
 
@@ -165,7 +165,7 @@ def give_up_rights(shown: Display, write: str | None = None, *, keys: KeyLogs | 
     """Drop all privileges, and return the user that the process continues as."""
     # Afterwards our own files may be unreadable: import now what is otherwise imported at first use.
     Palette(shown.coloured(terminal=True))
-    snappy.decompress(b"\1\0.")
+    decompress(b"\1\0.")
     if keys is not None and keys.files:
         load_ciphers()
     return rights.drop(writes=bool(write or shown.path))

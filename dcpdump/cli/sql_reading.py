@@ -14,8 +14,7 @@ from dcpdump.arrow.other_tables import JUDGED, OtherTables
 from dcpdump.arrow.record_rows import VALUES, batch_of_records, is_cut
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, Picked, Picker
-from dcpdump.batch.even_groups import even_groups
-from dcpdump.batch.part import joined
+from dcpdump.batch.part import even_groups, joined
 from dcpdump.capture import Capture
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import Display, Selection, selection

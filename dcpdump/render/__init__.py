@@ -6,8 +6,7 @@ from dcpdump.clock import PLAIN_TIMES, FrameTimes
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.render import csv, grid, line, ndjson, table
-from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.style import Palette
+from dcpdump.render.style import Line, LineKind, Palette
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dcpdump.iso_time import iso_time
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Json
-from dcpdump.render.cells import folded
-from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
-from dcpdump.render.text_columns import Table, lost, lost_keys, number
+from dcpdump.render.style import Line, LineKind
+from dcpdump.render.text_columns import Table, folded, lost, lost_keys, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS
 from dcpdump.spec.statuses import STATUS, SUCCESS
 from dcpdump.streams.facts import Control

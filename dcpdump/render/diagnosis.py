@@ -12,12 +12,11 @@ from dcpdump.diagnosis.trouble import Command, Trouble, Unjudged
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted, measured
 from dcpdump.record import Json
-from dcpdump.render.cells import folded
 from dcpdump.render.conns import agent, ends
-from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.streams import lag_object
-from dcpdump.render.text_columns import lost_keys
+from dcpdump.render.style import Line, LineKind
+from dcpdump.render.text_columns import folded, lost_keys
 from dcpdump.streams.lag import Lag
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream

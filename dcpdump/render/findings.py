@@ -13,10 +13,9 @@ from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
-from dcpdump.render.cells import folded
-from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
-from dcpdump.render.text_columns import Table
+from dcpdump.render.style import Line, LineKind
+from dcpdump.render.text_columns import Table, folded
 from dcpdump.streams.wording import clock
 
 Folded = Iterable[tuple[Finding, int]]

@@ -2,7 +2,7 @@
 
 from dcpdump.record import Record
 from dcpdump.render import table
-from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frame import Section
 

@@ -7,8 +7,8 @@ from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
 from dcpdump.record import Json, Record, as_json
 from dcpdump.render.line import dialogue_name
-from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.history import VBUCKETS, Change, Coverage

@@ -5,7 +5,7 @@ TX is what the consumer sends, RX what it receives.
 
 from dcpdump.escape import safe
 from dcpdump.record import Record
-from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.spec.field import Bits, EnumValue, Field, Message, Sender
 from dcpdump.spec.header import WORD_END
 from dcpdump.spec.statuses import STATUS

@@ -1,4 +1,8 @@
-"""Write plain frames as JSON, an object a line."""
+"""Write the frames of a part in one format: plain ones one behind the other, all others one by one.
+
+Plain frames, nearly all of a capture, have writers of their own here (and ``plain_table``); all others go through the
+writers for one record. Both return the same text: the tests compare them.
+"""
 
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring as quoted
@@ -24,7 +28,7 @@ from dcpdump.spec.field import Bits, EnumValue
 from dcpdump.spec.names import DATATYPE
 from dcpdump.wire.frame import Fault
 
-# Write plain frames as one line each.
+# -- line ---------------------------------------------------------------------------------------------
 
 
 class _Words(FieldTexts):
@@ -92,7 +96,7 @@ class PlainLine(PlainWriter):
         out.append(f"{end}\n".encode())
 
 
-# Write plain frames as rows of CSV.
+# -- csv ----------------------------------------------------------------------------------------------
 
 #: The cells that any frame may have, besides those of its fields.
 _COMMON = """frame packet file time connection src dst offset length gap_before vbucket opaque cas datatype
@@ -206,6 +210,8 @@ def _cell(text: str) -> str:
         return '"' + text.replace('"', '""') + '"'
     return text
 
+
+# -- ndjson -------------------------------------------------------------------------------------------
 
 _NOT_JSON: Final = quoted(Fault.NOT_JSON.value)
 
@@ -370,10 +376,7 @@ def _quoted(text: bytes) -> bytes:
     return b'"' + text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
 
 
-# Write many frames at once: the text of a Part.
-#
-# Plain frames are written one after another by a writer for these; all others go through the writers for one record.
-# Both return the same text: the tests compare them.
+# -- all of them --------------------------------------------------------------------------------------
 
 #: The formats in which plain frames have writers of their own.
 _WRITERS: dict[str, Callable[[View], PlainWriter]] = {

@@ -19,10 +19,10 @@ from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.wire.body import DEEP, may_be_deep, open_value
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_scan import IS_PLAIN_JSON, judge
 from dcpdump.wire.json_text import doubtful_fault, json_fault
+from dcpdump.wire.value import DEEP, may_be_deep, open_value
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dcpdump.batch.part import Part
 
 
-# Make wire text safe to show, as ``escape`` does, where nearly all of it is plain and there is much of it.
+# -- wire text that is safe to show, as ``escape`` makes it, where nearly all of it is plain ----------
 
 #: What of ASCII can be printed. To delete it and see whether anything is left takes a third of the time of isprintable.
 _PLAIN: Final = bytes(range(0x20, 0x7F))
@@ -337,7 +337,7 @@ def _with_zeros(number: int, digits: int) -> str:
     return text if len(text) == digits else text.zfill(digits)
 
 
-# Write the frames of a part one after another, plain or not.
+# -- writers of the frames of a part, plain or not ----------------------------------------------------
 
 #: Pieces that are joined at once: no more than the processor's cache still has.
 _MOST_PIECES: Final = 1_024
@@ -370,7 +370,7 @@ class PlainWriter(ABC):
         """Append the text of the frame that is loaded, as UTF-8, in as many pieces as is fast."""
 
 
-# Keep the text of fields for frames in which their bytes are the same, as those of flags and times often are.
+# -- text of fields that is kept for frames with the same bytes, as those of flags and times often are
 
 _WIDEST: Final = 8  #: bytes of a number that is seldom the same twice: a seqno, an identity
 _MOST: Final = 4_096

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
-from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Table
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.explanation import Explanation, written

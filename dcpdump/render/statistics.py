@@ -8,7 +8,7 @@ from dcpdump.clock import clock_in_use
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
-from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import bytes_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
 

@@ -9,8 +9,8 @@ from typing import Any
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted, measured
 from dcpdump.record import Json
-from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Table, lost, lost_keys, number
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import STREAM_FLAGS

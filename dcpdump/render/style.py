@@ -1,9 +1,34 @@
 """Colour whole lines, last, and only where colour is wanted."""
 
 from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
 
 from dcpdump.escape import safe
-from dcpdump.render.lines import Line, LineKind
+
+# -- lines of text with their kind, so that colour can be added last, or not at all -------------------
+
+
+class LineKind(Enum):
+    """What a line says."""
+
+    PLACE = "where and when"
+    TITLE = "which message"
+    COLUMNS = "the head of a table"
+    FIELD = "a field"
+    GRID = "a row of the byte grid"
+    PROBLEM = "something wrong"
+    HINT = "something odd"
+    GOOD = "nothing is wrong"
+    PLAIN = "anything else"
+
+
+class Line(NamedTuple):
+    """One line, without its newline."""
+
+    kind: LineKind
+    text: str
+
 
 #: Kinds of lines → their styles, in the words of Rich.
 STYLES = {

@@ -7,16 +7,15 @@ from typing import Final, NamedTuple
 from dcpdump.escape import safe
 from dcpdump.record import Record
 from dcpdump.render.line import answers
-from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.spec.field import Blob, Field, Names
 from dcpdump.spec.names import DATATYPE, JSON, SNAPPY, XATTR
-from dcpdump.wire.body import Body
+from dcpdump.wire.decode import REST
 from dcpdump.wire.frame import Fault, FieldValue, Section
 from dcpdump.wire.json_text import MARKED_JSON
-from dcpdump.wire.tiles import REST
-from dcpdump.wire.value import LEFT_OUT
+from dcpdump.wire.value import LEFT_OUT, Body
 
-# Write where bytes of a frame stand, as the specification has it.
+# -- places of bytes, as the specification has them ---------------------------------------------------
 
 _PAIR: Final = 2  # a two-byte field of the header is "(2,3)", elsewhere "(52-53)"
 
@@ -29,7 +28,7 @@ def span(start: int, end: int, *, header: bool = False) -> str:
     return f"({start},{last})" if header and end - start == _PAIR else f"({start}-{last})"
 
 
-# Say beside a value what it is: JSON, valid or not and why, binary; and how large it is where it is compressed.
+# -- what is said beside a value: JSON, valid or not and why; its size where it is compressed ---------
 
 _TEXT = re.compile(rb"[\t\n\r -~]*\Z").match
 _CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]").search

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
-from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.streams import KINDS, lag_object
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, lost, lost_keys, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.rates import Rate

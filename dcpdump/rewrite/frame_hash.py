@@ -8,7 +8,7 @@ from dcpdump.batch.part import Part
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import as_json
 from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.outstanding import Asked
+from dcpdump.wire.session import Asked
 
 _MASK = (1 << 64) - 1
 #: Columns of a row that necessarily differ in a file with fewer packets.

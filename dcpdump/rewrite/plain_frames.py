@@ -7,7 +7,7 @@ from dcpdump.batch.learning import INFERRED, UNDERLYING, UNKNOWN
 from dcpdump.batch.part import Part
 from dcpdump.batch.plans import PLANS
 from dcpdump.spec.field import Holds, Message
-from dcpdump.wire.body import Body, open_value
+from dcpdump.wire.value import Body, open_value
 
 
 class Plain(NamedTuple):

@@ -7,8 +7,8 @@ from dcpdump.batch.part import Part
 from dcpdump.disclosure import is_damaged
 from dcpdump.record import Record
 from dcpdump.rewrite.plain_frames import Plain
-from dcpdump.wire.body import Body
 from dcpdump.wire.frame import Span
+from dcpdump.wire.value import Body
 
 
 class FramePlace(NamedTuple):

@@ -6,9 +6,8 @@ import pyarrow as pa
 
 from dcpdump.arrow.files import gap_rows
 from dcpdump.batch.block import Block
-from dcpdump.batch.connection_state import SavedConnection
-from dcpdump.batch.even_groups import even_groups
-from dcpdump.batch.part import Part, joined
+from dcpdump.batch.part import Part, even_groups, joined
+from dcpdump.batch.resumable import SavedConnection
 from dcpdump.spark.event_log import EventWriter
 from dcpdump.spark.resume import ResumedDissection
 from dcpdump.spark.row_options import Options

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockSize
-from dcpdump.batch.pcap_blocks import PlainPcap, plain_block
+from dcpdump.batch.read_blocks import PlainPcap, plain_block
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import HEADER_SIZE, PcapHeader
 from dcpdump.capture.pcapng import SECTION, Pcapng

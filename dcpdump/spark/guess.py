@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.connection_state import HEAD, SavedConnection, pair_of
+from dcpdump.batch.resumable import HEAD, SavedConnection, pair_of
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
 from dcpdump.net.endpoints import reverse_key

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dcpdump.arrow.other_tables import OtherTables
-from dcpdump.batch.even_groups import even_groups
-from dcpdump.batch.part import Part, joined
+from dcpdump.batch.part import Part, even_groups, joined
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture, open_capture
 from dcpdump.errors import CaptureError

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.connection_state import SavedConnection
 from dcpdump.batch.dissector import StreamsOf
 from dcpdump.batch.part import Part
-from dcpdump.batch.resumable import load_connection, saved_connections
+from dcpdump.batch.resumable import SavedConnection, load_connection, saved_connections
 from dcpdump.conversation import Conversation
 from dcpdump.net.event import Seen
 from dcpdump.net.limits import DEFAULT, Limits

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from dcpdump.batch.connection_state import SavedConnection, is_thin, number_of, renumbered
+from dcpdump.batch.resumable import SavedConnection, is_thin, number_of, renumbered
 from dcpdump.net.endpoints import flow_of
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.known_names import Ends, KnownNames, NamesState

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from dcpdump.spec.opcodes import DCP_CONTROL, DCP_STREAM_REQ
 from dcpdump.wire.frame import Frame
-from dcpdump.wire.outstanding import (
+from dcpdump.wire.resync import Streams
+from dcpdump.wire.session import (
     ALONE,
     MAX_OUTSTANDING,
     PAIRED,
@@ -19,9 +20,10 @@ from dcpdump.wire.outstanding import (
     OutstandingState,
     Place,
     RequestState,
+    Session,
+    SessionState,
+    Understood,
 )
-from dcpdump.wire.resync import Streams
-from dcpdump.wire.session import Session, SessionState, Understood
 from dcpdump.wire.value import Meaning
 
 #: Places that are noted. A connection that has more uses each opaque once: an answer there is to no earlier request.

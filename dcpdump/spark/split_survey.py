@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.connection_state import SavedConnection, pair_of
+from dcpdump.batch.resumable import SavedConnection, pair_of
 from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.guess import Beginning, Guesser, guess

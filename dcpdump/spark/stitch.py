@@ -4,7 +4,7 @@ A guess is verified here, or refused: where the past was not what was guessed, n
 be surveyed again with the true past.
 """
 
-from dcpdump.batch.connection_state import SavedConnection
+from dcpdump.batch.resumable import SavedConnection
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
 from dcpdump.net.limits import Limits

@@ -7,7 +7,7 @@ import pickle
 import zlib
 from typing import NamedTuple
 
-from dcpdump.batch.connection_state import SavedConnection, pack, unpack
+from dcpdump.batch.resumable import SavedConnection, pack, unpack
 from dcpdump.conversation import MissingValues
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.event import Seen

@@ -5,17 +5,420 @@ becomes a Problem. What only the connection knows (collections, and so what a ke
 xattrs, JSON) is a second step: see value.py.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from itertools import accumulate
+from struct import Struct
 
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec import ERROR, choose, find
-from dcpdump.spec.field import NEVER, Blob, Layout, Presence
-from dcpdump.spec.header import HEADER_LENGTH, REQUEST_INFOS, RESPONSE_INFOS, Magic
-from dcpdump.wire.frame import Fault, FieldValue, Frame, Problem, RawFrame, Section, magic_of
-from dcpdump.wire.framing import frame_infos
-from dcpdump.wire.secret import is_error, looks_secret, masked_body
-from dcpdump.wire.sections import section_ends, tile_header
-from dcpdump.wire.structure import tile_value
-from dcpdump.wire.tiles import REST, VALUE, Tiles, new_field, packed
+from dcpdump.spec.field import NEVER, Blob, Field, FlatTable, Holds, Layout, Message, Part, Presence, Repeat, u8, u16
+from dcpdump.spec.header import (
+    ALT_CLIENT_REQUEST,
+    HEADER_LENGTH,
+    MAX_FRAME,
+    REQUEST_INFOS,
+    RESPONSE_INFOS,
+    STREAM_ID_NOT_COUNTED,
+    STREAM_ID_TAG,
+    FrameInfo,
+    Magic,
+    header_fields,
+)
+from dcpdump.spec.names import MECHANISMS
+from dcpdump.spec.statuses import APPLICATION_STATUS, STATUS
+from dcpdump.wire.flat import FlatError, place_slots
+from dcpdump.wire.frame import Fault, FieldValue, Frame, Header, Problem, RawFrame, Section, magic_of
+
+# -- fields over bytes, and what does not fit: knows no layout ----------------------------------------
+
+VALUE = Blob("value", "Value")
+REST = Blob("unexplained", "Unexplained")
+
+#: What a NamedTuple's own constructor calls; calling it directly halves the cost of a field.
+new_field = tuple.__new__
+
+_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+@cache
+def packed(fields: tuple[Field, ...]) -> Struct:
+    """Return the big-endian struct that reads these fields at once."""
+    return Struct(">" + "".join(_FORMATS[field.width] for field in fields))
+
+
+class Tiles:
+    """The fields laid so far: end to end, so that in the end every byte of the frame is in exactly one field.
+
+    ``data`` are the bytes to show, in which credentials may be asterisks. ``lookup`` has the numbers by name.
+    """
+
+    __slots__ = ("data", "fields", "lookup", "problems", "raw")
+
+    def __init__(self, raw: RawFrame) -> None:
+        self.raw = raw
+        self.data = raw.data
+        self.fields: list[FieldValue] = []
+        self.problems: list[Problem] = []
+        self.lookup: dict[str, int] = {}
+
+    def blob(self, blob: Blob, start: int, end: int, section: Section) -> None:
+        """Lay one field over bytes as they are; it has no value where some of them were lost."""
+        value = None if self.raw.lost(start, end) else self.data[start:end]
+        self.fields.append(FieldValue(blob, start, end, value, section))
+
+    def fixed(self, fields: tuple[Field, ...], at: int, end: int, section: Section) -> int:
+        """Lay fields end to end as far as there are bytes; a field cut or lost has no value. Return where they end."""
+        for field in fields:
+            stop = at + field.width
+            if at >= end:
+                break
+            if stop > end or self.raw.lost(at, stop):
+                self.fields.append(FieldValue(field, at, min(stop, end), None, section))
+            else:
+                number = int.from_bytes(self.data[at:stop], "big")
+                self.fields.append(FieldValue(field, at, stop, number, section))
+                self.lookup[field.name] = number
+                self.check_name(field, number, at)
+            at = min(stop, end)
+        return at
+
+    def check_name(self, field: Field, number: int, at: int) -> None:
+        """Note a number, or bits of it, that has no name although the field has names."""
+        problem = without_name(field, number, at)
+        if problem is not None:
+            self.problems.append(problem)
+
+
+def without_name(field: Field, number: int, at: int) -> Problem | None:
+    """Return what is said of a number, or bits of it, that has no name although the field has names."""
+    if field.names is None:
+        return None
+    odd = field.names.unknown(number)
+    if odd < 0 or (field.names is STATUS and number >= APPLICATION_STATUS):
+        return None
+    text = f"{field.label} 0x{odd:0{2 * field.width}x} has no name"
+    return Problem(Fault.UNKNOWN_VALUE, text, at, at + field.width)
+
+
+# -- framing extras: the FrameInfo objects that flexible frames carry before their extras -------------
+# Each begins with a byte of id (high half) and length (low half). 15 in either half means that the next byte is to be
+# added to it, the id's first.
+
+_ESCAPE = 15
+
+
+def frame_infos(
+    data: bytes, start: int, end: int, kinds: Mapping[int, FrameInfo]
+) -> tuple[list[FieldValue], list[Problem]]:
+    """Tile ``data[start:end]`` with the fields of its frame infos, and return them with what does not fit."""
+    fields: list[FieldValue] = []
+    problems: list[Problem] = []
+    at, number = start, 0
+    while at < end:
+        lead, identity, length = _tag(data, at, end)
+        body = at + lead
+        if body > end or body + length > end:
+            has = max(0, end - body)
+            fields.append(FieldValue(_REST, at, end, data[at:end], Section.FRAMING))
+            text = f"frame info {identity} needs {length} bytes, {has} are left"
+            problems.append(Problem(Fault.WRONG_LENGTH, text, at, end, length, has))
+            break
+        kind = kinds.get(identity)
+        name = kind.name if kind else "unknown"
+        fields.append(_tag_value(data, at, body, name, number))
+        if kind is None:
+            text = f"frame info id {identity} is not known"
+            problems.append(Problem(Fault.UNKNOWN_FRAME_INFO, text, at, body + length))
+        elif kind.lengths and length not in kind.lengths:
+            needs = " or ".join(map(str, kind.lengths))
+            text = f"{name} has {length} bytes, needs {needs}"
+            problems.append(Problem(Fault.WRONG_LENGTH, text, at, body + length, kind.lengths[0], length))
+        elif length < kind.least:
+            text = f"{name} has {length} bytes, needs {kind.least} or more"
+            problems.append(Problem(Fault.WRONG_LENGTH, text, at, body + length, kind.least, length))
+        parts = _parts(data, body, body + length, kind, number)
+        fields += parts
+        for each in parts:
+            if isinstance(each.field, Field) and isinstance(each.value, int):
+                problem = without_name(each.field, each.value, each.start)
+                problems += () if problem is None else (problem,)
+        at, number = body + length, number + 1
+    return fields, problems
+
+
+def bare_infos(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the id and the data of each frame info in framing extras, up to one that is longer than the rest."""
+    at, end = 0, len(data)
+    while at < end:
+        lead, identity, length = _tag(data, at, end)
+        at += lead + length
+        if at <= end:
+            yield identity, data[at - length : at]
+
+
+_REST = Blob("frame_info_data", "frame info data")
+
+
+def _tag(data: bytes, at: int, end: int) -> tuple[int, int, int]:
+    """Return (bytes of tag, id, length) of the frame info at ``at``; bytes past the end count as zero."""
+    identity, length = data[at] >> 4, data[at] & 15
+    lead = 1
+    if identity == _ESCAPE:
+        identity += data[at + lead] if at + lead < end else 0
+        lead += 1
+    if length == _ESCAPE:
+        length += data[at + lead] if at + lead < end else 0
+        lead += 1
+    return lead, identity, length
+
+
+def _tag_value(data: bytes, at: int, body: int, name: str, number: int) -> FieldValue:
+    if body - at > 2:
+        return FieldValue(
+            Blob("frame_info", f"{name} frame", holds=Holds.NOTHING), at, body, data[at:body], Section.FRAMING
+        )
+    label = f"{name} frame"
+    tag = u8("frame_info", label) if body - at == 1 else u16("frame_info", label)
+    return FieldValue(tag, at, body, int.from_bytes(data[at:body], "big"), Section.FRAMING, item=number)
+
+
+def _parts(data: bytes, at: int, end: int, kind: FrameInfo | None, number: int) -> list[FieldValue]:
+    fields: list[FieldValue] = []
+    for part in kind.parts if kind else ():
+        if isinstance(part, Field) and at + part.width <= end:
+            value = int.from_bytes(data[at : at + part.width], "big")
+            fields.append(FieldValue(part, at, at + part.width, value, Section.FRAMING, item=number))
+            at += part.width
+        elif isinstance(part, Blob) and at < end:
+            fields.append(FieldValue(part, at, end, data[at:end], Section.FRAMING, item=number))
+            at = end
+    if at < end:
+        fields.append(FieldValue(_REST, at, end, data[at:end], Section.FRAMING, item=number))
+    return fields
+
+
+# -- credentials, masked by asterisks -----------------------------------------------------------------
+
+MASK = b"*"
+_MECHANISM = lazy_pattern(rb"(?:%b)\Z" % MECHANISMS.encode())
+_PLAIN_NAME = lazy_pattern(rb"[\w.@-]*")  # of a mechanism or a user: the only part of a secret that is shown
+
+_MOST_SAID = 4096
+#: JSON of an error that has nothing but what servers say of one, and the reference to their log.
+_ERROR = lazy_pattern(
+    rb'\{"error": ?\{(?:"(?:context|ref)": ?"(?:[^"\\]|\\.)*"(?:, ?(?=")|(?=\})))+\}\}',
+)
+
+
+def is_error(body: bytes) -> bool:
+    """Return whether a body is what a server says of an error, which has no credential."""
+    return len(body) <= _MOST_SAID and _ERROR.fullmatch(body) is not None
+
+
+def looks_secret(data: bytes, extras: int, key_length: int) -> bool:
+    """Return whether it is an authentication whose opcode or magic is damaged: its key is a mechanism.
+
+    ``extras``: where the extras end, and so where the key begins.
+    """
+    if extras != HEADER_LENGTH:
+        return False
+    return _MECHANISM.match(data, HEADER_LENGTH, HEADER_LENGTH + max(key_length, 0)) is not None
+
+
+def masked_body(data: bytes, framing: int, extras: int, key: int) -> bytes:
+    """Return the bytes with whatever may be a credential masked: all of the body but a key that is a plain name.
+
+    ``framing``, ``extras`` and ``key`` are where these sections end. Where lengths are damaged a credential may stand
+    in any of them, and behind the frame's end: also in what the header calls the key, unless that is where the body
+    begins.
+    """
+    name = data[extras:key]
+    kept = name if extras == HEADER_LENGTH and _PLAIN_NAME.fullmatch(name) else MASK * len(name)
+    return data[:framing] + MASK * len(data[framing:extras]) + kept + MASK * len(data[key:])
+
+
+# -- sections: the header, and where framing extras, extras and key end, as far as lengths allow ------
+
+
+@cache
+def _header_spans(value: int) -> tuple[list[tuple[Field, int, int]], Struct]:
+    """Return the fields of the header behind a first byte, where each begins and ends, and what reads them at once."""
+    fields = header_fields(magic_of(value))
+    ends = list(accumulate(field.width for field in fields))
+    return list(zip(fields, [0, *ends], ends, strict=False)), packed(fields)
+
+
+def tile_header(tiles: Tiles, magic: Magic, message: Message) -> None:
+    """Tile the header, and note what in it is unknown or impossible."""
+    raw, data, problems = tiles.raw, tiles.data, tiles.problems
+    header, size = raw.header, len(data)
+    spans, numbers = _header_spans(magic.value)
+    if size >= HEADER_LENGTH and not raw.holes:  # nearly all are whole, and read at once
+        values, section = numbers.unpack_from(data), Section.HEADER
+        tiles.fields += [
+            new_field(FieldValue, (field, at, end, value, section, "", 0))
+            for (field, at, end), value in zip(spans, values, strict=True)
+        ]
+    else:
+        for field, at, end in spans:
+            if at >= size:
+                break
+            number = None if raw.lost(at, end) else int.from_bytes(data[at:end], "big")
+            tiles.fields.append(FieldValue(field, at, min(end, size), number, Section.HEADER))
+    if not data:
+        return
+    if not magic.name:
+        problems.append(Problem(Fault.UNKNOWN_MAGIC, f"0x{header.magic:02x} is not a magic of the protocol", 0, 1))
+    if size < HEADER_LENGTH:
+        return
+    if magic.name and message.name == "UNKNOWN":
+        problems.append(Problem(Fault.UNKNOWN_OPCODE, f"opcode 0x{header.opcode:02x} is not known", 1, 2))
+    if header.datatype > 7:
+        problems.append(Problem(Fault.UNKNOWN_DATATYPE, f"datatype 0x{header.datatype:02x} has unknown bits", 5, 6))
+    if header.frame_length > MAX_FRAME:
+        text = f"total body {header.body_length} (bytes 8-11) is more than a server accepts ({MAX_FRAME})"
+        problems.append(Problem(Fault.TOO_LARGE, text, 8, 12, has=header.body_length))
+
+
+def section_ends(tiles: Tiles) -> tuple[int, int, int]:
+    """Return the ends of framing extras, extras and key, none beyond what total body allows."""
+    header = tiles.raw.header
+    length, left = header.framing_length, header.body_length
+    if _has_stream_id_bug(header, tiles.data):
+        length = 3
+        text = (
+            "framing extras length says 0 (byte 2) but a stream id stands there: a known bug of the server; read as 3"
+        )
+        tiles.problems.append(Problem(Fault.STREAM_ID_NOT_COUNTED, text, 2, 3, 3, 0))
+    ends: list[int] = []
+    at = HEADER_LENGTH
+    flexible = magic_of(header.magic).flexible
+    for name, place, span, size in (
+        ("framing extras length", "byte 2", (2, 3), length),
+        ("extras length", "byte 4", (4, 5), header.extras_length),
+        ("key length", "byte 3" if flexible else "bytes 2,3", (2 + flexible, 4), header.key_length),
+    ):
+        if size > left:
+            if len(tiles.data) >= HEADER_LENGTH:  # of a header that is cut, total body may not be there
+                text = f"{name} says {size} ({place}) but total body leaves {left}"
+                tiles.problems.append(Problem(Fault.LENGTHS_CONTRADICT, text, *span, size, left))
+            size = left
+        at += size
+        left -= size
+        ends.append(at)
+    return ends[0], ends[1], ends[2]
+
+
+def _has_stream_id_bug(header: Header, data: bytes) -> bool:
+    return (
+        header.magic == ALT_CLIENT_REQUEST
+        and header.framing_length == 0
+        and (header.opcode, header.extras_length) in STREAM_ID_NOT_COUNTED
+        and data[HEADER_LENGTH : HEADER_LENGTH + 1] == bytes((STREAM_ID_TAG,))
+        and header.body_length >= 3 + header.extras_length + header.key_length
+    )
+
+
+# -- values of fields, of items that repeat, or of a FlatBuffers table --------------------------------
+
+#: So many items of a value are taken apart. A cluster has at most 1,024 vBuckets, and no server's failover log, list of
+#: features or cache transfer comes near: more would only take a hundred times the memory of the frame.
+MOST_ITEMS = 1 << 14
+TABLE = Blob("flatbuffers", "(FlatBuffers)", holds=Holds.NOTHING)
+
+
+def tile_value(tiles: Tiles, parts: tuple[Part, ...], start: int, end: int, promised: int) -> None:
+    """Tile a structured value of which ``promised`` bytes should be there."""
+    at = start
+    for part in parts:
+        if isinstance(part, Repeat):
+            at = _repeat(tiles, part, at, end)
+        elif isinstance(part, FlatTable):
+            at = _flat(tiles, part, at, end)
+        elif isinstance(part, Field):
+            at = tiles.fixed((part,), at, end, Section.VALUE)
+        if isinstance(part, Repeat) and part.least and not promised:
+            text = f"{part.name}: there are none, at least {part.least} must be there"
+            tiles.problems.append(Problem(Fault.MUST_BE_PRESENT, text, start, start, part.least * part.width, 0))
+    fixed = sum(part.width for part in parts if isinstance(part, Field))
+    if all(isinstance(part, Field) for part in parts) and promised < fixed:
+        text = f"value has {promised} bytes, needs {fixed}"
+        tiles.problems.append(Problem(Fault.WRONG_LENGTH, text, start, end, fixed, promised))
+    if at < end:
+        tiles.blob(REST, at, end, Section.REST)
+        text = f"{end - at} bytes of value are left over"
+        tiles.problems.append(Problem(Fault.LEFT_OVER, text, at, end, 0, end - at))
+
+
+def _repeat(tiles: Tiles, repeat: Repeat, at: int, end: int) -> int:
+    """Tile items to the end of the value; less than the fixed part of one is left unexplained."""
+    raw, needs, number = tiles.raw, repeat.width, 0
+    while at < end:
+        if number == MOST_ITEMS:
+            tiles.blob(REST, at, end, Section.REST)
+            text = f"{repeat.name}: after {number:,} items {end - at} bytes are not taken apart"
+            tiles.problems.append(Problem(Fault.LEFT_OVER, text, at, end, 0, end - at))
+            return end
+        if end - at < needs or raw.lost(at, at + needs):
+            tiles.blob(REST, at, end, Section.REST)
+            if raw.length <= len(tiles.data):
+                text = f"{repeat.name}: {end - at} bytes are left, an item needs {needs}"
+                tiles.problems.append(Problem(Fault.WRONG_LENGTH, text, at, end, needs, end - at))
+            return end
+        at = _item(tiles, repeat, number, at, end)
+        number += 1
+    return at
+
+
+def _item(tiles: Tiles, repeat: Repeat, number: int, at: int, end: int) -> int:
+    sizes: dict[str, int] = {}
+    for part in repeat.fields:
+        if isinstance(part, Field):
+            stop = at + part.width
+            value: int | bytes = int.from_bytes(tiles.data[at:stop], "big")
+            sizes[part.name] = int(value)
+            tiles.check_name(part, sizes[part.name], at)
+        else:
+            needs = sizes[part.size]
+            stop = at + needs
+            if stop > end:
+                text = f"{repeat.name}[{number}]: {part.label} needs {needs} bytes, {end - at} are left"
+                tiles.problems.append(Problem(Fault.WRONG_LENGTH, text, at, end, needs, end - at))
+                stop = end
+            value = tiles.data[at:stop]
+        tiles.fields.append(FieldValue(part, at, stop, value, Section.VALUE, repeat.name, number))
+        at = stop
+    return at
+
+
+def _flat(tiles: Tiles, table: FlatTable, start: int, end: int) -> int:
+    """Tile a FlatBuffers table: the slots that are present, and the bytes between them."""
+    if tiles.raw.lost(start, end):  # zeros stand for what was lost, and would lead anywhere
+        tiles.blob(VALUE, start, end, Section.VALUE)
+        return end
+    try:
+        slots = place_slots(tiles.data[start:end], table)
+    except FlatError as error:
+        tiles.blob(VALUE, start, end, Section.VALUE)
+        tiles.problems.append(Problem(Fault.NOT_FLATBUFFERS, f"no FlatBuffers table: {error}", start, end))
+        return end
+    for slot in table.slots:
+        if isinstance(slot.field, Field):
+            tiles.lookup[slot.field.name] = 0  # a slot that is missing has the default
+    at = start
+    for placed in slots:
+        if start + placed.start > at:
+            tiles.blob(TABLE, at, start + placed.start, Section.VALUE)
+        at = start + placed.end
+        tiles.fields.append(FieldValue(placed.field, start + placed.start, at, placed.value, Section.VALUE, "flat"))
+        if isinstance(placed.value, int):
+            tiles.lookup[placed.field.name] = placed.value
+    if at < end:
+        tiles.blob(TABLE, at, end, Section.VALUE)
+    return end
+
 
 KEY = Blob("key", "Key")
 TAIL = Blob("metadata", "Metadata")

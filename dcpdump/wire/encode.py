@@ -21,8 +21,8 @@ from dcpdump.spec.header import (
     STREAM_ID_TAG,
 )
 from dcpdump.spec.statuses import NOT_ERRORS
+from dcpdump.wire.decode import packed
 from dcpdump.wire.frame import Header, magic_of, pack_header
-from dcpdump.wire.tiles import packed
 
 Scalar = int | bytes
 #: One item of a repeated group: its fields by name, or the value itself where there is only one field.

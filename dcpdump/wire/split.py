@@ -15,7 +15,7 @@ from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_he
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.resync import SEARCH_WINDOW, Judgement, Streams, begins, find_frame, framed, known, nearly
 
-# Held: the bytes of one direction that wait for the rest of a frame, which packets brought them, and what was lost.
+# -- bytes of a direction that wait for the rest of a frame -------------------------------------------
 
 #: About how many bytes of memory a packet takes that brought some, and a hole.
 _MARK: Final = 256
@@ -118,7 +118,7 @@ class Held:
         return self.marks[min(place, len(self.marks) - 1)][1] if self.marks else NOWHERE
 
 
-# Define a piece of a direction's bytes: a frame, or bytes that belong to none.
+# -- what is cut: a frame, or bytes that belong to none -----------------------------------------------
 
 
 class Why(Enum):
@@ -160,7 +160,7 @@ def merged(cuts: list[Cut]) -> list[Cut]:
     return out
 
 
-# Define the state of a frame splitter as plain values: all that decides where it cuts the bytes that come next.
+# -- the state of a splitter: all that decides where it cuts the bytes that come next -----------------
 
 #: What a splitter does: wait for the first bytes of its direction, search for a frame, cut frame after frame, or skip
 #: the rest of a frame that was given up.

@@ -3,9 +3,8 @@
 import cramjam
 
 from dcpdump.arrow.frame_table import FrameTable
-from dcpdump.batch.even_groups import GROUP_BYTES, even_groups
 from dcpdump.batch.filter import Masks
-from dcpdump.batch.part import joined
+from dcpdump.batch.part import GROUP_BYTES, even_groups, joined
 from dcpdump.filter import FrameFilter
 from dcpdump.wire.encode import encode
 from tests.support.packets import TcpTalk, flow

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.batch.pcap_blocks import PlainPcap
+from dcpdump.batch.read_blocks import PlainPcap
 from dcpdump.capture import open_capture
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet

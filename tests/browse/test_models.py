@@ -29,7 +29,7 @@ from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.index.columns import Columns
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.render import table
-from dcpdump.render.lines import LineKind
+from dcpdump.render.style import LineKind
 from dcpdump.wire.encode import encode
 from tests.support.console import run
 from tests.support.packets import TcpTalk

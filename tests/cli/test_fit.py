@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.render.lines import LineKind
+from dcpdump.render.style import LineKind
 from dcpdump.render.text_columns import Table
 from tests.support.live import on_a_terminal
 

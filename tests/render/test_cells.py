@@ -1,6 +1,6 @@
 """Text is measured by what it takes on a terminal, where a wide character takes two cells and a combining one none."""
 
-from dcpdump.render.cells import cell_len, folded, padded
+from dcpdump.render.text_columns import cell_len, folded, padded
 
 
 def test_wide_characters_take_two_cells_and_combining_ones_none() -> None:

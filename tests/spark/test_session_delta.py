@@ -8,8 +8,7 @@ from dcpdump.spec.opcodes import DCP_NOOP, DCP_OPEN, DCP_STREAM_REQ
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame, unpack_header
-from dcpdump.wire.outstanding import Asked
-from dcpdump.wire.session import Session
+from dcpdump.wire.session import Asked, Session
 
 Said = list[tuple[int, Frame]]
 SAID = st.lists(

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from dcpdump.batch.connection_state import HEAD, SavedConnection, is_thin, number_of, renumbered, thinned
+from dcpdump.batch.resumable import HEAD, SavedConnection, is_thin, number_of, renumbered, thinned
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.event import Seen
 from dcpdump.net.limits import DEFAULT

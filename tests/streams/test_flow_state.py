@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.render import flow
-from dcpdump.render.lines import LineKind
+from dcpdump.render.style import LineKind
 from dcpdump.render.text_columns import fitted
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing, stands_still
 from dcpdump.streams.ledger import Ledger

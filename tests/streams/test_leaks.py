@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.render import flow
-from dcpdump.render.lines import LineKind
+from dcpdump.render.style import LineKind
 from dcpdump.render.text_columns import fitted
 from dcpdump.streams.counted import COUNTED
 from dcpdump.streams.leak import Leak, leak

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dcpdump.render.lines import Line
 from dcpdump.render.rollbacks import lines, objects
+from dcpdump.render.style import Line
 from dcpdump.streams import rollback
 from dcpdump.streams.explanation import NoClause
 from dcpdump.streams.ledger import Ledger

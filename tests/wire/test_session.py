@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame, Span, Where, unpack_header
-from dcpdump.wire.outstanding import Asked
-from dcpdump.wire.session import Session, SessionState, Understood, session_essence
+from dcpdump.wire.session import Asked, Session, SessionState, Understood, session_essence
 
 COLLECTIONS, JSON = 0x12, 0x0B
 CLIENT, SERVER = 0, 1
@@ -267,7 +266,7 @@ def test_the_streams_of_a_connection_and_their_last_seqnos_are_known() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpdump.wire.outstanding.MAX_OUTSTANDING", 40)
+    monkeypatch.setattr("dcpdump.wire.session.MAX_OUTSTANDING", 40)
     monkeypatch.setattr("dcpdump.wire.session.MAX_STREAMS", 60)
     session = Session()
     for opaque in range(50):
@@ -280,7 +279,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_of_too_many_requests_the_oldest_is_forgotten_whatever_its_opaque(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpdump.wire.outstanding.MAX_OUTSTANDING", 4)
+    monkeypatch.setattr("dcpdump.wire.session.MAX_OUTSTANDING", 4)
     said = [ask(REQ, opaque=opaque) for opaque in (1, 2, 1, 1, 2, 1)]
     answers = [answer(REQ, opaque=opaque) for opaque in (1, 1, 1, 1, 2, 2)]
     assert exchange(*said, *answers) == [3, 4, 6, None, 5, None]

@@ -11,15 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.wire.body import MOST_XATTRS, Body, SplitValue, open_value, split_xattrs
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import Item as Record
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Fault, Frame, RawFrame
 from dcpdump.wire.json_text import MOST_NESTED, MOST_VALUES, NotParsed, json_fault, parse_json
 from dcpdump.wire.key_prefix import Prefix, leb128, read_prefix
-from dcpdump.wire.snappy import MAX_VALUE, decompress
-from dcpdump.wire.value import Item, Meaning, interpret
+from dcpdump.wire.value import (
+    MAX_VALUE,
+    MOST_XATTRS,
+    Body,
+    Item,
+    Meaning,
+    SplitValue,
+    decompress,
+    interpret,
+    open_value,
+    split_xattrs,
+)
 from tests.support.fields import changed, snappy
 from tests.support.fields import xattr_block as xattrs
 
@@ -161,7 +170,7 @@ def test_the_largest_document_and_the_best_ratio_are_still_read() -> None:
 
 HOSTILE = """
 import resource, sys
-from dcpdump.wire.snappy import decompress
+from dcpdump.wire.value import decompress
 limit = 400 * 1024 * 1024
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for claim in (0, 1, 20 << 20, (20 << 20) + 1, 1 << 30, (1 << 32) - 1):

@@ -11,9 +11,8 @@ from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import WITH_VALUES
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.wire.body import split_xattrs
 from dcpdump.wire.json_text import json_fault, not_json
-from dcpdump.wire.snappy import decompress
+from dcpdump.wire.value import decompress, split_xattrs
 
 _SNAPPY = 0x0A  #: of the features of HELLO
 _SYSTEM_XATTRS = 1024 * 1024

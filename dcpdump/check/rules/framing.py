@@ -27,8 +27,8 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.wire.decode import bare_infos
 from dcpdump.wire.frame import Fault
-from dcpdump.wire.framing import bare_infos
 
 _SECOND = 1_000_000_000
 _DUPLEX = 0x0C

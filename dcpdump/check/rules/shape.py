@@ -43,10 +43,9 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.wire.body import split_xattrs
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
-from dcpdump.wire.snappy import decompress
+from dcpdump.wire.value import decompress, split_xattrs
 
 _KEYED = (*WITH_VALUES, COMMIT, ABORT)
 #: Messages whose datatype is 0.
