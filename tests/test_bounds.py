@@ -39,8 +39,8 @@ from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.frame_event import NO_FRAME
-from dcpdump.streams.prepares import Prepares
 from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Prepares
 from dcpdump.tls.record_cutter import SealedCutter
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode

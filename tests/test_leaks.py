@@ -12,9 +12,9 @@ import pytest
 from dcpdump.batch.block import blocks
 from dcpdump.check.checking import Judging
 from dcpdump.redact import Redactor
+from dcpdump.streams.ends_watching import Watching
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
-from dcpdump.streams.watching import Watching
 from tests.support.console import Printed, run
 from tests.support.packets import TcpTalk, flow
 from tests.support.planted import NAMED, PRIVATE, Planted, conversation, frames, token

@@ -13,9 +13,9 @@ from dcpdump.batch.part import Part
 from dcpdump.capture import Capture
 from dcpdump.check.checking import Judging
 from dcpdump.redact import Redactor
+from dcpdump.streams.ends_watching import Watching
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
-from dcpdump.streams.watching import Watching
 
 #: Tables that need every frame.
 JUDGED = frozenset({"streams", "findings"})

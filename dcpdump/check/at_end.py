@@ -6,10 +6,10 @@ from dcpdump.check.evidence import Found
 from dcpdump.check.rule import Delayed, Event
 from dcpdump.streams.explanation import NoClause, explain
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.last_message import last_message
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.messages import last_message
 from dcpdump.streams.request import Request
-from dcpdump.streams.skips import Skips
+from dcpdump.streams.resumptions import Skips
 from dcpdump.streams.stream import Stream
 
 

@@ -9,13 +9,13 @@ from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.redact import Redactor
 from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.early_verdicts import judging_early
+from dcpdump.streams.ends_watching import Watching
 from dcpdump.streams.eviction import Evictable, evict_streams
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide, hide_requests
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
-from dcpdump.streams.watching import Watching
 
 #: Who learns of streams that are about to be evicted, and can be judged now.
 Evicting = Callable[[Sequence[Stream], Judge], None]

@@ -12,12 +12,10 @@ from dcpdump.check.runner import RuleRunner
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import JSON
-from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.document_run import Close, DocumentRun, Step
 from dcpdump.streams.frame_event import HIDDEN, Before, FrameEvent, kept
-from dcpdump.streams.last_message import last_message
-from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.messages import snapshot_of
+from dcpdump.streams.ledger import Ledger, find_place, simply
+from dcpdump.streams.messages import last_message, snapshot_of
 from dcpdump.streams.opcode_kinds import (
     DELETION,
     MARKER,

@@ -14,7 +14,7 @@ from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.explanation import Explanation
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.skips import Skip
+from dcpdump.streams.resumptions import Skip
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

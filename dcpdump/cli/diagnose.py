@@ -21,7 +21,7 @@ from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, command_line
 from dcpdump.render import diagnosis as rows
-from dcpdump.streams.situations import Degree
+from dcpdump.streams.causes import Degree
 from dcpdump.streams.verdict import Judge
 
 #: Options that choose, and are chosen by again in the commands that show more.

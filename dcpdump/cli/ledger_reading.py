@@ -172,7 +172,7 @@ class LedgerConsumer(Consumer[Any]):
         """Return the dissection that suits what is learnt: columns are imported where frames are looked at."""
         if self.runs and self._look is None:
             return RunDissection
-        from dcpdump.streams.watching import Watching
+        from dcpdump.streams.ends_watching import Watching
 
         return Watching
 

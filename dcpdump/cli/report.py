@@ -25,8 +25,7 @@ from dcpdump.report.dialogues import choose
 from dcpdump.report.gathered import Gathered
 from dcpdump.report.page import choose_frames, page
 from dcpdump.streams.document_run import Step
-from dcpdump.streams.ends_watching import EndsWatching
-from dcpdump.streams.watching import Watching
+from dcpdump.streams.ends_watching import EndsWatching, Watching
 
 _MOST_FRAMES = 500
 _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)

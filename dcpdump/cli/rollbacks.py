@@ -14,8 +14,8 @@ from dcpdump.cli.sorting import Columns, sort_options, sorting
 from dcpdump.render import rollbacks as rows
 from dcpdump.render.style import Line
 from dcpdump.render.text_columns import Table
-from dcpdump.streams.resume import resume as resume_of
 from dcpdump.streams.rollback import Rollback
+from dcpdump.streams.rollback import resume as resume_of
 from dcpdump.streams.rollback import rollbacks as found_in
 from dcpdump.streams.wording import client
 

@@ -28,7 +28,7 @@ from dcpdump.record import Record
 from dcpdump.sql.choice import options_of, window_of
 from dcpdump.sql.database import Engine
 from dcpdump.sql.query import FRAMES, Query
-from dcpdump.streams.watching import Watching
+from dcpdump.streams.ends_watching import Watching
 
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part

@@ -8,11 +8,11 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble
 from dcpdump.plural import counted, measured
+from dcpdump.streams.causes import Situation
 from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked
 from dcpdump.streams.frame_event import Missed
 from dcpdump.streams.intervals import Intervals, between
 from dcpdump.streams.leak import leak
-from dcpdump.streams.situations import Situation
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.tcp_faults import TcpFault, tcp_faults
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS

@@ -22,8 +22,7 @@ from dcpdump.diagnosis.stream_troubles import stream_troubles
 from dcpdump.diagnosis.trouble import Trouble, Unjudged
 from dcpdump.plural import counted
 from dcpdump.quick_dataclass import dataclass
-from dcpdump.streams.causes import VerdictKind
-from dcpdump.streams.situations import Situation
+from dcpdump.streams.causes import Situation, VerdictKind
 
 #: The rule that says of a NOOP that it was not answered.
 _NOOP_RULE = "DCP511"

@@ -8,11 +8,10 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble
 from dcpdump.plural import counted
-from dcpdump.streams.causes import Cause
-from dcpdump.streams.connection_end import ended_by, why_closed
+from dcpdump.streams.causes import Cause, Situation
 from dcpdump.streams.consumer import host
-from dcpdump.streams.situations import Situation
 from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.verdict import ended_by, why_closed
 from dcpdump.streams.wording import client, clock, short_name, span
 
 #: So many connections of one consumer, one after another, are no accident.

@@ -8,7 +8,7 @@ from dcpdump.check.rule import Severity
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble
 from dcpdump.plural import counted
-from dcpdump.streams.situations import Situation
+from dcpdump.streams.causes import Situation
 from dcpdump.streams.wording import times
 
 _SITUATIONS = {Severity.VIOLATION: Situation.VIOLATION, Severity.SUSPICIOUS: Situation.RULE}

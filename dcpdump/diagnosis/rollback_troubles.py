@@ -9,17 +9,14 @@ from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.stream_troubles import rollbacks_of
 from dcpdump.diagnosis.trouble import Trouble
 from dcpdump.plural import counted
-from dcpdump.streams.causes import Cause
-from dcpdump.streams.clause import Clause
-from dcpdump.streams.connection_end import ended_by
+from dcpdump.streams.causes import Cause, Situation
 from dcpdump.streams.consumer import alike, same
+from dcpdump.streams.explanation import Clause
 from dcpdump.streams.request import Request
-from dcpdump.streams.resume import branch_of, resume
-from dcpdump.streams.rollback import Rollback, rollbacks
-from dcpdump.streams.situations import Situation
+from dcpdump.streams.rollback import Rollback, branch_of, resume, rollbacks
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.verdict import LOOP
+from dcpdump.streams.verdict import LOOP, ended_by
 from dcpdump.streams.wording import place, seqno, span, times
 
 _FRAMES = 8

@@ -10,9 +10,9 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble, Unjudged, UnjudgedCode
 from dcpdump.plural import counted
+from dcpdump.streams.causes import Situation
 from dcpdump.streams.facts import SetupRefusal
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
-from dcpdump.streams.situations import Situation
 from dcpdump.streams.state import CARVED, ConnectionState
 from dcpdump.streams.wording import client, clock, short_name, times
 from dcpdump.tls.failure import Failure

@@ -6,10 +6,9 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence, Judged
 from dcpdump.diagnosis.trouble import Command, Trouble, Unjudged, UnjudgedCode
 from dcpdump.plural import counted
-from dcpdump.streams.causes import Cause, Reason, VerdictKind
+from dcpdump.streams.causes import Cause, Degree, Reason, Situation, VerdictKind
 from dcpdump.streams.explanation import doubt, explain
 from dcpdump.streams.refusal import fault_of
-from dcpdump.streams.situations import Degree, Situation
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, place, reason_name
 

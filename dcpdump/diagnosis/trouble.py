@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dcpdump.escape import bytes_of
 from dcpdump.quick_dataclass import dataclass
-from dcpdump.streams.situations import Degree, Situation, degree_of
+from dcpdump.streams.causes import Degree, Situation, degree_of
 from dcpdump.streams.stream import Stream
 
 

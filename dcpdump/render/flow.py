@@ -9,8 +9,7 @@ from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, number, spark
 from dcpdump.spec import find
-from dcpdump.streams.counted import FIRST, LAST
-from dcpdump.streams.facts import Excess
+from dcpdump.streams.facts import FIRST, LAST, Excess
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing, stands_still
 from dcpdump.streams.intervals import Interval, between
 from dcpdump.streams.leak import UNEXPLAINED, Leak, leak

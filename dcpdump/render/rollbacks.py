@@ -11,8 +11,7 @@ from dcpdump.render.text_columns import Table
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.explanation import Explanation, written
 from dcpdump.streams.request import Request
-from dcpdump.streams.resume import Resume, branch_of
-from dcpdump.streams.rollback import Rollback
+from dcpdump.streams.rollback import Resume, Rollback, branch_of
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
 from dcpdump.streams.wording import client, clock, place, seqno, span, status, times

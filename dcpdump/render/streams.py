@@ -15,9 +15,8 @@ from dcpdump.render.text_columns import Table, lost, lost_keys, number
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import STREAM_FLAGS
 from dcpdump.spec.statuses import ROLLBACK, STATUS
-from dcpdump.streams.causes import Verdict
+from dcpdump.streams.causes import Degree, Verdict
 from dcpdump.streams.early_verdicts import EvictedStreams
-from dcpdump.streams.filter_names import collection_names, filter_text, scope_name
 from dcpdump.streams.frame_event import Missed
 from dcpdump.streams.lag import Lag
 from dcpdump.streams.opcode_kinds import (
@@ -32,8 +31,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.refusal import fault_in
-from dcpdump.streams.request import Request
-from dcpdump.streams.situations import Degree
+from dcpdump.streams.request import Request, collection_names, filter_text, scope_name
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, lag_text, reason_name, seqno

@@ -5,7 +5,7 @@ from dcpdump.diagnosis.diagnosis import DiagnosisOutcome
 from dcpdump.diagnosis.trouble import Command, Trouble
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
-from dcpdump.streams.situations import Situation
+from dcpdump.streams.causes import Situation
 
 _MOST = 20
 _PLACES = {

@@ -6,10 +6,9 @@ from contextlib import contextmanager
 
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.conclusion import compare, conclude
 from dcpdump.streams.consumer import NAMELESS
 from dcpdump.streams.frame_event import NOTHING_MISSED, Missed
-from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.ledger import Ledger, compare, conclude
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge

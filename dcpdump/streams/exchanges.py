@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.streams.capture_order import GRACE, OUT_OF_ORDER_NS, is_settled
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, place_of
 from dcpdump.streams.opcode_kinds import (
@@ -23,6 +22,7 @@ from dcpdump.streams.opcode_kinds import (
     STAT,
     STREAM_REQ,
 )
+from dcpdump.streams.window import GRACE, OUT_OF_ORDER_NS, is_settled
 
 if TYPE_CHECKING:
     from dcpdump.streams.request import Request

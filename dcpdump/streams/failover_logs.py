@@ -13,10 +13,9 @@ from itertools import starmap
 from typing import NamedTuple, TypeVar
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.streams.facts import Entry, UnansweredRequest
+from dcpdump.streams.facts import NEVER, Entry, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import ALL_SEQNOS
-from dcpdump.streams.request import NEVER
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import whole_number

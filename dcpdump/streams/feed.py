@@ -1,22 +1,320 @@
 """Feed: parts of frames in, events and runs of documents out, in the order of the frames."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import Lost
+from dcpdump.disclosure import hides_numbers, is_stray
 from dcpdump.net.half import TcpChange
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.ends_watching import Ended, EndsWatching
 from dcpdump.streams.eviction import Evictable, Eviction
-from dcpdump.streams.frame_event import Before, FrameEvent
-from dcpdump.streams.hidden_numbers import without_numbers
+from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, Before, FrameEvent, Missed
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.pending_losses import PendingLosses, before_of
 from dcpdump.streams.run_dissection import RunPiece, piece_of
-from dcpdump.streams.succession import Succession
-from dcpdump.streams.time_order import Order
+from dcpdump.wire.frame import Section
+from dcpdump.wire.value import Meaning
+
+# -- what was lost of each direction, until a frame comes that begins behind it -----------------------
+
+
+class PendingLosses:
+    """Losses in the order of their directions' bytes, each kept until the frame behind it is there."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[int, int], deque[tuple[int, Lost]]] = {}  #: by connection and direction, numbered
+        self._count = 0
+
+    def add(self, losses: Iterable[Lost]) -> None:
+        """Keep losses. Those of one direction come in the order of its bytes."""
+        for loss in losses:
+            self._of.setdefault((loss.ends.connection, loss.ends.direction), deque()).append((self._count, loss))
+            self._count += 1
+
+    def before(self, piece: RunPiece) -> dict[int, Before]:
+        """Return what is before rows of a piece.
+
+        A loss stands before the first frame of its direction that begins behind it, and is forgotten with it.
+        """
+        gaps = piece.gaps()
+        found = {row: Before(length, Missed(skipped=length)) for row, length in gaps.items()}
+        for place, ends in enumerate(piece.places) if self._of else ():
+            pending = self._of.get((ends.connection, ends.direction))
+            if pending:
+                _place(pending, *piece.offsets_of(place), gaps, found)
+                if not pending:
+                    del self._of[ends.connection, ends.direction]
+        return found
+
+    def take(self, connection: int) -> list[Lost]:
+        """Return the losses of a connection that no frame followed, and forget them."""
+        kept = [each for direction in (0, 1) for each in self._of.pop((connection, direction), ())]
+        return [loss for _, loss in sorted(kept, key=itemgetter(0))]
+
+    def rest(self) -> list[Lost]:
+        """Return the losses that no frame has followed yet, as they came."""
+        return [loss for _, loss in sorted((each for kept in self._of.values() for each in kept), key=itemgetter(0))]
+
+
+def _place(
+    pending: deque[tuple[int, Lost]],
+    rows: Sequence[int],
+    offsets: Sequence[int],
+    gaps: Mapping[int, int],
+    found: dict[int, Before],
+) -> None:
+    """Move losses of a direction to the frames behind them, as far as these are there."""
+    moved: dict[int, list[Lost]] = {}
+    while pending and len(rows) and pending[0][1].gap.offset <= offsets[-1]:
+        loss = pending.popleft()[1]
+        moved.setdefault(int(rows[bisect_left(offsets, loss.gap.offset)]), []).append(loss)
+    for row, losses in moved.items():
+        found[row] = before_of(losses, gaps.get(row, 0))
+
+
+def before_of(losses: Sequence[Lost], length: int = 0) -> Before:
+    """Return several losses as one; ``length``: of what is between two frames, 0 where all of it is in the first."""
+    sent = [each.length for loss in losses for each in loss.sent]
+    skipped = sum(loss.skipped for loss in losses)
+    missed = Missed(sum(each or 0 for each in sent), len(sent), sent.count(None), skipped)
+    texts = [loss.gap.length for loss in losses]
+    if None in texts:
+        return Before(UNKNOWN_LOSS, missed)
+    return Before(length or sum(each or 0 for each in texts) + skipped or UNKNOWN_LOSS, missed)
+
+
+# -- damaged frames: numbers that may be bytes of a key or a value are taken from their events --------
+# Redacted records do not show them, so what is learnt for an output that is redacted has to do without them.
+
+
+def without_numbers(event: FrameEvent) -> FrameEvent:
+    """Return an event without the numbers that are hidden where its frame is redacted: as if they were lost."""
+    record = event.record
+    if record is None:
+        return event
+    frame = record.frame
+    if not hides_numbers(frame):
+        return event
+    stray = is_stray(frame)
+    if not stray and all(field.section is Section.HEADER or isinstance(field.value, bytes) for field in frame.fields):
+        return event
+    header = tuple(field for field in frame.fields if field.section is Section.HEADER and not stray)
+    hidden = replace(frame, fields=header, lookup={}, key=None, value=None)
+    meaning = Meaning(problems=record.meaning.problems)
+    event = event._replace(
+        record=replace(record, frame=hidden, meaning=meaning), seqno=None, shape=HIDDEN, fields=(), whole=False
+    )
+    if stray:
+        return event._replace(opcode=0, word=0, opaque=0, cas=0, datatype=0, stream_id=0, length=len(frame.raw.data))
+    return event
+
+
+# -- succession ---------------------------------------------------------------------------------------
+# Whether files are one capture that was rotated, so that the end of the last is the end of all.
+#
+# It is one only where each file begins at or after the end of the one before it, and connections continue from each
+# into the next without a loss: files of several places, or with others missing in between, say nothing about each
+# other's connections.
+
+
+class Succession:
+    """Give it each block, and the pieces of it."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, tuple[int, int]] = {}  # of each file: the first and the last
+        self._latest: dict[tuple[int, int], str] = {}  # by connection and direction: the file with its latest frame
+        self._joined: set[tuple[str, str]] = set()  # files from which a direction continues into the other
+        self._torn: set[tuple[str, str]] = set()  # files between which bytes of a direction are missing
+
+    def meet(self, block: Block) -> None:
+        """Note the times of each file."""
+        if len(block.files) == 1:
+            if block.span is not None:
+                self.note(block.files[0], *block.span)
+            return
+        times = defaultdict[int, list[int]](list)
+        for ts_ns, file in zip(block.batch.times, block.batch.file, strict=True):
+            if ts_ns != NO_TIME:
+                times[file].append(ts_ns)
+        for file, those in times.items():
+            self.note(block.files[file], min(those), max(those))
+
+    def note(self, name: str, first_ns: int, last_ns: int) -> None:
+        """Note that a file has packets of these times."""
+        first, last = self._times.get(name, (first_ns, last_ns))
+        self._times[name] = min(first_ns, first), max(last_ns, last)
+
+    def take(self, pieces: Iterable[RunPiece]) -> None:
+        """Note which connections continue from one file into another."""
+        for piece in pieces:
+            directions = ((ends.connection, ends.direction) for ends in piece.places)
+            if len(piece.files) == 1 and all(self._latest.get(each) == piece.files[0] for each in directions):
+                continue  # as nearly always
+            for name, ends, torn in piece.sources():
+                direction = ends.connection, ends.direction
+                before = self._latest.get(direction)
+                if before != name:
+                    self._latest[direction] = name
+                    if before is not None:
+                        (self._torn if torn else self._joined).add((before, name))
+
+    def forget(self, connection: int) -> None:
+        """Forget a connection of which nothing more comes."""
+        for direction in (0, 1):
+            self._latest.pop((connection, direction), None)
+
+    @property
+    def one(self) -> bool:
+        """Return whether all files are one capture."""
+        files = sorted(self._times.items(), key=lambda each: each[1])
+        if any(end > begin for (_, (_, end)), (_, (begin, _)) in pairwise(files)):
+            return False
+        pairs = {(name, after) for (name, _), (after, _) in pairwise(files)}
+        return pairs <= self._joined - self._torn
+
+
+# -- order: frames in the order of time, across the two directions of connections ---------------------
+# A direction with a hole waits until the hole is filled or given up, and the other goes on: an answer may be known
+# before its request. Here frames wait with it, so that what was said first is learnt first. Within a direction
+# nothing changes places: a frame that had to wait for bytes counts from when they came.
+
+#: How long a hole is waited for that the receiver has filled long since, and some more.
+_PATIENCE_NS = 2_500_000_000
+#: More frames than this are not kept waiting; so many of their bytes, or a field that was decoded, count as one more.
+_MOST = 262_144
+_BYTES = 256
+#: Where there are more, so many are kept. The fewer times something is under way, the fewer runs are taken apart.
+_ENOUGH = _MOST * 7 // 8
+_TIME = itemgetter(0)
+
+
+class _Held(NamedTuple):
+    """Frames that wait. In order, they are in the order of time, and those of one time as they came."""
+
+    ts_ns: int
+    number: int  #: counts frames, so no two have the same
+    end_ns: int
+    weight: int  #: how much memory they need, in frames
+    step: Step
+
+
+class Order:
+    """Feed it events and runs as they come; it returns them when nothing earlier is to be expected."""
+
+    def __init__(self) -> None:
+        self._held: list[_Held] = []
+        self._weight = 0  # of all of them
+        self._end_ns = 0  # and the latest of their ends
+        self._latest: dict[tuple[int, int], int] = {}  # by direction of a connection
+        self._count = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether frames wait."""
+        return bool(self._held)
+
+    def feed(self, seen: Sequence[Step], *, waiting: bool, in_order: bool) -> Sequence[Step]:
+        """Take the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
+        if not self._held and not waiting and in_order:
+            return seen
+        self._hold(sorted(map(self._timed, seen)))
+        if not waiting:
+            return self.close()
+        until = self._until()
+        begun = bisect_right(self._held, until, key=_TIME)
+        if not begun:
+            return []
+        # What is under way at that time is reported as far as it goes.
+        held = sorted(_apart(self._held[:begun], lambda each: until < each.end_ns))
+        count = bisect_right(held, until, key=_TIME)
+        self._weight -= sum([each.weight for each in self._held[:begun]])
+        del self._held[:begun]
+        if not self._held:
+            self._end_ns = 0
+        self._hold(held[count:])
+        return _steps_of(held[:count])
+
+    def close(self) -> list[Step]:
+        """Return all that waits."""
+        held, self._held = self._held, []
+        self._weight = self._end_ns = 0
+        self._latest.clear()
+        return _steps_of(held)
+
+    def _hold(self, others: list[_Held]) -> None:
+        """Add frames, which are in order, to those that wait. They are the next ones, or nearly."""
+        if others:
+            first, behind = bisect_left(self._held, others[0]), bisect_right(self._held, others[-1])
+            self._held[first:behind] = sorted([*self._held[first:behind], *others])
+            self._weight += sum([each.weight for each in others])
+            self._end_ns = max(self._end_ns, *[each.end_ns for each in others])
+
+    def _timed(self, step: Step) -> _Held:
+        """Return frames with the time from which they count."""
+        whose = step.connection, step.direction
+        if isinstance(step, DocumentRun):
+            frames, first, last = step.frames, step.first_ns, step.last_ns
+        else:
+            frames, first, last = 1, step.ts_ns or 0, step.ts_ns or 0
+        before = self._latest.get(whose, 0)
+        self._latest[whose] = end = max(before, last)
+        self._count += frames
+        return _Held(max(before, first), self._count - frames, end, _weight(step), step)
+
+    def _until(self) -> int:
+        """Return the time up to which nothing is waited for any more."""
+        until = self._end_ns - _PATIENCE_NS
+        if self._weight <= _MOST:
+            return until
+        weight = self._weight
+        for each in self._held:
+            weight -= each.weight
+            if weight <= _ENOUGH:
+                return max(until, each.ts_ns)
+        return until
+
+
+def _weight(step: Step) -> int:
+    """Return how much memory frames need, in frames."""
+    if isinstance(step, DocumentRun):
+        return step.frames + step.size // _BYTES
+    record = step.record
+    decoded = 0 if record is None else len(record.frame.fields) + len(record.frame.problems)
+    return 1 + step.length // _BYTES + decoded
+
+
+def _apart(held: Iterable[_Held], which: Callable[[_Held], bool]) -> Iterator[_Held]:
+    """Take runs apart, frame by frame."""
+    for each in held:
+        if isinstance(each.step, DocumentRun) and which(each):
+            for place, frame in enumerate(each.step.each()):
+                ts_ns = max(each.ts_ns, frame.ts_ns or 0)
+                yield _Held(ts_ns, each.number + place, ts_ns, _weight(frame), frame)
+        else:
+            yield each
+
+
+def _steps_of(held: list[_Held]) -> list[Step]:
+    """Return frames in their order; a run in whose midst the other direction sent is taken apart."""
+    times: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for each in held:
+        times[each.step.connection, each.step.direction].append(each.ts_ns)
+    apart = sorted(_apart(held, lambda each: _is_interrupted(each, times)))
+    return [each.step for each in held] if len(apart) == len(held) else _steps_of(apart)
+
+
+def _is_interrupted(run: _Held, times: dict[tuple[int, int], list[int]]) -> bool:
+    others = times.get((run.step.connection, 1 - run.step.direction), [])
+    first = bisect_left(others, run.ts_ns)
+    return first < len(others) and others[first] <= run.end_ns
+
 
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.spec.names import DISK_ONLY, TO_LATEST
 from dcpdump.spec.statuses import ROLLBACK
+from dcpdump.streams.facts import NEVER
 from dcpdump.streams.failover_logs import EITHER, VISIBLE, WHOLE, High, Log, Moment, moment, shared_place
 from dcpdump.streams.opcode_kinds import MARKER, STREAM_REQ
-from dcpdump.streams.request import NEVER
 
 if TYPE_CHECKING:
     from dcpdump.streams.ledger import Ledger

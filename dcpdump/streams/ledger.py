@@ -3,38 +3,331 @@
 Whoever has to look at a frame before it is learnt goes by the steps of ``feed``: ``arrive``, ``place``, ``learn``.
 """
 
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
 from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
-from dcpdump.spec.names import ACKNOWLEDGE, DISK, DUPLICATES
-from dcpdump.streams.addressing import find_place, simply
-from dcpdump.streams.answers import acknowledge_state, await_answer, learn_answer, take_answer
-from dcpdump.streams.conclusion import compare, conclude
-from dcpdump.streams.counted import COUNTED, FIRST
+from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLICATES, HISTORY
+from dcpdump.spec.statuses import SUCCESS
+from dcpdump.streams.consumer import identify
 from dcpdump.streams.document_run import DocumentRun
+from dcpdump.streams.facts import COUNTED, FIRST, Complaint, UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
-from dcpdump.streams.frame_event import Before, FrameEvent
-from dcpdump.streams.joins import joins, marker_joins
-from dcpdump.streams.key_memory import KeyMemory
+from dcpdump.streams.frame_event import Before, FrameEvent, kept
 from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_documents, learn_keys
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
+    ALL_SEQNOS,
     BUFFER_ACK,
     CLOSE_STREAM,
+    FAILOVER_LOG,
+    FAILOVER_LOG_OLD,
     MARKER,
     NOOP,
+    OBSERVE,
+    OSO,
     SEQNO_ACK,
     SEQUENCED,
     SET_STATE,
+    STAT,
     STREAM_END,
     STREAM_REQ,
     WANTED,
 )
-from dcpdump.streams.requests import asked
-from dcpdump.streams.roles import server_by
-from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive
-from dcpdump.streams.state import ConnectionState, replaced
-from dcpdump.streams.stream import Stream
-from dcpdump.streams.turns import Turns
+from dcpdump.streams.requests import answered, asked, closed, doubt, request_of, set_apart
+from dcpdump.streams.roles import infer, server_by
+from dcpdump.streams.setup import ANSWERS, REQUESTS, begin_direction, keep_alive, waiting_for
+from dcpdump.streams.state import ConnectionState, Turns, replaced
+from dcpdump.streams.stream import KeyMemory, Stream
+
+# -- to which stream of its connection a message belongs, by vbucket, stream id and opaque ------------
+
+
+class StreamAddress(NamedTuple):
+    """Where a message of a stream belongs."""
+
+    stream: Stream | None  #: None: to none that is known
+    begins: bool = False  #: it is the first that was captured of its stream
+    stray: Stream | None = None  #: its opaque, vbucket and stream id are not those of one stream: whose opaque it has
+    outside: bool = False  #: it is in no snapshot of its stream, or past the stream's end
+
+
+def simply(connection: ConnectionState, frame: FrameEvent) -> Stream | None:
+    """Return the stream that a message simply continues; None where that is not obvious."""
+    stream = connection.current.get(frame.word << 16 | frame.stream_id)
+    if (
+        stream is None
+        or not stream.in_order
+        or stream.opaque != frame.opaque
+        or stream.losses != connection.losses[frame.direction]
+    ):
+        return None
+    return stream
+
+
+def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
+    """Find the stream of a message that is not simply the next of one."""
+    opaque, losses = frame.opaque, connection.losses[frame.direction]
+    known = connection.current.get(frame.word << 16 | frame.stream_id)
+    other = connection.by_opaque.get(opaque)
+    if other is not None and (other.vbucket, other.stream_id) == (frame.word, frame.stream_id):
+        if known is None or known.opaque != opaque or (known.waits and other.closed and other.end_frame is None):
+            known = other  # of a stream that was closed and asked for again, messages may trail in
+    elif other is not None and other.vbucket == frame.word and known is None and _may_have(other, frame):
+        known = other
+    if known is not None and known.is_sending and known.opaque in (None, opaque):
+        request = known.request
+        unsure = known.losses != losses or (request is not None and request.ambiguous)
+        if known.ended and unsure and not _answers_close(known, frame):
+            return StreamAddress(None, True)  # its request, or the answer, may be among what was lost
+        if known.closing and _granted_early(connection, frame):
+            return StreamAddress(None, True)  # it was requested again, which is captured a little later
+        outside = not known.in_order and (frame.opcode not in (MARKER, OSO) or not known.live)
+        return StreamAddress(known, outside=outside)
+    if connection.exchanges.early(1 - frame.direction, STREAM_REQ, opaque) is not None:
+        return StreamAddress(None, True)  # it was granted, and its request is captured a little later
+    stray = other or connection.no_stream
+    if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
+        connection.share(opaque)
+        return StreamAddress(None, True)
+    waits = known is not None and known.requests and not known.granted
+    if waits and known is not None and known.opaque == opaque and known.requests[-1].status is None:
+        return StreamAddress(known, stray=stray)  # the answer was not captured
+    if connection.doubtful or (known is None and other is None):
+        return StreamAddress(None, True, stray)
+    if waits:
+        return StreamAddress(known, stray=stray)
+    return StreamAddress(
+        next((each for each in (known, other) if each is not None and each.fits(frame)), None), stray=stray
+    )
+
+
+def _answers_close(stream: Stream, frame: FrameEvent) -> bool:
+    """Return whether a message is the STREAM_END that a closed stream still owes to its consumer."""
+    return frame.opcode == STREAM_END and stream.end_frame is None and frame.get("status") == CLOSED
+
+
+def _granted_early(connection: ConnectionState, frame: FrameEvent) -> bool:
+    """Return whether the grant of a stream with the opaque of a message waits for its request."""
+    waiting = connection.exchanges.all_early(1 - frame.direction, STREAM_REQ, frame.opaque)
+    return any(early.answer.word == SUCCESS for early in waiting)
+
+
+def _may_have(stream: Stream, frame: FrameEvent) -> bool:
+    """Return whether a stream may have the stream id of a message: its request's could not be read."""
+    request = stream.request
+    if stream.items or request is None or request.readable:
+        return stream.doubtful
+    stream.stream_id = frame.stream_id
+    stream.connection.current[frame.word << 16 | frame.stream_id] = stream
+    return True
+
+
+# -- joins --------------------------------------------------------------------------------------------
+# Whether a stream continues, after lost bytes of its direction, just where it was before them.
+#
+# The messages of a stream come in the order of their seqnos, and its snapshots follow one another without overlap. So
+# nothing of it can have been among the lost bytes where the next message
+#
+# - has the seqno behind the last one, inside the same snapshot;
+# - has the first seqno that the snapshot at hand can have, where none of that snapshot came before;
+# - is a marker that starts behind the end of the snapshot before it, which was reached;
+# - is the marker of its first snapshot, which starts at the seqno that was asked for, or below;
+# - is STREAM_END behind the last seqno that was asked for, unless the server puts another in its place.
+#
+# What has no seqno of its own may come between two snapshots: states of a takeover, and cached documents before the
+# first; and with change streams, a disk snapshot may have a second marker, with the same range. Of seqnos that are
+# missing inside a snapshot nothing can be known: a later version of the document replaced them, another collection has
+# them, or they were lost.
+
+_HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags
+
+
+def joins(stream: Stream, frame: FrameEvent) -> bool:
+    """Return whether nothing of a stream can have been lost between its last message and this one."""
+    if frame.opcode == MARKER:
+        start, flags = frame.get("start_seqno"), frame.get("snapshot_type")
+        return not frame.weak and start is not None and marker_joins(stream, start, flags or 0)
+    if frame.weak or stream.oso or stream.caching or _has_two_markers(stream):
+        return False
+    if frame.opcode == STREAM_END:
+        return _end_joins(stream)
+    if frame.seqno is None or not stream.ordered or stream.snapshot is None:
+        return False
+    snapshot, last = stream.snapshot, stream.last_seqno
+    if not snapshot.items:
+        before = _asked(stream) if last is None else last
+        last = max(snapshot.start - 1, -1 if before is None else before)
+    return last is not None and frame.seqno == last + 1 and frame.seqno <= snapshot.end
+
+
+def _has_two_markers(stream: Stream) -> bool:
+    """Return whether there may be another marker with the same range: for a part without history, or with it."""
+    on_disk = stream.snapshot is not None and bool(stream.snapshot.flags & DISK)
+    connection = stream.connection
+    if not on_disk or connection.late or stream.other_losses:
+        return on_disk  # the control may be among what was not captured
+    control = connection.controls.get("change_streams")
+    return control is not None and control.status in (None, SUCCESS) and control.value == "true"
+
+
+def marker_joins(stream: Stream, start: int, flags: int) -> bool:
+    """Return whether nothing of a stream can have been lost before the marker of a snapshot."""
+    may_be_second = flags & DISK and flags & _HAS_HISTORY
+    if may_be_second or stream.oso or stream.caching or stream.takeover:
+        return False
+    if not stream.counts_any:
+        asked = _asked(stream)
+        return asked is not None and start <= asked + 1 and not stream.flags & CACHE_TRANSFER
+    snapshot = stream.snapshot
+    return snapshot is not None and stream.ordered and stream.last_seqno == snapshot.end and start == snapshot.end + 1
+
+
+def _end_joins(stream: Stream) -> bool:
+    end = stream.request.fixed_end if stream.request is not None else None
+    if end is None or stream.takeover or not stream.ordered or stream.last_seqno is None:
+        return False
+    return stream.last_seqno >= end
+
+
+def _asked(stream: Stream) -> int | None:
+    """Return the seqno from which a stream was asked for, where its beginning was captured."""
+    return stream.request.start_seqno if stream.begin_captured and stream.request is not None else None
+
+
+# -- answers ------------------------------------------------------------------------------------------
+# Awaited, paired with their requests, and what they teach of a connection, its streams and its server.
+
+#: Errors that a consumer answers are remembered up to so many of a stream.
+_COMPLAINTS = 16
+#: Answers to markers of streams that were not granted yet are remembered up to so many of a connection.
+_EARLY_ACKS = 1024
+_FAILOVER_LOGS = (FAILOVER_LOG, FAILOVER_LOG_OLD)
+
+
+def await_answer(connection: ConnectionState, frame: FrameEvent) -> tuple[UnansweredRequest, FrameEvent | None]:
+    """Remember a request that is answered. The second result is its answer, where that was captured before it."""
+    waiting = waiting_for(frame, connection)
+    if frame.opcode == STREAM_REQ:
+        waiting.request = request_of(frame)
+    late = connection.starts_late or (
+        frame.opcode == STREAM_REQ and connection.torn and connection.shares(frame.opaque)
+    )
+    return waiting, connection.exchanges.ask(waiting, sum(connection.frames), late=late)
+
+
+def take_answer(connection: ConnectionState, frame: FrameEvent, logs: Logs, streams: list[Stream]) -> Stream | None:
+    """Find the request of the answer at hand, learn the answer, and return the stream that it is about."""
+    if connection.server is None and not frame.weak:
+        connection.server = server_by(frame.opcode, frame.direction, response=True)
+    waiting = None
+    if find(frame.opcode).replies:
+        waiting = connection.exchanges.answer(frame, sum(connection.frames), late=connection.starts_late)
+    return learn_answer(connection, frame, waiting, logs, streams)
+
+
+def learn_answer(
+    connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None, logs: Logs, streams: list[Stream]
+) -> Stream | None:
+    """Learn an answer to a request, and return the stream that it is about.
+
+    ``logs``: learn what the server has; ``streams``: all streams, to which one is added where an answer begins it.
+    """
+    opcode = frame.opcode
+    learn = ANSWERS.get(opcode)
+    if learn is not None:
+        learn(connection, frame, waiting)
+    if opcode == STREAM_REQ:
+        return _answer_to_request(connection, frame, waiting, logs, streams)
+    if opcode in _FAILOVER_LOGS and waiting is not None:
+        logs.learn_log(connection, waiting.frame.word, frame)
+    if opcode == CLOSE_STREAM and waiting is not None:
+        stream = connection.current.get(waiting.frame.word << 16 | waiting.frame.stream_id)
+        while stream is not None and stream.before is not None and (stream.before.end_frame or 0) > frame.number:
+            stream = stream.before  # the one that follows it began behind an answer that was captured early
+        if stream is not None:
+            closed(stream, frame)
+        return stream
+    if opcode in (ALL_SEQNOS, OBSERVE):
+        logs.learn_highs(connection, frame, waiting)
+        return None
+    if opcode == STAT:
+        logs.learn_stat(connection, frame)
+        return None
+    if not COUNTED[opcode]:
+        return None
+    return _answer_to_message(connection, frame, waiting)
+
+
+def _answer_to_request(
+    connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None, logs: Logs, streams: list[Stream]
+) -> Stream | None:
+    """Learn what a producer answers to a stream request."""
+    if connection.feeder is None:
+        connection.feeder = frame.direction
+    connection.window.answers += frame.length
+    if waiting is not None and frame.word == SUCCESS:
+        later = set_apart(connection, waiting)
+        if later is not None:
+            connection.streams.append(later)
+            streams.append(later)
+    stream = answered(connection, frame, waiting)
+    if stream is not None:
+        logs.learn_log(connection, stream.vbucket, frame)
+    return stream
+
+
+def _answer_to_message(
+    connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None
+) -> Stream | None:
+    """Learn what a consumer answers to a message of a stream."""
+    opcode = frame.opcode
+    if opcode == MARKER and frame.direction == connection.feeder:
+        return None
+    if opcode == SET_STATE and waiting is not None and waiting.stream is not None:
+        acknowledge_state(waiting.stream, frame)
+    stream = connection.by_opaque.get(frame.opaque)
+    if stream is None:
+        if opcode == MARKER and not frame.word and len(connection.early_acks) < _EARLY_ACKS:
+            connection.early_acks.append(kept(frame))
+        return None
+    if connection.shares(frame.opaque):
+        return None  # of which of them it is is unknown
+    if opcode == MARKER:
+        stream.acknowledge_marker(frame)
+    if frame.word and len(stream.complaints) < _COMPLAINTS:
+        stream.complaints += (Complaint(opcode, frame.word, frame.number, frame.ts_ns),)
+    return stream
+
+
+def acknowledge_state(stream: Stream, frame: FrameEvent) -> None:
+    """Take the consumer's answer to a state that a takeover set: a producer takes any for the acknowledgement."""
+    stream.state_acks += 1
+    stream.state_acked_ns = frame.ts_ns
+
+
+# -- conclusions: what was learnt, so that it can be judged at the end or before ----------------------
+
+
+def conclude(connection: ConnectionState, streams: Iterable[Stream]) -> None:
+    """Have streams of a connection know what was lost since their last messages, and which answers are in doubt."""
+    if connection.carved:
+        connection.leave_out()
+    feeder, mine = connection.feeder, list(streams)
+    for stream in mine:
+        if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:
+            stream.lose(feeder)
+    doubt(connection, mine)
+
+
+def compare(connections: Collection[ConnectionState], logs: Logs) -> None:
+    """Have connections know which consumers, servers and buckets they are of."""
+    for connection in connections:
+        connection.identity = identify(connection)
+    infer(connections)
+    logs.close(connections)
+
 
 #: What only the side with the changes sends, and what only the side that wants them sends.
 _BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}

@@ -4,11 +4,9 @@ from collections.abc import Callable
 
 from dcpdump.spec.names import ACTIVE, DISK, DUPLICATES, OSO_START
 from dcpdump.spec.system_event import BEGIN, END, MODIFY
-from dcpdump.streams.counted import FIRST
 from dcpdump.streams.document_run import Close, DocumentRun
-from dcpdump.streams.facts import Snapshot, TakeoverState
-from dcpdump.streams.frame_event import FrameEvent, kept
-from dcpdump.streams.key_memory import LONGEST
+from dcpdump.streams.facts import FIRST, Snapshot, TakeoverState
+from dcpdump.streams.frame_event import NO_FRAME, FrameEvent, kept
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     CACHED,
@@ -23,8 +21,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
     WITH_VALUES,
 )
-from dcpdump.streams.prepares import NO_PREPARES, Prepares
-from dcpdump.streams.stream import Stream
+from dcpdump.streams.stream import LONGEST, NO_PREPARES, Prepares, Stream
 
 Learn = Callable[[Stream, FrameEvent], None]
 #: States that a stream sets, which are remembered: the first, and so many of the latest.
@@ -223,3 +220,20 @@ def _table() -> list[Learn | None]:
 
 #: By opcode: what is learnt.
 LEARN = _table()
+
+
+# -- the latest message of a stream, as far as it is remembered ---------------------------------------
+
+
+def last_message(stream: Stream) -> FrameEvent:
+    """Return the place of a stream's latest message."""
+    connection = stream.connection
+    return NO_FRAME._replace(
+        number=stream.last_frame,
+        ts_ns=stream.last_ns,
+        connection=connection.number,
+        word=max(stream.vbucket, 0),
+        opaque=stream.opaque or 0,
+        direction=connection.feeder or 0,
+        stream_id=stream.stream_id,
+    )

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.spec import find
 from dcpdump.spec.names import (
     CACHE_TRANSFER,
     DISK_ONLY,
@@ -20,18 +21,21 @@ from dcpdump.spec.statuses import (
     ERANGE,
     ETMPFAIL,
     KEY_EEXISTS,
+    KEY_ENOENT,
     NOT_MY_VBUCKET,
     NOT_SUPPORTED,
+    OPAQUE_NO_MATCH,
     ROLLBACK,
     STREAM_ID_INVALID,
+    STREAM_NOT_FOUND,
     SUCCESS,
     UNKNOWN_COLLECTION,
     UNKNOWN_SCOPE,
 )
 from dcpdump.streams.causes import Cause
-from dcpdump.streams.filter_names import collection_texts, number_of, scope_text
-from dcpdump.streams.request import NEVER, Request
-from dcpdump.streams.request_faults import RequestFault, flags_fault
+from dcpdump.streams.facts import NEVER, Complaint
+from dcpdump.streams.opcode_kinds import ABORT, CACHED, COMMIT, MARKER, SET_STATE, STREAM_END
+from dcpdump.streams.request import Request, RequestFault, collection_texts, flags_fault, number_of, scope_text
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import OTHER_STATUS, Stream
 from dcpdump.streams.wording import clock, seqno, shortened, status, times
@@ -237,3 +241,49 @@ def reached(stream: Stream, request: Request) -> str:
     if start is None or end is None or end > start:
         return ""
     return f" after 0 items: end seqno {seqno(end)} is not above the start, {seqno(start)}"
+
+
+# -- refused messages ---------------------------------------------------------------------------------
+# Errors that a consumer answers to messages of a stream, and for which a producer disconnects.
+
+#: A producer disconnects at once; what came long before its disconnect explains nothing.
+_SOON_NS = 60 * 1_000_000_000
+_TOLERATED = frozenset({NOT_MY_VBUCKET, STREAM_NOT_FOUND, OPAQUE_NO_MATCH})
+#: Any answer to these is taken for the acknowledgement.
+_ACKNOWLEDGED = frozenset({MARKER, SET_STATE})
+
+
+def why_disconnected(connection: ConnectionState) -> str:
+    """Return which error of its consumer a producer disconnected for, in words; empty where none explains it."""
+    ended_ns = connection.ended_ns
+    if ended_ns is None or connection.ended_by != connection.feeder or not connection.ended_surely:
+        return ""
+    found = [
+        (complaint.ts_ns, stream, complaint)
+        for stream in connection.streams
+        for complaint in stream.complaints
+        if complaint.ts_ns is not None
+        and 0 <= ended_ns - complaint.ts_ns <= _SOON_NS
+        and _disconnects(connection, complaint)
+    ]
+    return _words_of_complaint(*min(found, key=lambda each: each[0])[1:]) if found else ""
+
+
+def _disconnects(connection: ConnectionState, complaint: Complaint) -> bool:
+    """Return whether a producer disconnects for an error."""
+    opcode, code = complaint.opcode, complaint.status
+    if opcode in _ACKNOWLEDGED or code in _TOLERATED or (opcode == CACHED and code == ENOMEM):
+        return False
+    if opcode == STREAM_END and code == KEY_ENOENT:
+        return False
+    if code == KEY_EEXISTS or (code == KEY_ENOENT and opcode not in (COMMIT, ABORT)):
+        return connection.on("v7_dcp_status_codes")
+    return True
+
+
+def _words_of_complaint(stream: Stream, complaint: Complaint) -> str:
+    message = f"{find(complaint.opcode).name.removeprefix('DCP_')} of vb {stream.vbucket}"
+    when = clock(complaint.ts_ns)
+    return (
+        f"its consumer answered {message} with {status(complaint.status)} at {when}, for which a producer disconnects"
+    )

@@ -9,8 +9,7 @@ from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.facts import Entry, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import STREAM_REQ
-from dcpdump.streams.request import Request
-from dcpdump.streams.request_faults import json_fault
+from dcpdump.streams.request import Request, json_fault
 from dcpdump.streams.state import ConnectionState, RolledBack
 from dcpdump.streams.stream import MOST_REQUESTS, OTHER_STATUS, Stream
 from dcpdump.streams.wording import LONGEST, error_text, printable, whole_number

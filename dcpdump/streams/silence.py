@@ -6,14 +6,16 @@ served, unless it is passed over again and again, or none of its kind is served 
 """
 
 from bisect import bisect_right
+from functools import cached_property
 from typing import NamedTuple
 
 from dcpdump.streams.intervals import between
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.losses import hosts, lost_since
+from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.tcp_faults import held_until
-from dcpdump.streams.turns import SECOND
-from dcpdump.streams.wording import clock
+from dcpdump.streams.wording import clock, span
 
 #: A stream that others were preferred to for so many rounds, or so many times the usual pause, is passed over.
 MANY = 4
@@ -82,3 +84,113 @@ def _left(stream: Stream, kind: int) -> int | None:
     if stream.from_disk == bool(kind):
         return stream.last_item_ns if stream.last_item_ns is not None else stream.last_ns
     return stream.last_ns if stream.marker is None else stream.marker.ts_ns
+
+
+# -- missing NOOPs ------------------------------------------------------------------------------------
+# None came for so long that one was due, on a connection that was captured all the while.
+#
+# A producer sends one each interval, whether or not there is other traffic, unless the last one waits for its answer,
+# or TCP lets it send nothing: the consumer does not read.
+# Where no interval was accepted, it is the server's own, which is not captured: then only a silence after which both
+# ends disconnect counts.
+
+_SECOND = 1_000_000_000
+_INTERVAL = 20 * _SECOND  #: where no set_noop_interval was accepted
+_IDLE_TIMEOUT = 360 * _SECOND  #: dcp_idle_timeout, unless the server has another
+_INTERVAL_KEY = "set_noop_interval"
+
+
+class MissingNoops(NamedTuple):
+    """NOOPs that did not come."""
+
+    since_ns: int  #: when the last one came, or from when on they were due, or could be sent again
+    until_ns: int  #: up to when the connection was captured
+    interval_ns: int | None  #: None: none was accepted
+    silent: bool  #: the producer sent nothing else either
+
+    @property
+    def text(self) -> str:
+        """Return it in words."""
+        due = "" if self.interval_ns is None else f", one is due every {span(self.interval_ns)}"
+        return f"no NOOP came since {clock(self.since_ns)}, for {span(self.until_ns - self.since_ns)}{due}"
+
+
+def has_interval(connection: ConnectionState) -> bool:
+    """Return whether an interval of NOOPs was agreed on: else it is the server's own."""
+    return _INTERVAL_KEY in connection.agreed
+
+
+def noop_interval_ns(connection: ConnectionState) -> int | None:
+    """Return the interval of NOOPs that was agreed on, or that servers have; None where it is not a number."""
+    text = connection.agreed.get(_INTERVAL_KEY, "")
+    try:
+        return int(float(text) * _SECOND) if text else _INTERVAL
+    except (ValueError, OverflowError):
+        return None
+
+
+def is_recent(connection: ConnectionState, until_ns: int | None) -> bool:
+    """Return whether the latest NOOP came within two intervals of a time."""
+    interval, last_ns = noop_interval_ns(connection), connection.noops.last_ns
+    if interval is None or last_ns is None or until_ns is None:
+        return False
+    return until_ns - last_ns <= 2 * interval + _SECOND
+
+
+def missing_noops(connection: ConnectionState, until_ns: int | None) -> MissingNoops | None:
+    """Return which NOOPs are missing of a connection that was captured up to a time, or to its end; None: none are."""
+    noops, enabled_ns = connection.noops, connection.noops_enabled_ns
+    if enabled_ns is None or until_ns is None or noops.open_ns is not None or not connection.on("enable_noop"):
+        return None
+    interval = noop_interval_ns(connection)
+    if not interval or interval < 0 or connection.end_reason == "reused":  # of that it is not known when it ended
+        return None
+    accepted = has_interval(connection)
+    allowed = 2 * interval + _SECOND if accepted else _IDLE_TIMEOUT
+    held_ns = 0 if connection.feeder is None else held_until(connection, 1 - connection.feeder, until_ns)
+    since_ns = max(noops.last_ns or 0, enabled_ns, held_ns)
+    latest_ns = max(since_ns, noops.answered_ns or 0)
+    if until_ns - latest_ns <= allowed or lost_since(connection, latest_ns) is not None:
+        return None
+    sent_ns = None if connection.feeder is None else connection.latest_ns[connection.feeder]
+    silent = sent_ns is not None and until_ns - sent_ns > allowed
+    return MissingNoops(since_ns, until_ns, interval if accepted else None, silent)
+
+
+class CaptureEnds:
+    """Up to when the connections of a ledger that is closed were captured."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def missing_noops(self, connection: ConnectionState) -> MissingNoops | None:
+        """Return which NOOPs are missing of a connection; None: none are, or that is not known."""
+        # Nothing is looked up for connections of which none can be missing.
+        found = missing_noops(connection, self._ledger.last_ns)
+        until_ns = None if found is None else self._until(connection)
+        return found if found is None or until_ns == found.until_ns else missing_noops(connection, until_ns)
+
+    def _until(self, connection: ConnectionState) -> int | None:
+        """Return up to when a connection was captured; None where that is not known.
+
+        Of several captures, each may be of another place: there, what was captured between the same hosts tells.
+        """
+        if connection.ended_by is not None:
+            return connection.ended_ns
+        if self._latest.get(frozenset((connection.src, connection.dst))) != connection.number:
+            return None  # another of the same ports followed, so its end was not captured
+        return self._ledger.last_ns if self._ledger.alone else self._between.get(hosts(connection))
+
+    @cached_property
+    def _latest(self) -> dict[frozenset[str], int]:
+        """Return the number of the latest connection of two ends."""
+        every = self._ledger.connections.values()
+        return {frozenset((each.src, each.dst)): each.number for each in sorted(every, key=lambda each: each.number)}
+
+    @cached_property
+    def _between(self) -> dict[frozenset[str], int]:
+        """Return when the last frame between two hosts was captured."""
+        found: dict[frozenset[str], int] = {}
+        for each in self._ledger.connections.values():
+            found[hosts(each)] = max(found.get(hosts(each), 0), each.last_ns or 0)
+        return found

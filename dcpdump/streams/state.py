@@ -5,26 +5,52 @@ ask for (the keys of a snapshot) is kept where the connection is watched ``close
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dcpdump.net.sender_state import AHEAD
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
 from dcpdump.spec.statuses import SUCCESS
-from dcpdump.streams.capture_order import FAR
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, NameTaken, Noops, SetupRefusal, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed
 from dcpdump.streams.intervals import Recurring
-from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.request import Request
 from dcpdump.streams.roles import Roles, inferred, seen
-from dcpdump.streams.stream import Stream
-from dcpdump.streams.turns import Turns
-from dcpdump.streams.window import Window
+from dcpdump.streams.stream import KeyMemory, Stream
+from dcpdump.streams.window import FAR, Window
 from dcpdump.wire.collection_names import Names
+
+if TYPE_CHECKING:
+    from dcpdump.streams.stream import Stream
+
+
+# -- turns --------------------------------------------------------------------------------------------
+# In which order a producer served the streams of a connection, those from memory and those from disk apart.
+
+SECOND = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Turns:
+    """The turns of the streams of one connection, those from memory and those from disk apart."""
+
+    served: "Stream | None" = None  #: whose message came last
+    counts: list[int] = field(default_factory=lambda: [0, 0])  #: turns so far, from memory and from disk
+    latest: "list[Stream | None]" = field(default_factory=lambda: [None, None])  #: whose turn came last, of each
+    pause_ns: int = SECOND  #: the longest that the producer was silent inside a snapshot, and then went on
+
+    def serve(self, stream: "Stream", *, begins: bool = False) -> None:
+        """Take it that the message at hand is of another stream than the one before, or ``begins`` a snapshot."""
+        kind = stream.from_disk
+        self.served = stream
+        if begins or self.latest[kind] is not stream:
+            self.latest[kind] = stream
+            self.counts[kind] += 1
+        stream.turns[kind] = self.counts[kind]
+
 
 T = TypeVar("T")
 

@@ -1,21 +1,149 @@
 """What is known of one DCP stream. None always means: not captured."""
 
-from collections import deque
-from typing import TYPE_CHECKING
+from collections import OrderedDict, deque
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
-from dcpdump.streams.counted import FIRST, LAST
-from dcpdump.streams.facts import Complaint, Entry, Snapshot, TakeoverState
+from dcpdump.streams.facts import FIRST, LAST, NEVER, Complaint, Entry, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import NOTHING_MISSED, FrameEvent, Missed, kept, place_of
-from dcpdump.streams.key_memory import NO_KEYS, SnapshotKeys
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
-from dcpdump.streams.prepares import NO_PREPARES, Prepares
-from dcpdump.streams.request import NEVER, Request
+from dcpdump.streams.request import Request
+from dcpdump.wire.key_prefix import read_prefix
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
+
+
+# -- keys of snapshots, and how many may be remembered, of those of all streams together --------------
+# The keys of snapshots, and how many may be remembered, of those of all streams together.
+
+#: Keys that are remembered at most: some 80 MB.
+_MOST_KEYS = 400_000
+#: A server takes no longer keys than 250 bytes, with up to 5 of a collection; longer ones are not remembered.
+LONGEST = 255
+
+
+@dataclass(slots=True)
+class KeyMemory:
+    """A count of the keys that are remembered, which goes down when they are forgotten."""
+
+    left: int = _MOST_KEYS  #: keys that may still be remembered
+    missed: int = 0  #: keys that were not
+
+    def takes(self, keys: int) -> bool:
+        """Return whether so many more keys may be remembered, and count them."""
+        if keys > self.left:
+            self.missed += keys
+            return False
+        self.left -= keys
+        return True
+
+    def give_back(self, keys: int) -> None:
+        """Count so many keys as forgotten."""
+        self.left += keys
+
+
+@dataclass(slots=True, eq=False)
+class SnapshotKeys:
+    """The keys of a snapshot, where its connection is watched closely."""
+
+    documents: dict[bytes, int] = field(default_factory=dict)  #: of documents and commits, and their seqnos
+    prepares: dict[bytes, int] = field(default_factory=dict)  #: of prepares and aborts
+    out_of_order: set[bytes] = field(default_factory=set)  #: of documents in an out-of-order snapshot
+
+    def __len__(self) -> int:
+        return len(self.documents) + len(self.prepares) + len(self.out_of_order)
+
+
+#: Of nearly all streams at a time no key is kept: these have one in common, to which nothing is added.
+NO_KEYS = SnapshotKeys()
+
+
+# -- the durable writes of a stream that wait for their outcome, or to be acknowledged ----------------
+
+#: Prepares of a stream that are kept at most, and how many of those decided may be among them.
+_MOST_PREPARES, _SPARE = 65_536, 64
+
+
+class OpenPrepare(NamedTuple):
+    """A prepare of which no COMMIT or ABORT came."""
+
+    seqno: int
+    frame: int
+    due_ns: int | None  #: since when its outcome has to come; None: it need not come, or may have
+
+
+@dataclass(slots=True, eq=False)
+class Prepares:
+    """Prepares of one stream."""
+
+    open: dict[bytes, OpenPrepare] = field(default_factory=dict)  #: those not committed nor aborted, by key
+    _order: list[tuple[int, bytes]] = field(default_factory=list)  #: a heap of these, and of some that are decided
+    unacked: OrderedDict[int, FrameEvent] = field(default_factory=OrderedDict)  #: not yet acknowledged, by seqno
+    missed: bool = False  #: there were more than are kept
+    excused: int = 0  #: up to this frame, outcomes need not come, or may have come
+    dropped: set[int] = field(default_factory=set)  #: collections that were dropped while there were any
+
+    def add(self, key: bytes, seqno: int, place: FrameEvent, *, due: bool, closely: bool) -> None:
+        """Take a prepare. ``due``: its outcome has to come; ``closely``: whether it is acknowledged matters too."""
+        if len(self.open) >= _MOST_PREPARES:
+            self.missed = True
+            return
+        self.open[key] = OpenPrepare(seqno, place.number, place.ts_ns if due else None)
+        heappush(self._order, (seqno, key))
+        if len(self._order) > 2 * len(self.open) + _SPARE:
+            self._order = [(each.seqno, key) for key, each in self.open.items()]
+            heapify(self._order)
+        if closely and len(self.unacked) < _MOST_PREPARES:
+            self.unacked[seqno] = place
+
+    def acknowledge(self, seqno: int) -> None:
+        """Take it that all up to a seqno are acknowledged."""
+        while self.unacked and (first := next(iter(self.unacked))) <= seqno:
+            del self.unacked[first]
+
+    def complete(self, seqno: int) -> None:
+        """Take it that all up to a seqno are decided."""
+        while self._order and self._order[0][0] <= seqno:
+            decided, key = heappop(self._order)
+            if key in self.open and self.open[key].seqno == decided:
+                del self.open[key]
+
+    def excuse(self, frame: int) -> None:
+        """Take it that the outcomes of those up to a frame need not come, or may have come."""
+        if self.open:
+            self.excused = frame
+
+    def drop(self, collection: int) -> None:
+        """Take it that a collection is dropped: a server forgets its prepares."""
+        if self.open and len(self.dropped) < _MOST_PREPARES:
+            self.dropped.add(collection)
+
+    def due(self, by_ns: int) -> list[OpenPrepare]:
+        """Return those of which the outcome had to come from a time on, or from an earlier one."""
+        return [
+            each
+            for key, each in self.open.items()
+            if each.due_ns is not None and each.due_ns <= by_ns and not self._is_excused(key, each)
+        ]
+
+    def hide_keys(self) -> None:
+        """Forget keys, of a stream that learns no more."""
+        kept = [each for key, each in self.open.items() if not self._is_excused(key, each)]
+        self.open = {str(prepare.seqno).encode(): prepare for prepare in kept}
+        self._order, self.unacked, self.dropped = [], OrderedDict(), set()
+
+    def _is_excused(self, key: bytes, prepare: OpenPrepare) -> bool:
+        prefix = read_prefix(key) if self.dropped else None
+        return prepare.frame <= self.excused or (prefix is not None and prefix.collection in self.dropped)
+
+
+#: Most streams have none: these have one in common, to which nothing is added.
+NO_PREPARES = Prepares()
+
 
 _LOSSES = 8
 #: So many requests are looked through, and some of them forgotten.

@@ -4,10 +4,8 @@ from functools import cache, cached_property, partial
 
 from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, OK, SLOW, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.causes import Cause, Due, Reason, Unknown, Verdict, VerdictKind
-from dcpdump.streams.connection_end import closing, ended_by, why_closed
-from dcpdump.streams.consumer import FURTHER, Again, Consumers
-from dcpdump.streams.due import BY_PRODUCER, IN_TURN, due
+from dcpdump.streams.causes import Cause, Due, Reason, Situation, Unknown, Verdict, VerdictKind
+from dcpdump.streams.consumer import FURTHER, Again, Consumers, host, same
 from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked, why_unknown
@@ -15,21 +13,97 @@ from dcpdump.streams.intervals import between
 from dcpdump.streams.lag import Lag, Lags
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
-from dcpdump.streams.missing_noops import CaptureEnds, is_recent
-from dcpdump.streams.other_nodes import OtherNodes
-from dcpdump.streams.refusal import earlier, explained, reached, refusal
-from dcpdump.streams.refused_messages import why_disconnected
+from dcpdump.streams.refusal import earlier, explained, reached, refusal, why_disconnected
 from dcpdump.streams.request import Request
-from dcpdump.streams.resumptions import Resumptions
-from dcpdump.streams.silence import Silences
-from dcpdump.streams.situations import Situation
-from dcpdump.streams.skips import Skips
+from dcpdump.streams.resumptions import Resumptions, Skips
+from dcpdump.streams.silence import CaptureEnds, Silences, is_recent
 from dcpdump.streams.state import CARVED, ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.takeover import is_handed_over, unfinished
+from dcpdump.streams.takeover import BY_PRODUCER, IN_TURN, due, is_handed_over, outcome_due, unfinished
 from dcpdump.streams.tcp_faults import TcpFault, held_up
-from dcpdump.streams.undecided import outcome_due
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
+
+# -- how a connection ended, by whom and why: what its streams and its reconnects are judged by -------
+
+#: By the end of a connection: by its client, and by its server.
+_ENDS = {
+    "fin": (Cause.CLOSED_BY_CLIENT, Cause.CLOSED_BY_SERVER),
+    "rst": (Cause.RESET_BY_CLIENT, Cause.RESET_BY_SERVER),
+}
+#: A server closes a connection whose name is taken at once; what came long before explains nothing.
+_SOON_NS = 60 * 1_000_000_000
+
+
+def closing(connection: ConnectionState) -> str:
+    """Return how, by whom and when a connection ended, in words."""
+    server = connection.roles.server if connection.ended_surely else None
+    who = "one side" if server is None else "its server" if connection.ended_by == server else "its client"
+    how = {"rst": "reset", "reused": "replaced"}.get(connection.end_reason, "closed")
+    return f"connection {how} by {who} at {clock(connection.ended_ns)}"
+
+
+def ended_by(connection: ConnectionState) -> Cause:
+    """Return how a connection ended, and by whom, as far as that is known."""
+    server = connection.roles.server if connection.ended_surely else None
+    if server is None or connection.end_reason not in _ENDS:
+        return Cause.CONNECTION_ENDED
+    return _ENDS[connection.end_reason][connection.ended_by == server]
+
+
+def why_closed(connection: ConnectionState) -> str:
+    """Return that a server closed a connection for another of the same name, in words; empty where it did not."""
+    taken, server = connection.name_taken, connection.roles.server
+    if taken is None or not connection.ended_surely or connection.ended_by != server:
+        return ""
+    passed = between(taken.ts_ns, connection.ended_ns)
+    if passed is None or not 0 <= passed <= _SOON_NS:
+        return ""
+    return f"connection {taken.by} took its name at {clock(taken.ts_ns)}, and a server closes the older"
+
+
+# -- other nodes --------------------------------------------------------------------------------------
+# Whether a capture holds the connections on which a consumer would have asked elsewhere for a vbucket.
+#
+# A vbucket moves between nodes, and its consumer follows it. A capture of one node's traffic does not show that, so
+# what became of such a stream is known only where the consumer's connections to other nodes were captured too.
+
+UNSEEN = Unknown(Reason.OTHER_NODES, "another node may know, and this capture has no connection of its client to one")
+
+
+class OtherNodes:
+    """The connections of a ledger that is closed, by their consumers."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._until_ns = ledger.last_ns if ledger.alone else None
+        self._by_owner: dict[str | None, list[ConnectionState]] = {}
+        for connection in ledger.connections.values():
+            for owner in _owners(connection):
+                self._by_owner.setdefault(owner, []).append(connection)
+        self._last: dict[int, int] = {}  # by the number of a connection
+
+    def unseen(self, connection: ConnectionState, after_ns: int | None) -> Unknown | None:
+        """Return that another node may know what a consumer did after a time; None where the capture shows others."""
+        last_ns = self._last.get(connection.number)
+        if last_ns is None:
+            last_ns = self._last[connection.number] = self._seen_until(connection)
+        return UNSEEN if after_ns is None or last_ns < after_ns else None
+
+    def _seen_until(self, connection: ConnectionState) -> int:
+        """Return up to when the consumer of a connection is seen on one to another node; 0 where it is on none."""
+        mates = (each for owner in _owners(connection) for each in self._by_owner[owner])
+        here = connection.server_address
+        ends = [
+            each.ended_ns or self._until_ns or each.last_ns
+            for each in mates
+            if each.server_address not in (None, here) and each.opened_by is not None and same(connection, each)
+        ]
+        return max((each for each in ends if each is not None), default=0)
+
+
+def _owners(connection: ConnectionState) -> list[str | None]:
+    client_id, address = connection.identity.client_id, host(connection)
+    return [*([] if client_id is None else [f"id {client_id}"]), address]
+
 
 #: A stream that brings nothing for so long is looked at twice.
 IDLE_NS = 10 * 1_000_000_000

@@ -7,8 +7,8 @@ from dcpdump.escape import safe
 from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.spec.statuses import STATUS
+from dcpdump.streams.facts import NEVER
 from dcpdump.streams.intervals import between
-from dcpdump.streams.request import NEVER
 
 if TYPE_CHECKING:
     from dcpdump.streams.lag import Lag

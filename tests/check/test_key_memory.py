@@ -5,11 +5,10 @@ import pytest
 from dcpdump.batch.block import blocks
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
-from dcpdump.streams import prepares
+from dcpdump.streams.ends_watching import Watching
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.key_memory import KeyMemory
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.watching import Watching
+from dcpdump.streams.stream import KeyMemory
 from tests.support.check_cases import DURABLE, PLAIN, STREAM
 from tests.support.conversation import codes, findings, packets, said
 
@@ -59,7 +58,7 @@ def test_a_stream_of_more_prepares_than_are_kept_ends_with_at_least_those(monkey
     two = "RX prepare{seqno=1, key=a}\nRX prepare{seqno=2, key=b}\n"
     text = DURABLE + STREAM + MARKER + two + "RX stream-end{status=2}\n"
     ending = "(seqno 1) when the stream ended"
-    monkeypatch.setattr(prepares, "_MOST", 1)
+    monkeypatch.setattr("dcpdump.streams.stream._MOST_PREPARES", 1)
     assert [each.message for each in findings(text)] == [f"at least 1 open prepare {ending}"]
 
 
@@ -76,6 +75,6 @@ def test_a_commit_is_no_orphan_where_its_prepare_may_be_one_of_those_that_were_n
     orphan = text + "RX commit{prepared-seqno=2, commit-seqno=3, key=c}\n"
     assert codes(text + "RX commit{prepared-seqno=2, commit-seqno=3, key=b}\n") == []
     assert codes(orphan) == ["D3"]
-    monkeypatch.setattr(prepares, "_MOST", 1)
+    monkeypatch.setattr("dcpdump.streams.stream._MOST_PREPARES", 1)
     assert codes(text + "RX commit{prepared-seqno=2, commit-seqno=3, key=b}\n") == []
     assert codes(orphan) == []

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
-from dcpdump.streams.situations import Situation
+from dcpdump.streams.causes import Cause, Reason, Situation, Verdict, VerdictKind
 from dcpdump.wire.encode import encode
 from tests.support.console import run
 from tests.support.conversation import opening

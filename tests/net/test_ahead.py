@@ -5,7 +5,7 @@ import pytest
 from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
 from dcpdump.net.sender_state import AHEAD
-from dcpdump.streams.watching import Watching
+from dcpdump.streams.ends_watching import Watching
 from tests.support.check_cases import PLAIN
 from tests.support.conversation import packets, said
 

@@ -16,14 +16,13 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
 from dcpdump.streams.document_run import DocumentRun, Step
-from dcpdump.streams.ends_watching import EndsWatching
+from dcpdump.streams.ends_watching import EndsWatching, Watching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.run_dissection import RunDissection, RunPiece, piece_of
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.watching import Watching
 from dcpdump.wire.collection_names import ConnectionNames
 from tests.bench.captures import capture
 from tests.support.batch_rows import files

@@ -10,10 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcpdump.net.packet import Packet
-from dcpdump.streams import capture_order
-from dcpdump.streams.capture_order import GRACE, OUT_OF_ORDER_NS
 from dcpdump.streams.leak import leak
-from dcpdump.streams.window import Window
+from dcpdump.streams.window import GRACE, OUT_OF_ORDER_NS, Window
 from tests.streams.test_document_runs import assert_ledgers_are_equal
 from tests.support.captures import Record, pcap
 from tests.support.console import run
@@ -218,7 +216,7 @@ def test_an_early_acknowledgement_waits_for_its_messages_for_a_time(steps: list[
 
 
 def test_of_many_that_wait_the_last_wait_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture_order, "_MOST", 3)
+    monkeypatch.setattr("dcpdump.streams.window._MOST", 3)
     window = Window(complete=True, size=1000)
     for now in range(10):
         window.acknowledges(10 + now, now)

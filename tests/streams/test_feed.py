@@ -4,11 +4,11 @@ import pytest
 
 from dcpdump.batch.block import blocks
 from dcpdump.streams.causes import VerdictKind
+from dcpdump.streams.ends_watching import Watching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge
-from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import encode
 from tests.streams.test_tcp_faults import SECOND, begun, mutations
 from tests.support.packets import ACK, MILLISECOND, RST, TcpTalk

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dcpdump.spec.opcodes import DCP_OPEN
 from dcpdump.streams import intervals
-from dcpdump.streams.counted import COUNTED, FIRST, LAST
+from dcpdump.streams.facts import COUNTED, FIRST, LAST
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.window import Window
 from dcpdump.wire.encode import encode

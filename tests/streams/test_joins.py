@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.streams.counted import COUNTED
+from dcpdump.streams.facts import COUNTED
 from dcpdump.streams.history import coverage
 from dcpdump.streams.ledger import Ledger
 from tests.support.conversation import Said, opening, packets, said

@@ -11,7 +11,7 @@ import pytest
 from dcpdump.render import flow
 from dcpdump.render.style import LineKind
 from dcpdump.render.text_columns import fitted
-from dcpdump.streams.counted import COUNTED
+from dcpdump.streams.facts import COUNTED
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.window import Window
 from tests.support.captures import Record, pcap

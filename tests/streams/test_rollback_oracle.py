@@ -9,12 +9,10 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from dcpdump.streams.clause import Clause, overdue
-from dcpdump.streams.explanation import Explanation, NoClause, Wrong
+from dcpdump.streams.explanation import Clause, Explanation, NoClause, Wrong, overdue
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.request import Request
-from dcpdump.streams.resume import Resume, resume
-from dcpdump.streams.rollback import rollbacks
+from dcpdump.streams.rollback import Resume, resume, rollbacks
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger
 

@@ -10,8 +10,7 @@ from dcpdump.render.style import Line
 from dcpdump.streams import rollback
 from dcpdump.streams.explanation import NoClause
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.resume import Resume, resume
-from dcpdump.streams.rollback import Rollback, rollbacks
+from dcpdump.streams.rollback import Resume, Rollback, resume, rollbacks
 from tests.support.console import run
 from tests.support.conversation import codes, opening, packets, said
 from tests.support.diagnoses import objects as objects_of

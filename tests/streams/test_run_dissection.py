@@ -10,13 +10,12 @@ from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
 from dcpdump.spec.names import COLLECTIONS
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
-from dcpdump.streams.ends_watching import EndsWatching
+from dcpdump.streams.ends_watching import EndsWatching, Watching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.opcode_kinds import DOCUMENTS, MARKER
 from dcpdump.streams.run_dissection import RunDissection
-from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import encode
 from tests.support.packets import TcpTalk, flow
 

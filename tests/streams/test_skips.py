@@ -2,7 +2,7 @@
 
 import pytest
 
-from dcpdump.streams.skips import Skips
+from dcpdump.streams.resumptions import Skips
 from dcpdump.streams.verdict import Judge
 from tests.support.check_cases import items
 from tests.support.conversation import opening

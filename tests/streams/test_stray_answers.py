@@ -2,7 +2,7 @@
 
 import pytest
 
-from dcpdump.streams.capture_order import GRACE
+from dcpdump.streams.window import GRACE
 from tests.support.conversation import findings, opening, packets, said
 from tests.support.ledgers import captured, ledger, ledger_of, only, verdicts
 

@@ -13,8 +13,8 @@ from dcpdump.batch.block import blocks
 from dcpdump.net.half import TcpChange
 from dcpdump.net.packet import Packet
 from dcpdump.spark.event_log import EventReplay
+from dcpdump.streams.ends_watching import Watching
 from dcpdump.streams.intervals import Interval, Intervals, Recurring
-from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import encode
 from tests.support.captures import Record, pcap
 from tests.support.console import run

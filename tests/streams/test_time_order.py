@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.feed import Order
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.time_order import Order
 from tests.support.conversation import packets, said, seen
 
 (BLANK,) = (frame for frame in seen(packets(said("TX noop{}"))) if isinstance(frame, FrameEvent))

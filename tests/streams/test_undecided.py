@@ -8,7 +8,7 @@ from dcpdump.net.sender_state import ZERO_WINDOW
 from dcpdump.redact import Redactor
 from dcpdump.streams import intervals
 from dcpdump.streams.redacted import hide
-from dcpdump.streams.undecided import undecided
+from dcpdump.streams.takeover import undecided
 from dcpdump.streams.verdict import Judge
 from tests.support.captures import Record, pcap
 from tests.support.conversation import opening, packets, said

@@ -6,13 +6,12 @@ from typing import Any
 
 from dcpdump.net.packet import Packet
 from dcpdump.streams.document_run import DocumentRun, Step
-from dcpdump.streams.ends_watching import EndsWatching
+from dcpdump.streams.ends_watching import EndsWatching, Watching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
-from dcpdump.streams.watching import Watching
 from tests.support.conversation import frames_in, packets, said
 from tests.support.pieces import fed
 

@@ -5,11 +5,11 @@ from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import DISK
 from dcpdump.streams.flow_state import FlowState, standing
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.last_message import last_message
+from dcpdump.streams.messages import last_message
 from dcpdump.streams.opcode_kinds import ABORT, COMMIT, PREPARE, SEQNO_ACK
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.undecided import undecided
+from dcpdump.streams.takeover import undecided
 from dcpdump.streams.wording import span
 
 #: A message may take so long to arrive.

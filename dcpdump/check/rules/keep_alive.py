@@ -3,8 +3,8 @@
 from dcpdump.check.evidence import SECOND
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.missing_noops import has_interval, noop_interval_ns
 from dcpdump.streams.opcode_kinds import NOOP
+from dcpdump.streams.silence import has_interval, noop_interval_ns
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

@@ -3,8 +3,7 @@
 from dcpdump.check.rule import RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.requests import awaited
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.clause import Clause, overdue
-from dcpdump.streams.explanation import Wrong
+from dcpdump.streams.explanation import Clause, Wrong, overdue
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import STREAM_REQ

@@ -3,7 +3,6 @@
 from dcpdump.check.rule import RESPONSE, SUSPICIOUS, VIOLATION, Event, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import ACTIVE, OK, PENDING, VBUCKET_STATE
-from dcpdump.streams.capture_order import OUT_OF_ORDER_NS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -18,6 +17,7 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.window import OUT_OF_ORDER_NS
 
 _DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, MARKER})
 
