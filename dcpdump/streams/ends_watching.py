@@ -2,16 +2,18 @@
 
 from abc import ABC
 from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dcpdump.batch.dissector import BlockDissector, Dissection
-from dcpdump.batch.part import Part
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import End
 from dcpdump.net.half import TcpChange
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
 
 P = TypeVar("P")
 
@@ -102,9 +104,5 @@ class EndsWatching(BlockDissector[P], ABC):
 _ENDS = frozenset({"fin", "rst", "reused"})
 
 
-# -- watching -----------------------------------------------------------------------------------------
-# A dissection into parts that remembers how connections ended, and when TCP held them up.
-
-
-class Watching(EndsWatching[Part], Dissection):
+class Watching(EndsWatching["Part"], Dissection):
     """A dissection that also keeps how its connections ended, to be taken away by its owner."""
