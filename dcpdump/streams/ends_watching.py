@@ -13,7 +13,7 @@ from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
 
 if TYPE_CHECKING:
-    from dcpdump.batch.part import Part
+    from dcpdump.batch.part import Part  # noqa: F401 - named below, in a string
 
 P = TypeVar("P")
 
