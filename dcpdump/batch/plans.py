@@ -101,7 +101,10 @@ class Plan:
         """Return whether, of the layouts of its length of extras, a frame has this one."""
         if self.value_length >= 0 and self.value_length != value_length:
             return False
-        return all(each.takes(data, extras) for each in self._when)
+        for each in self._when:  # noqa: SIM110 - a generator would take most of the time
+            if not each.takes(data, extras):
+                return False
+        return True
 
     def takes(self, data: bytes, extras: "i64", key: "i64", value: "i64", stop: "i64") -> bool:
         """Return whether key, value and metadata are there, or not, as the layout has it, and every value has a name.
@@ -121,7 +124,10 @@ class Plan:
         for each in self._named:
             if not each.takes(data, extras):
                 return False
-        return all(each.takes(data, value) for each in self._named_in_value)
+        for each in self._named_in_value:  # noqa: SIM110
+            if not each.takes(data, value):
+                return False
+        return True
 
 
 def places_of(fields: Sequence[Field]) -> dict[str, int]:
