@@ -19,7 +19,6 @@ from tests.support.packets import TcpTalk, flow
 from tests.support.strategies import damaged, pushed, sent
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
-SIZES = (1 << 20, 3000)
 modest = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 COLLECTIONS = 0x12
 
@@ -27,7 +26,7 @@ COLLECTIONS = 0x12
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
     """Return four connections of replica traffic, in segments of 1,448 bytes."""
-    return files(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 2500, 64)))
+    return files(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 1400, 64)))
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +35,16 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
     return files(str(capture(tmp_path_factory.mktemp("long"), "wire", 4000, 64)))
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [1 << 20, 3000])
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_samples_have_the_same_rows(path: Path, size: int) -> None:
     packets = files(str(path))
     assert columnar(packets, size=size) == scalar(packets)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_several_files_are_one_timeline(size: int) -> None:
+def test_several_files_are_one_timeline() -> None:
     packets = files(*map(str, SAMPLES))
-    assert columnar(packets, size=size) == scalar(packets)
+    assert columnar(packets, size=3000) == scalar(packets)
 
 
 @pytest.mark.parametrize("value_bytes", [0, 3, None])
@@ -55,17 +53,17 @@ def test_values_are_cut_alike(traffic: list[Packet], value_bytes: int | None) ->
     assert columnar(packets, value_bytes=value_bytes) == scalar(packets, value_bytes=value_bytes)
 
 
-@pytest.mark.parametrize("size", [1 << 20, 200_000])
+@pytest.mark.parametrize("size", [1 << 20, 100_000])
 def test_clean_traffic_of_several_connections_has_the_same_rows(traffic: list[Packet], size: int) -> None:
     assert columnar(traffic, size=size) == scalar(traffic)
 
 
 def test_a_capture_that_joined_late_has_the_same_rows(traffic: list[Packet]) -> None:
     packets = traffic[len(traffic) // 2 :]
-    assert columnar(packets, size=300_000) == scalar(packets)
+    assert columnar(packets, size=60_000) == scalar(packets)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_disorder_loss_and_repetition_give_the_same_rows(traffic: list[Packet], seed: int) -> None:
     chance = random.Random(seed)
     loss = chance.choice([0.003, 0.03])
@@ -78,17 +76,17 @@ def test_disorder_loss_and_repetition_give_the_same_rows(traffic: list[Packet], 
             packets[at] = packets[at + 1]
         if chance.random() < 0.002:
             packets[at] = packets[at]._replace(data=packets[at].data[:100])
-    assert columnar(packets, size=chance.choice([100_000, 1 << 20])) == scalar(packets)
+    assert columnar(packets, size=chance.choice([50_000, 1 << 20])) == scalar(packets)
 
 
-@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("seed", range(2, 5))
 def test_answers_to_requests_of_one_opaque_have_the_same_rows(seed: int) -> None:
     chance = random.Random(seed)
     talk = TcpTalk(segment=600, step_ns=2_000_000_000)
     talk.send(0, encode("DCP_OPEN", key=b"c")).send(1, encode("DCP_OPEN", response=True))
     names: list[str | int] = ["DCP_STREAM_REQ", "DCP_CONTROL", 0x00, 0x11]
     waiting: list[tuple[str | int, int]] = []
-    for seqno in range(1, 400):
+    for seqno in range(1, 250):
         name, opaque = chance.choice(names), chance.choice([1, 1, 1, seqno])
         said = encode(name, key=b"" if name == "DCP_STREAM_REQ" else b"k", opaque=opaque, vbucket=seqno)
         if chance.random() < 0.03:
@@ -107,7 +105,7 @@ def test_answers_to_requests_of_one_opaque_have_the_same_rows(seed: int) -> None
     packets = talk.fin().packets
     rows = scalar(packets)
     assert columnar(packets, size=chance.choice([20_000, 1 << 20])) == rows
-    assert len({row["request_frame"] for row in rows if row.get("request_frame")}) > 100
+    assert len({row["request_frame"] for row in rows if row.get("request_frame")}) > 60
 
 
 @pytest.mark.parametrize("loss", [0.002, 0.01])
@@ -119,9 +117,8 @@ def test_holes_that_are_given_up_amid_other_connections_give_the_same_rows(long:
         if chance.random() < 0.01:
             packets[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
     assert columnar(packets) == scalar(packets)
-    tally, counts = columnar_counts(packets)
-    assert (tally, counts) == scalar_counts(packets)
-    assert tally.lost.gaps > 0
+    assert columnar_counts(packets) == scalar_counts(packets)
+    assert scalar_counts(packets)[0].lost.gaps > 0
 
 
 @pytest.mark.parametrize(
@@ -141,12 +138,12 @@ def test_whatever_a_hole_is_given_up_for_the_rows_are_the_same(long: list[Packet
     half = long[: len(long) // 2]
     packets = [packet for packet in half if chance.random() > 0.01 and (acks or len(packet.data) > 66)]
     assert columnar(packets, limits=limits) == scalar(packets, limits=limits)
-    tally, counts = columnar_counts(packets, limits=limits)
-    assert (tally, counts) == scalar_counts(packets, limits=limits)
-    assert tally.lost.gaps > 0
+    counts = columnar_counts(packets, limits=limits)
+    assert counts == scalar_counts(packets, limits=limits)
+    assert counts[0].lost.gaps > 0
 
 
-@pytest.mark.parametrize("first", range(500, 540, 5))
+@pytest.mark.parametrize("first", range(500, 540, 10))
 def test_the_first_packets_of_a_capture_that_joined_late_may_be_in_two_blocks(
     traffic: list[Packet], first: int
 ) -> None:
@@ -157,13 +154,13 @@ def test_the_first_packets_of_a_capture_that_joined_late_may_be_in_two_blocks(
 def test_bytes_that_are_no_frame_in_the_middle_of_a_run_give_the_same_rows(traffic: list[Packet]) -> None:
     chance = random.Random(1)
     packets = list(traffic)
-    for at in chance.sample(range(500, len(packets)), 12):
+    for at in chance.sample(range(400, len(packets)), 12):
         data = bytearray(packets[at].data)
         if len(data) > 200:
             place = chance.randrange(60, len(data) - 8)
             data[place : place + 8] = chance.randbytes(8)
         packets[at] = packets[at]._replace(data=bytes(data))
-    assert columnar(packets, size=500_000) == scalar(packets)
+    assert columnar(packets, size=200_000) == scalar(packets)
 
 
 def test_packets_without_a_time_have_the_same_rows(traffic: list[Packet]) -> None:
@@ -173,18 +170,15 @@ def test_packets_without_a_time_have_the_same_rows(traffic: list[Packet]) -> Non
 
 @pytest.mark.parametrize("value_bytes", [0, 3, None])
 def test_values_that_are_not_what_they_claim_have_the_same_rows(tmp_path: Path, value_bytes: int | None) -> None:
-    packets = files(str(capture(tmp_path, "mislabelled", 1500, 64)))
+    packets = files(str(capture(tmp_path, "mislabelled", 700, 64)))
     rows = columnar(packets, value_bytes=value_bytes)
     assert rows == scalar(packets, value_bytes=value_bytes)
-    assert sum("problems" in row for row in rows) > 800
+    assert sum("problems" in row for row in rows) > 300
 
 
 def test_a_prepare_has_the_same_row_whatever_number_says_that_it_deletes() -> None:
-    frames = [
-        (1, encode("DCP_PREPARE", {"by_seqno": at, "deleted": at, "durability_level": 1}, key=b"\x08k"))
-        for at in (0, 1, 2, 255)
-    ]
-    packets = talk(frames, 1448, True, 1)
+    given = ({"by_seqno": at, "deleted": at, "durability_level": 1} for at in (0, 1, 2, 255))
+    packets = talk([(1, encode("DCP_PREPARE", each, key=b"\x08k")) for each in given], 1448, True, 1)
     rows = columnar(packets)
     assert rows == scalar(packets)
     named = [row["fields"].get("deleted_name") for row in rows if row["name"] == "DCP_PREPARE"]
@@ -246,9 +240,9 @@ def test_damaged_frames_have_the_same_rows(frames: list[tuple[int, bytes]], segm
     assert columnar(packets) == scalar(packets)
 
 
-@pytest.mark.parametrize("size", [4000, 100_000, 8 << 20])
+@pytest.mark.parametrize("size", [4000, 8 << 20])
 def test_a_plain_pcap_gives_the_packets_of_the_capture(tmp_path: Path, size: int) -> None:
-    path = str(capture(tmp_path, "wire", 2000, 64))
+    path = str(capture(tmp_path, "wire", 800, 64))
     plain = PlainPcap(path)
     found = [packet for block in plain.blocks(size) for packet in block.packets]
     assert found == list(open_capture(path))
@@ -268,21 +262,18 @@ def test_a_pcap_is_plain_up_to_its_damage(tmp_path: Path, cut: int) -> None:
 
 
 def test_a_record_that_makes_no_sense_ends_what_is_plain(tmp_path: Path) -> None:
-    data = bytearray(Path("samples/replica.pcap").read_bytes())
+    data, path = bytearray(Path("samples/replica.pcap").read_bytes()), tmp_path / "broken"
     second = 24 + 16 + int.from_bytes(data[32:36], "little")
-    for number, place in enumerate((second + 3, second + 7, second + 11)):  # seconds, fraction, length: far too large
-        broken = bytearray(data)
-        broken[place] = 0x7F
-        path = tmp_path / str(number)
-        path.write_bytes(broken)
+    for place in (second + 3, second + 7, second + 11):  # seconds, fraction, length: far too large
+        path.write_bytes(data[:place] + b"\x7f" + data[place + 1 :])
         plain = PlainPcap(str(path))
         assert [packet.number for block in plain.blocks() for packet in block.packets] == [1]
         assert not plain.ended
 
 
 def test_what_is_no_plain_pcap_is_left_to_the_reader(tmp_path: Path) -> None:
-    for number, head in enumerate((b"", b"\x0a\x0d\x0d\x0a" + bytes(40), b"\xd4\xc3\xb2\xa1\x09\0\x09\0" + bytes(40))):
-        path = tmp_path / str(number)
+    path = tmp_path / "other"
+    for head in (b"", b"\x0a\x0d\x0d\x0a" + bytes(40), b"\xd4\xc3\xb2\xa1\x09\0\x09\0" + bytes(40)):
         path.write_bytes(head)
         plain = PlainPcap(str(path))
         assert (list(plain.blocks()), plain.packets, plain.ended) == ([], 0, False)
