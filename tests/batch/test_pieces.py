@@ -60,7 +60,7 @@ def test_what_turns_dense_is_taken_in_pieces_from_the_first_block_on(frame: byte
     assert max(found[4:]) * weight <= MOST_WEIGHT + _TOGETHER // len(frame) * weight
 
 
-@pytest.mark.parametrize(("holes", "count"), [(1, 20_000), (20, 1_000)])
+@pytest.mark.parametrize(("holes", "count"), [(1, 12_000), (20, 600)])
 def test_what_holes_held_back_is_taken_in_pieces(holes: int, count: int) -> None:
     talk = TcpTalk(acks=False).send(1, NOOP)
     for _ in range(holes):
@@ -75,12 +75,12 @@ def test_what_holes_held_back_is_taken_in_pieces(holes: int, count: int) -> None
 
 
 def test_a_list_of_pieces_is_emptied_before_the_next_is_made() -> None:
-    (block, *_) = blocks(sent(NOOP * 40_000))
+    (block, *_) = blocks(sent(NOOP * 25_000))
     taken: list[list[Part]] = []
     for parts in Dissection().feed_block(block):
         assert not any(taken)
         taken.append(parts)
-    assert len(taken) > 3
+    assert len(taken) > 1
 
 
 SHAPES: dict[Callable[[int], list[Packet]], int] = {
@@ -144,6 +144,6 @@ def carried(survey: PacketSurvey, block: Block) -> list[int]:
 
 def test_a_compressed_value_weighs_no_more_than_its_text_can_be_long() -> None:
     lying = encode("DCP_MUTATION", {"by_seqno": 1, "rev_seqno": 1}, key=b"k", value=b"\xff" * 100, datatype=2)
-    found = [size for each in sizes(sent(lying * 10_000)) for size in each]
-    assert sum(found) == 10_000
+    found = [size for each in sizes(sent(lying * 6_000)) for size in each]
+    assert sum(found) == 6_000
     assert max(found) > 1_000

@@ -8,13 +8,14 @@ import pytest
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.net.packet import Packet
-from tests.support.check_cases import CASES
+from tests.support.check_cases import CASES, PLAIN
 from tests.support.conversation import Said, findings, findings_of, packets, said
-from tests.support.damage import WAYS, merged
+from tests.support.damage import WAYS, behind, joined, merged
 from tests.support.habits import HABITS
 from tests.support.healthy import HEALTHY
 
-SEGMENTS = (1 << 20, 1 << 20, 1448, 100, 37)
+#: Bytes of a packet, at most; and the bytes up to which frames that are sent at once share one, or 0.
+SEGMENTS = ((1 << 20, 0), (1 << 20, 0), (1 << 20, 1448), (1 << 20, 60_000), (1448, 0), (100, 0), (37, 0))
 #: How many conversations are damaged in each way here. By hand: all of them, with many seeds.
 EACH = 4
 FAULTS = Severity.VIOLATION, Severity.SUSPICIOUS
@@ -48,7 +49,8 @@ def sound() -> dict[str, tuple[list[Said], str]]:
 def damaged(name: str, way: str, seed: int) -> list[Packet]:
     """Return a conversation, captured badly."""
     chance = random.Random(f"{name}, {way}, {seed}")
-    return WAYS[way](packets(sound()[name][0], chance.choice(SEGMENTS)), chance)
+    segment, together = chance.choice(SEGMENTS)
+    return WAYS[way](packets(joined(sound()[name][0], together), segment), chance)
 
 
 @pytest.mark.parametrize("name", HABITS)
@@ -65,6 +67,15 @@ def test_damage_is_no_fault(way: str) -> None:
             seed = chance.randrange(1 << 20)
             captured = damaged(name, way, seed)
             assert (name, seed, faults(findings_of(captured), families) if captured else []) == (name, seed, [])
+
+
+@pytest.mark.parametrize("client", [True, False])
+@pytest.mark.parametrize("name", HABITS)
+def test_a_direction_that_was_captured_late_is_no_fault(name: str, client: bool) -> None:
+    """But for flow control, which has an account of its own, with its own bounds."""
+    for size, by in ((0, 1), (0, 12), (1448, 3), (1448, 8), (60_000, 12)):
+        found = faults(findings_of(behind(packets(joined(said(HABITS[name]), size)), client=client, by=by)))
+        assert [each for each in found if not each.startswith(("DCP503", "DCP504"))] == [], (size, by)
 
 
 @pytest.mark.parametrize(
@@ -102,3 +113,22 @@ def test_every_way_of_damage_changes_a_capture() -> None:
     whole = packets(sound()["java-dcp-client"][0])
     for way, damage in WAYS.items():
         assert damage(whole, random.Random(1)) != whole, way
+
+
+# -- where the order of both directions is not known ----------------------------------------------------------
+
+TWICE = PLAIN + "RX noop{opaque=1}\nWAIT 2\nRX noop{opaque=2}\n"
+ANSWER = "TX noop-response{success}\n"
+UNKNOWN = "bytes were acknowledged before they were captured: the order of both directions is not known"
+
+
+def test_what_depends_on_the_order_of_both_directions_is_unknown_where_that_is_not_known() -> None:
+    answered = TWICE.replace("WAIT 2\n", "WAIT 2\n" + ANSWER) + ANSWER
+    late = behind(packets(said(answered)), client=True, by=2)
+    assert [(each.rule.code, each.reason) for each in findings_of(late)] == [("DCP512", UNKNOWN)]
+    assert [each.rule.code for each in findings(TWICE) if each.severity in FAULTS] == ["DCP512"]
+
+
+def test_a_request_without_an_answer_is_found_in_a_shifted_capture_too() -> None:
+    text = PLAIN + "TX get-failover-log{vb=5}\nWAIT 40\n" + "RX noop\nTX noop-response{success}\n" * 3
+    assert [each.rule.code for each in findings_of(behind(packets(said(text)), client=False, by=2))] == ["DCP107"]

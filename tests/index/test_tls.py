@@ -46,7 +46,7 @@ def twins() -> list[Twin]:
 def test_each_frame_of_a_sealed_sample_is_that_of_read(twins: list[Twin], tmp_path: Path, way: int) -> None:
     path = tmp_path / "sealed.pcap"
     path.write_bytes(pcap(twins[way].packets))
-    assert check(path, twins[way].keylog, *SIZES) > 10
+    assert check(path, twins[way].keylog, SIZES[way % 3]) > 10
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -119,7 +119,7 @@ def assert_alike(captured: list[Packet], name: str = "") -> int:
 @pytest.mark.parametrize("name", HEALTHY)
 def test_runs_teach_and_break_what_their_frames_do(name: str) -> None:
     captured = packets(said(HEALTHY[name]))
-    for lost in range(0, len(captured), 4):
+    for lost in range(0, len(captured), 7):
         assert_alike(captured[:lost] + captured[lost + 1 :])
 
 
@@ -158,7 +158,7 @@ OTHERS = [
 AGAIN = ["RX close-stream-response{success, opaque=99}\n", "RX stream-request-response{success}\n"]
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @example(lines=[*AGAIN, MARKERS[0]], lost=60)
 @example(lines=[MARKERS[0], items(1, 2), *AGAIN, MARKERS[0]], lost=23)
 @example(lines=[MARKERS[0], "RX prepare{seqno=4, key=k5}\n", MARKERS[-2]], lost=60)  # which the document resolves
@@ -225,13 +225,13 @@ def test_documents_that_follow_one_another_are_one_run() -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_traffic_with_holes_and_disorder_is_reported_alike(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    traffic = files(str(capture(tmp_path, "wire", 2500, 64)))
+    traffic = files(str(capture(tmp_path, "wire", 1600, 64)))
     captured = [packet for packet in traffic if chance.random() > 0.01]
     for at in range(len(captured) - 1):
         here, there = captured[at : at + 2]
         if chance.random() < 0.01 * (seed % 2):
             captured[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
-    assert assert_alike(captured) > 1000
+    assert assert_alike(captured) > 600
 
 
 IDS = opening(collections=True, controls="enable_stream_id=true") + 'STREAM vb=5, value={"sid":71}\n'

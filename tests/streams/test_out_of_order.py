@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -22,6 +23,7 @@ CLIENT = (50_000).to_bytes(2, "big")
 HANDSHAKE = 3
 
 
+@cache
 def conversation(*, waits: bool, noops_too: bool = False) -> str:
     """Return documents that fill the window again and again, or, if it never waits, half of it.
 
@@ -43,6 +45,7 @@ def conversation(*, waits: bool, noops_too: bool = False) -> str:
     return text
 
 
+@cache
 def sent(text: str, each_us: int, per_packet: int) -> list[Packet]:
     """Return a conversation in packets: so many messages in each, and instead of a millisecond so much time between."""
     out: list[Said] = []

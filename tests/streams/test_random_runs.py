@@ -114,7 +114,7 @@ def _folded(captured: list[Packet], *, runs: bool) -> Fold:
     return fold
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(text=conversations(), lost=st.integers(0, 200) | st.none(), segment=st.sampled_from([1 << 20, 200]))
 def test_runs_of_random_traffic_teach_and_break_what_their_frames_do(text: str, lost: int | None, segment: int) -> None:
     traffic = packets(said(text), segment)

@@ -225,7 +225,7 @@ def check_advice(case: Case, advice: Resume | None) -> None:
         assert needs_rollback(replace(case, wanted=wanted), case.then, 0) is None
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(cases())
 def test_the_explanation_names_the_clause_that_the_server_went_by(case: Case) -> None:
     truth = needs_rollback(case, case.then, case.purge)
@@ -250,7 +250,7 @@ def by_the_logs_alone(case: Case) -> set[str]:
     return set() if sent is None else {sent[0]}
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases(), st.integers(1, 30))
 def test_a_rollback_that_the_logs_do_not_give_is_wrong(case: Case, back: int) -> None:
     wanted = case.wanted
@@ -266,7 +266,7 @@ def test_a_rollback_that_the_logs_do_not_give_is_wrong(case: Case, back: int) ->
             assert found.explanation.wrong is Wrong.SURELY
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(cases())
 def test_a_grant_that_was_due_a_rollback_is_named_where_the_log_alone_says(case: Case) -> None:
     wanted = case.wanted

@@ -83,7 +83,7 @@ def essence(event: FrameEvent) -> tuple[Any, ...]:
 NMETA, FLAGS = 53, 43
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @example(chosen=[FRAMES[2]], changes=[(NMETA, 200)])
 @example(chosen=[FRAMES[6]], changes=[(FLAGS, 0x41)])
 @given(
@@ -121,7 +121,7 @@ def opened(dissection: EndsWatching[Any], asked: bytes, answer: bytes) -> list[t
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @example(changes=[])
 @example(changes=[(0, 5, 1), (1, 5, 2)])  # datatypes
 @example(changes=[(1, 7, 0x23)])  # a rollback
@@ -196,7 +196,7 @@ def documents(draw: st.DrawFn) -> bytes:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(frames=st.lists(documents(), min_size=1, max_size=6))
 def test_runs_say_without_columns_what_they_say_with_them(frames: list[bytes]) -> None:
     packets = captured([b"".join(frames)])

@@ -97,10 +97,10 @@ def toggled() -> TcpTalk:
     """Return a conversation in which both ends stop reading now and then, and the consumer to answer."""
     chance = random.Random(4)
     talk = begun()
-    for seqno in range(6, 46):
+    for seqno in range(6, 26):
         mutations(talk, seqno, seqno)
-        if seqno % 20 == 0:
-            unanswered(talk, 5, keepalive=seqno == 40)
+        if seqno % 10 == 0:
+            unanswered(talk, 5, keepalive=seqno == 20)
         for _ in range(chance.randrange(3)):
             talk.write(chance.randrange(2), window=chance.choice((0, 0, 900)))
     return talk
@@ -358,11 +358,11 @@ def test_faults_do_not_depend_on_splits() -> None:
     expected = replayed(cut(packets, []).events)
     assert sorted(expected) == [("no-answer", 0), ("zero-window", 0), ("zero-window", 1)]
     again = 0
-    for at in range(1, len(packets)):
+    for at in range(1, len(packets), 2):
         found = cut(packets, [at, at + 1])
         assert replayed(found.events) == expected, at
         again += len(found.decodes) > 1
-    assert again == 5  # a split that begins with a probe: what was before it is guessed wrong, and read again
+    assert again == 2  # a split that begins with a probe: what was before it is guessed wrong, and read again
 
 
 def test_later_intervals_are_counted_and_not_kept() -> None:

@@ -88,6 +88,20 @@ def shifted(ms: int) -> Damage:
     return damage
 
 
+def restamped(captured: Captured, chance: random.Random) -> Captured:
+    """Give packets the times at which they were captured, in order, instead of those at which they were sent."""
+    times = sorted(map(_time, captured))
+    return [each._replace(ts_ns=ts_ns) for each, ts_ns in zip(captured, times, strict=True)]
+
+
+def behind(captured: Captured, *, client: bool, by: int) -> Captured:
+    """Capture what one side sends, but for the handshake, so many packets late, with the times of capture."""
+    order = sorted(
+        range(len(captured)), key=lambda at: at + (by + 0.5) * (at > 2 and by_client(captured[at]) is client)
+    )
+    return restamped([captured[at] for at in order], random.Random())
+
+
 def one_direction(captured: Captured, chance: random.Random) -> Captured:
     client = chance.random() < 0.5
     return [each for each in captured if by_client(each) is client]
@@ -127,6 +141,8 @@ WAYS: dict[str, Damage] = {
     **{f"swapped within {reach} ms": swapped(reach) for reach in (2, 4, 10, 20)},
     **{f"swapped across directions within {reach} ms": swapped_across(reach) for reach in (2, 5, 15, 40)},
     **{f"one direction shifted by {ms} ms": shifted(ms) for ms in (1, 3, 10, 30)},
+    **{f"swapped across directions within {ms} ms, by another clock": then(swapped_across(ms), restamped)
+       for ms in (5, 12)},
     "one direction": one_direction,
     **{f"truncated to {length}": truncated(length) for length in (54, 60, 78, 96, 110)},
     "faster": faster,
@@ -139,7 +155,7 @@ WAYS: dict[str, Damage] = {
     "late and truncated": then(cut_front, truncated(90)),
     "one direction, late": then(one_direction, cut_front),
     "one direction, lossy": then(one_direction, losing(0.05)),
-}
+}  # fmt: skip
 
 
 def by_client(packet: Packet) -> bool:
@@ -160,3 +176,20 @@ def merged(*texts: str) -> list[Said]:
         numbers = {old: begin + at for at, old in enumerate(dict.fromkeys(each.connection for each in mine))}
         out += [replace(each, connection=numbers[each.connection]) for each in mine]
     return sorted(out, key=lambda each: each.ts_ns)
+
+
+def joined(frames: list[Said], size: int) -> list[Said]:
+    """Put frames that one side sends within a second of one another together, up to so many bytes."""
+    out: list[Said] = []
+    for frame in frames:
+        last = out[-1] if out else None
+        alike = last and (last.connection, last.direction, last.flags) == (
+            frame.connection,
+            frame.direction,
+            frame.flags,
+        )
+        if last and alike and frame.ts_ns - last.ts_ns < 1000 * _MS and len(last.data) + len(frame.data) <= size:
+            out[-1] = replace(last, data=last.data + frame.data)
+        else:
+            out.append(frame)
+    return out
