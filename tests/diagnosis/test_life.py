@@ -13,6 +13,7 @@ from dcpdump.streams.causes import SITUATIONS, Degree, Situation
 from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import packets, said
+from tests.support.damage import by_client
 from tests.support.diagnoses import objects
 from tests.support.habits import HABITS
 from tests.support.healthy import HEALTHY
@@ -52,6 +53,8 @@ def damages(captured: list[Packet], rng: Random) -> Iterator[tuple[str, list[Pac
         yield "late", captured[rng.randint(0, len(captured) // 2) :]
         yield "lossy", [each for each in captured if rng.random() > 0.01]
         yield "shuffled", shuffled(captured, rng)
+    for client in (True, False):
+        yield "one side", [each for each in captured if by_client(each) is client]
 
 
 @pytest.mark.parametrize("name", ALL)

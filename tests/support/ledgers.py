@@ -1,6 +1,6 @@
 """Make the ledger of a conversation, as tests need it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -16,30 +16,25 @@ from tests.support.conversation import frames_in, packets, said
 from tests.support.pieces import fed
 
 
-def ledger_of(
-    captured: Iterable[Packet], *, runs: bool = False, columns: bool = True, last_ns: int | None = None
-) -> Ledger:
-    """Return the ledger of captured packets, closed; fed with runs, or frame by frame.
-
-    ``columns``: runs are found in columns, or else without; ``last_ns``: when the capture ended, if not with its last
-    frame.
-    """
+def ledger_of(captured: Iterable[Packet], *, runs: bool = False, columns: bool = True) -> Ledger:
+    """Return the ledger of captured packets, closed: fed frame by frame, or with runs, found in columns or without."""
     dissection: EndsWatching[Any] = Watching() if columns else RunDissection()
     ledger = Ledger()
     feed = Feed(dissection, ledger)
     tell = feed.steps if runs else feed.frame_events
 
-    def take(reported: Sequence[Step]) -> None:
-        for step in reported:
-            if isinstance(step, DocumentRun):
-                ledger.feed_run(step)
-            else:
-                ledger.feed(step)
 
-    for parts in fed(dissection, captured):
-        take(tell(parts))
-    take(feed.rest())
-    feed.close(last_ns)
+    def told() -> Iterator[Step]:
+        for parts in fed(dissection, captured):
+            yield from tell(parts)
+        yield from feed.rest()
+
+    for step in told():
+        if isinstance(step, DocumentRun):
+            ledger.feed_run(step)
+        else:
+            ledger.feed(step)
+    feed.close()
     return ledger
 
 
