@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from dcpdump.net.packet import Packet
-from tests.support.captures import Record, pcap
 from tests.support.check_cases import PLAIN, items
 from tests.support.console import Printed, run
 from tests.support.conversation import opening, packets, said
+from tests.support.secret_talk import saved
 
 NOOP = "WAIT 19\nRX noop{opaque=0x819698%02x}\nTX noop-response{success}\n"
 ASKING = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=3, flags=0x6}\n" + items(1, 3)
@@ -23,7 +23,7 @@ def rotated() -> list[Packet]:
 def judged(folder: Path, *files: list[Packet]) -> Printed:
     """Check a folder with those files."""
     for number, each in enumerate(files):
-        (folder / f"n_{number}.pcap").write_bytes(pcap([Record(p.ts_ns or 0, p.data, p.wire_length) for p in each]))
+        saved(each, folder / f"n_{number}.pcap")
     return run(f"dcpdump check {folder} --all -f ndjson")
 
 
@@ -61,29 +61,20 @@ def test_captures_of_the_same_time_are_not_the_end_of_one_another(tmp_path: Path
 
 
 SILENT = opening(controls="set_noop_interval=20") + "STREAM vb=5\nRX snapshot-marker{start=0, end=3, flags=0x6}\n"
-SILENT += items(1, 3) + "CONNECT 10.9.0.1:50000 10.9.0.2:11210\n" + PLAIN
-"""A producer that sends no NOOP, and what another sends until the end."""
+SILENT += items(1, 3) + "CONNECT 10.9.0.1:50000 10.9.0.2:11210\n" + PLAIN + "".join(NOOP % at for at in range(1, 13))
+SAID = {
+    "check": "DCP513",
+    "sql 'from findings'": "DCP513",
+    "streams": "noops-missing",
+    "sql 'from streams'": "noops-missing",
+    "diagnose": "noops-missing",
+}
 
 
-def save_silent(folder: Path) -> None:
-    """Write it as a capture that was rotated."""
-    whole = packets(said(SILENT + "".join(NOOP % at for at in range(1, 13))))
-    for number, (begin, end) in enumerate(((0, 34), (34, 50), (50, len(whole)))):
-        records = [Record(each.ts_ns or 0, each.data, each.wire_length) for each in whole[begin:end]]
-        (folder / f"n_{number}.pcap").write_bytes(pcap(records))
-
-
-def test_every_command_says_the_same_of_a_rotated_capture(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    save_silent(folder)
-    found = {
-        "check": run(f"dcpdump check {folder} -q -f ndjson").out,
-        "findings": run(f"dcpdump sql 'from findings' {folder} -q -f ndjson").out,
-        "streams": run(f"dcpdump streams {folder} -q -f ndjson").out,
-        "sql": run(f"dcpdump sql 'from streams' {folder} -q -f ndjson").out,
-        "diagnose": run(f"dcpdump diagnose {folder} -q -f ndjson").out,
-    }
-    wanted = {"check": "DCP513", "findings": "DCP513"}
-    for name, text in found.items():
-        assert f'"{wanted.get(name, "noops-missing")}"' in text, name
+@pytest.mark.parametrize(("command", "code"), SAID.items())
+def test_every_command_says_the_same_of_a_rotated_capture(command: str, code: str, tmp_path: Path) -> None:
+    """A producer sends no NOOP, and another one sends them until the end."""
+    whole = packets(said(SILENT))
+    for number, some in enumerate((whole[:34], whole[34:50], whole[50:])):
+        saved(some, tmp_path / f"n_{number}.pcap")
+    assert f'"{code}"' in run(f"dcpdump {command} {tmp_path} -q -f ndjson").out

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from dcpdump.net.packet import Packet
-from tests.support.captures import Record, pcap
 from tests.support.console import Printed, run
 from tests.support.conversation import packets, said
+from tests.support.secret_talk import saved
 from tests.support.two_captures import mutations, rows, stream
 
 NOOPS = "WAIT 1\nRX noop{opaque=0x81969800}\nTX noop-response{success}\n"
@@ -17,13 +17,8 @@ TALK = stream(range(1, 7)) + mutations([11, 12]).replace("key=k1", "key=k") + NO
 TALK += "CONNECT\n" + stream(range(1, 5), 8, "w") + NOOPS
 
 
-def saved(path: Path, captured: list[Packet]) -> Path:
-    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data, each.wire_length) for each in captured]))
-    return path
-
-
 def compared(folder: Path, a: list[Packet], b: list[Packet], options: str = "-f ndjson") -> Printed:
-    first, second = saved(folder / "a.pcap", a), saved(folder / "b.pcap", b)
+    first, second = saved(a, folder / "a.pcap"), saved(b, folder / "b.pcap")
     return run(f"dcpdump diff {first} {second} -q --by key {options}")
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.captures import Record, pcap
 from tests.support.check_cases import CONSUMER
 from tests.support.console import run
 from tests.support.conversation import LOGIN, OPEN, opening, packets, said
 from tests.support.diagnoses import objects, rows, written
 from tests.support.packets import ACK, NOON, RST, SYN, TcpTalk, flow
+from tests.support.secret_talk import saved
 
 DAY = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
 LIVE = "RX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
@@ -343,8 +343,7 @@ def half_open(path: Path, syns: int, *, apart_ns: int = 1_000_000_000, then: int
         asks.write(1, seq=0, flags=then, ack=1001)
     healthy = packets(said(opening() + "STREAM vb=5\n" + LIVE))
     both = sorted([*healthy, *asks.packets], key=lambda each: each.ts_ns or 0)
-    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in both]))
-    return path
+    return saved(both, path)
 
 
 def test_a_server_that_does_not_answer_is_named(path: Path) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dcpdump.net.packet import Packet
-from dcpdump.streams.causes import SITUATIONS, Degree, Situation
-from tests.support.captures import Record, pcap
+from dcpdump.streams.situations import SITUATIONS, Degree, Situation
 from tests.support.console import run
 from tests.support.conversation import packets, said
 from tests.support.damage import by_client
@@ -18,6 +17,7 @@ from tests.support.diagnoses import objects
 from tests.support.habits import HABITS
 from tests.support.healthy import HEALTHY
 from tests.support.life import LIVES, connection, flowing, healthy, live, load
+from tests.support.secret_talk import saved
 
 #: Not that of a connector that moves: its first connection is not kept alive while the others talk.
 ALL = {
@@ -29,9 +29,7 @@ ALL = {
 
 def diagnosed(captured: Sequence[Packet], folder: Path) -> list[Any]:
     """Return the rows of ``diagnose`` on packets."""
-    path = folder / "c.pcap"
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in captured]))
-    return objects(f"dcpdump diagnose {path}")
+    return objects(f"dcpdump diagnose {saved(captured, folder / 'c.pcap')}")
 
 
 def wrong(rows: Sequence[Any]) -> list[str]:
@@ -116,7 +114,7 @@ def test_of_a_rotated_capture_a_file_may_be_missing(tmp_path: Path) -> None:
         captured = packets(said(text))
         third = len(captured) // 3
         for at, part in enumerate((captured[:third], captured[2 * third :])):
-            (tmp_path / f"{at}.pcap").write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in part]))
+            saved(part, tmp_path / f"{at}.pcap")
         assert wrong(objects(f"dcpdump diagnose {tmp_path}")) == [], name
 
 

@@ -26,14 +26,12 @@ from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.index.test_frames import SAMPLES, SIZES, check_against, check_frames, check_sizes, options
 from tests.support.batch_rows import files
-from tests.support.captures import Pcapng, Record, pcap, pcapng
+from tests.support.captures import Pcapng, pcap, pcapng
+from tests.support.captures import records_of as records
 from tests.support.packets import TcpTalk, flow
 from tests.support.pieces import all_pieces
+from tests.support.secret_talk import saved
 from tests.support.strategies import damaged, sent
-
-
-def records(packets: list[Packet]) -> list[Record]:
-    return [Record(packet.ts_ns or 0, packet.data, packet.wire_length) for packet in packets]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +88,7 @@ def test_what_is_salvaged_is_found_again(traffic: list[Packet], tmp_path: Path, 
 
 def test_captures_that_overlap_are_one_timeline(traffic: list[Packet], tmp_path: Path) -> None:
     for part in range(3):
-        (tmp_path / f"{part}.pcap").write_bytes(pcap(records(traffic[part::3])))
+        saved(traffic[part::3], tmp_path / f"{part}.pcap")
     assert check_sizes([str(tmp_path / f"{part}.pcap") for part in range(3)]) > 120
 
 
@@ -112,14 +110,12 @@ def disturbed(packets: list[Packet], seed: int) -> list[Packet]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_each_frame_amid_losses_is_that_of_read(traffic: list[Packet], tmp_path: Path, seed: int) -> None:
-    path = tmp_path / "lossy.pcap"
-    path.write_bytes(pcap(records(disturbed(traffic, seed))))
+    path = saved(disturbed(traffic, seed), tmp_path / "lossy.pcap")
     assert check_sizes([str(path)], [SIZES[seed % 3]]) > 20
 
 
 def test_memory_that_is_freed_is_freed_again(traffic: list[Packet], tmp_path: Path) -> None:
-    path = tmp_path / "little.pcap"
-    path.write_bytes(pcap(records(disturbed(traffic * 2, 3))))
+    path = saved(disturbed(traffic * 2, 3), tmp_path / "little.pcap")
     limits = replace(DEFAULT, memory=64 * 1024)
     # What is freed when depends on the blocks: those of the index have to be the same.
     dissection, parts = Dissection(limits), []
@@ -153,14 +149,12 @@ def test_each_frame_of_any_conversation_is_that_of_read(
             talks[number].send(1 - direction, encode("DCP_NOOP", opaque=chance.randrange(4)))
     packets = [packet for talk in talks for packet in talk.packets]
     packets.sort(key=lambda packet: (packet.ts_ns or 0) + chance.randrange(3_000_000))
-    path = tmp_path_factory.mktemp("talk") / "talk.pcap"
-    path.write_bytes(pcap(records(packets)))
+    path = saved(packets, tmp_path_factory.mktemp("talk") / "talk.pcap")
     check_frames([str(path)], options(size))
 
 
 def test_dropping_checkpoints_changes_nothing(traffic: list[Packet], tmp_path: Path) -> None:
-    path = tmp_path / "few.pcap"
-    path.write_bytes(pcap(records(disturbed(traffic[:150], 1))))
+    path = saved(disturbed(traffic[:150], 1), tmp_path / "few.pcap")
     frames = check_frames([str(path)], options(4096))
     assert check_frames([str(path)], options(4096, memory=3000)) == frames
     assert check_frames([str(path)], options(4096, memory=1), helped=True) == frames

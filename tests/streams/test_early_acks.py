@@ -13,10 +13,11 @@ from dcpdump.net.packet import Packet
 from dcpdump.streams.leak import leak
 from dcpdump.streams.window import GRACE, OUT_OF_ORDER_NS, Window
 from tests.streams.test_document_runs import assert_ledgers_are_equal
-from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import Said, findings_of, opening, packets, said
+from tests.support.diagnoses import written
 from tests.support.ledgers import ledger_of
+from tests.support.secret_talk import saved
 
 SIZE, MARKER, MESSAGE = 2000, 44, 58
 MICROSECOND = 1_000
@@ -59,12 +60,6 @@ def account(window: Window) -> Any:
     return counters, window.is_blocked, window.blocked.kept, window.excesses, leak(window)
 
 
-def written(captured: list[Packet], path: Path) -> Path:
-    """Write a capture, and return its path."""
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in captured]))
-    return path
-
-
 def judged(captured: list[Packet]) -> list[tuple[str, int, str]]:
     """Return what rules find of flow control: rule, frame and message."""
     found = [each for each in findings_of(captured) if each.rule.id.startswith("B")]
@@ -91,7 +86,7 @@ def test_an_acknowledgement_captured_before_its_messages_counts_as_behind_them(
 
 
 def test_no_command_takes_its_connection_for_blocked(tmp_path: Path) -> None:
-    path = written(early(HEALTHY, 18, 50 * MICROSECOND), tmp_path / "early.pcap")
+    path = saved(early(HEALTHY, 18, 50 * MICROSECOND), tmp_path / "early.pcap")
     streams = json.loads(run(f"dcpdump streams {path} -q -f ndjson").out.splitlines()[0])
     flow = json.loads(run(f"dcpdump flow {path} -q -f ndjson").out)
     names = ("state", "sent", "acked", "outstanding", "peak", "overacked", "blocked", "blocked_ms", "intervals")
@@ -162,7 +157,7 @@ def test_what_a_healthy_consumer_acknowledges_is_never_too_much(steps: list[tupl
 
 
 def test_rules_diagnose_and_flow_say_the_same_of_what_was_acknowledged_too_much(tmp_path: Path) -> None:
-    path = written(packets(said(TOO_MUCH)), tmp_path / "much.pcap")
+    path = written(TOO_MUCH, tmp_path / "much.pcap")
     flow = json.loads(run(f"dcpdump flow {path} -q -f ndjson").out)
     names = ("sent", "acked", "outstanding", "overacked", "mismatch")
     unexplained = {"bytes": -56, "text": "no kind of message explains it", "explained": False}

@@ -6,9 +6,9 @@ import pytest
 
 from dcpdump.streams import exchanges
 from dcpdump.wire.encode import encode
-from tests.support.captures import Record, pcap
 from tests.support.console import run
-from tests.support.packets import NOON, TcpTalk, flow
+from tests.support.packets import TcpTalk
+from tests.support.secret_talk import saved
 
 MOST, MANY = 500, 600
 GRANT = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
@@ -16,12 +16,11 @@ GRANT = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
 
 def written(path: Path, requests: list[bytes], answers: list[bytes]) -> Path:
     """Write a capture of requests that were all sent before the first answer, and return its path."""
-    talk = TcpTalk(flow(), segment=1448, acks=False, start_ns=NOON)
+    talk = TcpTalk(acks=False)
     talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"app", opaque=5))
     talk.send(1, encode("DCP_OPEN", response=True, opaque=5))
     talk.send(0, b"".join(requests)).send(1, b"".join(answers))
-    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in talk.packets]))
-    return path
+    return saved(talk, path)
 
 
 @pytest.fixture(autouse=True)

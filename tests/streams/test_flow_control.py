@@ -13,11 +13,11 @@ from dcpdump.streams.facts import COUNTED, FIRST, LAST
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.window import Window
 from dcpdump.wire.encode import encode
-from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
 from tests.support.ledgers import damaged, ledger_of
 from tests.support.packets import MILLISECOND, SECOND, TcpTalk
+from tests.support.secret_talk import saved
 
 MARKER = 44
 BEGUN = (
@@ -153,8 +153,7 @@ def test_how_long_it_was_blocked_counts_intervals_that_are_not_kept(
         mutation = encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"aa", value=bytes(100), vbucket=5, opaque=3)
         talk.send(1, mutation).wait(0 if seqno < 1_100 else 999 * MILLISECOND)
         talk.send(0, encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": len(mutation)}))
-    path = tmp_path / "slow.pcap"
-    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in talk]))
+    path = saved(talk, tmp_path / "slow.pcap")
     found = json.loads(run(f"dcpdump flow {path} -q -f ndjson").out)
     assert (found["blocked_ms"], len(found["intervals"]), found["intervals_left"]) == (2_099, 1_000, 100)
     last = run(f"dcpdump flow {path} -q").out.splitlines()[-1]

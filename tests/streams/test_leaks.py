@@ -14,11 +14,11 @@ from dcpdump.render.text_columns import fitted
 from dcpdump.streams.facts import COUNTED
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.window import Window
-from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import Said, opening, packets, said
 from tests.support.ledgers import ledger_of
 from tests.support.packets import SECOND
+from tests.support.secret_talk import saved
 
 STREAM_END, MARKER, MUTATION, DELETION, PREPARE, NOOP, STREAM_REQ = 0x55, 0x56, 0x57, 0x58, 0x60, 0x5C, 0x53
 SIZE = 100_000
@@ -269,9 +269,7 @@ def test_flow_says_as_much_as_its_table_and_is_sure_of_what_is_explained(tmp_pat
     )
     ((kind, text),) = shown(lambda frame: max(0, rightly(frame) - frame.data[23] % 11 - len(frame.data) % 3))
     assert (kind, text.split(": ")[1].split(";")[0]) == (LineKind.HINT, "no kind of message explains it")
-    path = tmp_path / "short.pcap"
-    captured = packets(acknowledged(conversation(40), as_version(61, 77)))
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in captured]))
+    path = saved(packets(acknowledged(conversation(40), as_version(61, 77))), tmp_path / "short.pcap")
     found = json.loads(run(f"dcpdump flow {path} -q -f ndjson").out)
     assert found["outstanding"] == 224
     assert found["mismatch"] == {

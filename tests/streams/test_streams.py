@@ -9,10 +9,10 @@ from dcpdump.render import streams as rows
 from dcpdump.streams.causes import Cause, Verdict, VerdictKind
 from dcpdump.streams.ladder import Arrow, Rung, ladder
 from dcpdump.streams.verdict import Judge
-from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import NOOPS, opening, packets, said
 from tests.support.ledgers import judged, ledger, ledger_of, only
+from tests.support.secret_talk import saved
 from tests.test_bounds import steps
 
 OPEN = opening()
@@ -341,10 +341,8 @@ def test_where_the_clock_goes_back_a_stream_is_not_said_to_be_flowing(
 ) -> None:
     captured = packets(said(STALL))
     middle = len(captured) - 57  # the answer to a NOOP
-    back_ns = [back_s * 10**9 * (at >= middle) for at in range(len(captured))]
-    records = [Record((each.ts_ns or 0) - back, each.data) for each, back in zip(captured, back_ns, strict=True)]
-    path = tmp_path / "back.pcap"
-    path.write_bytes(pcap(records))
+    back = [each._replace(ts_ns=(each.ts_ns or 0) - back_s * 10**9) for each in captured[middle:]]
+    path = saved(captured[:middle] + back, tmp_path / "back.pcap")
     (stream,) = map(json.loads, run(f"dcpdump streams {path} -q -f ndjson").out.splitlines())
     assert stream["verdict"] == verdict
     assert " 30 of 30 answered in 1 ms " in run(f"dcpdump conns {path} -q").out

@@ -16,9 +16,9 @@ from dcpdump.spark.event_log import EventReplay
 from dcpdump.streams.ends_watching import Watching
 from dcpdump.streams.intervals import Interval, Intervals, Recurring
 from dcpdump.wire.encode import encode
-from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.packets import ACK, MILLISECOND, PSH, RST, TcpTalk
+from tests.support.secret_talk import saved
 from tests.support.splitting import cut
 
 SECOND = 1000 * MILLISECOND
@@ -67,9 +67,7 @@ def granted(talk: TcpTalk, last: int) -> TcpTalk:
 
 def written(talk: TcpTalk, folder: Path) -> str:
     """Write a conversation, and return the path of the capture."""
-    path = folder / "zero.pcap"
-    path.write_bytes(pcap([Record(each.ts_ns or 0, each.data) for each in talk]))
-    return str(path)
+    return str(saved(talk, folder / "zero.pcap"))
 
 
 def probed(talk: TcpTalk, seconds: int) -> TcpTalk:

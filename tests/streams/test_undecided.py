@@ -10,9 +10,8 @@ from dcpdump.streams import intervals
 from dcpdump.streams.redacted import hide
 from dcpdump.streams.takeover import undecided
 from dcpdump.streams.verdict import Judge
-from tests.support.captures import Record, pcap
 from tests.support.conversation import opening, packets, said
-from tests.support.diagnoses import objects
+from tests.support.diagnoses import objects, written
 from tests.support.findings import found
 from tests.support.ledgers import captured, judged, ledger, ledger_of, only
 from tests.test_bounds import steps
@@ -166,9 +165,7 @@ def test_keys_of_durable_writes_are_hidden() -> None:
 
 
 def test_a_durable_write_without_an_outcome_is_in_trouble_with_keys_and_without(tmp_path: Path) -> None:
-    path = tmp_path / "talk.pcap"
-    every = packets(said(OPEN + STREAM + ONE + LONG))
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in every]))
+    path = written(OPEN + STREAM + ONE + LONG, tmp_path / "talk.pcap")
     for redact in ("", " --redact"):
         troubles = [row for row in objects(f"dcpdump diagnose {path}{redact}") if row["type"] == "trouble"]
         assert [(row["code"], row["cause"], row["detail"].rpartition(": ")[2]) for row in troubles] == [

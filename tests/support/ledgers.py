@@ -23,7 +23,6 @@ def ledger_of(captured: Iterable[Packet], *, runs: bool = False, columns: bool =
     feed = Feed(dissection, ledger)
     tell = feed.steps if runs else feed.frame_events
 
-
     def told() -> Iterator[Step]:
         for parts in fed(dissection, captured):
             yield from tell(parts)
