@@ -15,6 +15,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.support.batch_rows import columnar, columnar_counts, files, scalar, scalar_counts
+from tests.support.damage import disturbed
 from tests.support.packets import TcpTalk, flow
 from tests.support.strategies import damaged, pushed, sent
 
@@ -67,15 +68,7 @@ def test_a_capture_that_joined_late_has_the_same_rows(traffic: list[Packet]) -> 
 def test_disorder_loss_and_repetition_give_the_same_rows(traffic: list[Packet], seed: int) -> None:
     chance = random.Random(seed)
     loss = chance.choice([0.003, 0.03])
-    packets = [packet for packet in traffic[3 if seed % 2 else 500 :] if chance.random() > loss]
-    for at in range(len(packets) - 1):
-        here, there = packets[at : at + 2]
-        if chance.random() < 0.02:
-            packets[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
-        if chance.random() < 0.01:
-            packets[at] = packets[at + 1]
-        if chance.random() < 0.002:
-            packets[at] = packets[at]._replace(data=packets[at].data[:100])
+    packets = disturbed(traffic[3 if seed % 2 else 500 :], chance, loss=loss, again=0.01, cut=0.002)
     assert columnar(packets, size=chance.choice([50_000, 1 << 20])) == scalar(packets)
 
 
@@ -110,12 +103,7 @@ def test_answers_to_requests_of_one_opaque_have_the_same_rows(seed: int) -> None
 
 @pytest.mark.parametrize("loss", [0.002, 0.01])
 def test_holes_that_are_given_up_amid_other_connections_give_the_same_rows(long: list[Packet], loss: float) -> None:
-    chance = random.Random(loss)
-    packets = [packet for packet in long if chance.random() > loss]
-    for at in range(len(packets) - 1):
-        here, there = packets[at : at + 2]
-        if chance.random() < 0.01:
-            packets[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
+    packets = disturbed(long, random.Random(loss), loss=loss, swap=0.01)
     assert columnar(packets) == scalar(packets)
     assert columnar_counts(packets) == scalar_counts(packets)
     assert scalar_counts(packets)[0].lost.gaps > 0

@@ -25,6 +25,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.index.test_frames import SAMPLES, SIZES, check_against, check_frames, check_sizes, options
+from tests.support import damage
 from tests.support.batch_rows import files
 from tests.support.captures import Pcapng, pcap, pcapng
 from tests.support.captures import records_of as records
@@ -94,18 +95,8 @@ def test_captures_that_overlap_are_one_timeline(traffic: list[Packet], tmp_path:
 
 def disturbed(packets: list[Packet], seed: int) -> list[Packet]:
     """Return packets of which some are lost, swapped, repeated or cut."""
-    chance = random.Random(seed)
-    loss = chance.choice([0.003, 0.03])
-    packets = [packet for packet in packets[3 if seed % 2 else 40 :] if chance.random() > loss]
-    for at in range(len(packets) - 1):
-        here, there = packets[at : at + 2]
-        if chance.random() < 0.02:
-            packets[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
-        if chance.random() < 0.02:
-            packets[at] = packets[at + 1]
-        if chance.random() < 0.005:
-            packets[at] = packets[at]._replace(data=packets[at].data[:100])
-    return packets
+    loss = random.Random(seed).choice([0.003, 0.03])
+    return damage.disturbed(packets[3 if seed % 2 else 40 :], random.Random(seed), loss=loss, again=0.02, cut=0.005)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -28,6 +28,7 @@ from tests.bench.captures import capture
 from tests.support.batch_rows import files
 from tests.support.check_cases import CASES, CONSUMER, items
 from tests.support.conversation import events_of, opening, packets, said
+from tests.support.damage import disturbed
 from tests.support.healthy import HEALTHY
 from tests.support.ledgers import ledger_of
 from tests.support.pieces import all_pieces
@@ -224,14 +225,8 @@ def test_documents_that_follow_one_another_are_one_run() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_traffic_with_holes_and_disorder_is_reported_alike(tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
     traffic = files(str(capture(tmp_path, "wire", 1600, 64)))
-    captured = [packet for packet in traffic if chance.random() > 0.01]
-    for at in range(len(captured) - 1):
-        here, there = captured[at : at + 2]
-        if chance.random() < 0.01 * (seed % 2):
-            captured[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
-    assert assert_alike(captured) > 600
+    assert assert_alike(disturbed(traffic, random.Random(seed), loss=0.01, swap=0.01 * seed)) > 600
 
 
 IDS = opening(collections=True, controls="enable_stream_id=true") + 'STREAM vb=5, value={"sid":71}\n'

@@ -30,6 +30,22 @@ def losing(share: float) -> Damage:
     return lambda captured, chance: [each for each in captured if chance.random() >= share]
 
 
+def disturbed(
+    captured: Captured, chance: random.Random, *, loss: float, swap: float = 0.02, again: float = 0.0, cut: float = 0.0
+) -> Captured:
+    """Lose packets, exchange neighbours, capture some again instead of others, and cut some: each by a share."""
+    out = [packet for packet in captured if chance.random() > loss]
+    for at in range(len(out) - 1):
+        here, there = out[at : at + 2]
+        if chance.random() < swap:
+            out[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
+        if chance.random() < again:
+            out[at] = out[at + 1]
+        if chance.random() < cut:
+            out[at] = out[at]._replace(data=out[at].data[:100])
+    return out
+
+
 def losing_runs(length: int) -> Damage:
     def damage(captured: Captured, chance: random.Random) -> Captured:
         at = chance.randrange(len(captured))
