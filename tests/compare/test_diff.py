@@ -4,12 +4,14 @@ import json
 import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.support.console import run
+from dcpdump.net.packet import Packet
+from tests.support.console import Printed, run
 from tests.support.conversation import opening, said
 from tests.support.live import PATIENCE, fed
 from tests.support.packets import NOON
@@ -29,10 +31,10 @@ from tests.support.two_captures import (
 SEQNOS = range(1, 13)
 
 
-def both(tmp_path: Path, a: str, b: str, options: str = "") -> tuple[int, str]:
+def both(tmp_path: Path, a: str, b: str, options: str = "") -> Printed:
     printed = compared(tmp_path, captured(said(a), PRODUCER), captured(said(b), CONSUMER), options)
     assert printed.err == ""
-    return printed.code, printed.out
+    return printed
 
 
 PLACES = st.builds(
@@ -127,35 +129,29 @@ def test_a_segment_that_b_did_not_capture_is_evidence(tmp_path: Path) -> None:
     assert row == place | message | lost
 
 
-def test_what_the_receiver_did_not_acknowledge_never_arrived(tmp_path: Path) -> None:
-    frames = said(stream(SEQNOS))
-    a = captured(frames, PRODUCER)[:-1]  # without the last acknowledgement
-    b = captured(frames[:-1], CONSUMER)
-    printed = compared(tmp_path, a, b, "-f ndjson")
-    assert [(row["seqno"], row["cause"]) for row in rows(printed, "frame")] == [(12, "unacknowledged")]
-    assert [(row["last_seqno_a"], row["last_seqno_b"]) for row in rows(printed, "stream")] == [(12, 11)]
+WHOLE = said(stream(SEQNOS))
+AT_A = captured(WHOLE, PRODUCER)
+LATE = captured([each for each in WHOLE if b"k1v1" not in each.data][-11:], CONSUMER._replace(syn=False))
+CAUSES = {
+    "what the receiver did not acknowledge": (AT_A[:-1], captured(WHOLE[:-1], CONSUMER), [(12, "unacknowledged")]),
+    "a capture that ends early": (AT_A, captured(WHOLE[:-2], CONSUMER), [(11, "after"), (12, "after")]),
+    "a capture that begins late": (AT_A, LATE, [(1, "before")]),
+}
 
 
-def test_a_capture_that_ends_early_is_said(tmp_path: Path) -> None:
-    frames = said(stream(SEQNOS))
-    printed = compared(tmp_path, captured(frames, PRODUCER), captured(frames[:-2], CONSUMER), "-f ndjson")
-    assert [(row["seqno"], row["cause"]) for row in rows(printed, "frame")] == [(11, "after"), (12, "after")]
-
-
-def test_a_capture_that_begins_late_is_said(tmp_path: Path) -> None:
-    frames = said(stream(SEQNOS))
-    late = captured([each for each in frames if b"k1v1" not in each.data][-11:], CONSUMER._replace(syn=False))
-    printed = compared(tmp_path, captured(frames, PRODUCER), late, "-f ndjson --opcode mutation")
-    assert [(row["seqno"], row["cause"]) for row in rows(printed, "frame")] == [(1, "before")]
+@pytest.mark.parametrize(("a", "b", "causes"), CAUSES.values(), ids=CAUSES)
+def test_why_a_frame_is_in_one_capture_only(a: list[Packet], b: list[Packet], causes: Any, tmp_path: Path) -> None:
+    printed = compared(tmp_path, a, b, "-f ndjson --opcode mutation")
+    assert [(row["seqno"], row["cause"]) for row in rows(printed, "frame")] == causes
+    ends = [(row["last_seqno_a"], row["last_seqno_b"]) for row in rows(printed, "stream")]
+    assert ends == [(12, causes[0][0] - 1)] * (causes[0][0] > 1)
 
 
 def test_with_one_direction_offset_and_latency_are_not_separated(tmp_path: Path) -> None:
     a = [each for each in captured(said(stream(SEQNOS)), PRODUCER) if each.data[34:36] == (11210).to_bytes(2, "big")]
     printed = compared(tmp_path, a, captured(said(stream(SEQNOS)), CONSUMER._replace(merge=False)))
-    assert (
-        "frames are 5 s later in B (median); of one direction alone, offset and latency cannot be separated"
-        in printed.out
-    )
+    said_of_it = "frames are 5 s later in B (median); of one direction alone, offset and latency cannot be separated"
+    assert said_of_it in printed.out
 
 
 def test_the_whole_output_of_a_difference(tmp_path: Path) -> None:
@@ -186,7 +182,7 @@ frames: 22 in both, 2 only in A, 1 changed · 1 connection in both
 def test_documents_are_compared_by_their_last_change(tmp_path: Path) -> None:
     a = stream(SEQNOS) + "RX mutation{vb=7, seqno:13, key=k1, value=new}\n"
     b = stream(range(1, 12), value="v").replace("value=v2", "value=w2") + "RX deletion{vb=7, seqno:13, key=k1}\n"
-    printed = compared(tmp_path, captured(said(a), PRODUCER), captured(said(b), CONSUMER), "--by key -f ndjson")
+    printed = both(tmp_path, a, b, "--by key -f ndjson")
     assert printed.code == 1
     found = [json.loads(line) for line in printed.out.splitlines()]
     a_change, b_change = {"name_a": "DCP_MUTATION"}, {"name_b": "DCP_MUTATION"}
@@ -212,13 +208,12 @@ def test_documents_are_compared_by_their_last_change(tmp_path: Path) -> None:
 def test_documents_of_equal_captures_are_equal_whatever_the_order(tmp_path: Path) -> None:
     marker = stream(SEQNOS)[: stream(SEQNOS).index("RX mutation")]
     printed = both(tmp_path, stream(SEQNOS), marker + mutations(SEQNOS[::-1]), "--by key")
-    assert printed == (0, "no difference: the last change of 12 documents is the same in both\n")
+    assert printed == (0, "no difference: the last change of 12 documents is the same in both\n", "")
 
 
 def test_keys_are_hidden_where_asked(tmp_path: Path) -> None:
-    _, out = both(tmp_path, stream(SEQNOS), stream(SEQNOS[:6]), "--by key --redact")
-    assert "k12" not in out
-    assert "6 only in A" in out
+    out = both(tmp_path, stream(SEQNOS), stream(SEQNOS[:6]), "--by key --redact").out
+    assert ("k12" in out, "6 only in A" in out) == (False, True)
 
 
 def test_connections_are_paired_by_what_they_carry(tmp_path: Path) -> None:
@@ -251,58 +246,41 @@ frames: 0 in both, 25 only in A, 25 only in B · 0 connections in both, 1 connec
 
 def test_connections_without_documents_are_paired_by_most_of_their_frames(tmp_path: Path) -> None:
     idle, other = (opening() + "".join(f"STREAM vb={each}\n" for each in range(at, at + 9)) for at in (1, 100))
-    assert both(tmp_path, idle, idle)[0] == 0
-    _, out = both(tmp_path, idle, other)
-    assert out.splitlines()[-1].endswith("0 connections in both, 1 connection only in A, 1 connection only in B")
+    assert both(tmp_path, idle, idle).code == 0
+    last = both(tmp_path, idle, other).out.splitlines()[-1]
+    assert last.endswith("0 connections in both, 1 connection only in A, 1 connection only in B")
 
 
-def test_values_that_a_proxy_wrote_anew_are_changed(tmp_path: Path) -> None:
-    printed = compared(
-        tmp_path,
-        captured(said(stream(SEQNOS)), PRODUCER),
-        captured(said(stream(SEQNOS, value="other")), CONSUMER),
-        "-f ndjson",
-    )
+ANEW = {
+    "values": (stream(SEQNOS, value="other"), ["length", "body"]),
+    "opaques": (stream(SEQNOS).replace("RX mutation{", "RX mutation{opaque=0x77, "), ["opaque"]),
+}
+
+
+@pytest.mark.parametrize(("text", "differs"), ANEW.values(), ids=ANEW)
+def test_what_a_proxy_wrote_anew_is_changed_and_not_lost(text: str, differs: list[str], tmp_path: Path) -> None:
+    printed = both(tmp_path, stream(SEQNOS), text, "-f ndjson")
     assert rows(printed, "frame") == []
-    assert [(row["seqno"], row["differs"]) for row in rows(printed, "changed")] == [
-        (n, ["length", "body"]) for n in SEQNOS
-    ]
+    assert [(row["seqno"], row["differs"]) for row in rows(printed, "changed")] == [(n, differs) for n in SEQNOS]
 
 
 def test_frames_that_differ_are_listed_in_order_of_time(tmp_path: Path) -> None:
     """Whichever direction and capture they are of; times are those of each capture, the order is that of A's clock."""
     noops = "RX noop{opaque=0x99}\nTX noop-response{opaque=0x99}\n"
-    a = (
-        stream([1])
-        + noops
-        + mutations([2])
-        + "TX buffer-acknowledgement{buffer-bytes=7}\n"
-        + mutations([3, 5], value="v")
+    acked = mutations([2]) + "TX buffer-acknowledgement{buffer-bytes=7}\n" + mutations([3])
+    a, b = (
+        stream([1]) + noops + acked + mutations([5]),
+        stream([1]) + acked + mutations([4]) + mutations([5], value="w"),
     )
-    b = (
-        stream([1])
-        + mutations([2])
-        + "TX buffer-acknowledgement{buffer-bytes=7}\n"
-        + mutations([3, 4])
-        + mutations([5], value="w")
-    )
-    printed = compared(tmp_path, captured(said(a), PRODUCER), captured(said(b), CONSUMER), "-f ndjson")
+    printed = both(tmp_path, a, b, "-f ndjson")
     differing = [row for row in map(json.loads, printed.out.splitlines()) if row["type"] in ("frame", "changed")]
     names = [(row.get("only_in", "both"), row["kind"], row.get("seqno")) for row in differing]
     assert names == [("A", "request", None), ("A", "response", None), ("both", "request", 5), ("B", "request", 4)]
 
 
 def test_addresses_are_hidden_where_asked(tmp_path: Path) -> None:
-    _, out = both(tmp_path, stream(SEQNOS), stream(SEQNOS), "--redact-level full")
-    assert "10.0.0.9" not in out
-    assert "192.168.7.7" not in out
-
-
-def test_a_proxy_that_gives_its_own_opaques_changes_frames_and_loses_none(tmp_path: Path) -> None:
-    text = stream(SEQNOS).replace("RX mutation{", "RX mutation{opaque=0x77, ")
-    printed = compared(tmp_path, captured(said(stream(SEQNOS)), PRODUCER), captured(said(text), CONSUMER), "-f ndjson")
-    assert rows(printed, "frame") == []
-    assert [(row["seqno"], row["differs"]) for row in rows(printed, "changed")] == [(n, ["opaque"]) for n in SEQNOS]
+    out = both(tmp_path, stream(SEQNOS), stream(SEQNOS), "--redact-level full").out
+    assert [address in out for address in ("10.0.0.9", "192.168.7.7")] == [False, False]
 
 
 @pytest.mark.parametrize("by", ["frame", "key"])
