@@ -24,10 +24,8 @@ LATER = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
 UUID = "550e8400-e29b-41d4-a716-446655440000"
 
 
-def begun(name: str = "app", bucket: str = "travel", agent: str = "app", flags: int = 0x05) -> str:
-    """Return the beginning of a connection. In the notation a comma ends a key."""
-    text = opening(flags, name=name).replace("key=travel", f"key={bucket}")
-    return text.replace("key=app}\nRX hello", f"key={agent}}}\nRX hello")
+def begun(name: str = "app", bucket: str = "travel", agent: str = "app") -> str:
+    return opening(name=name, bucket=bucket, agent=agent)
 
 
 def two(first: str, second: str, host: str = HOST, *, between: str = "") -> str:
@@ -49,7 +47,7 @@ REPLICA = "replication:ns_1@10.0.0.%d->ns_1@10.0.0.%d:travel"
 
 
 def named(name: str, agent: str = "app") -> str:
-    """Return the beginning of a connection with a name that has commas."""
+    """Return the beginning of a connection with a name that has commas, which in the notation end a key."""
     return begun("#" + name.encode().hex(), agent=agent)
 
 

@@ -13,6 +13,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.streams.leak import leak
 from dcpdump.streams.window import GRACE, OUT_OF_ORDER_NS, Window
 from tests.streams.test_document_runs import assert_ledgers_are_equal
+from tests.streams.test_flow_state import acknowledged, mutations
 from tests.support.console import run
 from tests.support.conversation import Said, findings_of, opening, packets, said
 from tests.support.diagnoses import written
@@ -24,16 +25,6 @@ MICROSECOND = 1_000
 BEGUN = opening(controls=f"connection_buffer_size={SIZE}")
 BEGUN += "STREAM vb=5\nRX snapshot-marker{start=0, end=51, flags=5}\n"
 QUIET = "WAIT 19\nRX noop{}\nTX noop-response{success}\n" * 5
-
-
-def mutations(first: int, last: int) -> str:
-    """Return mutations that count 58 bytes each."""
-    return "".join(f"RX mutation{{seqno:{seqno}, key={seqno:02x}, value=#00}}\n" for seqno in range(first, last + 1))
-
-
-def acknowledged(count: int) -> str:
-    """Return an acknowledgement."""
-    return f"TX buffer-acknowledgement{{buffer-bytes={count}}}\n"
 
 
 def early(text: str, messages: int, by_ns: int) -> list[Packet]:

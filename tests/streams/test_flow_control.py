@@ -13,6 +13,7 @@ from dcpdump.streams.facts import COUNTED, FIRST, LAST
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.window import Window
 from dcpdump.wire.encode import encode
+from tests.streams.test_flow_state import acknowledged
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
 from tests.support.ledgers import damaged, ledger_of
@@ -23,11 +24,6 @@ MARKER = 44
 BEGUN = (
     opening(controls="connection_buffer_size=1000") + "STREAM vb=5\nRX snapshot-marker{start=0, end=100, flags=0x5}\n"
 )
-
-
-def acknowledged(count: int) -> str:
-    """Return an acknowledgement."""
-    return f"TX buffer-acknowledgement{{buffer-bytes={count}}}\n"
 
 
 OTHER = "RX mutation{vb=5, seqno:1, key=aa, value=#00, opaque=0x1005}\n"

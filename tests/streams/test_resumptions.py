@@ -23,17 +23,12 @@ AGREE = "its name and the seqno agree, but "
 def connector(client: str, agent: str = CONNECTOR, bucket: str = "travel", number: str = "0000000000000001") -> str:
     """Return the beginning of a connection of a client that says by JSON who it is."""
     who = "#" + f'{{"i":"{client}/{number}","a":"{agent}"}}'.encode().hex()
-    return begun(who, who, bucket)
+    return opening(name=who, agent=who, bucket=bucket)
 
 
 def member(client: str, name: str, agent: str = "gocbcore/v10.2.9") -> str:
     """Return the beginning of a connection of which only the agent has the client's id."""
-    return begun(name, "#" + f'{{"a":"{agent}","i":"{client}/0000000000000001"}}'.encode().hex())
-
-
-def begun(name: str, agent: str, bucket: str = "travel") -> str:
-    text = opening(name=name).replace("key=travel", f"key={bucket}")
-    return text.replace("key=app}\nRX hello", f"key={agent}}}\nRX hello")
+    return opening(name=name, agent="#" + f'{{"a":"{agent}","i":"{client}/0000000000000001"}}'.encode().hex())
 
 
 def stream(start: int = 0, last: int = 2, vb: int = 7, uuid: int = 0xFEED) -> str:

@@ -32,8 +32,7 @@ def connected(name: str = "app", client: str = "10.0.7.30:40100") -> str:
 def identified(name: str) -> str:
     """Return the beginning of a connection whose agent has the client's id."""
     agent = "#" + b'{"a":"gocbcore/v10.2.9","i":"67CC1752DE27660B/0000000000000001"}'.hex()
-    ends = f"CONNECT 10.0.7.30:{40_200 + len(name)} {SERVER}\n"
-    return ends + opening(name=name).replace("key=app}\nRX hello", f"key={agent}}}\nRX hello")
+    return f"CONNECT 10.0.7.30:{40_200 + len(name)} {SERVER}\n{opening(name=name, agent=agent)}"
 
 
 def granted(start: int, log: str, uuid: str = "0xfeed", extra: str = "") -> str:

@@ -67,10 +67,19 @@ OPEN = "TX open{flags=0x%x, key=%s}\nRX open-response{success}\n"
 NOOPS = "CONTROL enable_noop=true\n"
 
 
-def opening(flags: int = 0x05, *, collections: bool = False, name: str = "app", controls: str = "") -> str:
+def opening(
+    flags: int = 0x05,
+    *,
+    collections: bool = False,
+    name: str = "app",
+    controls: str = "",
+    agent: str = "app",
+    bucket: str = "travel",
+) -> str:
     """Return the beginning of a connection: HELLO, authentication, bucket, DCP_OPEN, controls."""
     extra = "|0x12" if collections else ""
-    text = HELLO % (extra, extra) + LOGIN + OPEN % (flags, name) + NOOPS
+    text = (HELLO % (extra, extra)).replace("app", agent) + LOGIN.replace("travel", bucket)
+    text += OPEN % (flags, name) + NOOPS
     return text + (f"CONTROL {controls}\n" if controls else "")
 
 
