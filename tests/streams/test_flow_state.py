@@ -1,6 +1,5 @@
 """How a window stands: what is seen of it, what is inferred from a producer's waits, and what stays unknown."""
 
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -204,47 +203,6 @@ def test_what_is_inferred_is_said_to_be() -> None:
         "wrong: blocked by flow control (inferred: at least 464 bytes not acknowledged since 12:00:05.122, and it "
         "waited for acknowledgements at this level before; the buffer size was not captured)"
     ]
-
-
-@st.composite
-def healthy(draw: st.DrawFn) -> Iterator[tuple[str, int]]:
-    """Return what a producer sends and its consumer acknowledges, captured with acknowledgements up to 20 messages
-    late.
-    """
-    size, outstanding, owed = draw(st.integers(1, 2000)), 0, 0
-    events: list[tuple[str, int]] = [("size", size)]
-    due: list[tuple[int, int]] = []
-    sent = 0
-    for length, share, delay in draw(
-        st.lists(st.tuples(st.integers(24, 3000), st.integers(0, 100), st.integers(0, 20)), max_size=80)
-    ):
-        if outstanding < size:
-            outstanding += length
-            owed += length
-            sent += 1
-            events.append(("sent", length))
-        count = owed * share // 100
-        if count:
-            owed -= count
-            outstanding -= count
-            due.append((sent + delay, count))
-        events += [("acked", count) for at, count in due if at <= sent]
-        due = [(at, count) for at, count in due if at > sent]
-    return iter(events)
-
-
-@given(healthy())
-def test_a_healthy_producer_never_exceeds_its_window(events: Iterator[tuple[str, int]]) -> None:
-    window = Window(complete=True)
-    for now, (event, number) in enumerate(events):
-        if event == "size":
-            window.resize(number, now)
-        elif event == "sent":
-            window.sends(0x57, number, 0, now)
-        else:
-            window.acknowledges(number, now)
-        assert not window.is_exceeded
-    assert window.excesses == []
 
 
 # -- what stands still --------------------------------------------------------------------------------------
