@@ -1,6 +1,6 @@
 """Conversations of ordinary life, each beside a sick twin: what clients and servers do all day, and what is wrong."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tests.support.conversation import opening
 
@@ -179,9 +179,3 @@ LIVES: dict[str, tuple[str, str, str]] = {
     "a backup": (backup(), backup(ends=False), "stuck"),
     "a rollback after a failover": (rollback(), rollback(again=5), "rollback-loop"),
 }
-
-
-def healthy() -> Iterator[tuple[str, str]]:
-    """Yield ordinary life by name."""
-    for name, (text, _, _) in LIVES.items():
-        yield name, text
