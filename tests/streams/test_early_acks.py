@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from dcpdump.net.packet import Packet
 from dcpdump.streams.leak import leak
@@ -99,49 +97,6 @@ def test_acknowledgements_that_are_early_throughout_add_up_to_nothing() -> None:
     assert account(window_of(captured)) == ((11586, 11586, 0, 58, 0), False, [], [], None)
     assert judged(captured) == []
     assert_ledgers_are_equal(captured)
-
-
-class Producer:
-    """A producer's own counter."""
-
-    def __init__(self) -> None:
-        self.outstanding = self.peak = 0
-
-    def send(self, size: int) -> None:
-        self.outstanding += size
-        self.peak = max(self.peak, self.outstanding)
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(24, 300), st.integers(0, 100), st.integers(0, 30_000_000), st.integers(0, 20_000_000)),
-        max_size=150,
-    )
-)
-@example([(100, 100, 1_000_000, 0)] * 150)
-def test_what_a_healthy_consumer_acknowledges_is_never_too_much(steps: list[tuple[int, int, int, int]]) -> None:
-    """Acknowledgements are captured up to 20 ms before they were sent, in their order."""
-    true, now, latest, owed = Producer(), 0, 0, 0
-    captured: list[tuple[int, int, int]] = []
-    for size, share, pause_ns, ahead_ns in steps:
-        now += pause_ns
-        true.send(size)
-        owed += size
-        captured.append((now, 1, size))
-        count = owed * share // 100
-        owed -= count
-        true.outstanding -= count
-        latest = max(latest, now - ahead_ns)
-        captured += [(latest, 0, count)] * bool(count)
-    window = Window(complete=True, size=1 << 20)
-    for ts_ns, sends, size in sorted(captured, key=lambda each: each[:2]):
-        if sends:
-            window.sends(0x57, size, 0, ts_ns)
-        else:
-            window.acknowledges(size, ts_ns)
-        assert window.sent - window.acked + window.overacked == window.outstanding
-    assert (window.outstanding, window.overacked, window._early) == (true.outstanding, 0, [])
-    assert window.peak <= true.peak
 
 
 # -- what does not come -------------------------------------------------------------------------------------
