@@ -2,7 +2,6 @@
 
 import pytest
 
-from dcpdump.batch.block import blocks
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.streams.ends_watching import Watching
@@ -11,6 +10,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.stream import KeyMemory
 from tests.support.check_cases import DURABLE, PLAIN, STREAM
 from tests.support.conversation import codes, findings, packets, said
+from tests.support.pieces import told
 
 MARKER = "RX snapshot-marker{start=0, end=9, flags=0x5}\n"
 
@@ -24,12 +24,8 @@ def judged(text: str, most: int, *, runs: bool) -> tuple[list[Finding], Ledger]:
     dissection, ledger = Watching(), Ledger(closely=True)
     ledger.keys = KeyMemory(most)
     engine, feed = RuleEngine(ledger=ledger), Feed(dissection, ledger, closely=True)
-    found: list[Finding] = []
-    taken = [dissection.feed_block(block) for block in blocks(packets(said(text)))]
-    for lists in [*taken, dissection.close_blocks()]:
-        for parts in lists:
-            for step in feed.steps(parts) if runs else feed.frame_events(parts):
-                found += engine.feed_step(step)
+    steps = told(feed, dissection, packets(said(text)), runs=runs)
+    found = [each for step in steps for each in engine.feed_step(step)]
     feed.close()
     return found, ledger
 

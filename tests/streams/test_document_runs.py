@@ -2,7 +2,6 @@
 
 import random
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from dcpdump.batch.block import blocks
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
-from dcpdump.streams.document_run import DocumentRun, Step
-from dcpdump.streams.ends_watching import EndsWatching, Watching
+from dcpdump.streams.document_run import DocumentRun
+from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.ledger import Ledger
@@ -31,7 +30,7 @@ from tests.support.conversation import events_of, opening, packets, said
 from tests.support.damage import disturbed
 from tests.support.healthy import HEALTHY
 from tests.support.ledgers import ledger_of
-from tests.support.pieces import all_pieces
+from tests.support.pieces import all_pieces, told
 
 OPENING = opening(controls="connection_buffer_size=1000") + "STREAM vb=5\n"
 DOCUMENTS = "RX snapshot-marker{start=1, end=30, flags=0x5}\n" + items(1, 30)
@@ -79,25 +78,11 @@ def judged(
     dissection: EndsWatching[Any] = Watching() if columns or not runs else RunDissection()
     engine = RuleEngine(shown=shown)
     feed = Feed(dissection, engine.ledger, closely=True)
-    tell = feed.steps if runs else feed.frame_events
     found: list[Finding] = []
     at_once = 0
-
-    def take(reported: Sequence[Step]) -> None:
-        nonlocal at_once
-        for step in reported:
-            if isinstance(step, DocumentRun):
-                at_once += step.frames
-                found.extend(engine.feed_run(step))
-            else:
-                found.extend(engine.feed(step))
-
-    for block in blocks(captured):
-        for parts in dissection.feed_block(block):
-            take(tell(parts))
-    for parts in dissection.close_blocks():
-        take(tell(parts))
-    take(feed.rest())
+    for step in told(feed, dissection, captured, runs=runs):
+        found += engine.feed_step(step)
+        at_once += step.frames if isinstance(step, DocumentRun) else 0
     feed.close(None, engine.lose)
     return found + engine.close(), at_once
 
@@ -177,9 +162,8 @@ def test_a_marker_is_one_step_with_its_documents_unless_it_says_more_than_its_sn
         two = "".join(f"RX mutation{{seqno={seqno}, key=k{seqno}, vb=5, sid=0}}\n" for seqno in (5, 6))
         captured = packets(said(OPENING + "STREAM vb=6\nSTREAM vb=5\n" + marker + two))
         dissection = RunDissection()
-        feed = Feed(dissection, Ledger())
-        pieces = [piece for block in blocks(captured) for piece in all_pieces(dissection.feed_block(block))]
-        (run,) = [step for step in feed.steps(pieces) if isinstance(step, DocumentRun)]
+        steps = told(Feed(dissection, Ledger()), dissection, captured, runs=True)
+        (run,) = [step for step in steps if isinstance(step, DocumentRun)]
         announced = None if run.snapshot is None else (run.snapshot.flags, run.snapshot.high_completed)
         found.append((run.first, [frame.opcode for frame in run.each()], announced))
     whole, documents = (19, [0x56, 0x57, 0x57]), (20, [0x57, 0x57], None)

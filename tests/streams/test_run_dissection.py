@@ -6,7 +6,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
 from dcpdump.spec.names import COLLECTIONS
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
@@ -18,6 +17,7 @@ from dcpdump.streams.opcode_kinds import DOCUMENTS, MARKER
 from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.wire.encode import encode
 from tests.support.packets import TcpTalk, flow
+from tests.support.pieces import told
 
 PLACE: dict[str, Any] = {"vbucket": 5, "opaque": 9}
 ITEM = {"by_seqno": 0x0102030405060708, "rev_seqno": 1}
@@ -57,10 +57,7 @@ def captured(frames: list[bytes], asked: bytes = b"") -> list[Packet]:
 def steps(dissection: EndsWatching[Any], packets: list[Packet], *, closely: bool = True) -> list[Step]:
     """Return what a ledger is fed with, by default one that is asked by rules."""
     feed = Feed(dissection, Ledger(closely=closely), closely=closely)
-    found = [
-        step for block in blocks(packets) for pieces in dissection.feed_block(block) for step in feed.steps(pieces)
-    ]
-    return [*found, *feed.rest()]
+    return list(told(feed, dissection, packets, runs=True))
 
 
 def events(dissection: EndsWatching[Any], packets: list[Packet], *, closely: bool = True) -> list[FrameEvent]:

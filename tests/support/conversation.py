@@ -42,7 +42,7 @@ from dcpdump.streams.run_dissection import RunPiece, piece_of
 from dcpdump.wire.encode import encode
 from tests.support.packets import ACK, FIN, NOON, PSH, RST, SYN, flow
 from tests.support.packets import segment as tcp_segment
-from tests.support.pieces import fed
+from tests.support.pieces import fed, told
 
 MAX = (1 << 64) - 1
 _NAMES = {
@@ -283,10 +283,7 @@ def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> li
     dissection, engine = Watching(), RuleEngine(rules)
     feed = Feed(dissection, engine.ledger, closely=True)
     found: list[Finding] = []
-    for parts in fed(dissection, captured):
-        for frame in feed.frame_events(parts):
-            found += engine.feed(frame)
-    for step in feed.rest():
+    for step in told(feed, dissection, captured):
         found += engine.feed_step(step)
     feed.close(None, engine.lose)
     return found + engine.close()

@@ -1,19 +1,19 @@
 """Make the ledger of a conversation, as tests need it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
 
 from dcpdump.net.packet import Packet
-from dcpdump.streams.document_run import DocumentRun, Step
-from dcpdump.streams.ends_watching import EndsWatching, Watching
+from dcpdump.streams.document_run import DocumentRun
+from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import frames_in, packets, said
-from tests.support.pieces import fed
+from tests.support.pieces import told
 
 
 def ledger_of(captured: Iterable[Packet], *, runs: bool = False, columns: bool = True) -> Ledger:
@@ -21,14 +21,7 @@ def ledger_of(captured: Iterable[Packet], *, runs: bool = False, columns: bool =
     dissection: EndsWatching[Any] = Watching() if columns else RunDissection()
     ledger = Ledger()
     feed = Feed(dissection, ledger)
-    tell = feed.steps if runs else feed.frame_events
-
-    def told() -> Iterator[Step]:
-        for parts in fed(dissection, captured):
-            yield from tell(parts)
-        yield from feed.rest()
-
-    for step in told():
+    for step in told(feed, dissection, captured, runs=runs):
         if isinstance(step, DocumentRun):
             ledger.feed_run(step)
         else:

@@ -7,6 +7,8 @@ from dcpdump.batch.block import BLOCK_BYTES, blocks
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
+from dcpdump.streams.document_run import Step
+from dcpdump.streams.feed import Feed
 
 P = TypeVar("P")
 
@@ -21,6 +23,13 @@ def fed(dissection: Any, packets: Iterable[Packet], size: int = BLOCK_BYTES) -> 
     for block in blocks(packets, size):
         yield from dissection.feed_block(block)
     yield from dissection.close_blocks()
+
+
+def told(feed: Feed, dissection: Any, captured: Iterable[Packet], *, runs: bool = False) -> Iterator[Step]:
+    """Yield what a feed tells of captured packets to their end: frame by frame, or with runs of documents."""
+    for parts in fed(dissection, captured):
+        yield from feed.steps(parts) if runs else feed.frame_events(parts)
+    yield from feed.rest()
 
 
 def parts_of(packets: Iterable[Packet], size: int = BLOCK_BYTES, *, show_secrets: bool = False) -> list[Part]:
