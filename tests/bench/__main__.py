@@ -11,6 +11,7 @@ does not grow. Without tshark only dcpdump is measured, as of the lossy capture,
 import argparse
 import compileall
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -35,45 +36,33 @@ _FIELDS = (
     "couchbase.extras.flags couchbase.extras.expiration couchbase.extras.lock_time couchbase.extras.nmeta "
     "couchbase.extras.nru couchbase.extras.start_seqno couchbase.extras.end_seqno couchbase.extras.vbucket_uuid "
     "couchbase.dcp.failover_log couchbase.key couchbase.value"
-).split()
-_STREAM_FIELDS = ("couchbase.opcode", "couchbase.vbucket", "couchbase.extras.by_seqno")
-_HEADER_FIELDS = ("frame.number", "couchbase.opcode", "couchbase.vbucket", "couchbase.opaque")
+)
+_STREAM_FIELDS = "couchbase.opcode couchbase.vbucket couchbase.extras.by_seqno"
+_HEADER_FIELDS = "frame.number couchbase.opcode couchbase.vbucket couchbase.opaque"
+_ONE = "'couchbase.opcode == 0x57 && couchbase.vbucket == 77'"
+_EXPORT = "export {} -q -o {out} --force --tables frames,gaps"
 
 
 class Work(NamedTuple):
     """One piece of work: the arguments of each program. ``{}`` is the capture, ``{out}`` a place to write to."""
 
     name: str
-    ours: Sequence[str]
-    theirs: Sequence[str]
+    ours: str
+    theirs: str
 
 
-def _fields_of(fields: Sequence[str]) -> list[str]:
-    return ["-r", "{}", "-T", "fields", *(word for field in fields for word in ("-e", field))]
+def _fields_of(fields: str) -> str:
+    return " -e ".join(("-r {} -T fields", *fields.split()))
 
 
 WORKS: tuple[Work, ...] = (
-    Work("table", ("read", "{}", "-q", "--color", "never"), ("-r", "{}", "-V", "-O", "couchbase")),
-    Work("json", ("read", "{}", "-q", "-f", "ndjson"), ("-r", "{}", "-T", "json", "-J", "couchbase")),
-    Work(
-        "one",
-        ("read", "{}", "-q", "--opcode", "mutation", "--vbucket", "77", "-f", "line"),
-        (
-            *("-r", "{}", "-Y", "couchbase.opcode == 0x57 && couchbase.vbucket == 77"),
-            "-T",
-            "fields",
-            "-e",
-            "couchbase.key",
-        ),
-    ),
-    Work("streams", ("streams", "{}", "-q"), _fields_of(_STREAM_FIELDS)),
-    Work("check", ("check", "{}", "-q", "--fail-on", "never"), ("-r", "{}", "-V", "-O", "couchbase")),
-    Work("export", ("export", "{}", "-q", "-o", "{out}", "--force", "--tables", "frames,gaps"), _fields_of(_FIELDS)),
-    Work(
-        "export, four fields",
-        ("export", "{}", "-q", "-o", "{out}", "--force", "--tables", "frames,gaps"),
-        _fields_of(_HEADER_FIELDS),
-    ),
+    Work("table", "read {} -q --color never", "-r {} -V -O couchbase"),
+    Work("json", "read {} -q -f ndjson", "-r {} -T json -J couchbase"),
+    Work("one", "read {} -q --opcode mutation --vbucket 77 -f line", f"-r {{}} -Y {_ONE} -T fields -e couchbase.key"),
+    Work("streams", "streams {} -q", _fields_of(_STREAM_FIELDS)),
+    Work("check", "check {} -q --fail-on never", "-r {} -V -O couchbase"),
+    Work("export", _EXPORT, _fields_of(_FIELDS)),
+    Work("export, four fields", _EXPORT, _fields_of(_HEADER_FIELDS)),
 )
 
 
@@ -108,7 +97,7 @@ def reading(path: Path) -> float:
 
 def compare(work: Work, path: Path, frames: int, out: Path, repeat: int, tshark: str | None) -> str:
     """Run a piece of work with both programs in turn, and return a row of the table."""
-    ours, theirs = ([word.format(path, out=out) for word in words] for words in (work.ours, work.theirs))
+    ours, theirs = ([word.format(path, out=out) for word in shlex.split(line)] for line in (work.ours, work.theirs))
     kind = path.name.partition("-")[0]
     codes = (0, 4) if kind == LOSSY else (0,)
     mine: list[Measured] = []

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from multiprocessing import Process
-from typing import IO
+from typing import IO, Any
 
 from dcpdump.wire.encode import encode
 from tests.bench.captures import documents, opening
@@ -38,26 +38,17 @@ def traffic(value: int) -> list[bytes]:
         source = documents(chance, _VBUCKETS)
     else:
         text = json.dumps({"type": "user", "note": "lorem ipsum " * (value // 12)}, separators=(",", ":")).encode()
-        source = iter(
-            encode(
-                "DCP_MUTATION",
-                {"by_seqno": seqno, "rev_seqno": 1},
-                layout="1",
-                key=b"user::%08d" % seqno,
-                value=text,
-                vbucket=chance.choice(_VBUCKETS),
-                datatype=1,
-            )
-            for seqno in range(1, 10_000_000)
+        given: dict[str, Any] = {"layout": "1", "value": text, "datatype": 1}
+        source = (
+            encode("DCP_MUTATION", {"by_seqno": n, "rev_seqno": 1}, key=b"user::%08d" % n, vbucket=vbucket, **given)
+            for n, vbucket in enumerate(iter(lambda: chance.choice(_VBUCKETS), -1), 1)
         )
     pieces: list[bytes] = []
-    have = 0
-    while have < _PASS:
+    for _ in range(_PASS // (64 * 1024)):
         piece = b""
         while len(piece) < 64 * 1024:
             piece += next(source)
         pieces.append(piece)
-        have += len(piece)
     return pieces
 
 
