@@ -71,10 +71,14 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize(("command", "code"), SAID.items())
-def test_every_command_says_the_same_of_a_rotated_capture(command: str, code: str, tmp_path: Path) -> None:
-    """A producer sends no NOOP, and another one sends them until the end."""
+def save_silent(folder: Path) -> None:
+    """Write a rotated capture of a producer that sends no NOOP, and of another that sends them until the end."""
     whole = packets(said(SILENT))
     for number, some in enumerate((whole[:34], whole[34:50], whole[50:])):
-        saved(some, tmp_path / f"n_{number}.pcap")
+        saved(some, folder / f"n_{number}.pcap")
+
+
+@pytest.mark.parametrize(("command", "code"), SAID.items())
+def test_every_command_says_the_same_of_a_rotated_capture(command: str, code: str, tmp_path: Path) -> None:
+    save_silent(tmp_path)
     assert f'"{code}"' in run(f"dcpdump {command} {tmp_path} -q -f ndjson").out
