@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dcpdump.net.packet import Packet
-from dcpdump.streams.situations import SITUATIONS, Degree, Situation
+from dcpdump.streams.causes import SITUATIONS, Degree, Situation
 from tests.support.console import run
 from tests.support.conversation import packets, said
 from tests.support.damage import by_client

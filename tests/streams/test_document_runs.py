@@ -15,7 +15,7 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
 from dcpdump.streams.document_run import DocumentRun
-from dcpdump.streams.ends_watching import EndsWatching
+from dcpdump.streams.ends_watching import EndsWatching, Watching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.ledger import Ledger

@@ -1,5 +1,6 @@
 """The order of time across the directions of connections: how much waits for it, at most."""
 
+from dcpdump.streams.feed import Order
 from dcpdump.streams.frame_event import FrameEvent
 from tests.support.conversation import packets, said, seen
 

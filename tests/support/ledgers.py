@@ -6,7 +6,7 @@ from typing import Any
 
 from dcpdump.net.packet import Packet
 from dcpdump.streams.document_run import DocumentRun
-from dcpdump.streams.ends_watching import EndsWatching
+from dcpdump.streams.ends_watching import EndsWatching, Watching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.run_dissection import RunDissection
