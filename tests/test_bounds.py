@@ -23,7 +23,7 @@ from dcpdump.batch.resumable import ResumableDissection
 from dcpdump.capture import open_capture
 from dcpdump.check.evidence import PendingEvidence
 from dcpdump.dissect import Dissector
-from dcpdump.index.checkpoints import Checkpoint, packed
+from dcpdump.index.building import Checkpoint, packed
 from dcpdump.net.connections import Connections
 from dcpdump.net.event import Seen
 from dcpdump.net.exported_pdu import ExportedPdus

@@ -4,29 +4,300 @@ Frames that a plan decodes are gathered column by column. What turns out not to 
 collection id) is decoded as a single frame after all.
 """
 
+import json
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from dcpdump.arrow import schema
-from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
-from dcpdump.arrow.record_rows import VALUES, is_cut, misfit
-from dcpdump.arrow.record_rows import row as row_of
-from dcpdump.arrow.values import Values, hexed
+from dcpdump.arrow import zero_copy as laid
+from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary, encodable, fitted
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array, distinct
 from dcpdump.batch.learning import INFERRED, UNDERLYING
 from dcpdump.batch.part import Group, Part
 from dcpdump.net.no_time import NO_TIME
+from dcpdump.record import Record, as_json, framing, shown_body
 from dcpdump.redact import Redactor
-from dcpdump.spec import find
-from dcpdump.spec.field import Bits, EnumValue, Field
+from dcpdump.spec import MESSAGES, PUSHES, find
+from dcpdump.spec.field import Bits, EnumValue, Field, FlatTable, Message, Repeat
+from dcpdump.spec.field import Part as LayoutPart
 from dcpdump.spec.header import STREAM_ID_LENGTH
-from dcpdump.spec.names import DATATYPE
+from dcpdump.spec.names import DATATYPE, JSON, SNAPPY, XATTR
 from dcpdump.wire.collection_names import NAMING
+from dcpdump.wire.frame import Fault
+from dcpdump.wire.json_text import json_faults
+from dcpdump.wire.value import LEFT_OUT, Body, open_rest, open_value
+
+# Make a row of ``frames`` from one Record, for frames that no plan decodes: the flat record, typed.
+
+Row = dict[str, Any]
+#: Columns that have values, which may be long.
+VALUES = frozenset({"value", "items"})
+
+
+def row_of(record: Record, value_bytes: int | None) -> Row:
+    """Return the columns of one frame that are not null."""
+    flat = as_json(record, value_bytes=0)  # values are bytes here, so that their text is not made
+    fields = flat.pop("fields", {})
+    out = {**fields, **flat}
+    out = {name: value for name, value in out.items() if name in _NAMES}
+    for name in out.keys() & _IDENTITIES:
+        out[name] = _number(out[name])
+    for name in out.keys() & _LISTS:
+        out[name] = [_numbers(item) if isinstance(item, dict) else item for item in out[name]]
+    frame, meaning = record.frame, record.meaning
+    if "time" in out:
+        ts_ns = frame.raw.where.ts_ns or 0
+        out |= {"time": ts_ns // 1000, "time_ns": ts_ns}
+    out["direction"] = record.direction
+    if "key" in out:
+        out["key"] = meaning.key
+    if frame.masked:
+        out["value"] = out["value"].encode()
+    elif value_bytes != 0 and (body := shown_body(record)) is not None:
+        out["value"] = body.value[:value_bytes]
+    if meaning.body is not None and meaning.body.xattrs is not None:
+        out["xattrs"] = list(dict(meaning.body.xattrs).items())
+    if "value_json" in out:
+        out["value_json"] = encodable(json.dumps(flat["value_json"], ensure_ascii=False))
+    if "framing" in out:
+        out["framing"] = framing(frame, attrgetter("value"))
+    if meaning.items:
+        for understood, item in zip(meaning.items, out["items"], strict=False):
+            value = understood.body.value
+            item |= {"key": understood.key, "value": value[:value_bytes]}
+            item["value_hex"] = item.get("value_hex", "")[: None if value_bytes is None else 2 * value_bytes]
+            if understood.body.xattrs is not None:
+                item["xattrs"] = list(dict(understood.body.xattrs).items())
+    return out
+
+
+def is_cut(record: Record, value_bytes: int | None) -> bool:
+    """Return whether a frame's value, or that of an item, is longer than ``value_bytes``; None cuts nothing."""
+    if value_bytes is None:
+        return False
+    bodies = (shown_body(record), *(item.body for item in record.meaning.items))
+    return any(body is not None and len(body.value) > value_bytes for body in bodies)
+
+
+def batch_of_records(
+    records: Sequence[Record], value_bytes: int | None, columns: Collection[str] | None = None
+) -> pa.RecordBatch:
+    """Return frames as a batch of ``frames``; ``columns``: those that are built."""
+    rows = [{**row_of(each, value_bytes), "file": each.frame.raw.where.file} for each in records]
+    fields = [field for field in schema.frames() if columns is None or field.name in columns]
+    kept = {field.name for field in fields}
+    for field in schema.frames() if "problems" in kept else ():
+        for at in _column(rows, field)[1]:
+            rows[at]["problems"] = [*rows[at].get("problems", ()), misfit(field.name)]
+    arrays = [_column(rows, field)[0] for field in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, schema.frames().metadata))
+
+
+def misfit(name: str) -> Row:
+    """Return the problem of a frame of which a value does not fit its column."""
+    return {"text": f"{name} does not fit its column", "offset": 0, "length": 0}
+
+
+def _column(rows: Sequence[Row], field: pa.Field) -> tuple[pa.Array, list[int]]:
+    values = [each.get(field.name) for each in rows]
+    if pa.types.is_dictionary(field.type):
+        words = pa.array([None if word is None else encodable(word) for word in values], pa.string())
+        return words.dictionary_encode().cast(field.type), []
+    return fitted(values, field.type)
+
+
+def _identities() -> frozenset[str]:
+    """Return the names of fields whose numbers the flat record spells as hexadecimal text."""
+    parts = [part for message in (*MESSAGES.values(), *PUSHES.values()) for part in _parts(message)]
+    flat = [slot.field for part in parts if isinstance(part, FlatTable) for slot in part.slots]
+    items = [field for part in parts if isinstance(part, Repeat) for field in part.fields]
+    named = {field.name for field in (*parts, *flat, *items) if isinstance(field, Field) and field.identity}
+    return frozenset(named | {"cas"})
+
+
+def _parts(message: Message) -> list[LayoutPart]:
+    return [part for layout in message.layouts for part in (*layout.extras, *layout.parts)]
+
+
+_IDENTITIES = _identities()
+_NAMES = frozenset(schema.frames().names)
+#: The names of lists of objects.
+_LISTS = frozenset(
+    part.name
+    for message in (*MESSAGES.values(), *PUSHES.values())
+    for part in _parts(message)
+    if isinstance(part, Repeat) and len(part.fields) > 1
+)
+
+
+def _number(value: Any) -> Any:
+    """Return the number of an identity that is spelled as text."""
+    return int(value, 16) if isinstance(value, str) else value
+
+
+def _numbers(item: Row) -> Row:
+    return {name: _number(value) if name in _IDENTITIES else value for name, value in item.items()}
+
+
+# Find the keys and values of planned frames, and decode values that are compressed or have xattrs.
+#
+# Arrow's arrays are laid over the bytes of a part, so that keys and values are copied once, by Arrow.
+
+_HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "u2")
+
+
+class Values:
+    """The keys and values of a part's planned frames, by row. Decodes only those that are ``wanted``.
+
+    Not ``opened``: no value is decompressed; not ``judged``: no JSON is checked that is not compressed.
+    """
+
+    def __init__(self, part: Part, wanted: Array, *, opened: bool = True, judged: bool = True) -> None:
+        self._part = part
+        header, count = part.header, len(part)
+        self.planned = part.plan >= 0
+        self.total = np.zeros(count, np.int64)  #: bytes of value without metadata
+        self.length = np.zeros(count, np.int64)  #: the same of values that are bytes and no fields
+        document = np.zeros(count, bool)
+        for group in part.groups:
+            rows, layout = group.rows, group.plan.layout
+            document[rows] = group.plan.message.document
+            tail = group.column(layout.tail).astype(np.int64) if layout.tail else 0
+            self.total[rows] = header.value[rows] - tail
+            if group.value is None:
+                self.length[rows] = self.total[rows]
+        self._document = document & self.planned & wanted
+        self._start, self._logical, self._end, self.collection, self.split, sound = part.keys
+        self.unsound = np.flatnonzero(wanted & ~sound)  #: rows whose keys begin with no collection id of a data key
+        self._bodies: dict[int, Body] = {}  # of values that are not shown as they are on the wire
+        #: By row: what is wrong with values that are not what their datatypes say, and in words.
+        self.faults: dict[int, tuple[Fault, str]] = {}
+        if opened:
+            self._open(np.flatnonzero(self._document & (self.length > 0)), judged=judged)
+        self.faulty = np.zeros(count, bool)
+        self.faulty[list(self.faults)] = True
+        for row in np.flatnonzero(self.faulty & part.knows(UNDERLYING)).tolist():
+            start, end = int(self._end[row]), int(self._end[row] + self.length[row])
+            self._bodies[row] = open_rest(part.data[start:end], int(header.datatype[row]))
+        self.whole = self.total.copy()  #: the same as columns have them: decompressed, without xattrs
+        self.whole[list(self._bodies)] = [len(body.value) for body in self._bodies.values()]
+
+    # -- what is not as its datatype says ---------------------------------------------------------------
+
+    def _open(self, rows: Array, *, judged: bool) -> None:
+        """Decode values that are compressed or have xattrs, and check those that are marked JSON."""
+        datatype = self._part.header.datatype[rows]
+        plain = rows[(datatype == JSON) & judged]
+        if len(plain):
+            self._try_json(plain)
+        packed = rows[datatype & (SNAPPY | XATTR) != 0]
+        kinds, starts, lengths = self._part.header.datatype[packed], self._end[packed], self.length[packed]
+        data, bodies, faults = self._part.data, self._bodies, self.faults
+        columns = (each.tolist() for each in (packed, kinds, starts, starts + lengths))
+        for row, kind, start, end in zip(*columns, strict=True):
+            body = bodies[row] = open_value(data[start:end], kind)
+            if body.faults:
+                faults[row] = body.faults[0]
+
+    def _try_json(self, rows: Array) -> None:
+        """Check the JSON of values in place."""
+        starts, ends = self._end[rows].tolist(), (self._end[rows] + self.length[rows]).tolist()
+        for place, fault in json_faults(self._part.data, starts, ends).items():
+            self.faults[int(rows[place])] = Fault.NOT_JSON, fault
+
+    def put_faults(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
+        """Put what is wrong with values into columns: a hint where the datatype may describe one that was left out."""
+        rows = rows[self.faulty[rows]]
+        hinted = self._part.knows(UNDERLYING)[rows]
+        if hinted.any():
+            columns.pick("hints", place[rows[hinted]], pa.array([[LEFT_OUT]], schema.WORDS), hinted.nonzero()[0] * 0)
+        rows = rows[~hinted]
+        if len(rows):
+            codes, texts = zip(*(self.faults[row] for row in rows.tolist()), strict=True)
+            kind = schema.frames().field("problems").type
+            members = {
+                "code": pa.array([code.value for code in codes]),
+                "text": pa.array(texts),
+                "offset": pa.array(self._end[rows] - self._part.start[rows]),
+                "length": pa.array(self.length[rows]),
+            }
+            fields = list(kind.value_type)
+            problems = pa.StructArray.from_arrays([members[field.name] for field in fields], fields=fields)
+            offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32))
+            columns.pick("problems", place[rows], pa.ListArray.from_arrays(offsets, problems, type=kind))
+
+    # -- Arrow over the part's bytes --------------------------------------------------------------------
+
+    def keys(self, rows: Array) -> pa.Array:
+        """Return keys without their collection ids."""
+        return self._slices(rows, self._logical[rows], self._end[rows])
+
+    def wire_keys(self, rows: Array) -> pa.Array:
+        """Return keys as they are on the wire."""
+        return self._slices(rows, self._start[rows], self._end[rows])
+
+    def put_heads(self, columns: ColumnBuilder, rows: Array, place: Array, count: int | None) -> None:
+        """Put the first bytes of values, decompressed, into a column."""
+        opened = np.isin(rows, np.fromiter(self._bodies, np.int64, len(self._bodies)))
+        plain = rows[~opened]
+        length = self.length[plain] if count is None else np.minimum(self.length[plain], count)
+        if len(plain):
+            columns.pick("value", place[plain], self._slices(plain, self._end[plain], self._end[plain] + length))
+        if opened.any():
+            mine = rows[opened].tolist()
+            heads = [self._bodies[row].value[:count] for row in mine]
+            columns.pick("value", place[mine], pa.array(heads, pa.binary()))
+
+    def put_xattrs(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
+        """Put xattrs into a column, and what cannot be read of those that are damaged into another."""
+        wanted = set(rows.tolist()) if self._bodies else set()
+        bodies = {row: body for row, body in self._bodies.items() if row in wanted}
+        split = {row: list(dict(body.xattrs).items()) for row, body in bodies.items() if body.xattrs is not None}
+        damaged = {row: body.unread.hex() for row, body in bodies.items() if body.unread}
+        for name, found in (("xattrs", split), ("xattrs_unread_hex", damaged)):
+            if found and columns.has(name):
+                kind = schema.frames().field(name).type
+                columns.pick(name, place[list(found)], pa.array(list(found.values()), kind))
+
+    def _slices(self, rows: Array, start: Array, end: Array) -> pa.Array:
+        """Return an array of binary with a piece of the part's bytes for each row."""
+        order = self._by_place(rows)
+        between = laid.pieces(self._part.data, start[order], end[order])
+        which = np.empty(len(rows), np.int64)
+        which[order] = np.arange(0, 2 * len(rows), 2)
+        return between.take(laid.places(which))
+
+    def _by_place(self, rows: Array) -> Array:
+        """Return rows sorted by the offset of their bytes: several connections take turns in a part."""
+        places = np.full(len(self._rank), -1, np.int64)
+        places[self._rank[rows]] = np.arange(len(rows))
+        return places[places >= 0]
+
+    @cached_property
+    def _rank(self) -> Array:
+        start = self._part.start
+        rank = np.arange(len(start))
+        if len(start) > 1 and (start[1:] < start[:-1]).any():
+            rank[np.argsort(start, kind="stable")] = rank.copy()
+        return rank
+
+
+def hexed(values: pa.Array) -> pa.Array:
+    """Return binary values as hexadecimal text."""
+    _, offsets, data = values.buffers()
+    first, count = values.offset, len(values)
+    places = np.frombuffer(offsets, np.int32)[first : first + count + 1]
+    digits = _HEX[np.frombuffer(data, np.uint8)[places[0] : places[-1]]] if data is not None else np.zeros(0, "u2")
+    moved = ((places - places[0]) * 2).astype(np.int32)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(moved), pa.py_buffer(digits)])
+
 
 #: Columns that every frame has, whoever decoded it.
 _COMMON = frozenset(

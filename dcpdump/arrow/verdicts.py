@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dcpdump.arrow.arrays import batch_of
+from dcpdump.arrow.column_builder import batch_of
 from dcpdump.arrow.schema import MOMENT, WORDS, versioned
 from dcpdump.check.checking import Judging
 from dcpdump.check.finding import Finding

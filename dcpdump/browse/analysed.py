@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dcpdump.browse.analysis import Analysis, Dialogue, StreamPlace, TabRow, TabRows
 from dcpdump.check.finding import Finding
 from dcpdump.clock import clock_in_use
-from dcpdump.diagnosis.evidence import Evidence
+from dcpdump.diagnosis.trouble import Evidence
 from dcpdump.escape import safe
 from dcpdump.plural import counted
 from dcpdump.render import findings as finding_lines

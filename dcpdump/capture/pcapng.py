@@ -8,16 +8,57 @@ read them, and skips the others. Does not know what is inside a packet.
 import re
 from collections.abc import Iterator
 from struct import pack, unpack_from
+from typing import Final
 
 from dcpdump.capture.damage import Health
-from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC
+from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC, begins_inside, find
 from dcpdump.capture.plain_pcap import PlainRun
-from dcpdump.capture.plausible import begins_inside, find
-from dcpdump.capture.secrets_blocks import SECRETS, take_secrets
 from dcpdump.capture.section import ORDERS, PcapngSection, SectionState, options, read_interface, read_section
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
-from dcpdump.tls.secrets import Secrets
+from dcpdump.tls.secrets import KeyLog, Secrets
+
+# -- read the secrets inside a pcapng, block by block, or all of them at once, wherever they stand ----
+
+SECRETS: Final = 10  #: the type of the block
+_TLS: Final = 0x544C534B  #: the type of secrets that is a key log
+_SECTION: Final = b"\x0a\x0d\x0d\x0a"
+#: A longer block is passed over.
+_LONGEST: Final = 64 * 1024 * 1024
+
+
+def take_secrets(body: bytes, order: str, name: str, secrets: Secrets) -> None:
+    """Take the secrets of a block's body; those of other protocols are passed by."""
+    if len(body) < 8:
+        return
+    kind, length = unpack_from(order + "II", body)
+    if kind == _TLS:
+        log = KeyLog(secrets, name)
+        log.feed(body[8 : 8 + length])
+        log.close()
+
+
+def gather(window: SourceWindow, path: str, secrets: Secrets) -> None:
+    """Take the secrets of all blocks of a pcapng, up to its end or to damage."""
+    order = ""
+    while window.need(12) >= 12:
+        head = window.data[window.at : window.at + 12]
+        if head[:4] == _SECTION:
+            order = ORDERS.get(head[8:12], "")
+        if not order:
+            return
+        kind, length = unpack_from(order + "II", head)
+        if length < 12 or length % 4:
+            return
+        if kind == SECRETS and length <= _LONGEST:
+            name = f"{path}@{window.offset}"
+            if window.need(length) < length:
+                return
+            body = window.data[window.at + 8 : window.at + length - 4]
+            take_secrets(body, order, name, secrets)
+        if window.skip(length) < length:
+            return
+
 
 HEADER_SIZE = 28  #: of the smallest section header
 BLOCK_LIMIT = 128 * 1024 * 1024  #: a longer block is damage

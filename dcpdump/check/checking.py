@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dcpdump.batch.block import Block
 from dcpdump.batch.part import Part
 from dcpdump.check.engine import RuleEngine
-from dcpdump.check.fold import SHOWN, Fold
+from dcpdump.check.finding import SHOWN, Fold
 from dcpdump.redact import Redactor
 from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.early_verdicts import judging_early

@@ -1,11 +1,51 @@
 """Finding: where a conversation breaks a rule, or would, if bytes were not missing."""
 
+import re
+from collections import Counter
 from dataclasses import replace
 
-from dcpdump.check.quote import hidden
 from dcpdump.check.rule import Rule, Severity
+from dcpdump.disclosure import LARGE_NUMBER
+from dcpdump.escape import safe
+from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.redact import Redactor
+from dcpdump.spec import MESSAGES
+from dcpdump.spec.opcodes import DCP_CONTROL
+
+# -- quotes -------------------------------------------------------------------------------------------
+# What sentences of rules repeat of texts and numbers in frames, marked so that it can be hidden.
+
+_BEGIN, _END = "\x02", "\x03"  # no text that is safe to print has them
+_QUOTE = lazy_pattern(f"{_BEGIN}([^{_END}]*){_END}")
+_NUMBER_BEGIN, _NUMBER_END = "\x04", "\x05"
+_NUMBER = lazy_pattern(f"{_NUMBER_BEGIN}([^{_NUMBER_END}]*){_NUMBER_END}")
+
+
+def quoted(text: str | bytes) -> str:
+    """Return a text out of a frame as a sentence may have it. Whatever is not marked so is shown at every level."""
+    return f"{_BEGIN}{safe(text)}{_END}"
+
+
+def repeated(problem: str, numbers: re.Pattern[str] = LARGE_NUMBER) -> str:
+    """Return what a decoder says of a key or a value as a sentence may have it: its numbers may be bytes of those."""
+    return numbers.sub(lambda number: f"{_NUMBER_BEGIN}{number[0]}{_NUMBER_END}", problem)
+
+
+def unmarked(sentence: str) -> str:
+    """Return a sentence as it is shown."""
+    if _NUMBER_BEGIN in sentence:
+        sentence = _NUMBER.sub(r"\1", sentence)
+    return _QUOTE.sub(r"\1", sentence) if _BEGIN in sentence else sentence
+
+
+def hidden(sentence: str, redactor: Redactor) -> str:
+    """Return a sentence with what it quotes hashed, but for the words and numbers that controls are set to.
+
+    Numbers that it repeats are left out, as they are where records are redacted.
+    """
+    sentence = _NUMBER.sub("…", sentence)
+    return _QUOTE.sub(lambda quote: redactor.value(MESSAGES[DCP_CONTROL], quote[1]), sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +76,88 @@ class Finding:
     def hidden(self, redactor: Redactor) -> "Finding":
         """Return it with what its message quotes hashed, and the numbers left out that may be bytes of values."""
         return replace(self, message=hidden(self.marked, redactor), marked="") if self.marked else self
+
+
+# -- folding ------------------------------------------------------------------------------------------
+# Of the same finding again and again the first few are shown, and the rest is counted; or all, by rule.
+
+SHOWN = 20
+
+
+class Fold:
+    """Fold findings: keep of each rule and stream the first ``shown`` (None: all), and count everything."""
+
+    def __init__(self, shown: int | None = SHOWN) -> None:
+        self._limit = shown
+        self._met: Counter[tuple[str, int, int | None, int, bool]] = Counter()
+        self.kept: list[Finding] = []
+        self.counts: Counter[Severity] = Counter()
+
+    def add(self, finding: Finding) -> None:
+        """Take a finding."""
+        place = finding.place
+        self.counts[finding.severity] += finding.times
+        met = self._met[place] = self._met[place] + finding.times
+        if self._limit is None or met <= self._limit:
+            self.kept.append(finding)
+
+    def hide(self, redactor: Redactor) -> None:
+        """Hash what messages quote."""
+        self.kept = [finding.hidden(redactor) for finding in self.kept]
+
+    def findings(self) -> list[tuple[Finding, int]]:
+        """Return what was kept in the order of frames, and with the last of each kind how many more there were."""
+        left = Counter(finding.place for finding in self.kept)
+        out: list[tuple[Finding, int]] = []
+        for finding in sorted(self.kept, key=lambda finding: (finding.frame, finding.rule.code)):
+            left[finding.place] -= 1
+            more = 0 if left[finding.place] or self._limit is None else self._met[finding.place] - self._limit
+            out.append((finding, max(0, more)))
+        return out
+
+
+_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+@dataclass(slots=True)
+class RuleTotal:
+    """The findings of one rule that are equally bad."""
+
+    example: Finding  #: the first of them
+    last: int  #: frame
+    count: int = 0
+    connections: set[int] = field(default_factory=set)
+    vbuckets: set[int] = field(default_factory=set)
+
+
+class RuleTotals:
+    """The findings of all rules, counted."""
+
+    def __init__(self) -> None:
+        self._totals: dict[tuple[str, Severity], RuleTotal] = {}
+
+    def add(self, finding: Finding) -> None:
+        """Count a finding."""
+        key = finding.rule.code, finding.severity
+        total = self._totals.get(key)
+        if total is None:
+            total = self._totals[key] = RuleTotal(finding, finding.frame)
+        elif finding.message and (finding.frame < total.example.frame or not total.example.message):
+            total.example = finding
+        total.count += finding.times
+        total.last = max(total.last, finding.frame, finding.last)
+        total.connections.add(finding.connection)
+        if finding.vbucket is not None:
+            total.vbuckets.add(finding.vbucket)
+
+    def all(self) -> list[RuleTotal]:
+        """Return the totals, the worst first, then as they begin."""
+        found = self._totals.values()
+        return sorted(
+            found, key=lambda each: (_RANKS[each.example.severity], each.example.frame, each.example.rule.code)
+        )
+
+    def hide(self, redactor: Redactor) -> None:
+        """Hash what examples quote."""
+        for total in self._totals.values():
+            total.example = total.example.hidden(redactor)

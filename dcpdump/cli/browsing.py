@@ -18,8 +18,8 @@ from dcpdump.cli.signals import Stop, raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.filter import FilterError
+from dcpdump.index.building import SPOOL_BYTES
 from dcpdump.index.columns import Columns
-from dcpdump.index.spool_size import SPOOL_BYTES
 
 if TYPE_CHECKING:
     from dcpdump.browse.analysis import Analysis

@@ -8,8 +8,7 @@ import click
 from dcpdump import __version__
 from dcpdump.capture import expand
 from dcpdump.check.engine import RuleEngine
-from dcpdump.check.finding import Finding
-from dcpdump.check.fold import SHOWN, Fold, RuleTotal, RuleTotals
+from dcpdump.check.finding import SHOWN, Finding, Fold, RuleTotal, RuleTotals
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code

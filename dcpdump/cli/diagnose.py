@@ -18,8 +18,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
-from dcpdump.diagnosis.evidence import Evidence
-from dcpdump.diagnosis.trouble import Command, command_line
+from dcpdump.diagnosis.trouble import Command, Evidence, command_line
 from dcpdump.render import diagnosis as rows
 from dcpdump.streams.causes import Degree
 from dcpdump.streams.verdict import Judge

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from dcpdump.annotate import Annotated, Suggestion, annotate
-from dcpdump.check.alone import judge
+from dcpdump.check.engine import judge
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.cli import exit as code

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dcpdump.arrow.background import BackgroundWriter
-from dcpdump.arrow.folder import Tables
+from dcpdump.arrow.folder import BackgroundWriter, ReceivedBatches, Tables, pack_batch
 from dcpdump.arrow.frame_table import FrameTable
-from dcpdump.arrow.ipc import ReceivedBatches, pack_batch
 from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.arrow.schema import frames
 from dcpdump.batch.block import Block

@@ -28,7 +28,7 @@ def can_open() -> bool:
 
 def load_ciphers() -> None:
     """Load what opens records, where that cannot be done later."""
-    import_module("dcpdump.tls.search")
+    import_module("dcpdump.tls.openers")
     import_module("dcpdump.tls.unsealer")
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dcpdump.batch.ring_blocks import block_of
-from dcpdump.capture.live_queue import LiveQueue
+from dcpdump.capture.live import LiveQueue
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
 from dcpdump.cli.reading import Blocks, Consumer

@@ -10,10 +10,9 @@ import click
 from dcpdump import __version__
 from dcpdump.batch.block import gathered
 from dcpdump.batch.dissector import Dissection
+from dcpdump.capture.live import PcapngWriter, new_file
 from dcpdump.capture.relay import Address, Relay, text
-from dcpdump.capture.save import new_file
 from dcpdump.capture.stream_queue import StreamQueue
-from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand

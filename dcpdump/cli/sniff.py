@@ -7,9 +7,7 @@ import click
 from dcpdump.batch.dissector import Dissection
 from dcpdump.capture import drop_privileges as rights
 from dcpdump.capture.key_log import KeyLogs
-from dcpdump.capture.live import ANY, Live, interfaces
-from dcpdump.capture.live_queue import BUFFER_BYTES, LiveQueue
-from dcpdump.capture.save import Rotation, Save
+from dcpdump.capture.live import ANY, BUFFER_BYTES, Live, LiveQueue, Rotation, Save, interfaces
 from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Union
 import pyarrow as pa
 
 from dcpdump.arrow.folder import SCHEMAS
-from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.arrow.frame_table import VALUES, FrameTable, batch_of_records, is_cut
 from dcpdump.arrow.other_tables import JUDGED, OtherTables
-from dcpdump.arrow.record_rows import VALUES, batch_of_records, is_cut
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, Picked, Picker
 from dcpdump.batch.part import even_groups, joined
@@ -25,8 +24,8 @@ from dcpdump.dissect import Dissector
 from dcpdump.filter import FrameFilter
 from dcpdump.filter.header_clauses import Wanted, wanted_of
 from dcpdump.record import Record
-from dcpdump.sql.choice import options_of, window_of
 from dcpdump.sql.database import Engine
+from dcpdump.sql.predicates import options_of, window_of
 from dcpdump.sql.query import FRAMES, Query
 from dcpdump.streams.ends_watching import Watching
 

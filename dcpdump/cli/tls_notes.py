@@ -15,7 +15,7 @@ from dcpdump.tls import sealing as why
 from dcpdump.tls.sealing import Sealing
 
 if TYPE_CHECKING:
-    from dcpdump.tls.failure import Failure
+    from dcpdump.tls.sealing import Failure
 
 #: Connections of which there is a line, an entry of the error, an object.
 _LINES, _NAMED, _OBJECTS = 8, 4, 64

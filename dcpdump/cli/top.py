@@ -9,7 +9,7 @@ import click
 
 from dcpdump.batch.block import Block
 from dcpdump.capture import expand
-from dcpdump.capture.live_queue import LiveQueue
+from dcpdump.capture.live import LiveQueue
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, choosing_options

@@ -5,8 +5,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from dcpdump.compare.capture_rows import HAS_SEQNO, NOT_WHOLE, CaptureRows
-from dcpdump.compare.pairing import Pair, pairs
-from dcpdump.compare.way import Differences, Unmatched, Way, compared
+from dcpdump.compare.pairing import Differences, Pair, Unmatched, Way, compared, pairs
 from dcpdump.quick_dataclass import dataclass
 
 _ROWS = 4096

@@ -3,6 +3,7 @@
 Connections without evidence stay alone: to compare them would report all of their frames as differences.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -11,9 +12,166 @@ import numpy as np
 
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
-from dcpdump.compare.alignment import messages
-from dcpdump.compare.capture_rows import HAS_SEQNO, CaptureRows, mixed
+from dcpdump.compare.capture_rows import HAS_SEQNO, CaptureRows, mixed, numbered
+from dcpdump.net.no_time import NO_TIME
+from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED
+
+# -- match two sequences of frames --------------------------------------------------------------------
+# The same frames in the same order, by their hashes, and what lies between them.
+
+_NONE = np.zeros(0, np.int64)
+
+
+class Pairs(NamedTuple):
+    """Places in A and B that are matched; both rise."""
+
+    a: Array
+    b: Array
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def chosen(self, which: Array) -> "Pairs":
+        """Return those of these pairs for which ``which`` is true."""
+        return Pairs(self.a[which], self.b[which])
+
+    def joined(self, other: "Pairs") -> "Pairs":
+        """Return these and others between them, in order."""
+        if not len(other.a):
+            return self
+        a, b = np.concatenate([self.a, other.a]), np.concatenate([self.b, other.b])
+        order = np.argsort(a, kind="stable")
+        return Pairs(a[order], b[order])
+
+
+NO_PAIRS = Pairs(_NONE, _NONE)
+
+
+def matched(a: Array, b: Array) -> tuple[Pairs, Pairs]:
+    """Match rows of two directions: those that are equal, and those that are the same message with other bytes.
+
+    Frames whose bytes are unique are anchors. Between two anchors repeated frames are matched by their offsets, as in
+    two captures of one connection, then by their order; what is left by message, vbucket, stream and seqno.
+    """
+    pairs = anchors(a["hash"], b["hash"])
+    pairs = pairs.joined(between(pairs, _behind(a, pairs.a), _behind(b, pairs.b)))
+    pairs = pairs.joined(between(pairs, a["hash"], b["hash"]))
+    found = between(pairs, messages(a), messages(b))
+    equal = a["hash"][found.a] == b["hash"][found.b]  # in an order in which nothing was matched before
+    return pairs.joined(found.chosen(equal)), found.chosen(~equal)
+
+
+class Strays(NamedTuple):
+    """Matches that are not in one order: equal frames, and the same messages with other bytes."""
+
+    moved: Pairs
+    changed: Pairs
+
+
+def strays(a: Array, b: Array) -> Strays:
+    """Match what is left of a direction wherever it stands: frames may have come in another order."""
+    moved = _anywhere(a["hash"], b["hash"])
+    left_a, left_b = _others(len(a), moved.a), _others(len(b), moved.b)
+    left_a, left_b = (left[(rows["marks"][left] & HAS_SEQNO) != 0] for left, rows in ((left_a, a), (left_b, b)))
+    found = _anywhere(messages(a[left_a]), messages(b[left_b]))
+    return Strays(moved, Pairs(left_a[found.a], left_b[found.b]))
+
+
+def _anywhere(a: Array, b: Array) -> Pairs:
+    if not len(a) or not len(b):
+        return NO_PAIRS
+    _, in_a, in_b = np.intersect1d(numbered(a), numbered(b), assume_unique=True, return_indices=True)
+    order = np.argsort(in_a)
+    return Pairs(in_a[order], in_b[order])
+
+
+def anchors(a: Array, b: Array) -> Pairs:
+    """Match the values that each side has once, as many as are in the same order on both."""
+    if len(a) == len(b) and bool((a == b).all()):
+        return Pairs(np.arange(len(a)), np.arange(len(b)))
+    mine, at_a = _once(a)
+    other, at_b = _once(b)
+    _, in_a, in_b = np.intersect1d(mine, other, assume_unique=True, return_indices=True)
+    places_a, places_b = at_a[in_a], at_b[in_b]
+    order = np.argsort(places_a, kind="stable")
+    return rising(places_a[order], places_b[order])
+
+
+def between(pairs: Pairs, a: Array, b: Array) -> Pairs:
+    """Match equal values that lie between the same two pairs: the first with the first, the second with the second."""
+    left_a, left_b = _others(len(a), pairs.a), _others(len(b), pairs.b)
+    if not len(left_a) or not len(left_b):
+        return NO_PAIRS
+    keys_a = numbered(mixed(a[left_a], np.searchsorted(pairs.a, left_a)))
+    keys_b = numbered(mixed(b[left_b], np.searchsorted(pairs.b, left_b)))
+    found = anchors(keys_a, keys_b)
+    return Pairs(left_a[found.a], left_b[found.b])
+
+
+def rising(a: Array, b: Array) -> Pairs:
+    """Return the longest run of pairs whose places in B rise as those in A do; ``a`` rises."""
+    if not len(b) or bool((np.diff(b) > 0).all()):
+        return Pairs(a, b)
+    # Where everything before is below everything behind, the parts can be solved by themselves.
+    lowest_behind = np.minimum.accumulate(b[::-1])[::-1]
+    cuts = np.flatnonzero(np.maximum.accumulate(b)[:-1] < lowest_behind[1:]) + 1
+    bounds = np.concatenate([[0], cuts, [len(b)]])
+    keep = np.ones(len(b), bool)
+    for at in np.flatnonzero(np.diff(bounds) > 1).tolist():
+        start, stop = int(bounds[at]), int(bounds[at + 1])
+        keep[start:stop] = False
+        keep[start + _longest_rising(b[start:stop])] = True
+    return Pairs(a[keep], b[keep])
+
+
+def _longest_rising(numbers: Array) -> Array:
+    """Return the places of a longest rising subsequence."""
+    ends: list[int] = []  # the least value that ends a rise of each length
+    where: list[int] = []
+    before = np.full(len(numbers), -1, np.int64)
+    for place, number in enumerate(numbers.tolist()):
+        length = bisect_left(ends, number)
+        if length == len(ends):
+            ends.append(number)
+            where.append(place)
+        else:
+            ends[length], where[length] = number, place
+        if length:
+            before[place] = where[length - 1]
+    out, place = [], where[-1]
+    while place >= 0:
+        out.append(place)
+        place = int(before[place])
+    return np.array(out[::-1], np.int64)
+
+
+def _once(values: Array) -> tuple[Array, Array]:
+    """Return the values that are there once, sorted, and their places."""
+    found, first, counts = np.unique(values, return_index=True, return_counts=True)
+    return found[counts == 1], first[counts == 1]
+
+
+def _others(count: int, places: Array) -> Array:
+    """Return the places up to ``count`` that are not among some."""
+    left = np.ones(count, bool)
+    left[places] = False
+    return np.flatnonzero(left)
+
+
+def _behind(rows: Array, places: Array) -> Array:
+    """Return keys that are equal for equal frames as far behind the pair before them, in bytes."""
+    offset = rows["offset"]
+    if len(places):
+        offset = offset - offset[places][np.maximum(np.searchsorted(places, np.arange(len(rows))) - 1, 0)]
+    return mixed(rows["hash"].copy(), offset)
+
+
+def messages(rows: Array) -> Array:
+    """Return keys that are equal for what may be one message: whatever its opaque, CAS, key and value are."""
+    what = rows["opcode"].astype(np.int64) << 8 | rows["magic"]
+    return mixed(rows["seqno"].copy(), what << 32 | rows["word"].astype(np.int64) << 16 | rows["sid"])
+
 
 #: Of larger captures only so many frames are looked up, chosen by their hashes.
 _LOOKED_UP = 1 << 20
@@ -161,3 +319,143 @@ def ends_of(side: CaptureRows, number: int) -> Ends:
         return ends
     other = side.ends[2 * number + 1]
     return Ends(other.connection, 0, other.dst, other.src, other.syn)
+
+
+# -- way: one direction of a connection in both captures, frame against frame, window by window -------
+
+#: Frames of a direction that are matched at once, of each side.
+WINDOW = 1 << 17
+#: Of the frames of a window so many have to match, or it was too small.
+_ENOUGH = 4
+
+
+class Differences(NamedTuple):
+    """How much later the frames of a direction are in B than in A, in ns, as the clocks of both say."""
+
+    frames: int
+    p1: int
+    p50: int
+    p99: int
+
+
+class Unmatched(NamedTuple):
+    """Frames between two that are matched: rows of A and of B. One of both may have none."""
+
+    a_start: int
+    a_stop: int
+    b_start: int
+    b_stop: int
+
+
+class _Window(NamedTuple):
+    """Rows of both sides from ``a`` and ``b`` on: which are equal, and which are changed."""
+
+    a: int
+    b: int
+    rows_a: Array
+    rows_b: Array
+    same: Pairs
+    other: Pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One direction, compared. ``a`` and ``b``: its places in both captures.
+
+    ``only``: of A and of B the rows of frames that the other has not, and in which of ``runs`` each is.
+    """
+
+    a: int
+    b: int
+    equal: int  #: frames that both have, in one order
+    moved: int  #: frames that both have, but not in one order
+    changed: Array  #: rows of A, rising, and of B: the same message with other bytes
+    only: tuple[tuple[Array, Array], tuple[Array, Array]]
+    runs: Array
+    later: Differences | None  #: None where no frame with a time is in both
+
+    @property
+    def differs(self) -> bool:
+        """Return whether a frame is in one of both only, or has other bytes."""
+        return bool(len(self.changed) or any(len(rows) for rows, _ in self.only))
+
+
+def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: int, window: int = WINDOW) -> Way:
+    """Compare one direction."""
+    equal, changed, runs, later = 0, [_pairs([], [])], [], [np.zeros(0, np.int64)]
+    for a, b, rows_a, rows_b, same, other in _windows(side_a, side_b, place_a, place_b, window):
+        equal += len(same)
+        changed.append(_pairs(a + other.a, b + other.b))
+        both = same.joined(other)
+        runs.append(_runs(both.a, both.b, a, b, len(rows_a), len(rows_b)))
+        earlier, then = rows_a["ts"][same.a], rows_b["ts"][same.b]
+        later.append((then - earlier)[(earlier != NO_TIME) & (then != NO_TIME)])
+    found = np.concatenate(runs) if runs else np.zeros((0, 4), np.int64)
+    only = _rows_in(found[:, 0], found[:, 1]), _rows_in(found[:, 2], found[:, 3])
+    left = strays(side_a.chosen(place_a, only[0][0]), side_b.chosen(place_b, only[1][0]))
+    gone = left.moved.joined(left.changed)
+    changed.append(_pairs(only[0][0][left.changed.a], only[1][0][left.changed.b]))
+    every = np.concatenate(changed)
+    return Way(
+        place_a,
+        place_b,
+        equal,
+        len(left.moved),
+        every[np.argsort(every[:, 0])],
+        (_without(only[0], gone.a), _without(only[1], np.sort(gone.b))),
+        found,
+        _differences(np.concatenate(later)),
+    )
+
+
+def _windows(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: int, size: int) -> "Iterator[_Window]":
+    """Yield windows: where they begin, their rows up to the last matched frame, and which are matched."""
+    count_a, count_b = side_a.counts.get(place_a, 0), side_b.counts.get(place_b, 0)
+    a = b = 0
+    wide = size
+    while a < count_a or b < count_b:
+        rows_a, rows_b = side_a.rows(place_a, a, a + wide), side_b.rows(place_b, b, b + wide)
+        same, other = matched(rows_a, rows_b)
+        last = a + wide >= count_a and b + wide >= count_b
+        if not last:
+            both = same.joined(other)
+            if _ENOUGH * len(both) < min(len(rows_a), len(rows_b)) or not len(both):
+                wide *= 2
+                continue
+            rows_a, rows_b = rows_a[: both.a[-1] + 1], rows_b[: both.b[-1] + 1]
+        yield _Window(a, b, rows_a, rows_b, same, other)
+        a, b, wide = a + len(rows_a), b + len(rows_b), size
+
+
+def _pairs(a: "Array | list[int]", b: "Array | list[int]") -> Array:
+    return np.column_stack([np.asarray(a, np.int64), np.asarray(b, np.int64)])
+
+
+def _runs(a: Array, b: Array, from_a: int, from_b: int, count_a: int, count_b: int) -> Array:
+    """Return the runs around pairs of a window, which begins at ``from_a`` and ``from_b``."""
+    edge = np.array([-1])
+    starts_a, starts_b = np.concatenate([edge, a]) + 1, np.concatenate([edge, b]) + 1
+    stops_a, stops_b = np.concatenate([a, [count_a]]), np.concatenate([b, [count_b]])
+    found = np.column_stack([starts_a + from_a, stops_a + from_a, starts_b + from_b, stops_b + from_b])
+    runs: Array = found[(starts_a < stops_a) | (starts_b < stops_b)]
+    return runs
+
+
+def _rows_in(starts: Array, stops: Array) -> tuple[Array, Array]:
+    """Return all rows of runs, and of each in which run it is."""
+    sizes = stops - starts
+    which = np.repeat(np.arange(len(sizes)), sizes)
+    rows = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes) + starts[which]
+    return rows, which
+
+
+def _without(rows: tuple[Array, Array], gone: Array) -> tuple[Array, Array]:
+    keep = np.ones(len(rows[0]), bool)
+    keep[gone] = False
+    return rows[0][keep], rows[1][keep]
+
+
+def _differences(later: Array) -> Differences | None:
+    if not len(later):
+        return None
+    return Differences(len(later), *(int(each) for each in np.percentile(later, (1, 50, 99), method="nearest")))

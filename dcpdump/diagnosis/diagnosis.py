@@ -1,28 +1,223 @@
 """Diagnosis: the troubles of an input, ranked; what was not judged; and what was looked at in a sentence."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
+from heapq import nsmallest
+from typing import NamedTuple
 
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import Severity
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.connection_troubles import (
     flow_troubles,
     held_up_troubles,
     loss_troubles,
     noop_troubles,
+    setup_troubles,
+    setup_unjudged,
+    tls_troubles,
     together,
 )
-from dcpdump.diagnosis.ends import end_troubles
-from dcpdump.diagnosis.evidence import Evidence
-from dcpdump.diagnosis.finding_troubles import with_findings
-from dcpdump.diagnosis.not_judged import unjudged
-from dcpdump.diagnosis.rollback_troubles import Rollbacks
-from dcpdump.diagnosis.setup_troubles import setup_troubles, tls_troubles
-from dcpdump.diagnosis.stream_troubles import stream_troubles
-from dcpdump.diagnosis.trouble import Trouble, Unjudged
+from dcpdump.diagnosis.stream_troubles import Rollbacks, end_troubles, stream_troubles, streams_unjudged
+from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode
+from dcpdump.dissect import TLS
 from dcpdump.plural import counted
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.causes import Situation, VerdictKind
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, standing, why_unknown
+from dcpdump.streams.lag import Lag
+from dcpdump.streams.losses import ONE_DIRECTION
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.wording import client, lag_text, place, times
+
+# -- troubles of rules --------------------------------------------------------------------------------
+# What ``check`` finds, one for each rule that is broken; or a line of another trouble.
+
+_SITUATIONS = {Severity.VIOLATION: Situation.VIOLATION, Severity.SUSPICIOUS: Situation.RULE}
+_FRAMES = 8
+_SETUP = (Situation.NOT_SET_UP,)
+#: Rules whose findings follow from something that has a name of its own, on the same connection.
+_SIGNS: dict[str, tuple[Situation, ...]] = {
+    "DCP201": _SETUP,
+    "DCP202": _SETUP,
+    "DCP203": _SETUP,
+    "DCP221": (Situation.REFUSED,),
+    "DCP226": (Situation.LOOP, Situation.ROLLED_BACK),
+    "DCP227": (Situation.LOOP,),
+    "DCP503": (Situation.EXCEEDED,),
+    "DCP504": (Situation.MISCOUNTED,),
+    "DCP505": (Situation.BLOCKED,),
+    "DCP513": (Situation.STUCK, Situation.CLOSED),
+}
+
+#: Rules that say what is wrong with a rollback.
+_OF_ROLLBACKS = ("DCP225", "DCP241")
+
+_Group = list[tuple[Finding, int]]  #: findings, and how many more there are of each
+
+
+def with_findings(evidence: Evidence, troubles: Sequence[Trouble]) -> list[Trouble]:
+    """Return troubles with those of rules: one for each rule and severity, but for those that follow from another."""
+    out = list(troubles)
+    own: dict[tuple[Situation, str], _Group] = {}
+    signs: dict[tuple[int, str], _Group] = {}
+    for finding, more in evidence.findings:
+        situation, rule = _SITUATIONS.get(finding.severity), finding.rule.code
+        if situation is None:
+            continue
+        at = next((at for at, each in enumerate(out) if _explains(each, finding)), None)
+        if at is None:
+            own.setdefault((situation, rule), []).append((finding, more))
+        else:
+            signs.setdefault((at, rule), []).append((finding, more))
+    for (at, rule), group in signs.items():
+        often = "" if _count(group) == 1 else f", {times(_count(group))}"
+        line = f"{group[0][0].message} ({rule}{often})"
+        out[at] = replace(out[at], follows=(*out[at].follows, line))
+    mine = [_trouble(situation, rule, group) for (situation, rule), group in own.items()]
+    notes = {at for at, each in enumerate(out) if any(_has(one, own[one.situation, one.cause], each) for one in mine)}
+    return [*mine, *(each for at, each in enumerate(out) if at not in notes)]
+
+
+def _has(trouble: Trouble, group: _Group, note: Trouble) -> bool:
+    """Return whether a note of rollbacks is about those that a rule finds wrong."""
+    places = {(finding.connection, finding.vbucket) for finding, _ in group}
+    streams = {(stream.connection.number, stream.vbucket) for stream in note.streams}
+    return note.situation is Situation.ROLLBACKS and trouble.cause in _OF_ROLLBACKS and streams <= places
+
+
+def _explains(trouble: Trouble, finding: Finding) -> bool:
+    """Return whether a finding follows from a trouble."""
+    if trouble.situation not in _SIGNS.get(finding.rule.code, ()) or finding.connection not in trouble.connections:
+        return False
+    if trouble.situation is Situation.STUCK and trouble.cause != "noops-missing":
+        return False
+    places = {each.vbucket for each in trouble.streams if each.connection.number == finding.connection}
+    return finding.vbucket is None or not places or finding.vbucket in places
+
+
+def _count(group: _Group) -> int:
+    return sum(1 + more for _, more in group)
+
+
+def _trouble(situation: Situation, rule: str, group: _Group) -> Trouble:
+    first, count = group[0][0], _count(group)
+    connections = tuple(sorted({finding.connection for finding, _ in group}))
+    often = "" if count == 1 else f", {times(count)}" + _spread(group, connections)
+    chosen = ("--connection", str(connections[0])) if len(connections) == 1 else ()
+    where = f"c{first.connection}" + (f" vb {first.vbucket}" if first.vbucket is not None else "")
+    return Trouble(
+        situation,
+        f"{first.rule.title} ({rule}{often})",
+        Command("check", (*chosen, "--select", rule)),
+        f"{'' if count == 1 else 'first in '}frame {first.frame}, {where}: {first.message}",
+        rule,
+        count,
+        connections,
+        frames=tuple(finding.frame for finding, _ in group)[:_FRAMES],
+        ts_ns=first.ts_ns,
+    )
+
+
+def _spread(group: _Group, connections: tuple[int, ...]) -> str:
+    """Say over how many vbuckets or connections findings spread, where those are several."""
+    if len(connections) > 1:
+        return f" on {counted(len(connections), 'connection')}"
+    places = {finding.vbucket for finding, _ in group} - {None}
+    return f" in {counted(len(places), 'vbucket')}" if len(places) > 1 else ""
+
+
+# -- what was not judged, and why: what the capture does not show of connections, streams and rules ---
+
+_LISTED = 40  #: ranges of connections in a command, at most
+
+
+def unjudged(evidence: Evidence) -> Iterator[Unjudged]:
+    """Yield what was not judged, and why."""
+    yield from _connections(evidence)
+    yield from setup_unjudged(evidence)
+    yield from streams_unjudged(evidence)
+    yield from _rules(evidence)
+    yield from _encrypted(evidence)
+    for server, attempts in words.by_server(evidence.unanswered).items():
+        yield Unjudged(UnjudgedCode.SYN, words.not_opened(server, attempts), len(attempts))
+
+
+def _connections(evidence: Evidence) -> Iterator[Unjudged]:
+    dcp = evidence.dcp
+    half = [each for each in dcp if not all(each.frames)]
+    late = [each for each in dcp if each.starts_late and all(each.frames)]
+    flow = [each for each in dcp if all(each.frames) and each.window.wire and _may_block(each, evidence.now_ns)]
+    if half:
+        yield _of(
+            UnjudgedCode.ONE_DIRECTION,
+            half,
+            f"{ONE_DIRECTION}: requests, answers, NOOPs and acknowledgements cannot be compared",
+            evidence,
+        )
+    if late:
+        yield _of(
+            UnjudgedCode.STARTS_LATE,
+            late,
+            "the capture starts after the connection: what was negotiated and asked for before is not known",
+            evidence,
+        )
+    if flow:
+        yield _of(UnjudgedCode.FLOW, flow, f"flow control: {why_unknown(flow[0])}", evidence, "flow")
+
+
+def _may_block(connection: ConnectionState, now_ns: int | None) -> bool:
+    """Return whether the producer may be blocked while no frame shows it, or may have been before."""
+    found = standing(connection, now_ns)
+    if found.state is FlowState.OPEN:
+        return found.evidence is FlowEvidence.INFERRED and connection.window.size is None
+    return found.state is FlowState.UNKNOWN
+
+
+def _of(
+    code: UnjudgedCode, found: list[ConnectionState], text: str, evidence: Evidence, command: str = "conns"
+) -> Unjudged:
+    named = words.named(found, len(evidence.dcp) > 1)
+    numbers = tuple(each.number for each in found)
+    ranges = [text for text, _ in words.ranges(numbers)]
+    few = len(numbers) < len(evidence.connections) and len(ranges) <= _LISTED
+    where = ("--connection", ",".join(ranges)) if few else ()
+    return Unjudged(code, f"{named}: {text}", len(found), numbers, Command(command, where))
+
+
+def _rules(evidence: Evidence) -> Iterator[Unjudged]:
+    unknown: list[tuple[Finding, int]] = [each for each in evidence.findings if each[0].severity is Severity.UNKNOWN]
+    if unknown:
+        count = sum(1 + more for _, more in unknown)
+        rules = sorted({finding.rule.code for finding, _ in unknown})
+        first = unknown[0][0]
+        yield Unjudged(
+            UnjudgedCode.RULES,
+            f"{_rule_names(rules)}, {times(count)}: {first.reason}",
+            count,
+            tuple(sorted({finding.connection for finding, _ in unknown})),
+            Command("check", ("--select", ",".join(rules))),
+        )
+
+
+def _rule_names(rules: list[str]) -> str:
+    """Name rules, the first few."""
+    named = ", ".join(rules[: words.NAMED])
+    more = f" and {len(rules) - words.NAMED} more" if len(rules) > words.NAMED else ""
+    return f"rule{'s' * (len(rules) > 1)} {named}{more}"
+
+
+def _encrypted(evidence: Evidence) -> Iterator[Unjudged]:
+    for (name, port), count in evidence.tally.foreign.items():
+        if name == TLS and count:
+            yield Unjudged(
+                UnjudgedCode.ENCRYPTED,
+                f"{counted(count, 'connection')} on port {port} {'is' if count == 1 else 'are'} TLS: "
+                "nothing in there was read",
+                count,
+            )
+
 
 #: The rule that says of a NOOP that it was not answered.
 _NOOP_RULE = "DCP511"
@@ -131,7 +326,7 @@ def _with_causes(rollbacks: Rollbacks, troubles: Iterable[Trouble], ends: list[T
             ends[at] = replace(ends[at], follows=(*ends[at].follows, trouble.text))
         elif trouble.situation in _ROLLED_BACK:
             led = rollbacks.ends_before(trouble)
-            loop = next((at for at, each in enumerate(out) if _explains(each, trouble)), None)
+            loop = next((at for at, each in enumerate(out) if _loop_explains(each, trouble)), None)
             if loop is None:
                 out.append(rollbacks.with_causes(trouble, led.values()))
             else:
@@ -142,7 +337,55 @@ def _with_causes(rollbacks: Rollbacks, troubles: Iterable[Trouble], ends: list[T
     return [*out, *(each for each in ends if each.situation is _NAME_TAKEN or not told.issuperset(each.connections))]
 
 
-def _explains(loop: Trouble, trouble: Trouble) -> bool:
+def _loop_explains(loop: Trouble, trouble: Trouble) -> bool:
     """Return whether rollbacks of a connection have the cause of a loop on it."""
     both = set(loop.connections) & set(trouble.connections)
     return loop.situation is Situation.LOOP and trouble.situation is Situation.ROLLBACKS and bool(both)
+
+
+# Consumers that are behind, as far as is known: of each connection the vbuckets with the most lag.
+#
+# Lag is neither wrong nor a note: it is the first question of those who run a consumer.
+
+#: Vbuckets of a connection.
+_WORST = 10
+#: What shows all of them.
+COMMAND = Command("streams", ("--sort", "lag"))
+
+
+class Behind(NamedTuple):
+    """A connection whose consumer is behind."""
+
+    connection: ConnectionState
+    streams: Sequence[Judged]  #: that are known to be behind
+    now_ns: int | None
+
+    @property
+    def worst(self) -> list[Judged]:
+        """Return those with the most lag, the worst first."""
+        return nsmallest(_WORST, self.streams, key=lambda each: _lag(each).rank or 0)
+
+    @property
+    def text(self) -> str:
+        """Return who is behind, and by how much, as a sentence."""
+        total = Lag(
+            sum(_lag(each).seqnos or 0 for each in self.streams), all(_lag(each).exact for each in self.streams)
+        )
+        worst = ", ".join(f"{place(stream)}: {lag_text(verdict.lag, self.now_ns)}" for stream, verdict in self.worst)
+        more = f" and {len(self.streams) - _WORST:,} more" if len(self.streams) > _WORST else ""
+        several = f"by {lag_text(total, None)} seqnos in {counted(len(self.streams), 'stream')}"
+        return f"{client(self.connection)} (c{self.connection.number}) is behind {several}: {worst}{more}"
+
+
+def behind(evidence: Evidence) -> list[Behind]:
+    """Return the connections whose consumers are behind, by number."""
+    found: dict[ConnectionState, list[Judged]] = {}
+    for each in evidence.judged:
+        if each[1].lag is not None and each[1].lag.seqnos:
+            found.setdefault(each[0].connection, []).append(each)
+    known = [Behind(connection, streams, evidence.now_ns) for connection, streams in found.items()]
+    return sorted(known, key=lambda each: each.connection.number)
+
+
+def _lag(judged: Judged) -> Lag:
+    return judged[1].lag or Lag()

@@ -1,16 +1,23 @@
 """Troubles of streams: those whose verdict is one, all of one connection and cause as one; and what is not known."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import median
 
 from dcpdump.diagnosis import words
-from dcpdump.diagnosis.evidence import Evidence, Judged
-from dcpdump.diagnosis.trouble import Command, Trouble, Unjudged, UnjudgedCode
+from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode
 from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Degree, Reason, Situation, VerdictKind
-from dcpdump.streams.explanation import doubt, explain
+from dcpdump.streams.consumer import alike, host, same
+from dcpdump.streams.explanation import Clause, doubt, explain
 from dcpdump.streams.refusal import fault_of
+from dcpdump.streams.request import Request
+from dcpdump.streams.rollback import Rollback, branch_of, resume, rollbacks
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock, place, reason_name
+from dcpdump.streams.verdict import LOOP, ended_by, why_closed
+from dcpdump.streams.wording import client, clock, place, reason_name, seqno, short_name, span, times
 
 #: Where more connections than these have the same trouble, they are one trouble.
 _APART = 3
@@ -227,3 +234,287 @@ def _detail(evidence: Evidence, situation: Situation, judged: Sequence[Judged]) 
     waits = stream.connection.noops.open_ns if situation is Situation.CLOSED else None
     silent = f"a NOOP waited for its answer since {clock(waits)}; " if waits is not None else ""
     return silent + (verdict.why if one else f"{place(stream)}: {verdict.why}")
+
+
+# -- ends of connections ------------------------------------------------------------------------------
+# Those that end again and again, those that take each other's names, those that servers ended.
+
+#: So many connections of one consumer, one after another, are no accident.
+_MANY = 5
+#: So many that a server closed as others took their name are of two clients, or of one that does so again and again.
+_TAKEN = 3
+_AGAIN = frozenset({Cause.REOPENED, Cause.ASKED_AGAIN})
+_BY_SERVER = frozenset({Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER})
+_LISTED = 40  #: ranges of connections in a command, at most
+
+
+def end_troubles(evidence: Evidence) -> Iterator[Trouble]:
+    """Yield what becomes clear of the ends of connections: names that were taken, reconnects, ends by servers."""
+    said: set[int] = set()
+    for trouble in (*_names_taken(evidence), *_reconnects(evidence)):
+        if said.isdisjoint(trouble.connections):
+            yield trouble
+            said.update(trouble.connections)
+    yield from _by_servers(evidence, said)
+
+
+def _names_taken(evidence: Evidence) -> Iterator[Trouble]:
+    """Yield the names for which connections were opened in turn, each of which the server closed for the next."""
+    found: dict[tuple[str, str, str], list[ConnectionState]] = {}
+    for each in evidence.connections:
+        if each.place is not None and why_closed(each):
+            found.setdefault(each.place, []).append(each)
+    for (server, _, name), closed in found.items():
+        if len(closed) < _TAKEN:
+            continue
+        closed.sort(key=lambda each: each.ended_ns or 0)
+        first, last = closed[0], closed[-1]
+        lasting = span((last.ended_ns or 0) - (first.ended_ns or 0))
+        hosts = sorted({host(each) or "?" for each in closed})
+        numbers = tuple(each.number for each in closed)
+        yield Trouble(
+            Situation.NAME_TAKEN,
+            f"connections named {short_name(name)} close each other: {server} closed {len(closed):,} of them in "
+            f"{lasting}, each as the next was opened with its name",
+            Command("conns", ("--connection", _listed(numbers))),
+            f"a name may be open once on a server and bucket; two clients have it, or one opens again before it closes "
+            f"({', '.join(hosts[: words.NAMED])})",
+            "name-taken",
+            len(closed),
+            numbers,
+            ts_ns=first.ended_ns,
+        )
+
+
+def _reconnects(evidence: Evidence) -> Iterator[Trouble]:
+    """Yield the consumers that lost their connections to a server again and again."""
+    for connections in _by_consumer(evidence):
+        chain = _one_after_another(connections)
+        if len(chain) >= _MANY:
+            yield _reconnect(chain)
+
+
+def _by_consumer(evidence: Evidence) -> Iterable[list[ConnectionState]]:
+    """Return the connections that ended with a stream open which was asked for on another one, by consumer."""
+    found: dict[object, dict[int, ConnectionState]] = {}
+    for connection in _reopened(evidence):
+        if None not in (connection.first_ns, connection.ended_ns):
+            found.setdefault(_consumer(connection), {})[connection.number] = connection
+    return (list(connections.values()) for connections in found.values())
+
+
+def _reopened(evidence: Evidence) -> Iterator[ConnectionState]:
+    """Yield, for each stream that was open as its connection ended and was asked for again, the connection."""
+    for stream, verdict in evidence.judged:
+        over = stream.end_frame is not None or stream.closed_ns is not None or stream.next is not None
+        if verdict.cause in _AGAIN and not over:
+            yield stream.connection
+
+
+def _consumer(connection: ConnectionState) -> object:
+    """Return what the connections of a consumer to a server have in common: not its id, if it is restarted."""
+    identity = connection.identity
+    name = host(connection), identity.agent, identity.numberless or identity.family
+    return name, connection.bucket, connection.server_address
+
+
+def _one_after_another(connections: Iterable[ConnectionState]) -> list[ConnectionState]:
+    """Return the most connections of which each began when the one before it had ended."""
+    chain: list[ConnectionState] = []
+    for each in sorted(connections, key=lambda connection: connection.ended_ns or 0):
+        if not chain or (each.first_ns or 0) >= (chain[-1].ended_ns or 0):
+            chain.append(each)
+    return chain
+
+
+def _reconnect(chain: list[ConnectionState]) -> Trouble:
+    first, last = chain[0], chain[-1]
+    lasting = span((last.ended_ns or 0) - (first.first_ns or 0))
+    lasted = span(int(median((each.ended_ns or 0) - (each.first_ns or 0) for each in chain)))
+    causes = Counter(ended_by(each) for each in chain)
+    how = ", ".join(f"{count:,} {words.ENDS[cause]}" for cause, count in causes.most_common())
+    rivals = sum(bool(why_closed(each)) for each in chain)
+    why = f"; {rivals:,} as another connection took the name" if rivals else ""
+    numbers = tuple(each.number for each in chain)
+    return Trouble(
+        Situation.RECONNECTS,
+        f"{len(chain):,} connections of {short_name(first.name) or host(first) or client(first)} to "
+        f"{first.server_address or 'a server'} ended one after another in {lasting}, with streams open that were asked "
+        "for again",
+        Command("conns", ("--connection", _listed(numbers))),
+        f"a connection lasted {lasted} (median); {how}{why}",
+        "reconnects",
+        len(chain),
+        numbers,
+        ts_ns=first.ended_ns,
+        certain=len(chain) - causes[Cause.CLOSED_BY_CLIENT] - causes[Cause.CONNECTION_ENDED] >= _MANY,
+    )
+
+
+def _by_servers(evidence: Evidence, said: set[int]) -> Iterator[Trouble]:
+    """Yield the connections that their servers ended with streams open, all of which were asked for again."""
+    several = len(evidence.dcp) > 1
+    open_streams = Counter(each.number for each in _reopened(evidence))
+    lost = {stream.connection.number for stream, verdict in evidence.judged if verdict.situation is Situation.CLOSED}
+    for each in evidence.connections:
+        count, cause = open_streams[each.number], ended_by(each)
+        if not count or cause not in _BY_SERVER or each.number in said or each.number in lost:
+            continue
+        yield Trouble(
+            Situation.CLOSED,
+            server_ended(each, count, several=several) + ", asked for again since",
+            Command("conns", ("--connection", str(each.number))),
+            why_closed(each),
+            cause.value,
+            connections=(each.number,),
+            ts_ns=each.ended_ns,
+            certain=False,
+        )
+
+
+def server_ended(connection: ConnectionState, streams: int, *, several: bool) -> str:
+    """Say that a server ended a connection while streams were open on it."""
+    how = words.ENDS[ended_by(connection)].partition(" ")[0]
+    server = connection.server_address or "the server"
+    who = words.who(connection, several)
+    return (
+        f"{server} {how} the connection of {who} at {clock(connection.ended_ns)} with {counted(streams, 'stream')} open"
+    )
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ",".join(text for text, _ in words.ranges(numbers)[:_LISTED])
+
+
+# -- rollbacks in a diagnosis -------------------------------------------------------------------------
+# Loops, whatever was granted in between, and those after which all went on.
+
+_SERVER_CAUSES = (Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER)
+#: By clause: why clients were sent back.
+_BECAUSE = {
+    Clause.PURGE: ": a purge of deletions overtook what the client has",
+    Clause.UUID: ": the server's history does not have the client's vbucket uuid",
+    Clause.SNAPSHOT: ": the server's history is another since a failover",
+}
+
+
+class Rollbacks:
+    """The rollbacks of an input: loops, whatever was granted in between, and those after which all went on."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence, self._several = evidence, len(evidence.dcp) > 1
+        any_of_them = any(stream.rollbacks for stream in evidence.ledger.streams)
+        self._every = rollbacks(evidence.ledger) if any_of_them else []
+        #: by stream: the latest
+        self._latest = {attempt.stream: each for each in self._every for attempt in each.attempts}
+
+    def troubles(self) -> Iterator[Trouble]:
+        """Yield loops that streams do not show by themselves, and the other rollbacks of streams in no trouble."""
+        evidence = self._evidence
+        fine = {stream for stream, verdict in evidence.judged if stream.rollbacks and verdict.degree is None}
+        loops: dict[int, list[Rollback]] = {}
+        others: dict[tuple[Clause, int], list[Rollback]] = {}
+        for each in self._every:
+            if each.attempts[-1].stream in fine:
+                number, clause = each.stream.connection.number, each.explanation.clause
+                if each.count > LOOP:
+                    loops.setdefault(number, []).append(each)
+                else:
+                    others.setdefault((clause, number), []).append(each)
+        for group in loops.values():
+            yield _loop(group, self._several)
+        for (clause, _), group in others.items():
+            yield _note(clause, group, self._several)
+
+    def with_causes(self, trouble: Trouble, before: Iterable[str]) -> Trouble:
+        """Return a trouble of rollbacks with what led to it, what its client has to take back, and how to go on."""
+        each = next((self._latest[stream] for stream in trouble.streams if stream in self._latest), None)
+        advice = None if each is None else resume(each, self._evidence.ledger)
+        if each is None or advice is None:
+            return replace(trouble, follows=(*before, *trouble.follows))
+        which = f"{place(each.stream)}: " * (len(trouble.streams) > 1)
+        request = each.attempts[-1].request
+        lines = [branch_of(advice, request) or _taken_back(request), f"to go on: {advice.text} ({advice.why})"]
+        return replace(trouble, follows=(*before, *trouble.follows, *(f"{which}{line}" for line in lines if line)))
+
+    def ends_before(self, trouble: Trouble) -> dict[int, str]:
+        """Return the connections that servers ended just before streams were rolled back, by number, and in words."""
+        found: dict[int, str] = {}
+        for stream in trouble.streams[: words.NAMED]:
+            before = _before(self._evidence, stream)
+            if before is not None:
+                found[before.number] = server_ended(before, _open_at_end(before), several=self._several)
+        return found
+
+
+def _loop(group: Sequence[Rollback], several: bool) -> Trouble:
+    streams, first = _streams(group), group[0]
+    name, target = words.who(first.stream.connection, several), seqno(first.first.rollback_seqno)
+    if len(group) == 1:
+        text = f"{place(first.stream)} of {name} was rolled back to {target}, "
+        text += f"{'at least ' * first.least}{times(first.count)} in "
+        text += f"{span(first.lasted_ns)}: a loop, as it asks from {seqno(first.first.start_seqno)} again each time"
+    else:
+        listed = words.listed_vbuckets(each.stream.vbucket for each in group)
+        text = f"{counted(len(group), 'vbucket')} of {name} are rolled back again and again: {listed}"
+    return _rollback_trouble(Situation.LOOP, text, "rollback-loop", group, streams)
+
+
+def _note(clause: Clause, group: Sequence[Rollback], several: bool) -> Trouble:
+    streams, first = _streams(group), group[0]
+    targets = {each.first.rollback_seqno for each in group}
+    to_0 = sum(each.first.rollback_seqno == 0 for each in group)
+    to = f" to {seqno(first.first.rollback_seqno)}" if len(targets) == 1 else f", {to_0:,} of them to 0" if to_0 else ""
+    was = "was" if len(streams) == 1 else "were"
+    text = f"{words.subject(streams, several)} {was} rolled back{to}{_BECAUSE.get(clause, '')}"
+    return _rollback_trouble(Situation.ROLLBACKS, text, clause.value, group, streams)
+
+
+def _rollback_trouble(
+    situation: Situation, text: str, cause: str, group: Sequence[Rollback], streams: Sequence[Stream]
+) -> Trouble:
+    first = group[0]
+    return Trouble(
+        situation,
+        text,
+        rollbacks_of(streams),
+        first.explanation.text,
+        cause,
+        len(streams),
+        tuple(sorted({each.connection.number for each in streams})),
+        tuple(streams),
+        tuple(frame for each in group if (frame := each.first.answer_frame) is not None)[:_FRAMES],
+        first.first.ts_ns,
+    )
+
+
+def _streams(group: Sequence[Rollback]) -> list[Stream]:
+    """Return the streams of which the latest of equal requests were, each once."""
+    return list(dict.fromkeys(each.attempts[-1].stream for each in group))
+
+
+def _taken_back(request: Request) -> str:
+    """Return what a client has to take back, in words; empty where it is sent all anew."""
+    start, target = request.start_seqno, request.rollback_seqno
+    if not target or start is None or target >= start:
+        return ""
+    return f"a failover took back {counted(start - target, 'change')} that it has: {target + 1}..{start}"
+
+
+def _before(evidence: Evidence, stream: Stream) -> ConnectionState | None:
+    """Return the connection on which a client had a vbucket, if its server ended it just before the client came."""
+    connection = stream.connection
+    mine = (
+        each.connection
+        for each in evidence.ledger.streams
+        if each.vbucket == stream.vbucket and each.connection is not connection and each.granted
+        if same(each.connection, connection) or alike(each.connection, connection)
+    )
+    begins_ns = stream.first_ns or 0
+    over = [each for each in mine if each.ended_ns is not None and each.ended_ns <= begins_ns]
+    latest = max(over, key=lambda each: each.ended_ns or 0, default=None)
+    return latest if latest is not None and ended_by(latest) in _SERVER_CAUSES else None
+
+
+def _open_at_end(connection: ConnectionState) -> int:
+    return sum(not each.ended and each.granted for each in connection.streams)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from dcpdump.diagnosis.evidence import speaks_dcp
+from dcpdump.diagnosis.trouble import speaks_dcp
 from dcpdump.plural import counted
 from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.causes import Cause, Reason

@@ -1,30 +1,195 @@
 """Build an index: dissect an input block by block, write its columns, and note where it can be entered again."""
 
+import marshal
 import os
-from collections.abc import Generator, Iterable, Sequence
-from typing import NamedTuple
+import pickle
+import tempfile
+import zlib
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from struct import Struct
+from typing import Any, NamedTuple
 
-from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, PcapPlace
+import cramjam
+
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, Packets, PcapPlace
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.part import Part
-from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
-from dcpdump.batch.resumable import ResumableDissection
+from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of, read_again
+from dcpdump.batch.resumable import DissectionState, ResumableDissection
 from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
 from dcpdump.capture.source import bytes_read
 from dcpdump.conversation import MissingValues
-from dcpdump.index.checkpoints import DISTANCE, MEMORY, Checkpoint, packed
-from dcpdump.index.columns import Columns
-from dcpdump.index.part_columns import KnownEnds, columns_of
-from dcpdump.index.spool import Spool
-from dcpdump.index.spool_size import SPOOL_BYTES
+from dcpdump.errors import CaptureError, OutputError
+from dcpdump.index.columns import Columns, KnownEnds, columns_of
+from dcpdump.net.batch import Batch
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.tls.secrets import Secrets
 
-#: A block has about so many frames at most that are decoded one by one, as the one before has shown; and at least so
-#: many bytes. It is twice as large as that one at most.
-_RECORDS, _LEAST_BYTES = 256, 16 * 1024
+# -- replay -------------------------------------------------------------------------------------------
+# Dissect a stretch of the input once more, from the checkpoint before it, to have its frames again.
+
+# -- checkpoints --------------------------------------------------------------------------------------
+# The states from which a dissection continues, so that any frame is reached without what came before.
+#
+# They are held in memory, compressed, by the process that made them or its parent, and are never written to a disk.
+
+#: Bytes of packets between two checkpoints, at first.
+DISTANCE = 4 * 1024 * 1024
+#: Bytes that checkpoints take together, at most.
+MEMORY = 48 * 1024 * 1024
+
+
+class Checkpoint(NamedTuple):
+    """A state between two blocks."""
+
+    frame: int  #: the number of the next frame
+    block: int  #: which block comes next
+    state: bytes  #: b"" at the beginning of the input
+
+    def unpacked(self) -> DissectionState:
+        """Return the state."""
+        state: DissectionState = pickle.loads(bytes(cramjam.lz4.decompress_block(self.state)))
+        return state
+
+
+def packed(state: DissectionState) -> bytes:
+    """Pack a state."""
+    return bytes(cramjam.lz4.compress_block(pickle.dumps(state, pickle.HIGHEST_PROTOCOL)))
+
+
+class Checkpoints:
+    """The checkpoints of an input, in its order. The first is its beginning, and always there."""
+
+    def __init__(self, memory: int = MEMORY) -> None:
+        self._memory = memory
+        self._size = 0
+        self._all = [Checkpoint(1, 0, b"")]
+        self._frames = [1]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, checkpoint: Checkpoint) -> bool:
+        """Add one behind the others; return whether every second had to be dropped to make space."""
+        self._all.append(checkpoint)
+        self._frames.append(checkpoint.frame)
+        self._size += len(checkpoint.state)
+        if self._size <= self._memory or len(self._all) < 3:
+            return False
+        self._keep(self._all[::2])
+        return True
+
+    def clear(self) -> None:
+        """Drop all but the beginning."""
+        self._keep(self._all[:1])
+
+    def before(self, frame: int) -> Checkpoint:
+        """Return the last one from which a frame is reached."""
+        return self._all[bisect_right(self._frames, frame) - 1]
+
+    def _keep(self, kept: list[Checkpoint]) -> None:
+        self._all = kept
+        self._frames = [each.frame for each in kept]
+        self._size = sum(len(each.state) for each in kept)
+
+
+# -- define how much of packets is kept that cannot be read a second time -----------------------------
+
+#: Bytes of a spool, at most.
+SPOOL_BYTES = 4 << 30
+
+
+# -- spool --------------------------------------------------------------------------------------------
+# Blocks of packets that cannot be read a second time where they came from, in a temporary file.
+#
+# The file is unlinked and bounded: it is a ring, in which the newest blocks overwrite the oldest. Its bytes are read
+# only by the processes that share it.
+
+#: In front of each block: its place in all that was written, its length, and a checksum.
+_HEAD = Struct(">QQI")
+
+
+class Spool:
+    """A ring of blocks. Made before a process is forked, it is shared: one writes, both read."""
+
+    def __init__(self, limit: int = SPOOL_BYTES) -> None:
+        self._limit = limit
+        self._end = 0  # of all that was written
+        try:
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
+        except OSError as error:
+            raise _no_place(error) from error
+
+    def write(self, block: Block) -> int:
+        """Write a block, and return its place."""
+        data = marshal.dumps(_values(block))
+        size = _HEAD.size + len(data)
+        at = self._end
+        if at % self._limit + size > self._limit and size <= self._limit:
+            at += self._limit - at % self._limit  # a block is never in two pieces
+        self._end = at + size
+        try:
+            _write(self._file.fileno(), at % self._limit, _HEAD.pack(at, len(data), zlib.crc32(data)))
+            _write(self._file.fileno(), at % self._limit + _HEAD.size, data)
+        except OSError as error:
+            raise _no_place(error) from error
+        return at
+
+    def read(self, place: int) -> Block | None:
+        """Return the block at a place; None where newer ones have overwritten it."""
+        at = place % self._limit
+        head = _read(self._file.fileno(), at, _HEAD.size)
+        if len(head) < _HEAD.size:
+            return None
+        found, size, checksum = _HEAD.unpack(head)
+        if found != place:
+            return None
+        data = _read(self._file.fileno(), at + _HEAD.size, size)
+        if len(data) < size or zlib.crc32(data) != checksum:
+            return None
+        batch, wire = marshal.loads(data)
+        made = Batch(*batch)
+        return Block(made, Packets(made, wire.__getitem__))
+
+    def close(self) -> None:
+        """Close the file, which frees its space."""
+        self._file.close()
+
+
+def _values(block: Block) -> tuple[Any, list[int]]:
+    batch = block.batch
+    wire = [packet.wire_length for packet in block.packets]
+    return (
+        (batch.data, batch.starts, batch.ends, batch.links, batch.numbers, batch.times, batch.file, batch.files),
+        wire,
+    )
+
+
+def _write(fd: int, at: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        count = os.pwrite(fd, left, at)
+        left, at = left[count:], at + count
+
+
+def _read(fd: int, at: int, size: int) -> bytes:
+    pieces: list[bytes] = []
+    while size and (piece := os.pread(fd, size, at)):
+        pieces.append(piece)
+        size, at = size - len(piece), at + len(piece)
+    return b"".join(pieces)
+
+
+def _no_place(error: OSError) -> OutputError:
+    folder = tempfile.gettempdir()
+    return OutputError(
+        f"the packets cannot be kept to be read again: {error.strerror or error}", folder, "TMPDIR=/a/larger/folder"
+    )
+
 
 #: Where a block can be read again: in its file, or in the spool.
 KeptPlace = BlockPlace | int
@@ -51,6 +216,104 @@ class IndexOptions:
     def dissection(self, secrets: Secrets | None) -> ResumableDissection:
         """Return a dissection that nothing was fed to."""
         return ResumableDissection(self.limits, show_secrets=self.show_secrets, secrets=secrets)
+
+
+class NoLongerKept(LookupError):
+    """The packets of a frame were overwritten in the spool by newer ones."""
+
+
+class Replay:
+    """The parts of an indexed input. ``blocks`` and ``checkpoints`` grow while it is indexed."""
+
+    def __init__(self, blocks: list[KeptPlace], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
+        self._blocks, self._checkpoints, self._spool, self._options = blocks, checkpoints, spool, options
+        self._kept: OrderedDict[int, Part] = OrderedDict()  # by first frame, least recently used first
+        self._dissection: ResumableDissection | None = None  # that made the last part
+        self._coming: Iterator[Part] = iter(())  # the next parts that it makes
+        self.complete = False  #: the input has ended, so that what is open at its end is made too
+
+    def part(self, number: int) -> Part:
+        """Return the part that holds a frame. Raises LookupError where there is none, OSError, CaptureError."""
+        for first, part in self._kept.items():
+            if first <= number < first + len(part):
+                self._kept.move_to_end(first)
+                return part
+        for part in self.parts(number):
+            return part
+        raise LookupError(f"there is no frame {number:,}")
+
+    def parts(self, number: int) -> Iterator[Part]:
+        """Yield the part that holds a frame, and those that follow it, while nothing else is asked for."""
+        coming = self._enter(number)
+        while self._coming is coming:
+            part = next(coming, None)
+            if part is not None and number < part.first + len(part):
+                yield part
+
+    def forget(self) -> None:
+        """Drop what is kept, after checkpoints were dropped that it came from."""
+        self._dissection, self._coming = None, iter(())
+
+    def _enter(self, number: int) -> Iterator[Part]:
+        """Return the next parts of a dissection that is at the frame or before it."""
+        checkpoint, dissection = self._checkpoints.before(number), self._dissection
+        if dissection is None or not checkpoint.frame <= dissection.next_frame <= number:
+            state = checkpoint.unpacked() if checkpoint.state else None
+            dissection = self._options.dissection(self._secrets(now=state is not None and bool(state.tls)))
+            if state is not None:
+                dissection.restore(state)
+            self._dissection, self._coming = dissection, self._more(dissection, checkpoint.block)
+        return self._coming
+
+    def _secrets(self, *, now: bool) -> Secrets | None:
+        """Return the same secrets for another reading, ``now`` or once they are asked for: captures hold some."""
+        secrets = self._options.secrets
+        if secrets is None or now:
+            return None if secrets is None else secrets.renewed()
+        later = Secrets()
+        later.add_source(lambda: later.take_all(secrets.renewed()))
+        return later
+
+    def _more(self, dissection: ResumableDissection, number: int) -> Iterator[Part]:
+        """Yield the parts from a block on, to the end of what is indexed."""
+        try:
+            while number < len(self._blocks):
+                block = self._read(self._blocks[number])
+                number += 1
+                yield from self._keep(dissection, dissection.feed_block(block))
+            if self.complete:
+                yield from self._keep(dissection, dissection.close_blocks())
+        finally:
+            if self._dissection is dissection:
+                self.forget()  # it cannot make more
+
+    def _keep(self, dissection: ResumableDissection, some: Iterator[list[Part]]) -> Iterator[Part]:
+        """Keep the parts that were used last."""
+        for parts in some:
+            dissection.gaps.clear()
+            for part in parts:
+                self._kept[part.first] = part
+                self._kept.move_to_end(part.first)
+            while len(self._kept) > self._options.parts:
+                self._kept.popitem(last=False)
+            yield from parts
+
+    def _read(self, place: KeptPlace) -> Block:
+        if isinstance(place, int):
+            block = self._spool.read(place)
+            if block is None:
+                raise NoLongerKept("the packets of this frame are no longer kept")
+            return block
+        block = read_again(place)
+        if block is None:
+            path = place.path if isinstance(place, PcapPlace) else place.begins.path
+            raise CaptureError("this file was changed or cut after it was read", path)
+        return block
+
+
+#: A block has about so many frames at most that are decoded one by one, as the one before has shown; and at least so
+#: many bytes. It is twice as large as that one at most.
+_RECORDS, _LEAST_BYTES = 256, 16 * 1024
 
 
 @dataclass(slots=True)

@@ -1,21 +1,249 @@
 """CaptureIndex: any frame of an input by its number, and what a list shows of all of them."""
 
+import gc
+import os
+import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
 
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.filter import Masks
+from dcpdump.batch.filter import Masks, wanted_rows
+from dcpdump.batch.gather import Array
 from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
 from dcpdump.conversation import MissingValues
-from dcpdump.errors import CaptureError
-from dcpdump.index.building import IndexInput, IndexOptions, KeptPlace, Update, input_bytes
-from dcpdump.index.checkpoints import Checkpoints
-from dcpdump.index.columns import Columns
-from dcpdump.index.helper import builder_of
-from dcpdump.index.matcher import Matched, matching
-from dcpdump.index.replay import Replay
-from dcpdump.index.spool import Spool
+from dcpdump.errors import CaptureError, DcpdumpError
+from dcpdump.forked_worker import ForkedWorker, Messages, can_fork_alone, packed, started, write_all
+from dcpdump.index.building import (
+    Builder,
+    Checkpoints,
+    IndexInput,
+    IndexOptions,
+    KeptPlace,
+    Replay,
+    Spool,
+    Update,
+    input_bytes,
+)
+from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
 from dcpdump.record import Record
+from dcpdump.spec.header import STREAM_ID_LENGTH
+
+# -- build an index in another process, which runs at a lower priority, and take what it sends --------
+
+_NICE = 5
+_DOUBLE = b"d"
+_ENDED = "the process that read the capture has ended"
+
+
+def builder_of(given: IndexInput, options: IndexOptions, *, helped: bool) -> "Builder | HelperBuilder":
+    """Return what builds an index: another process if that is wanted and can be had."""
+    if helped and can_fork_alone():
+        try:
+            return HelperBuilder(given, options)
+        except OSError:  # no more processes allowed
+            pass
+    return Builder(given, options)
+
+
+class HelperBuilder:
+    """A builder in a process of its own. Columns and spool are shared; all else comes through a pipe."""
+
+    def __init__(self, given: IndexInput, options: IndexOptions) -> None:
+        self._given, self._secrets = given, options.secrets
+        self._last = Update()
+        self._messages = Messages()
+        self._stopped: DcpdumpError | OSError | None = None
+        self._worker: ForkedWorker | None = ForkedWorker(partial(_work, given, options))
+
+    @property
+    def waits_for(self) -> int | None:
+        """Return the file descriptor that is readable when updates are there; None where none will come."""
+        return None if self._worker is None else self._worker.results
+
+    def updates(self, wait: float = 0.0) -> list[Update]:
+        """Return what has arrived; where nothing has, wait so many seconds for it. Raises what stopped the process."""
+        if self._stopped is not None:
+            self._end()
+            raise self._stopped
+        worker = self._worker
+        if worker is None:
+            return []
+        if wait:
+            worker.wait(wait)
+        piece = worker.arrived()
+        if piece is None:
+            self._end()
+            last = self._last
+            counts = last.frames, last.answers, last.gaps, last.lost, last.skipped_bytes
+            return [Update(*counts, last.bytes_read, last.begins_ns, failure=_ENDED)]
+        found: list[Update] = []
+        for message in self._messages.feed(piece):
+            if not isinstance(message, Update):
+                self._stopped = message
+                break
+            found.append(message)
+            if message.key_log and self._secrets is not None:
+                self._secrets.feed(message.key_log)
+        if found:
+            self._last = found[-1]
+            if self._last.complete:
+                self._end()
+        return found
+
+    def double_distance(self) -> None:
+        """Make half as many checkpoints from here on."""
+        if self._worker is not None:
+            self._worker.send(_DOUBLE)
+
+    def close(self) -> None:
+        """Kill the process, whatever it is doing, and close the captures."""
+        self._end()
+        for capture in self._given.captures:
+            capture.close()
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+
+
+def _work(given: IndexInput, options: IndexOptions, orders: int, results: int) -> None:
+    """Index everything, and send each block's update."""
+    gc.freeze()
+    if all(capture.rereadable for capture in given.captures):
+        gc.disable()  # nothing that is made on the way has cycles
+    builder = Builder(given, options)
+    secrets, known = options.secrets, 0 if options.secrets is None else options.secrets.growth
+    started(threading.Thread(target=_obey, args=(builder, orders), daemon=True))
+    before = Update()
+    try:
+        while not before.complete:
+            update = builder.step()
+            if secrets is not None and secrets.growth != known:
+                known, update.key_log = secrets.growth, secrets.key_log()
+            if update.idle and before.idle and update.frames == before.frames:
+                continue
+            write_all(results, packed(update))
+            if not before.frames and update.frames:
+                os.nice(_NICE)  # the first frames are waited for
+            before = update
+    except (DcpdumpError, OSError) as error:
+        write_all(results, packed(error))
+
+
+def _obey(builder: Builder, orders: int) -> None:
+    """Take orders; without anyone to give them there is nothing to do any more."""
+    while order := os.read(orders, 1):
+        if order == _DOUBLE:
+            builder.double_distance()
+    os._exit(0)
+
+
+# -- match --------------------------------------------------------------------------------------------
+# Which frames a filter wants. What headers say is answered from the columns; for the rest parts are decoded.
+
+#: Rows of columns that are looked at in one step.
+_STEP = 1 << 20
+
+
+class Matched(NamedTuple):
+    """What a step of a search has found."""
+
+    first: int  #: the first frame that was searched
+    wanted: Array  #: whether it is wanted, and those behind it
+
+    @property
+    def last(self) -> int:
+        """Return the last frame that was searched."""
+        return self.first + len(self.wanted) - 1
+
+    @property
+    def numbers(self) -> Array:
+        """Return the numbers of the frames that are wanted."""
+        return np.flatnonzero(self.wanted) + self.first
+
+
+class _Header:
+    """The columns of some frames, by the names that Headers have."""
+
+    def __init__(self, columns: Columns, rows: slice) -> None:
+        self.magic, self.opcode, self.opaque = columns.magic[rows], columns.opcode[rows], columns.opaque[rows]
+        self.word, self.status = columns.vbucket[rows], columns.status[rows]
+        self._flags = columns.flags[rows]
+
+    @property
+    def framing(self) -> Array:
+        return np.where(self._flags & HAS_STREAM_ID, STREAM_ID_LENGTH, 0)
+
+
+class ColumnRows:
+    """Some frames of the columns, as masks of headers see a part."""
+
+    def __init__(self, columns: Columns, places: Sequence[Ends], rows: slice) -> None:
+        self.places = places
+        self.first = int(rows.start) + 1  #: the number of the first frame
+        self.header = _Header(columns, rows)
+        self.ts_ns, self.place, self.flags = columns.ts_ns[rows], columns.place[rows], columns.flags[rows]
+        self._stream_ids = columns.stream_id[rows]
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    def stream_id(self) -> Array:
+        """Return the ids of streams; 0 where there is none."""
+        return self._stream_ids.astype(np.int64)
+
+
+def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Masks, first: int) -> Iterator[Matched]:
+    """Yield the numbers of the frames from ``first`` on that are wanted, in steps."""
+    end = columns.frames
+    for start in range(max(first, 1) - 1, end, _STEP):
+        view = ColumnRows(columns, ends, slice(start, min(start + _STEP, end)))
+        sure, unsure = _by_columns(view, wanted)
+        if not unsure.any():
+            yield Matched(view.first, sure)
+        else:
+            yield from _by_parts(view, replay, wanted, sure, unsure)
+
+
+def _by_columns(view: ColumnRows, wanted: Masks) -> tuple[Array, Array]:
+    """Return which frames are wanted for sure, and for which that is to be seen in their parts."""
+    flags = view.flags
+    keep = wanted.by_header(view)
+    undecided = flags & (ODD | SERVER) != 0
+    if wanted.vbucket:
+        keep &= (flags & HAS_VBUCKET != 0) | undecided
+    if wanted.header_only:
+        return keep & ~undecided, undecided
+    return np.zeros(len(keep), bool), keep | undecided
+
+
+def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsure: Array) -> Iterator[Matched]:
+    """Yield what is wanted, decoding the parts of frames that are not sure."""
+    at, end = 0, len(view)
+    while at < end:
+        left = np.flatnonzero(unsure[at:])
+        if not len(left):
+            yield Matched(at + view.first, sure[at:])
+            return
+        number = at + int(left[0]) + view.first
+        part = replay.part(number)
+        stop = min(part.first + len(part) - view.first, end)
+        found = sure[at:stop].copy()
+        if wanted.header_only:
+            asked = np.flatnonzero(unsure[at:stop]) + at + view.first - part.first
+            rows: Sequence[int] = [row for row in asked.tolist() if wanted.whole.accepts(part.record(row))]
+        else:
+            rows = wanted_rows(part, wanted)
+        numbers = np.array(rows, np.int64) + part.first
+        places = numbers[(numbers >= at + view.first) & (numbers < stop + view.first)] - view.first
+        found[places - at] = True
+        yield Matched(at + view.first, found)
+        at = stop
 
 
 class CaptureIndex:

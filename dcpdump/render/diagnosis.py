@@ -5,10 +5,8 @@ judged.
 from collections.abc import Callable, Iterator, Sequence
 
 from dcpdump.clock import clock_in_use
-from dcpdump.diagnosis.behind import COMMAND, behind
-from dcpdump.diagnosis.diagnosis import Diagnosis, DiagnosisOutcome
-from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
-from dcpdump.diagnosis.trouble import Command, Trouble, Unjudged
+from dcpdump.diagnosis.diagnosis import COMMAND, Diagnosis, DiagnosisOutcome, behind
+from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, speaks_dcp
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted, measured
 from dcpdump.record import Json

@@ -19,8 +19,7 @@ from dcpdump.compare.comparison import (
     seqno_of,
 )
 from dcpdump.compare.documents import Document, DocumentDifferences, Documents, judged
-from dcpdump.compare.pairing import ends_of
-from dcpdump.compare.way import Way
+from dcpdump.compare.pairing import Way, ends_of
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
 from dcpdump.net.no_time import NO_TIME

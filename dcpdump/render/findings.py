@@ -4,8 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
-from dcpdump.check.finding import Finding
-from dcpdump.check.fold import RuleTotal
+from dcpdump.check.finding import Finding, RuleTotal
 from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.words import ranges

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from dcpdump.diagnosis.diagnosis import Diagnosis
-from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
-from dcpdump.diagnosis.trouble import Command, command_line
+from dcpdump.diagnosis.trouble import Command, Evidence, command_line, speaks_dcp
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record
 from dcpdump.report.axis import TimeAxis

@@ -1,7 +1,6 @@
 """The table of streams: those in trouble first, to be filtered and sorted."""
 
-from dcpdump.diagnosis.evidence import Judged
-from dcpdump.diagnosis.trouble import Command
+from dcpdump.diagnosis.trouble import Command, Judged
 from dcpdump.plural import counted
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Child, Markup, element

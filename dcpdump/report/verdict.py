@@ -1,7 +1,6 @@
 """The verdict: the troubles, worst first, each with the command and the place on the page that show more."""
 
-from dcpdump.diagnosis.behind import COMMAND, behind
-from dcpdump.diagnosis.diagnosis import DiagnosisOutcome
+from dcpdump.diagnosis.diagnosis import COMMAND, DiagnosisOutcome, behind
 from dcpdump.diagnosis.trouble import Command, Trouble
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element

@@ -13,8 +13,7 @@ from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
-from dcpdump.capture.raw_records import RawRecords
-from dcpdump.capture.rewriter import Rewriter
+from dcpdump.capture.rewriter import RawRecords, Rewriter
 from dcpdump.conversation import Conversation
 from dcpdump.net.checksum import PLACES, mend, pseudo_header
 from dcpdump.net.header_offsets import HeaderOffsets, anatomy

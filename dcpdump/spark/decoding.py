@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from dcpdump.arrow.files import gap_rows
+from dcpdump.arrow.other_tables import gap_rows
 from dcpdump.batch.block import Block
 from dcpdump.batch.part import Part, even_groups, joined
 from dcpdump.batch.resumable import SavedConnection

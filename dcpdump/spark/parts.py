@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from dcpdump.arrow import schema
 from dcpdump.arrow import zero_copy as laid
-from dcpdump.arrow.arrays import batch_of
+from dcpdump.arrow.column_builder import batch_of
 from dcpdump.arrow.folder import SCHEMAS as EXPORTED
-from dcpdump.arrow.writers import ParquetFile
+from dcpdump.arrow.folder import ParquetFile
 from dcpdump.errors import unwritable
 from dcpdump.spark.filesystem import make_folders, place
 

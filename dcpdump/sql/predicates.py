@@ -4,7 +4,7 @@ DuckDB evaluates every condition again over the rows that it gets, so a hint may
 What no frame can be equal to is refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,11 +12,75 @@ import pyarrow as pa
 
 from dcpdump.arrow import schema
 from dcpdump.errors import FilterError
+from dcpdump.filter import Instant, TimeWindow
+from dcpdump.filter.ranges import U64
 from dcpdump.nearest import nearest
 from dcpdump.spec import MESSAGES, PUSHES, find
 from dcpdump.spec.field import EnumValue, Field
 from dcpdump.spec.statuses import STATUS
-from dcpdump.sql.spans import KINDS, NUMBERED, NUMBERS, Hint, Spans, both, compared, either, numbers_of
+
+# -- hold what each row that a query can use has in some columns, as ranges of numbers ----------------
+# It is a hint: rows outside of the ranges are not needed, rows inside may be.
+
+#: Inclusive ranges of numbers.
+Spans = tuple[tuple[int, int], ...]
+#: By column, what its numbers are within. A column that is missing may have any, or none.
+Hint = Mapping[str, Spans]
+
+#: Columns whose numbers can be looked for before rows are made.
+NUMBERS = frozenset({"frame", "connection", "opcode", "vbucket", "opaque", "by_seqno", "time_ns"})
+#: The words of the column ``kind``, by the numbers that stand for them in a hint.
+KINDS: Sequence[str] = ("request", "response")
+#: Columns of words → the columns that have numbers for them.
+NUMBERED: Mapping[str, str] = {"name": "opcode", "kind": "kind"}
+#: Times may be before 1970.
+_LEAST = -(1 << 63)
+ALL: Spans = ((_LEAST, U64),)
+
+
+def both(one: Hint, other: Hint) -> Hint:
+    """Return what holds where both hold."""
+    names = {**one, **other}
+    return {name: _common(one.get(name, ALL), other.get(name, ALL)) for name in names}
+
+
+def either(one: Hint, other: Hint) -> Hint:
+    """Return what holds where one of them holds."""
+    return {name: (*spans, *other[name]) for name, spans in one.items() if name in other}
+
+
+def compared(operator: str, number: int) -> Spans | None:
+    """Return the numbers that are so to a number; None for an operator that is not known."""
+    above = {"COMPARE_GREATERTHAN": number + 1, "COMPARE_GREATERTHANOREQUALTO": number}
+    below = {"COMPARE_LESSTHAN": number - 1, "COMPARE_LESSTHANOREQUALTO": number}
+    if operator in above:
+        return _common(((above[operator], U64),), ALL)
+    if operator in below:
+        return _common(((_LEAST, below[operator]),), ALL)
+    return _common(((number, number),), ALL) if operator == "COMPARE_EQUAL" else None
+
+
+def _common(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> Spans:
+    found = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
+    return tuple((low, high) for low, high in found if low <= high)
+
+
+def numbers_of(column: str, word: str) -> Spans:
+    """Return the numbers of a word."""
+    if column == "kind":
+        return tuple((at, at) for at, kind in enumerate(KINDS) if kind == word)
+    return tuple((opcode, opcode) for opcode in sorted(_opcodes().get(word, ())))
+
+
+@cache
+def _opcodes() -> Mapping[str, frozenset[int]]:
+    """Return the opcodes of each name; a name may have several, as an opcode may have two names."""
+    names: dict[str, set[int]] = {}
+    for opcode in range(256):
+        for server in (False, True):
+            names.setdefault(find(opcode, server=server).name, set()).add(opcode)
+    return {name: frozenset(opcodes) for name, opcodes in names.items()}
+
 
 Node = Mapping[str, Any]
 
@@ -160,3 +224,61 @@ def _words() -> dict[str, set[str]]:
                     names = {*part.names.names.values(), part.names.otherwise} - {""}
                     found.setdefault(f"{part.key}_name", set()).update(names)
     return found
+
+
+# -- turn a hint into the options that choose frames, as a person would give them to ``read`` ---------
+
+#: Columns, their options and their largest numbers. ``--seqno`` takes more frames than ``by_seqno`` has: a superset.
+_OPTIONS: Mapping[str, tuple[str, int]] = {
+    "frame": ("frame", U64),
+    "connection": ("connection", U64),
+    "opcode": ("opcode", 0xFF),
+    "vbucket": ("vbucket", 0xFFFF),
+    "opaque": ("opaque", 0xFFFFFFFF),
+    "by_seqno": ("seqno", U64),
+    "kind": ("kind", len(KINDS) - 1),
+}
+#: More ranges than this are looked for as one.
+_MOST = 64
+_LATEST = (1 << 63) - 1
+_NO_FRAME = {"frame": "!0-"}
+
+
+def options_of(hint: Hint) -> dict[str, str]:
+    """Return the options that choose all frames of a hint, and as few others as they can."""
+    found: dict[str, str] = {}
+    for column, (option, top) in _OPTIONS.items():
+        if column not in hint:
+            continue
+        spans = _joined(hint[column], top)
+        if not spans:
+            return dict(_NO_FRAME)
+        if column == "opcode":
+            found[option] = ",".join(str(op) for low, high in spans for op in range(low, high + 1))
+        elif column == "kind":
+            found[option] = ",".join(KINDS[at] for low, high in spans for at in range(low, high + 1))
+        else:
+            found[option] = ",".join(f"{low}-{high}" for low, high in spans)
+    return found if hint.get("time_ns", ((0, 0),)) else dict(_NO_FRAME)
+
+
+def window_of(hint: Hint) -> TimeWindow | None:
+    """Return the time in which all frames of a hint are; None where it does not say."""
+    if not hint.get("time_ns"):
+        return None
+    low, high = min(low for low, _ in hint["time_ns"]), max(high for _, high in hint["time_ns"])
+    until = Instant(high) if high < _LATEST else None
+    return TimeWindow(Instant(max(-_LATEST, min(low, _LATEST))), until)
+
+
+def _joined(spans: Spans, top: int) -> Spans:
+    """Return spans in order, without those that touch others, up to the largest number."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted((max(low, 0), high) for low, high in spans if high >= 0):
+        if low > top:
+            break
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], min(high, top))
+        else:
+            found.append((low, min(high, top)))
+    return tuple(found) if len(found) <= _MOST else ((found[0][0], found[-1][1]),)

@@ -6,8 +6,7 @@ What is not understood needs everything: the answer never depends on what is fou
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dcpdump.sql.predicates import ColumnNames, Moment, Node, integer
-from dcpdump.sql.spans import Hint, either
+from dcpdump.sql.predicates import ColumnNames, Hint, Moment, Node, either, integer
 
 FRAMES = "frames"
 #: The nodes of a query that are understood, beside expressions; modifiers are ORDER BY, LIMIT and DISTINCT.

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.tls.keyring import APPLICATION, Key
+from dcpdump.tls.openers import BY_LENGTH, GCM, SUITES
 from dcpdump.tls.record_cutter import Sealed
 from dcpdump.tls.secrets import CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets, mark_of
-from dcpdump.tls.suites import BY_LENGTH, GCM, SUITES
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
@@ -105,8 +105,7 @@ class Joining:
         return None
 
     def _attempt(self, sealed: Sealed, partner: Key | None, attempt: int, fast: bool) -> "JoinedLate | None":
-        from dcpdump.tls.openers import Opener13
-        from dcpdump.tls.search import find_number
+        from dcpdump.tls.openers import Opener13, find_number
 
         window = (_WINDOWS if fast else _SLOW_WINDOWS)[attempt]
         if not fast and attempt and len(sealed.body) > self.shortest:

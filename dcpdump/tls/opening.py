@@ -114,7 +114,7 @@ class Opening:
             side.pass_by(sealed)
             return None
         for key, first, stop in self._ranges(side, role, sealed):
-            from dcpdump.tls.search import find_number, is_fast
+            from dcpdump.tls.openers import find_number, is_fast
 
             opener = self._ring.opener(key, role) if key != side.key or side.opener is None else side.opener
             cost = (stop - first) * (1 if is_fast(opener) else _SLOW)

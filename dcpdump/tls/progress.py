@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from dcpdump.net.event import End
 from dcpdump.tls import handshake as hs
-from dcpdump.tls.failure import Alert, Failure
+from dcpdump.tls.sealing import Alert, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

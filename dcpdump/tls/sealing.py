@@ -1,11 +1,8 @@
 """Describe a TLS connection, and why it stays closed where it does. Values only."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from dcpdump.tls.failure import Failure
 
 NO_SECRETS: Final = "no-secrets"  #: none at all
 NO_SECRET: Final = "no-secret"  #: none of this connection
@@ -58,3 +55,139 @@ class Sealing:
         """Return version and suite as a column has them."""
         version = self.version.removeprefix("TLS ")
         return f"{version} {self.suite}".strip()
+
+
+# -- describe how a TLS connection failed -------------------------------------------------------------
+# The alert, who sent it, the message before it, who closed. Values and words.
+
+WARNING: Final = 1
+FATAL: Final = 2
+CLOSE_NOTIFY: Final = 0
+USER_CANCELED: Final = 90
+
+_LEVELS: Final = {WARNING: "warning", FATAL: "fatal"}
+_NAMES: Final = {
+    CLOSE_NOTIFY: "close_notify",
+    10: "unexpected_message",
+    20: "bad_record_mac",
+    21: "decryption_failed",
+    22: "record_overflow",
+    30: "decompression_failure",
+    40: "handshake_failure",
+    41: "no_certificate",
+    42: "bad_certificate",
+    43: "unsupported_certificate",
+    44: "certificate_revoked",
+    45: "certificate_expired",
+    46: "certificate_unknown",
+    47: "illegal_parameter",
+    48: "unknown_ca",
+    49: "access_denied",
+    50: "decode_error",
+    51: "decrypt_error",
+    60: "export_restriction",
+    70: "protocol_version",
+    71: "insufficient_security",
+    80: "internal_error",
+    86: "inappropriate_fallback",
+    USER_CANCELED: "user_canceled",
+    100: "no_renegotiation",
+    109: "missing_extension",
+    110: "unsupported_extension",
+    111: "certificate_unobtainable",
+    112: "unrecognized_name",
+    113: "bad_certificate_status_response",
+    114: "bad_certificate_hash_value",
+    115: "unknown_psk_identity",
+    116: "certificate_required",
+    120: "no_application_protocol",
+}
+#: What is to be looked at, by the alert: {0} is its sender, {1} the other side.
+_ADVICE: Final = {
+    40: "compare the cipher suites of both sides, and whether the {0} asks for a certificate",
+    42: "compare the {1}'s certificate with the CAs and the names that the {0} trusts",
+    44: "the {1}'s certificate was revoked: give it another",
+    45: "compare the dates of the {1}'s certificate with the clock of the {0}",
+    46: "compare the {1}'s certificate with the CAs and the names that the {0} trusts",
+    48: "give the {0} the CA that signed the {1}'s certificate",
+    49: "see what the {0} allows to this certificate",
+    70: "allow a version of TLS that both sides have",
+    71: "allow a cipher suite that is strong enough for the {0}",
+    86: "the {1} came back with an older version of TLS: see why its first attempt failed",
+    112: "compare the server name that the client asks for with those of the server",
+    116: "give the {1} a certificate, or make client certificates optional at the {0}",
+    120: "compare the application protocols (ALPN) of both sides",
+}
+_ABOUT_CERTIFICATES: Final = frozenset((*range(41, 47), 48, 111, 113, 114))
+_CLOSES: Final = {"fin": ("closed", "FIN"), "rst": ("reset", "RST")}
+
+
+class Alert(NamedTuple):
+    """An alert: ``number`` is None where it is encrypted."""
+
+    level: int
+    number: int | None
+
+    @property
+    def name(self) -> str:
+        """Return the name of the alert, its number where it has none, empty where it is encrypted."""
+        return "" if self.number is None else _NAMES.get(self.number, f"alert {self.number}")
+
+    @property
+    def level_name(self) -> str:
+        """Return ``warning``, ``fatal``, or the number; empty where it is encrypted."""
+        return "" if self.number is None else _LEVELS.get(self.level, str(self.level))
+
+    @property
+    def of_certificate(self) -> bool:
+        """Whether it refuses the certificate of the other side."""
+        return self.number in _ABOUT_CERTIFICATES
+
+    def fatal(self, version: int) -> bool:
+        """Return whether the connection ends with it; from TLS 1.3 on its level does not say so."""
+        ends = self.number not in (CLOSE_NOTIFY, USER_CANCELED)
+        return ends and (self.number is None or self.level == FATAL or version >= 0x0304)
+
+
+class Failure(NamedTuple):
+    """How a connection failed: with or without an alert, and with or without a close that was captured."""
+
+    established: bool  #: the handshake was over
+    alert: Alert | None
+    sender: str  #: of the alert: client, server, empty where that is not known
+    step: str  #: the last handshake message of the other side before it, empty where that is not known
+    close: str  #: fin, rst, empty where neither was captured
+    closer: str  #: client, server, empty where that is not known
+
+    @property
+    def text(self) -> str:
+        """Say who sent which alert after which message, and who closed."""
+        acts, who = [], self.sender if self.alert else self.closer
+        verb, flag = _CLOSES.get(self.close, ("", ""))
+        closed = f"{verb} the connection ({flag})" if verb else ""
+        if self.alert is not None:
+            level = f" ({self.alert.number}, {self.alert.level_name})" if self.alert.number is not None else ""
+            named = f"the alert {self.alert.name}{level}" if level else "an encrypted alert"
+            acts.append(f"{_side(who)} sent {named}{self._after(who)}")
+            if closed:
+                acts.append(closed if self.closer == who else f"{_side(self.closer)} {closed}")
+        else:
+            acts.append(f"{_side(who)} {closed}{self._after(who)} without an alert")
+        return " and ".join(acts)
+
+    @property
+    def advice(self) -> str:
+        """Say what to look at."""
+        who = self.sender or self.closer or "server"
+        other = "client" if who == "server" else "server"
+        number = self.alert.number if self.alert is not None else None
+        return _ADVICE.get(number or 0, "the log of the {0} may say more").format(who, other)
+
+    def _after(self, who: str) -> str:
+        if not self.step:
+            return ""
+        return f" after the {'client' if who == 'server' else 'server'}'s {self.step}" if who else f" after {self.step}"
+
+
+def _side(name: str) -> str:
+    return f"the {name}" if name else "one side"

@@ -4,21 +4,203 @@ It keeps what cannot be opened yet as long as that is worth it, and counts: each
 stays encrypted. What records mean is for a SealedReader.
 """
 
+import pickle
 from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from io import BytesIO
+from itertools import accumulate
+from typing import Any, Final
 
 from dcpdump.net.batch import Segments
 from dcpdump.net.event import Bytes, Conflict, End, Event, Events, Gap
-from dcpdump.tls.account import describe
-from dcpdump.tls.bulk import open_run
+from dcpdump.tls import sealing as why
+from dcpdump.tls.handshake import TLS_1_3
+from dcpdump.tls.keyring import APPLICATION
 from dcpdump.tls.late import Joining
-from dcpdump.tls.record_cutter import Sealed, SealedCutter, is_hello
+from dcpdump.tls.openers import SUITES, name_of
+from dcpdump.tls.parties import Parties
+from dcpdump.tls.record_cutter import HEAD, Sealed, SealedCutter, is_hello, plausible
 from dcpdump.tls.sealed_reader import SealedReader
-from dcpdump.tls.sealing import Sealing
-from dcpdump.tls.secrets import Secrets
+from dcpdump.tls.sealing import VERSIONS, Sealing
+from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets
 from dcpdump.tls.side import Places, Queued, Side, Waiting
-from dcpdump.tls.unsealer_state import packed, unpacked
+
+# -- report what became of a TLS connection, and why it stays closed where it does --------------------
+
+
+def describe(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late: int) -> Sealing:
+    """Return what is known of a connection, of whose ``sides`` anything was captured."""
+    server = parties.terms.server
+    version = server.version if server else max((side.joining.version for side in sides), default=0)
+    suite = name_of(server.suite) if server else ""
+    for side in sides:
+        if side.key is not None and server is None:
+            version = TLS_1_3 if side.key.label != CLIENT_RANDOM else version
+            suite = SUITES[side.key.suite].name
+    reason = _why(parties, sides, secrets, too_late)
+    closed = next((side for side in sides if side.closed or (side.encrypted and not side.opened)), None)
+    direction = closed.direction if closed is not None and any(side.opened for side in sides) else None
+    return Sealing(
+        VERSIONS.get(version, "TLS"),
+        suite,
+        parties.server_name,
+        sum(side.given for side in sides),
+        sum(side.encrypted for side in sides),
+        sum(side.lost_records for side in sides),
+        reason,
+        direction is not None and parties.role(direction) == 1,
+        next((side.joined_at for side in sides if side.joined_at is not None), None),
+        len(secrets),
+        secrets.logs,
+        max((side.failures or side.joining.tried for side in sides), default=0),
+        max((side.joining.reach for side in sides), default=0),
+        too_late,
+        tuple(parties.randoms.items()),
+    )
+
+
+def _why(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late: int) -> str:
+    """Return why something stays closed; empty where nothing does."""
+    if not any(side.encrypted for side in sides):
+        return ""
+    if too_late and any(parties.ring.has(role) for role in (0, 1)):
+        return why.TOO_LATE
+    closed = next((side.closed for side in sides if side.closed), "")
+    if any(side.opened for side in sides):
+        if closed == why.NO_SECRET and all(side.key is None or side.key.rank != APPLICATION for side in sides):
+            return why.HANDSHAKE
+        if closed in (why.NO_SECRET, why.NO_FIT):
+            return why.ONE_DIRECTION if closed == why.NO_SECRET else closed
+        if not any(side.encrypted and not side.opened for side in sides):
+            return ""
+        return why.NOT_FOUND if _has_both(sides, secrets) else why.ONE_DIRECTION
+    if closed in (why.SUITE, why.VERSION):
+        return closed
+    if not len(secrets):
+        return why.NO_SECRETS
+    if closed:
+        return closed
+    if parties.greeted:
+        return why.NO_SECRET
+    traffic = any(side.joining.tried for side in sides) and any(side.joining.spent for side in sides)
+    old = any(0 < side.joining.version < TLS_1_3 for side in sides)
+    return why.LATE if old or not traffic else why.NOT_FOUND
+
+
+def _has_both(sides: Sequence[Side], secrets: Secrets) -> bool:
+    """Return whether of a connection that was joined late there are the secrets of both directions."""
+    random = next((side.key.random for side in sides if side.joined_at is not None and side.key is not None), b"")
+    return all(secrets.of(random, label) for label in (CLIENT_TRAFFIC, SERVER_TRAFFIC))
+
+
+# -- open the plain records of a direction many at once: nearly all of a long connection is such ------
+
+
+def open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Bytes | None]:
+    """Open the records in segments ``at`` … ``stop``-1 of a steady side, and add their text to ``texts``.
+
+    Return the first segment that was not taken, and the rest of the one before it, where that begins a record that is
+    not plain.
+    """
+    opener, cutter = side.opener, side.cutter
+    assert opener is not None
+    held = cutter.take_held()
+    begin = cutter.offset - len(held)
+    pieces = segments.pieces
+    data = held + (pieces[at] if stop == at + 1 else b"".join(pieces[at:stop]))
+    found: list[bytes] = []
+    ends: list[int] = []
+    used = opener.run(data, side.number, found, ends)
+    reach = list(accumulate((len(piece) for piece in pieces[at:stop]), initial=len(held)))[1:]
+    if found:
+        if side.places is not None:
+            _note(side, begin, found, ends)
+        size = _add(side, segments, at, reach, (found, ends), texts)
+        side.number += len(found)
+        side.opened += len(found)
+        side.given += size
+        side.tls += used - size
+        side.end = begin + used
+    rest = len(data) - used
+    last = stop - 1
+    if rest < HEAD or (plausible(data, used) and rest < HEAD + (data[used + 3] << 8 | data[used + 4])):
+        cutter.give_back(begin + used, data[used:], segments.seen(last), len(found))
+        return stop, None
+    each = next(index for index, end in enumerate(reach) if end > used)
+    cutter.give_back(begin + used, b"", segments.seen(at + each), len(found))
+    return at + each + 1, Bytes(begin + used, data[used : reach[each]], segments.seen(at + each), side.late)
+
+
+def _add(
+    side: Side, segments: Segments, at: int, reach: list[int], records: tuple[list[bytes], list[int]], texts: Segments
+) -> int:
+    """Add the text of records that end in segments, of which ``reach`` says where these do; return its size.
+
+    What one segment completed is one piece.
+    """
+    found, ends = records
+    offset, first, count = side.offset, 0, len(found)
+    pieces: list[tuple[int, int, bytes]] = []
+    for row, end in enumerate(reach, at):
+        if ends[first] > end:
+            continue
+        stop = bisect_right(ends, end, first)
+        piece = found[first] if stop == first + 1 else b"".join(found[first:stop])
+        if piece:
+            pieces.append((row, offset, piece))
+            offset += len(piece)
+        first = stop
+        if first == count:
+            break
+    texts.put_text(segments, at, side.late, pieces)
+    size = offset - side.offset
+    side.offset = offset
+    return size
+
+
+def _note(side: Side, begin: int, found: list[bytes], ends: list[int]) -> None:
+    """Note where the text of records stands, of which the first begins at an offset."""
+    start, offset = begin, side.offset
+    for text, end in zip(found, ends, strict=True):
+        if text and side.places is not None:
+            side.places.add(start, begin + end, offset, offset + len(text))
+        start, offset = begin + end, offset + len(text)
+
+
+# -- pack an unsealer as bytes: all that decides what it makes of the events that come next -----------
+# No secret is in it: what opens records is named by the connection and the label of its secret, and by a mark of it.
+# The bytes are a pickle: to be read only by the same version of dcpdump, and where no one else could have written them.
+
+
+class _Writer(pickle.Pickler):
+    def persistent_id(self, each: object) -> str | None:
+        """Name what is not written: the secrets, and what is made of them."""
+        return "secrets" if isinstance(each, Secrets) else "opener" if hasattr(each, "glimpse") else None
+
+
+class _Reader(pickle.Unpickler):
+    def __init__(self, state: bytes, secrets: Secrets) -> None:
+        super().__init__(BytesIO(state))
+        self._secrets = secrets
+
+    def persistent_load(self, name: str) -> Secrets | None:
+        """Return the secrets of this run; what opens records is to be made of them."""
+        return self._secrets if name == "secrets" else None
+
+
+def packed(thing: object) -> bytes:
+    """Pack what holds secrets only by reference."""
+    file = BytesIO()
+    _Writer(file, pickle.HIGHEST_PROTOCOL).dump(thing)
+    return file.getvalue()
+
+
+def unpacked(state: bytes, secrets: Secrets) -> Any:
+    """Return the thing again, under secrets that were read anew."""
+    return _Reader(state, secrets).load()
+
 
 #: Bytes that wait for the other side's hello; and for a secret, and how long the latter, where time passes.
 _ORDER: Final = 64 * 1024

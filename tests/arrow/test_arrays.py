@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcpdump.arrow.arrays import batch_of, fitted
+from dcpdump.arrow.column_builder import batch_of, fitted
 from dcpdump.spec.names import JSON
 from dcpdump.wire.encode import encode
 from tests.support.console import run

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dcpdump.annotate import annotate
-from dcpdump.check.alone import judge
+from dcpdump.check.engine import judge
 from dcpdump.wire.encode import Item, encode
 from tests.support.console import run
 from tests.support.conversation import said

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.check.finding import Finding
-from dcpdump.check.fold import RuleTotals
+from dcpdump.check.finding import Finding, RuleTotals
 from dcpdump.check.rule import Severity
 from dcpdump.check.rules import RULES
 from dcpdump.render.findings import rule_table

@@ -14,8 +14,7 @@ import pytest
 
 from dcpdump.arrow import schema, verdicts
 from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
-from dcpdump.arrow.folder import SCHEMAS
-from dcpdump.arrow.writers import ArrowFile, ParquetFile
+from dcpdump.arrow.folder import SCHEMAS, ArrowFile, ParquetFile
 from dcpdump.cli.tables import TABLES as NAMES
 from tests.support.batch_rows import spelled
 from tests.support.console import contents, refusal, run
@@ -252,7 +251,7 @@ def test_an_error_in_a_thread_leaves_nothing(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("dcpdump.cli.workers.LEAST_BYTES", 0)
-    monkeypatch.setattr("dcpdump.arrow.writers.ParquetFile.feed", full)
+    monkeypatch.setattr("dcpdump.arrow.folder.ParquetFile.feed", full)
     printed = run(f"dcpdump export {REPLICA} -o {tmp_path}/out -j 2")
     assert printed == refusal(5, f"cannot write: no space left on device ({tmp_path}/out)")
     assert os.listdir(tmp_path) == []

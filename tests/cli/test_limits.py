@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.capture import open_files
-from dcpdump.capture.open_files import ReopenedFile
+from dcpdump.capture import source
+from dcpdump.capture.source import ReopenedFile
 from tests.support.console import Printed, contents, refusal, run
 from tests.support.live import PATIENCE, ROOT, needs
 
@@ -121,7 +121,7 @@ def test_a_file_that_was_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> No
 
 def test_a_file_stays_open_while_a_thread_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_bytes(b"abc")
-    slow, *others = (ReopenedFile(str(tmp_path / "a")) for _ in range(open_files._MOST + 1))
+    slow, *others = (ReopenedFile(str(tmp_path / "a")) for _ in range(source._MOST + 1))
     assert slow.read(1) == b"a"
     read = os.read
 

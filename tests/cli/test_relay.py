@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dcpdump.capture import open_capture
-from dcpdump.capture.made_packets import MadeConnection
+from dcpdump.capture.relay import MadeConnection
 from dcpdump.cli.relay import SavedPackets
 from dcpdump.errors import OutputError
 from dcpdump.wire.encode import encode

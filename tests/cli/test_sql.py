@@ -27,8 +27,7 @@ from dcpdump.arrow.column_builder import Vocabulary
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.cli.sql_prompt import words
-from dcpdump.sql.database import Engine
-from dcpdump.sql.interrupts import Calls, interrupting
+from dcpdump.sql.database import Calls, Engine, interrupting
 from dcpdump.sql.result_values import plain, rows_of
 from tests.support.captures import Pcapng, pcap
 from tests.support.console import refusal, run

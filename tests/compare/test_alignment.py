@@ -7,9 +7,8 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.compare.alignment import anchors, rising
 from dcpdump.compare.capture_rows import ROW, CaptureRows
-from dcpdump.compare.way import compared
+from dcpdump.compare.pairing import anchors, compared, rising
 
 NUMBERS = st.lists(st.integers(0, 12), max_size=40)
 

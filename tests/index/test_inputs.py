@@ -18,8 +18,8 @@ from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import open_capture
 from dcpdump.errors import CaptureError
+from dcpdump.index.building import NoLongerKept
 from dcpdump.index.capture_index import CaptureIndex
-from dcpdump.index.replay import NoLongerKept
 from dcpdump.net.limits import DEFAULT
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.capture import open_capture
-from dcpdump.capture.raw_records import RawRecords
+from dcpdump.capture.rewriter import RawRecords
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from dcpdump.annotate import Annotated, annotate
-from dcpdump.check.alone import judge
+from dcpdump.check.engine import judge
 from dcpdump.paste import read_paste
 from dcpdump.record import Record
 from dcpdump.render import table

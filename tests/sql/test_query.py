@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from dcpdump.arrow.folder import SCHEMAS
-from dcpdump.sql.choice import options_of, window_of
 from dcpdump.sql.database import Engine, QueryError
+from dcpdump.sql.predicates import options_of, window_of
 from dcpdump.sql.query import Query
 
 FIRST = {name: make().names[0] for name, make in SCHEMAS.items()}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.check.fold import Fold
+from dcpdump.check.finding import Fold
 from dcpdump.net.packet import Packet
 from tests.streams.test_document_runs import assert_ledgers_are_equal, judged
 from tests.support.conversation import opening, packets, said

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dcpdump.arrow.files import gap_rows
 from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.arrow.other_tables import gap_rows
 from dcpdump.batch.block import Block, blocks
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import Masks

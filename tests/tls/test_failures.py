@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from dcpdump.capture import open_capture
-from dcpdump.tls.failure import Alert, Failure
+from dcpdump.tls.sealing import Alert, Failure
 from dcpdump.tls.unsealer import Unsealer
 from tests.support.captures import Record, pcap
 from tests.support.console import run

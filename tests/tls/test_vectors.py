@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from dcpdump.net.event import Bytes, End, Seen
-from dcpdump.tls.key_derivation import expand_label, prf
-from dcpdump.tls.openers import Opener13, opener12
-from dcpdump.tls.suites import SUITES, KeyBasis
+from dcpdump.tls.openers import SUITES, KeyBasis, Opener13, expand_label, opener12, prf
 from dcpdump.tls.unsealer import Unsealer
 from tests.tls.encoder import CLIENT, SERVER
 from tests.tls.feeding import feed, secrets_of, texts

@@ -1,6 +1,6 @@
 """DCP210-216: controls: when they are sent, which of them may be accepted, and which are misspelt."""
 
-from dcpdump.check.quote import quoted
+from dcpdump.check.finding import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.escape import safe
 from dcpdump.nearest import nearest

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dcpdump.check.quote import repeated
+from dcpdump.check.finding import repeated
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Broken, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
 from dcpdump.spec.names import INCLUDE_XATTRS, JSON, SNAPPY, XATTR

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dcpdump.check.quote import repeated
+from dcpdump.check.finding import repeated
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.disclosure import ANY_NUMBER, is_stray
 from dcpdump.spec import find

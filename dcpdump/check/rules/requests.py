@@ -1,6 +1,6 @@
 """DCP221-242: stream requests, and what is answered to them. Rollbacks are in a module of their own."""
 
-from dcpdump.check.quote import quoted
+from dcpdump.check.finding import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.spec.names import FROM_LATEST
 from dcpdump.streams.frame_event import FrameEvent, failover_log

@@ -1,5 +1,6 @@
 """DCP1xx, second half: what a single message holds: lengths, datatypes, values, keys, reserved fields."""
 
+from dcpdump.check.finding import repeated
 from dcpdump.check.meaning import (
     deletion_not_agreed,
     expiration_not_agreed,
@@ -7,7 +8,6 @@ from dcpdump.check.meaning import (
     not_together,
     without_meaning,
 )
-from dcpdump.check.quote import repeated
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Event, Remark, Severity, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.disclosure import hidden_numbers
