@@ -93,7 +93,7 @@ MOVES: dict[str, list[tuple[int, str, int, str]]] = {
     ],
     "do('browser', 'find', -1)": [(1, r"\ =apple . K", APPLE, "")],
     "tab('frames')": [(1, "2 K", 1, " c0▸ hello ")],
-    "tab('streams')": [(PEAR, "K", PEAR, "stream-request{start=0, end=max"), (0, "", PEAR, " 5  12:00:00.011  0..max ")],
+    "tab('streams')": [(PEAR, "K", PEAR, "stream-request{start=0, end=max"), (0, "", PEAR, " 5  12:00:00.011  0..max")],
     "tab('findings')": [(1, "K", 1, "severity")],
     "tab('connections')": [(1, "K", 1, "10.0.0.1:50000 → 10.0.0.2:11210")],
     "follow": [(1, "K", END, "following")],

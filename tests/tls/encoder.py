@@ -1,4 +1,7 @@
-"""Scripts of TLS connections, written by an encoder of its own: no key exchange, since the log has what it makes."""
+"""Scripts of TLS connections, written by an encoder of its own: no key exchange, since the log has what it makes.
+
+Keys are derived as the package derives them, which test_vectors holds against what others published.
+"""
 
 import hashlib
 import hmac
@@ -7,6 +10,8 @@ from itertools import pairwise
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
+
+from dcpdump.tls.key_derivation import expand_label, prf
 
 CLIENT, SERVER = 0, 1
 ALERT, HANDSHAKE, DATA = 21, 22, 23
@@ -34,29 +39,6 @@ KINDS: dict[int, tuple[str, int, str, str]] = {
 def made(*parts: object, size: int = 32) -> bytes:
     """Make bytes that look random, and are the same each time."""
     return hashlib.shake_128(repr(parts).encode()).digest(size)
-
-
-def expand(secret: bytes, label: bytes, size: int, digest: str) -> bytes:
-    """Derive as TLS 1.3 does."""
-    label = b"tls13 " + label
-    info = size.to_bytes(2, "big") + bytes([len(label)]) + label + b"\0"
-    return hmac.new(secret, info + b"\1", digest).digest()[:size]
-
-
-def prf(version: int, digest: str, secret: bytes, seed: bytes, size: int) -> bytes:
-    """Derive as TLS 1.2 and before do."""
-
-    def p_hash(name: str, key: bytes) -> bytes:
-        out, a = b"", seed
-        while len(out) < size:
-            a = hmac.new(key, a, name).digest()
-            out += hmac.new(key, a + seed, name).digest()
-        return out[:size]
-
-    if version == 0x0303:
-        return p_hash(digest, secret)
-    half = (len(secret) + 1) // 2
-    return bytes(x ^ y for x, y in zip(p_hash("md5", secret[:half]), p_hash("sha1", secret[-half:]), strict=True))
 
 
 class Sealer:
@@ -198,8 +180,8 @@ class Script:
 
     def _use(self, direction: int) -> None:
         secret = self._secrets[direction]
-        key = expand(secret, b"key", KINDS[self.suite][1], self.hash)
-        self.sealers[direction] = Sealer(0x0304, self.suite, key, expand(secret, b"iv", 12, self.hash))
+        key = expand_label(secret, "key", KINDS[self.suite][1], self.hash)
+        self.sealers[direction] = Sealer(0x0304, self.suite, key, expand_label(secret, "iv", 12, self.hash))
 
     def handshake13(
         self, *, early: bytes = b"", takes: bool = True, retry: bool = False, client_certificate: bool = False
@@ -242,7 +224,7 @@ class Script:
         """Change the key of a direction."""
         self.sealed(direction, HANDSHAKE, message(24, b"\0"))
         secret = self._secrets[direction]
-        self._secrets[direction] = expand(secret, b"traffic upd", len(secret), self.hash)
+        self._secrets[direction] = expand_label(secret, "traffic upd", len(secret), self.hash)
         self._use(direction)
 
     def authenticate_late(self) -> None:

@@ -1,6 +1,5 @@
 """Reading TLS while the key log grows: what waited for its secrets is shown as soon as these are there."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -92,23 +91,6 @@ def test_what_waited_is_shown_when_its_secrets_come_though_nothing_else_is_sent(
     assert (code, out) == (0, "")
     assert f"{2 * FRAMES} of {2 * FRAMES} frames shown" in err
     assert "stay encrypted" not in err
-
-
-def test_a_key_log_that_is_emptied_or_replaced_is_read_anew(net: Network, tmp_path: Path) -> None:
-    with live(net, tmp_path) as here:
-        here.keys.write_bytes(here.talk())
-        first = here.frames()
-        here.keys.write_bytes(here.talk())  # which is shorter for a moment
-        assert here.frames() == first
-
-
-def test_without_its_secrets_a_connection_is_named_at_the_end(net: Network, tmp_path: Path) -> None:
-    with live(net, tmp_path) as here:
-        here.talk()
-        code, out, err = stopped(here.sniff, signal.SIGINT)
-    assert (code, out) == (0, "")
-    assert "TLS 1.3 on port " in err
-    assert os.path.getsize(here.keys) == 0
 
 
 def test_a_capture_from_a_pipe_is_opened_with_secrets_that_come_later(tmp_path: Path) -> None:

@@ -292,13 +292,3 @@ def test_the_commands_that_diagnose_offers_have_the_key_log(files: Files) -> Non
     result = files.read("-q", "diagnose")
     assert f"dcpdump streams {files.capture} --connection 0 --cause not-reopened-yet" in result.out
     assert f" --keylog {files.keys}\n" in result.out
-
-
-def test_connections_have_their_version_and_cipher(tmp_path: Path) -> None:
-    files = Files(tmp_path, twin(0x0303, 0xCCA8))
-    table = files.read("-q", "conns").out.splitlines()
-    assert "tls" in table[0].split()
-    assert "  1.2 ChaCha20-Poly1305  " in table[1]
-    (row,) = (json.loads(line) for line in files.read("-q -f ndjson", "conns").out.splitlines())
-    assert (row["tls"]["version"], row["tls"]["suite"]) == ("TLS 1.2", "ChaCha20-Poly1305")
-    assert "tls" not in run(f"dcpdump conns {REPLICA} -q").out.splitlines()[0]

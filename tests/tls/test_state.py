@@ -75,24 +75,6 @@ def given_by(unsealer: Unsealer, fed: Fed) -> Fed:
     return events + unsealer.close()
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
-def test_a_state_of_any_moment_gives_the_same_text(name: str) -> None:
-    script = CONVERSATIONS[name]()
-    fed = segments(script, 700, random.Random(1))
-    whole = given_by(Unsealer(secrets_of(script.keylog)), fed)
-    assert b"".join(event.data for way, event in whole if way == SERVER and isinstance(event, Bytes)) == script.texts[1]
-    secrets = secrets_of(script.keylog)
-    unsealer, events = Unsealer(secrets), Fed()
-    for way, each in fed:
-        noted = marshal.loads(marshal.dumps(secrets.state()))
-        secrets = secrets_of(script.keylog)
-        secrets.restore(noted)
-        assert secrets.state() == noted
-        unsealer = renewed(unsealer, secrets)
-        events += unsealer.feed(way, each)
-    assert events + unsealer.close() == whole
-
-
 @given(st.sampled_from(sorted(CONVERSATIONS)), st.booleans(), st.integers(0, 1 << 30))
 @settings(max_examples=150, deadline=None)
 def test_losses_and_late_joins_change_nothing_of_that(name: str, late: bool, seed: int) -> None:

@@ -6,18 +6,45 @@ The secrets are appended to the key log before anything is said. Each line of in
 answered by a line once both ends have received all.
 """
 
+import datetime
 import socket
 import ssl
 import sys
+import tempfile
 import threading
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from dcpdump.capture import open_capture
 from dcpdump.net.connections import Connections
 from dcpdump.net.event import Bytes
-from tests.tls.real import certificate
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "replica.pcap"
+
+
+def certificate() -> Path:
+    """Make a certificate of its own, with its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "cb.example")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    path = Path(tempfile.mkdtemp()) / "cert.pem"
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
+    return path
 
 
 def script() -> list[tuple[int, bytes]]:
