@@ -43,7 +43,7 @@ from tests.support.secret_talk import (
 from tests.support.strategies import Sent, pushed, sent
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
-modest = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+modest = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 #: What a redacted frame no longer has, or has in other words.
 OF_FULL = ("src", "dst", "collection_name")  #: which the level full hides too
 SAID = ("file", "key", "key_hex", "value", "xattrs", "value_json", "problems", "hints", "framing", "confidence")
@@ -535,7 +535,7 @@ def proof_of(path: Path, changed: Callable[[bytes], bytes]) -> Flaw | None:
         return redaction.prove([str(out)], [open_capture(str(out))])
 
 
-@settings(modest, max_examples=30)
+@settings(modest, max_examples=15)
 @given(st.integers(0, 1 << 30))
 def test_a_result_with_another_byte_in_a_frame_is_refused(tmp_path: Path, seed: int) -> None:
     packets = talk(300, 24).packets
