@@ -161,13 +161,6 @@ def test_opcodes_and_names_are_keys_of_their_table() -> None:
     assert find(0x99).name == "UNKNOWN"
 
 
-def test_a_rollback_ends_a_stream_as_a_change_of_state() -> None:
-    assert STREAM_END_STATUS.meanings[2] == (
-        "the vbucket changed its state, went away or rolled back, or what a backfill needed was purged"
-    )
-    assert STREAM_END_STATUS.meanings[6] == "the vbucket itself rolls back; servers send StateChanged"
-
-
 @pytest.mark.parametrize("message", ALL, ids=lambda message: message.name)
 def test_no_two_layouts_of_a_message_answer_to_the_same_facts(message: Message) -> None:
     for family in (message.request, message.response):
@@ -306,15 +299,15 @@ def test_every_message_with_layouts_has_its_opcode_by_name() -> None:
 SPELLED = {
     "COLLECTIONS_PREVIEW": "collections",
     "DELETE_TIMES": "include-delete-times",
+    "OSO_START": "start",
     "UNDERLYING_DATATYPE": "no-value-with-underlying-datatype",
     "DELETED_XATTRS": "include-deleted-user-xattrs",
     "SKIP_DELETES": "skip-deletes-in-initial-backfill",
     "ACTIVE_ONLY": "active-vb-only",
+    "OSO_END": "end",
     "STRICT_UUID": "strict-vbuuid",
     "IGNORE_PURGED": "ignore-purged-tombstones",
     "DUPLICATES": "may-contain-duplicates",
-    "OSO_START": "start",
-    "OSO_END": "end",
 }
 CONSTANTS: dict[Bits | EnumValue, str] = {
     names.DATATYPE: "JSON SNAPPY XATTR",

@@ -6,8 +6,7 @@ import pytest
 
 from dcpdump.annotate import annotate
 from dcpdump.record import Record, as_json
-from dcpdump.spec.field import Field
-from dcpdump.wire.decode import MOST_ITEMS, decode
+from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import EncodeError, encode
 from dcpdump.wire.frame import Fault, Frame, Problem, RawFrame, Section, Span, unpack_header
 from dcpdump.wire.value import Meaning
@@ -387,10 +386,9 @@ def test_a_hostile_flatbuffers_table_is_refused_by_the_step_that_leads_outside(v
 
 def test_a_credential_is_masked_as_soon_as_it_is_decoded() -> None:
     data = encode("SASL_AUTH", key=b"PLAIN", value=b"\0bob\0hunter2")
-    frame = read(data)
-    assert frame.value == b"*" * 12
-    assert b"hunter2" not in frame.raw.data
-    assert all(b"hunter2" not in field.value for field in frame.fields if isinstance(field.value, bytes))
+    assert read(data).value == b"*" * 12
+    for each in (data, data + b"hunter2", data[:-1], changed(data, 4, "02"), changed(data, 8, "00000005")):
+        assert b"hunter2" not in repr(read(each)).encode()
     assert read(data, show_secrets=True).value == b"\0bob\0hunter2"
 
 
@@ -399,12 +397,6 @@ def test_a_credential_is_masked_as_soon_as_it_is_decoded() -> None:
 def test_every_message_that_carries_credentials_is_masked(opcode: int, response: bool) -> None:
     data = encode(opcode, value=b"hunter2", response=response)
     assert b"hunter2" not in repr(read(data)).encode()
-
-
-def test_a_credential_in_a_damaged_frame_is_masked_too() -> None:
-    data = encode("SASL_AUTH", key=b"PLAIN", value=b"\0bob\0hunter2")
-    for damage in (data + b"hunter2", data[:-1], changed(data, 4, "02"), changed(data, 8, "00000005")):
-        assert b"hunter2" not in repr(read(damage)).encode()
 
 
 # -- encode ---------------------------------------------------------------------------------------------------
@@ -430,13 +422,6 @@ def test_what_cannot_be_encoded_is_refused_with_the_reason(name: str, given: dic
     with pytest.raises(EncodeError) as refused:
         encode(name, **given)
     assert str(refused.value) == error
-
-
-def test_a_field_covers_as_many_bytes_as_it_is_wide() -> None:
-    for golden in GOLDEN:
-        for field in read(golden.wire).fields:
-            if isinstance(field.field, Field):
-                assert field.end - field.start == field.field.width
 
 
 def test_no_more_items_are_taken_apart_than_any_server_sends() -> None:

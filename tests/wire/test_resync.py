@@ -10,7 +10,8 @@ import pytest
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, unpack_header
-from dcpdump.wire.resync import Judgement, SearchResult, begins, chained, find_frame, fits_table, framed, known, strict
+from dcpdump.wire.piece import Cut, Skipped, Why
+from dcpdump.wire.resync import Judgement, SearchResult, begins, find_frame, fits_table, framed, known, strict
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import Cut, FrameSplitter, Skipped, Why
 from tests.support.fields import changed
@@ -73,15 +74,6 @@ def test_evidence_has_levels(data: bytes, levels: str) -> None:
 )
 def test_a_directions_first_bytes_are_judged(data: bytes, final: bool, verdict: Judgement) -> None:
     assert begins(data, final=final) is verdict
-
-
-def test_headers_must_follow_one_another() -> None:
-    assert chained(MUTATION * 3, 0, 2, final=False) is Judgement.FRAME
-    assert chained(MUTATION * 2, 0, 2, final=False) is Judgement.FRAME
-    assert chained(MUTATION * 2 + MUTATION[:5], 0, 2, final=False) is Judgement.WAIT
-    assert chained(MUTATION * 2 + MUTATION[:5], 0, 2, final=True) is Judgement.FRAME
-    assert chained(MUTATION[:-1], 0, 2, final=True) is Judgement.WEAK
-    assert chained(MUTATION + bytes(24), 0, 2, final=False) is Judgement.NO
 
 
 def test_a_frame_is_searched_for_from_a_place() -> None:
@@ -293,15 +285,6 @@ def test_a_lost_header_does_not_turn_a_documents_frames_into_the_connections(see
     torn = data[20][dice.randrange(24, 200) :]
     cuts = through([head, len(data[20]) - len(torn), torn + b"".join(data[21:])])
     assert [frame.data for frame in frames_of(cuts)] == data[:20] + data[21:]
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_frames_inside_a_document_are_nothing_while_in_step(seed: int) -> None:
-    dice = random.Random(seed)
-    sent = documents(10, dice, evil=1.0)
-    data = b"".join(frame.data for frame in sent)
-    cuts = through([data[at : at + 700] for at in range(0, len(data), 700)])
-    assert [frame.data for frame in frames_of(cuts)] == [frame.data for frame in sent]
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -73,10 +73,6 @@ def test_an_answer_to_hello_of_which_bytes_were_lost_says_nothing() -> None:
 # -- what is inferred without it ------------------------------------------------------------------------------
 
 
-def test_nothing_is_inferred_from_nothing() -> None:
-    assert reading(Session(), b"hello") == (b"hello", None, True)
-
-
 @pytest.mark.parametrize(
     "sign",
     [

@@ -45,12 +45,6 @@ def test_a_collection_id_is_leb128(wire: str, collection: int) -> None:
     assert leb128(collection) == data
 
 
-@given(st.integers(0, 0xFFFFFFFF), st.binary(max_size=5))
-def test_a_collection_id_is_read_as_it_was_written(collection: int, key: bytes) -> None:
-    data = leb128(collection)
-    assert read_prefix(data + key) == Prefix(collection, len(data))
-
-
 SHORTEST, LONG = "the collection id is not in its shortest form", "the collection id is longer than 32 bits"
 
 
@@ -126,12 +120,6 @@ def test_ids_in_the_order_of_the_old_draft_are_noticed() -> None:
 # -- Snappy ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50)
-@given(st.binary(max_size=2000))
-def test_a_snappy_value_is_decompressed(plain: bytes) -> None:
-    assert decompress(snappy(plain)) == (plain, "")
-
-
 NO_END, TOO_LONG = "its length does not end", "its length is longer than 32 bits"
 MORE = "more than the 22020096 that a document may have"
 
@@ -193,20 +181,7 @@ def test_no_claim_ends_the_process_where_memory_is_limited() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@settings(max_examples=100)
-@given(st.binary(max_size=80))
-def test_no_bytes_make_decompression_raise(data: bytes) -> None:
-    plain, fault = decompress(data)
-    assert (plain is None) == bool(fault)
-
-
 # -- xattrs ---------------------------------------------------------------------------------------------------
-
-
-def test_xattrs_stand_before_the_body() -> None:
-    pairs = ((b"_sync", b'{"a":1}'), (b"user", b"[]"))
-    assert split_xattrs(xattrs(*pairs) + b"{}") == SplitValue(pairs, b"{}")
-    assert split_xattrs(xattrs()) == SplitValue((), b"")
 
 
 @pytest.mark.parametrize(
@@ -271,20 +246,15 @@ def test_what_cannot_be_read_of_xattrs_has_a_place_in_a_value_that_is_not_compre
     assert open_value(snappy(plain), SNAPPY | XATTR | JSON) == replace(body, unread_at=None)
 
 
-def test_what_is_wrong_with_a_value_is_a_problem_at_its_place() -> None:
-    meaning = interpret(frame(b"k", b"no json", JSON), collections=False)
-    (problem,) = meaning.problems
-    assert (problem.code, problem.start, problem.end) == (Fault.NOT_JSON, 56, 63)
-    assert problem.text.startswith("the body is marked JSON but is ")
-
-
 @pytest.mark.parametrize(
     ("value", "datatype", "code"),
     [(b"\xff" * 9, SNAPPY, Fault.NOT_SNAPPY), (b"v", XATTR, Fault.NOT_XATTRS), (b"{", JSON, Fault.NOT_JSON)],
 )
-def test_what_is_wrong_with_a_value_has_the_code_of_its_kind(value: bytes, datatype: int, code: Fault) -> None:
+def test_what_is_wrong_with_a_value_has_the_code_of_its_kind_and_its_place(
+    value: bytes, datatype: int, code: Fault
+) -> None:
     meaning = interpret(frame(b"k", value, datatype), collections=False)
-    assert [problem.code for problem in meaning.problems] == [code]
+    assert [(problem.code, problem.start, problem.end) for problem in meaning.problems] == [(code, 56, 56 + len(value))]
 
 
 def test_a_datatype_may_describe_a_body_that_was_removed() -> None:
@@ -303,11 +273,6 @@ def test_a_connection_that_keeps_the_datatype_of_removed_values_has_no_faults() 
 # -- JSON -----------------------------------------------------------------------------------------------------
 
 
-def test_json_that_nests_too_deep_to_say_is_no_fault() -> None:
-    assert json_fault(b"[" * 100_000 + b"]" * 100_000) == ""
-    assert json_fault(b'{"a":' * 100_000 + b"1" + b"}" * 100_000) == ""
-
-
 @pytest.mark.parametrize(("begin", "end"), [(b"[", b"]"), (b'{"[[":', b"}")])
 def test_json_is_parsed_as_deep_as_a_bound_that_no_machine_moves(begin: bytes, end: bytes) -> None:
     parsed = parse_json(begin * MOST_NESTED + b"1" + end * MOST_NESTED)
@@ -317,6 +282,7 @@ def test_json_is_parsed_as_deep_as_a_bound_that_no_machine_moves(begin: bytes, e
     for depth in (MOST_NESTED + 1, 100_000):
         with pytest.raises(NotParsed):
             parse_json(begin * depth + b"1" + end * depth)
+        assert json_fault(begin * depth + b"1" + end * depth) == ""
     assert parse_json(b"[" + b"[]," * 1000 + b"[]]") == [[]] * 1001
 
 
@@ -474,13 +440,3 @@ def test_the_length_of_a_cached_key_is_judged_by_what_it_says(length: int, there
     assert faults(found) == problems
     places = [(each.start, each.end) for each in found.problems if "key_len" in each.text]
     assert places == [(60, 62)] * len(places)
-
-
-def test_a_record_with_a_key_that_no_server_sends_is_named() -> None:
-    items = [{"key": b"\0"}, {"key": b"\0" + b"k" * 251}]
-    found = interpret(decoded("DCP_CACHE_TRANSFER", {"items": items}), collections=None)
-    assert faults(found) == [
-        "wrong_length: items[0]: key_len 1 is not 2 to 251",
-        "collection_id: the key has a collection id and nothing else",
-        "wrong_length: items[1]: key_len 252 is not 2 to 251",
-    ]
