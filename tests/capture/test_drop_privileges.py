@@ -78,7 +78,6 @@ def has_decoded(process: "subprocess.Popen[str]") -> bool:
 
 COMMANDS = {
     "sniff": "sniff -f ndjson",
-    "sniff -w": "sniff -f ndjson -w out",
     "sniff -o": "sniff -f ndjson -o out",
     "sniff -w -o": "sniff -f ndjson -j 4 -w out -o more",
     "top": "top -f ndjson",
@@ -91,8 +90,6 @@ CALLS = [
     pytest.param(command, caller, {"OPENBLAS_NUM_THREADS": "4"} if threads else {}, id=f"{command}-{name}")
     for command, name, caller, threads in (
         ("sniff", "root", None, True),
-        ("sniff", "somebody's sudo", SOMEBODY, False),
-        ("sniff -w", "root", None, False),
         ("sniff -o", "somebody's sudo", SOMEBODY, True),
         ("sniff -w -o", "root", None, True),
         ("top", "somebody's sudo", SOMEBODY, False),
@@ -130,7 +127,7 @@ run(sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize(("command", "caller"), [("sniff", None), ("sniff -o", SOMEBODY), ("top", None)])
+@pytest.mark.parametrize(("command", "caller"), [("sniff -o", SOMEBODY), ("top", None)])
 def test_where_a_thread_keeps_a_right_nothing_is_captured(
     net: Network, folder: Path, command: str, caller: int | None
 ) -> None:
