@@ -3,8 +3,8 @@
 import base64
 import random
 import re
-import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ from tests.support.paste_forms import (
     wireshark_hex,
     xxd,
 )
+from tests.test_bounds import steps
 
 CAPTURES = Path(__file__).parent.parent.parent / "samples"
 SAMPLES = Path(__file__).parent / "samples"
@@ -89,7 +90,7 @@ bodies = st.one_of(st.binary(min_size=23, max_size=90), awkward.map(bytes))
 UNDECIDABLE = {"Python latin-1 str", "node string"}
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None)
 @example(magic=0x80, body=bytes(14) + b"'" + bytes(7) + b"'")
 @example(magic=0x80, body=bytes(14) + b'"\0\0\'\\0\0\0"')
 @given(magic=magics, body=bodies)
@@ -109,12 +110,9 @@ def test_any_frame_printed_in_any_form_is_read_back(magic: int, body: bytes) -> 
             assert read == frame, (form, text)
 
 
-def test_the_form_is_named() -> None:
+def test_the_form_is_named_and_can_be_asked_for() -> None:
     names = {form: read_paste(FORMS[form](MUTATION)).dialect for form in ("grid", "xxd", "hexdump -C", "hex pairs")}
     assert names == {"grid": "spec byte grid", "xxd": "xxd", "hexdump -C": "hexdump -C", "hex pairs": "hex pairs"}
-
-
-def test_a_form_can_be_asked_for() -> None:
     assert read_paste(MUTATION.hex(), "hex").parts == (MUTATION,)
     assert refusal(MUTATION.hex(), "grid")[0] == "this cannot be read as grid"
     assert refusal("80", "xyz")[0] == "no such form: 'xyz'"
@@ -126,9 +124,7 @@ def test_a_form_can_be_asked_for() -> None:
 
 def test_each_grid_of_a_page_is_a_part() -> None:
     page = f"# Add\n\n{spec_grid(ADD_STREAM)}\nand then\n\n{spec_grid(MUTATION)}{field_table(MUTATION)}"
-    assert read_paste(page) == Pasted(
-        "spec byte grid", (ADD_STREAM, MUTATION), ("21 lines of field list ignored",)
-    ) or (read_paste(page).parts == (ADD_STREAM, MUTATION))
+    assert read_paste(page).parts == (ADD_STREAM, MUTATION)
 
 
 def test_a_grid_of_words_has_no_bytes() -> None:
@@ -310,13 +306,11 @@ def test_a_dump_with_a_line_missing_is_refused() -> None:
     assert refusal("\n".join(lines[:2] + lines[3:]))[0] == (
         "the offsets of this dump do not follow one another: lines are missing or changed"
     )
-    with_text = [
-        f"{at:08x}  {MUTATION[at : at + 8].hex(' ')}  {MUTATION[at + 8 : at + 16].hex(' ')}  |{'.' * 16}|"
-        for at in (0, 16, 48)
-    ]
-    assert refusal("\n".join(with_text))[0].startswith("the offsets of this dump do not follow one another")
+    first, second, _, fourth, *_ = hexdump_c(MUTATION).split("\n")
+    apart = "the offsets of this dump do not follow one another"
+    assert refusal("\n".join((first, second, fourth)))[0].startswith(apart)
     blank = re.sub("^00000010: .*", "00000010:", xxd(MUTATION), flags=re.MULTILINE)
-    assert refusal(blank)[0].startswith("the offsets of this dump do not follow one another")
+    assert refusal(blank)[0].startswith(apart)
     assert refusal("00000000  80 57 00 05 00 00 00 00  00 00 00 00 00 00 00 00  |.W..............|\n*\n")[0] == (
         "the dump ends in '*': nothing says how often the line above it repeats"
     )
@@ -381,10 +375,8 @@ def test_lines_that_are_frames_are_parts_and_wrapped_lines_are_one() -> None:
 
 def test_lists_and_strings_that_are_frames_are_parts() -> None:
     assert read_paste(f'["{MUTATION.hex()}", "{ADD_STREAM.hex()}"]').parts == (MUTATION, ADD_STREAM)
-    assert read_paste(f"char a[] = {{{', '.join(map(hex, MUTATION))}}};\nchar b[] = {list(ADD_STREAM)};").parts == (
-        MUTATION,
-        ADD_STREAM,
-    )
+    arrays = f"char a[] = {{{', '.join(map(hex, MUTATION))}}};\nchar b[] = {list(ADD_STREAM)};"
+    assert read_paste(arrays).parts == (MUTATION, ADD_STREAM)
     assert read_paste(f"{MUTATION!r}\n{ADD_STREAM!r}").parts[0][:4] == MUTATION[:4]
 
 
@@ -442,6 +434,8 @@ def test_packets_lose_their_headers_and_segments_are_joined(name: str, parts: tu
 
 def test_a_reassembled_frame_takes_the_place_of_its_last_segment() -> None:
     """As ``tshark -x -Y couchbase`` prints it: the segments before that have no frame that ends in them."""
+    said = ("link, IP and TCP headers of 8 packets stripped",)
+    assert read_paste((SAMPLES / "tcpdump-X.txt").read_text()) == Pasted("tcpdump (packets)", BOTH, said)
     text = (Path(__file__).parent / "samples" / "tshark-x.txt").read_text()
     last = "\n\n".join(block for block in text.split("\n\n") if "helloworld" in block.replace("\n", ""))
     assert read_paste(text).parts == BOTH
@@ -462,19 +456,13 @@ def test_directions_that_take_turns_are_read_each_as_one() -> None:
 turns = st.lists(st.tuples(st.sampled_from([0, 1]), st.one_of(bodies, st.binary(min_size=17, max_size=60))), min_size=1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(turns=turns, indent=st.sampled_from(["\t", "    "]))
 def test_any_turns_that_two_directions_take_are_read_back(turns: list[tuple[int, bytes]], indent: str) -> None:
     sent: dict[int, bytes] = {}
     for direction, data in turns:
         sent[direction] = sent.get(direction, b"") + data
     assert read_paste(wireshark_follow(turns, indent)).parts == tuple(sent.values())
-
-
-def test_packets_are_named_as_such() -> None:
-    assert read_paste((SAMPLES / "tcpdump-X.txt").read_text()) == Pasted(
-        "tcpdump (packets)", BOTH, ("link, IP and TCP headers of 8 packets stripped",)
-    )
 
 
 ETHERNET = bytes.fromhex("02420a00000202420a0000010800") + bytes.fromhex(
@@ -513,6 +501,7 @@ def in_mail(text: str) -> str:
 QUOTES = STREAM_END[:24] + b'{"a": "x y", "b": "10:20:30", "c": "80 57 00 05"}' * 3
 BASE64 = base64.encodebytes(STREAM_REQUEST).decode()
 ESCAPED = FORMS["Wireshark escaped string"](STREAM_REQUEST)
+ESCAPED_LINES = "\n".join(f"{n}: {line}" for n, line in enumerate(ESCAPED.strip().split("\n"), 1))
 XXD_I = FORMS["xxd -i of standard input"](STREAM_REQUEST)
 DECIMAL = "\n".join(f"{at:07o} " + " ".join(f"{b:4d}" for b in row) for at, row in rows(STREAM_REQUEST))
 OCTAL = "\n".join(f"{at:07o} " + " ".join(f"{b:03o}" for b in row) for at, row in rows(STREAM_REQUEST))
@@ -525,10 +514,7 @@ PARTS_OF_PAGES = {
     "an escaped string with blanks behind it": (ESCAPED.replace("\n", "   \n"), STREAM_REQUEST),
     "an escaped string that was quoted twice": (lines_behind(">> ", ESCAPED), STREAM_REQUEST),
     "an escaped string in a log": (lines_behind(LOG, ESCAPED), STREAM_REQUEST),
-    "an escaped string with line numbers": (
-        "\n".join(f"{n}: {line}" for n, line in enumerate(ESCAPED.strip().split("\n"), 1)),
-        STREAM_REQUEST,
-    ),
+    "an escaped string with line numbers": (ESCAPED_LINES, STREAM_REQUEST),
     "decimal numbers in HTML": (f"<pre><code>{DECIMAL}</code></pre>", STREAM_REQUEST),
     "octal numbers in HTML": (f"<pre><code>{OCTAL}</code></pre>", STREAM_REQUEST),
     "what a debugger printed, in HTML": (f"<pre>{FORMS['gdb x/xb'](STREAM_REQUEST)}</pre>", STREAM_REQUEST),
@@ -536,12 +522,11 @@ PARTS_OF_PAGES = {
     "quotes in the text beside bytes, in a log": (lines_behind(LOG, xxd(QUOTES, 24, 8)), QUOTES),
     "bytes of Python with blanks of a web page": (repr(QUOTES).replace(" ", "\u00a0"), QUOTES),
     "bytes of Python with quotes as Go and Jinja write them": (
-        repr(QUOTES).replace("'", "&#39;").replace('"', "&#34;"),
-        QUOTES,
+        repr(QUOTES).replace("'", "&#39;").replace('"', "&#34;"), QUOTES,
     ),
     "lines of numbers in a mail": (f"Hi,\n\nhere it is:\n\n{XXD_I}\n\nThanks\n", STREAM_REQUEST),
     "one line with its number": (f"  1\t{pairs(STREAM_REQUEST)}", STREAM_REQUEST),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "data"), PARTS_OF_PAGES.values(), ids=PARTS_OF_PAGES.keys())
@@ -606,18 +591,11 @@ fragments = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
-@given(fragments)
-def test_any_text_is_read_or_refused(text: str) -> None:
+@settings(max_examples=200, deadline=None)
+@given(fragments | st.binary(max_size=200))
+def test_any_text_and_any_bytes_are_read_or_refused(text: str | bytes) -> None:
     with suppress(PasteError):
         assert all(read_paste(text).parts)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    with suppress(PasteError):
-        assert read_paste(data).parts
 
 
 @settings(max_examples=60, deadline=None)
@@ -633,22 +611,26 @@ def test_damaged_forms_are_read_or_refused(form: str, seed: int) -> None:
 
 
 LONG = {
-    "hex": MUTATION.hex() * 8_000,
-    "xxd": xxd(MUTATION * 230),
-    "brackets": "[" * 300_000,
-    "pairs of brackets": "[]" * 100_000,
-    "quotes": "\"'" * 100_000,
-    "backslashes": "'\\" * 100_000,
-    "bars": "|" * 300_000,
-    "one line of pairs": "80 57 " * 50_000,
-    "dots": "." * 300_000,
-    "less-than signs": "<" * 300_000,
+    "hex": MUTATION.hex(),
+    "xxd": xxd(MUTATION * 4)[:-1],
+    "brackets": "[" * 40,
+    "pairs of brackets": "[]" * 40,
+    "quotes": "\"'" * 40,
+    "backslashes": "'\\" * 40,
+    "bars": "|" * 40,
+    "one line of pairs": "80 57 " * 20,
+    "dots": "." * 40,
+    "less-than signs": "<" * 40,
 }
 
 
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
-def test_a_long_paste_takes_time_in_proportion(text: str) -> None:
-    began = time.process_time()
-    with suppress(PasteError):
-        read_paste(text)
-    assert time.process_time() - began < 3
+def test_a_long_paste_takes_steps_in_proportion(text: str) -> None:
+    def work(times: int) -> None:
+        with suppress(PasteError):
+            read_paste(text * times)
+
+    work(1)  # what is made once is made now
+    once, twice, four = (steps(partial(work, times)) for times in (20, 40, 80))
+    assert four - twice <= 2.6 * max(twice - once, 100), (once, twice, four)
+    work(1_500)  # of what nests so deep nothing breaks
