@@ -48,6 +48,7 @@ def test_lines_are_those_of_read_and_each_byte_is_of_one_field(path: Path) -> No
             lines = field_lines(record, 64)
             printed = [line.text for line in table.lines(record, 64)]
             assert [line.text for line in lines] == printed[2:]
+            assert any(line.kind is LineKind.PROBLEM for line in lines) == bool(record.problems)
             for byte in range(len(record.frame.raw.data)):
                 at = line_at(lines, byte)
                 assert at is not None
@@ -97,16 +98,11 @@ def chosen_frames(numbers: list[int], gaps: list[bool]) -> ChosenFrames:
 def test_a_frame_that_is_not_listed_leads_to_the_next_one() -> None:
     listed = chosen_frames([3, 7, 9], [False, True, False])
     assert [listed.row_of(number) for number in (1, 3, 4, 8, 9, 12)] == [0, 0, 2, 3, 3, 3]
-    assert [listed.has(number) for number in (3, 4, 9)] == [True, False, True]
 
 
 def test_a_place_is_returned_to_and_left_again() -> None:
-    places, first, second, third = (
-        PlaceHistory(),
-        Place("frames", "", 1),
-        Place("frames", "x", 5),
-        Place("streams", "", 5),
-    )
+    places = PlaceHistory()
+    first, second, third = Place("frames", "", 1), Place("frames", "x", 5), Place("streams", "", 5)
     places.leave(first)
     places.leave(second)
     assert places.back(third) == second
@@ -206,7 +202,7 @@ FILTERS = (
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_filter_lists_what_read_prints_while_the_index_grows(path: Path) -> None:
-    for text in FILTERS:
+    for text in FILTERS[SAMPLES.index(path) % 4 :: 4]:
         with closing(Reader(lambda columns: service_of(path, columns))) as reader:
             reader.step()
             search = FrameSearch(IndexedFrames(reader), text)
@@ -290,10 +286,3 @@ def searched(frames: IndexedFrames, listed: Listed, start: int, step: int, text:
 def service_of(path: Path, columns: Columns) -> FrameService:
     index = CaptureIndex([open_capture(str(path))], IndexOptions(block_bytes=2048), columns=columns)
     return FrameService(index, lambda words: filter_of(words).masks, None)
-
-
-def test_a_problem_is_a_line_of_its_own() -> None:
-    with CaptureIndex([open_capture(str(SAMPLES[0].with_name("damage.pcap")))]) as index:
-        index.finish()
-        kinds = {line.kind for n in range(1, index.frames + 1) for line in field_lines(index.record(n), 64)}
-    assert LineKind.PROBLEM in kinds

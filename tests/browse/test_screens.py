@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from tests.support.browsing import SAMPLES, Shown, browse
 from tests.support.captures import Record, pcap
+from tests.support.console import run
 from tests.support.conversation import opening, packets, said
 from tests.support.diagnoses import written
 
@@ -61,6 +62,7 @@ def test_dialogs_are_in_the_middle_of_the_screen() -> None:
     assert places == [(20, 1, 110, 27), (20, 11, 110, 8)]
 
 
+BEGUN = "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x5}\n"
 EVIL = (
     b"\x1b[2J\x1b]0;title\x07",
     "漢字かな交じり文".encode() * 20,
@@ -70,24 +72,23 @@ EVIL = (
 )
 
 
-@pytest.mark.parametrize("size", [(60, 15), (140, 40)], ids=str)
-def test_hostile_keys_and_names_disturb_nothing(size: tuple[int, int], tmp_path: Path) -> None:
-    talk = opening(name="x") + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x5}\n"
-    talk += "".join(
-        f"RX mutation{{seqno={n}, key=#{key.hex()}, value=#{key.hex()}}}\n" for n, key in enumerate(EVIL, 1)
-    )
+def test_hostile_keys_and_names_disturb_nothing(tmp_path: Path) -> None:
+    mutation = "RX mutation{{seqno={0}, key=#{1}, value=#{1}}}\n"
+    talk = opening() + BEGUN + "".join(mutation.format(n, key.hex()) for n, key in enumerate(EVIL, 1))
     path = written(talk, tmp_path / "\x1b[31mevil\n.pcap")
 
     async def see(shown: Shown) -> None:
-        for keys in (["G"], ["up"], ["up"], ["up"], ["tab"], ["tab"], ["v"], ["i"], ["escape"], ["2"], ["4"]):
-            await shown.press(*keys)
+        width = 140
+        for key in ("G", "up", "up", "up", "tab", "tab", "v", "i", "escape", "2", "4", "1"):
+            if key == "1":
+                width = 60
+                await shown.pilot.resize_terminal(width, 15)
+            await shown.press(key)
             await shown.settled()
             for strip in shown.app.screen._compositor.render_strips():
-                assert strip.cell_length == size[0]
-                assert cell_len(strip.text) == size[0]
-                assert all(char.isprintable() for char in strip.text)
+                assert (strip.cell_length, cell_len(strip.text), strip.text.isprintable()) == (width, width, True)
 
-    browse(path, see, size=size)
+    browse(path, see, size=(140, 40))
 
 
 def test_a_small_terminal_says_what_is_needed_and_comes_back() -> None:
@@ -123,10 +124,7 @@ def test_the_mouse_chooses_rows_bytes_tabs_and_heads() -> None:
 
 
 def test_a_long_name_does_not_take_the_other_columns_of_a_tab_along(tmp_path: Path) -> None:
-    talk = (
-        opening(name=100 * "n") + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x1}\nRX mutation{seqno=1}\n"
-    )
-    path = written(talk, tmp_path / "long.pcap")
+    path = written(opening(name=100 * "n") + BEGUN + "RX mutation{seqno=1}\n", tmp_path / "long.pcap")
 
     async def see(shown: Shown) -> None:
         await shown.press("2")
@@ -137,7 +135,7 @@ def test_a_long_name_does_not_take_the_other_columns_of_a_tab_along(tmp_path: Pa
 
 
 def test_a_row_has_the_sign_of_a_problem_that_only_its_document_shows(tmp_path: Path) -> None:
-    talk = opening(collections=True) + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x1}\n"
+    talk = opening(collections=True) + BEGUN
     talk += "RX mutation{seqno=1, key=#08617d20212062}\nRX mutation{seqno=2, key=#80}\n"
     path = written(talk, tmp_path / "keys.pcap")
 
@@ -156,8 +154,7 @@ def test_a_row_has_the_sign_of_a_problem_that_only_its_document_shows(tmp_path: 
 
 def test_a_large_value_is_decoded_when_that_is_asked_twice(tmp_path: Path) -> None:
     value = b'{"a": "' + b"x" * (1 << 20) + b'"}'
-    talk = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x5}\n"
-    talk += f"RX mutation{{seqno=1, datatype=1, value=#{value.hex()}}}\n"
+    talk = opening() + BEGUN + f"RX mutation{{seqno=1, datatype=1, value=#{value.hex()}}}\n"
     path = tmp_path / "large.pcap"
     path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(talk), 60_000)]))
 
@@ -184,8 +181,6 @@ def test_marked_frames_are_carved_as_carve_does(tmp_path: Path, monkeypatch: pyt
         assert "the name ends with none of .pcapng" in shown.note
 
     browse(SAMPLES / "replica.pcap", write)
-    from tests.support.console import run
-
     assert run(f"dcpdump carve {SAMPLES}/replica.pcap --frame 17 -w two.pcapng -q").code == 0
     assert Path("one.pcapng").read_bytes() == Path("two.pcapng").read_bytes()
 

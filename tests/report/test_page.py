@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dcpdump.capture import open_capture
 from dcpdump.cli.main import outcome
 from dcpdump.wire.encode import encode
 from tests.support.console import run
@@ -117,13 +118,11 @@ def test_the_verdict_is_that_of_diagnose(sample: str, page: Node) -> None:
 
 
 def test_the_command_that_shows_more_troubles_can_be_pasted(tmp_path: Path) -> None:
-    refused = "".join(
-        f"TX stream-request{{vb={status}, start-seqno=9}}\nRX stream-request-response{{status_code={status}}}\n"
-        for status in (0x01, 0x02, 0x04, 0x22, 0x24, 0x82, 0x83, 0x88, 0x8C)
-    )
+    refused = "TX stream-request{{vb={0}, start-seqno=9}}\nRX stream-request-response{{status_code={0}}}\n"
+    asked = "".join(map(refused.format, (0x01, 0x02, 0x04, 0x22, 0x24, 0x82, 0x83, 0x88, 0x8C)))
+    connect = "CONNECT 10.0.0.{0}:50000 10.0.1.{0}:11210\n"
     talk = "".join(
-        f"CONNECT 10.0.0.{host}:50000 10.0.1.{host}:11210\n{opening(name='abc'[host - 1] * 3)}{refused}"
-        for host in (1, 2, 3)
+        connect.format(host) + opening(name=name) + asked for host, name in ((1, "aaa"), (2, "bbb"), (3, "ccc"))
     )
     path = written(talk, tmp_path / "two words.pcap")
     page = parsed(run(f"dcpdump report '{path}' -q --tz +02:00").out)
@@ -168,10 +167,6 @@ def test_every_picture_says_in_words_what_it_shows(page: Node) -> None:
         assert named or id(node) in hidden | shown
 
 
-def test_the_same_capture_gives_the_same_page(pages: dict[str, str]) -> None:
-    assert page_of(SAMPLES[0]) == pages[SAMPLES[0].stem]
-
-
 def test_frames_are_shown_with_all_their_bytes() -> None:
     page = parsed(page_of(Path("samples/order.pcap").resolve()))
     (frame,) = page.all("details", id="frame-16")
@@ -211,10 +206,8 @@ HIDDEN = ("\u202eevil\u202c\u200b", "nul\\0", "k" * 200, "\u2028\u2029")
 
 @pytest.mark.parametrize("name", [*EVIL, *HIDDEN])
 def test_names_from_the_wire_stay_text(name: str, tmp_path: Path) -> None:
-    path = written(
-        opening(name="NAME") + "STREAM vb=5\n" + LIVE + "RX stream-end{status=2}\nWAIT 60\nRX noop{}\n",
-        tmp_path / "evil.pcap",
-    )
+    talk = opening(name="NAME") + f"STREAM vb=5\n{LIVE}RX stream-end{{status=2}}\nWAIT 60\nRX noop{{}}\n"
+    path = written(talk, tmp_path / "evil.pcap")
     path.write_bytes(path.read_bytes().replace(b"NAME", name.encode()[:4].ljust(4, b"x")))
     text = page_of(path, f"--title {name!r}" if "'" not in name else "")
     page = parsed(text)
@@ -232,15 +225,11 @@ def test_a_page_replaces_nothing_without_force(tmp_path: Path) -> None:
     assert run(f"dcpdump report samples/order.pcap -o {path} --force").code == 0
 
 
-def test_without_frames_there_is_no_page(tmp_path: Path) -> None:
-    empty = tmp_path / "empty.pcap"
-    empty.write_bytes(SAMPLES[0].read_bytes()[:24])
-    assert run(f"dcpdump report {empty} -o {tmp_path}/page.html").code == 3
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.pcap"]
-
-
-def test_a_damaged_capture_gives_a_page_that_says_so_and_4(tmp_path: Path) -> None:
+def test_without_frames_there_is_no_page_and_of_a_damaged_capture_one_that_says_so_and_4(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcap"
+    cut.write_bytes(SAMPLES[0].read_bytes()[:24])
+    assert run(f"dcpdump report {cut} -o {tmp_path}/page.html").code == 3
+    assert list(tmp_path.iterdir()) == [cut]
     cut.write_bytes(Path("samples/stopped.pcap").read_bytes()[:-20])
     printed = run(f"dcpdump report {cut} -q")
     assert printed.code == 4
@@ -295,14 +284,10 @@ def test_messages_that_are_not_known_are_named_by_their_opcodes(tmp_path: Path) 
         assert [name for name in wanted if name not in run(f"dcpdump stats {path} -q").out] == []
 
 
-def test_no_more_frames_than_wanted_are_shown() -> None:
-    path = Path("samples/rollback-loop.pcap").resolve()
-    counts = [len(parsed(page_of(path, f"--frames {most}")).all("details", class_="frame")) for most in (0, 3)]
-    assert counts == [0, 3]
-
-
-def test_a_page_without_the_rules_has_no_findings() -> None:
-    assert not parsed(page_of(Path("samples/order.pcap").resolve(), "--no-check")).all("section", id="findings")
+def test_no_more_frames_than_wanted_are_shown_and_no_findings_without_the_rules() -> None:
+    for options, frames in (("--frames 0 --no-check", 0), ("--frames 3 --no-check", 3)):
+        page = parsed(page_of(HERE / "rollback-loop.pcap", options))
+        assert (len(page.all("details", class_="frame")), page.all("section", id="findings")) == (frames, [])
 
 
 def test_ladders_fold_what_repeats(tmp_path: Path) -> None:
@@ -315,13 +300,6 @@ def test_ladders_fold_what_repeats(tmp_path: Path) -> None:
 
 
 def test_a_capture_without_times_has_a_page_without_pictures(tmp_path: Path) -> None:
-    (instant,) = (path for path in SAMPLES if path.stem == "order")
-    data = bytearray(instant.read_bytes())
-    at = 24
-    while at < len(data):
-        data[at : at + 8] = bytes(8)
-        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
-    path = tmp_path / "instant.pcap"
-    path.write_bytes(bytes(data))
+    path = saved([each._replace(ts_ns=0) for each in open_capture(str(HERE / "order.pcap"))], tmp_path / "instant.pcap")
     page = parsed(page_of(path))
     assert [len(lane) for lane in data_of(page)["lanes"].values()] == [1]

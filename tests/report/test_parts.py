@@ -32,7 +32,12 @@ from tests.support.pages import parsed
 
 SECOND = 1_000_000_000
 LIVE = "RX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\n"
-anything = st.text(st.characters(codec=None), max_size=60)
+anything = st.text(st.characters(codec=None), max_size=20)
+VALUES = st.recursive(
+    st.none() | st.integers() | anything,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(anything, inner, max_size=3),
+    max_leaves=8,
+)
 
 
 @given(anything, anything)
@@ -45,9 +50,7 @@ def test_any_text_is_found_again_as_text_and_nothing_else(text: str, value: str)
     assert (paragraph.text, bold.text) == (safe(text) + safe(value), safe(value))
 
 
-@given(
-    st.recursive(st.none() | st.integers() | anything, lambda inner: st.lists(inner) | st.dictionaries(anything, inner))
-)
+@given(VALUES)
 def test_what_a_script_gets_is_what_it_was_given(value: object) -> None:
     text = in_script(value)
     assert not re.search("[<>&\u2028\u2029]", text)
