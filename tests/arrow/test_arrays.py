@@ -25,9 +25,7 @@ def _file(tmp_path: Path) -> Path:
     features = {"features": [0x0A, 0x12]}
     talk = TcpTalk().send(0, encode("HELLO", features, key=b"me", opaque=1))
     talk.send(1, encode("HELLO", features, response=True, opaque=1))
-    talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me", opaque=2)).send(
-        1, encode("DCP_OPEN", response=True, opaque=2)
-    )
+    talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me")).send(1, encode("DCP_OPEN", response=True))
     for vbucket, asked in enumerate((b'{"sid":3,"scope":' + HALF + b"}", b'{"sid":%d}' % (1 << 70))):
         request = encode("DCP_STREAM_REQ", {"end_seqno": 9}, value=asked, vbucket=vbucket, opaque=3 + vbucket)
         context = b'{"error":{"context":' + HALF + b"}}"
@@ -63,17 +61,11 @@ def test_a_frame_that_does_not_fit_costs_no_other_its_row(file: Path, tmp_path: 
     assert [request["scope"] for row in streams for request in row["requests"]] == [r"\ud800", None]
 
 
-@pytest.mark.parametrize("form", ["arrow", "csv"])
-def test_in_every_format_it_is_a_problem_of_its_row(file: Path, tmp_path: Path, form: str) -> None:
-    assert run(f"dcpdump export {file} -o {tmp_path}/out -q -f {form}").code == 0
-    if form == "csv":
-        with (tmp_path / "out/frames.csv").open(newline="", encoding="utf-8") as text:
-            rows = [{**row, "problems": json.loads(row["problems"] or "[]")} for row in csv.DictReader(text)]
-    else:
-        with pa.OSFile(str(tmp_path / "out/frames.arrow")) as stored:
-            rows = pa.ipc.open_file(stored).read_all().to_pylist()
-    misfits = [row for row in rows if any("does not fit" in text for text in problems([row])[0])]
-    assert [row["name"] for row in misfits] == ["DCP_STREAM_REQ", "DCP_MUTATION"]
+def test_in_a_table_of_text_it_is_a_problem_of_its_row(file: Path, tmp_path: Path) -> None:
+    assert run(f"dcpdump export {file} -o {tmp_path}/out -q -f csv").code == 0
+    with (tmp_path / "out/frames.csv").open(newline="", encoding="utf-8") as text:
+        misfits = [row["name"] for row in csv.DictReader(text) if "does not fit" in row["problems"]]
+    assert misfits == ["DCP_STREAM_REQ", "DCP_MUTATION"]
 
 
 def test_what_fits_of_a_value_is_kept() -> None:
@@ -83,8 +75,5 @@ def test_what_fits_of_a_value_is_kept() -> None:
     assert array.to_pylist() == [[good], [good, {"number": None, "text": r"a\ud800"}], None]
     assert misfits == [1]
     kind = pa.schema([("number", pa.int64()), ("text", pa.string())])
-    assert batch_of([{"number": 1 << 64}, {"text": 5}, {"number": 1, "text": "a"}], kind).to_pylist() == [
-        {"number": None, "text": None},
-        {"number": None, "text": None},
-        {"number": 1, "text": "a"},
-    ]
+    nothing, whole = {"number": None, "text": None}, {"number": 1, "text": "a"}
+    assert batch_of([{"number": 1 << 64}, {"text": 5}, whole], kind).to_pylist() == [nothing, nothing, whole]

@@ -1,7 +1,5 @@
 """One schema for every capture: each name of the flat record is a column, typed as the protocol table says."""
 
-import pyarrow as pa
-
 from dcpdump.arrow import schema
 from dcpdump.batch.part import HEADER, dtype_of
 from dcpdump.batch.plans import PLANS
@@ -29,25 +27,11 @@ def test_a_field_has_the_width_that_the_table_gives_it() -> None:
 
 def test_some_columns_are_what_readers_rely_on() -> None:
     types = {field.name: str(field.type) for field in schema.frames()}
-    assert {
-        name: types[name] for name in ("frame", "time", "cas", "key", "value", "by_seqno", "opcode", "features")
-    } == {
-        "frame": "int64",
-        "time": "timestamp[us, tz=UTC]",
-        "cas": "uint64",
-        "key": "binary",
-        "value": "binary",
-        "by_seqno": "uint64",
-        "opcode": "uint8",
-        "features": "list<item: uint16>",
-    }
-    assert types["failover_log"] == "list<item: struct<vbucket_uuid: uint64, seqno: uint64>>"
+    wanted = {"frame": "int64", "time": "timestamp[us, tz=UTC]", "cas": "uint64", "key": "binary", "value": "binary"}
+    wanted |= {"by_seqno": "uint64", "opcode": "uint8", "features": "list<item: uint16>"}
+    wanted |= {"failover_log": "list<item: struct<vbucket_uuid: uint64, seqno: uint64>>"}
+    assert wanted.items() <= types.items()
     assert types["name"].startswith("dictionary<values=string")
-
-
-def test_the_schema_says_its_version() -> None:
-    versions = [make().metadata[b"schema"] for make in (schema.frames, schema.gaps, schema.files)]
-    assert versions == [b"dcpdump.frames/1", b"dcpdump.gaps/1", b"dcpdump.files/1"]
 
 
 def test_the_header_type_has_the_places_of_the_header_fields() -> None:
@@ -61,25 +45,12 @@ def test_plans_are_compiled_from_the_table() -> None:
     for plan in PLANS:
         assert dtype_of(plan.layout.extras).itemsize == plan.layout.extras_length
         assert plan.layout in plan.message.request
-    assert {plan.message.opcode for plan in PLANS} >= {
-        0x55,
-        0x56,
-        0x57,
-        0x58,
-        0x59,
-        0x5D,
-        0x60,
-        0x61,
-        0x62,
-        0x63,
-        0x64,
-        0x65,
-    }
+    assert {plan.message.opcode for plan in PLANS} >= {*range(0x55, 0x5A), 0x5D, *range(0x60, 0x66)}
 
 
 def test_a_schema_is_printed_a_column_a_line() -> None:
-    lines = schema.text(schema.gaps()).splitlines()
-    assert lines[0] == "dcpdump.gaps/1"
-    assert lines[1].split() == ["connection", "int32"]
-    assert len(lines) == 1 + len(schema.gaps())
-    assert isinstance(schema.gaps(), pa.Schema)
+    for made, version in ((schema.frames(), "frames/1"), (schema.gaps(), "gaps/1"), (schema.files(), "files/1")):
+        lines = schema.text(made).splitlines()
+        assert lines[0] == f"dcpdump.{version}"
+        assert [line.split()[0] for line in lines[1:]] == made.names
+    assert schema.text(schema.gaps()).splitlines()[1].split() == ["connection", "int32"]

@@ -1,8 +1,5 @@
 """Borders of panes are dragged with the mouse, and stay where they were dragged to as long as the layout does."""
 
-from pathlib import Path
-
-import pytest
 from textual.widget import Widget
 
 from tests.support.browsing import SAMPLES, Shown, browse
@@ -20,17 +17,16 @@ async def drag(shown: Shown, pane: Widget, start: tuple[int, int], by: tuple[int
     await shown.pilot.pause()
 
 
-@pytest.mark.parametrize("side", ["left of the bytes", "right of the fields"])
-def test_the_border_between_fields_and_bytes_is_dragged(side: str, tmp_path: Path) -> None:
+def test_the_border_between_fields_and_bytes_is_dragged() -> None:
     async def do(shown: Shown) -> None:
         main = shown.app.main
-        before = main.fields.region
-        pane, column = (main.hexes, 0) if side == "left of the bytes" else (main.fields, before.width - 1)
-        await drag(shown, pane, (column, 2), (-15, 0))
-        moved = before.width - main.fields.region.width
-        assert moved in (15, 16)
-        assert main.hexes.region.x == main.fields.region.right
-        assert main.hexes.region.right == 160
+        for left_of_the_bytes in (True, False):
+            before = main.fields.region.width
+            pane, column = (main.hexes, 0) if left_of_the_bytes else (main.fields, before - 1)
+            await drag(shown, pane, (column, 2), (-15, 0))
+            assert before - main.fields.region.width in (15, 16)
+            assert main.hexes.region.x == main.fields.region.right
+            assert main.hexes.region.right == 160
         await drag(shown, main.hexes, (0, 2), (3 - main.hexes.region.x, 0))
         assert main.fields.region.width == 20
         await shown.pilot.resize_terminal(100, 30)
@@ -57,11 +53,9 @@ def test_the_border_above_the_panes_is_dragged_and_one_pane_may_still_be_over_al
 
 def test_the_border_between_fields_above_and_bytes_below_is_dragged() -> None:
     async def do(shown: Shown) -> None:
-        main = shown.app.main
-        fields, hexes = main.fields.region, main.hexes.region
-        await drag(shown, main.hexes, (5, 0), (0, -3))
-        assert main.fields.region.height == fields.height - 3
-        assert main.hexes.region.height == hexes.height + 3
-        assert main.fields.region.y == fields.y
+        fields, hexes = shown.app.main.fields, shown.app.main.hexes
+        before = fields.region.y, fields.region.height - 3, hexes.region.height + 3
+        await drag(shown, hexes, (5, 0), (0, -3))
+        assert (fields.region.y, fields.region.height, hexes.region.height) == before
 
     browse(CAPTURE, do, size=(100, 60))

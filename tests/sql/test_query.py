@@ -12,6 +12,7 @@ from dcpdump.sql.database import Engine, QueryError
 from dcpdump.sql.predicates import options_of, window_of
 from dcpdump.sql.query import Query
 
+NOON = 1_763_640_000
 FIRST = {name: make().names[0] for name, make in SCHEMAS.items()}
 
 
@@ -103,14 +104,10 @@ def test_simple_conditions_choose_frames_before_they_are_rows(
 @pytest.mark.parametrize(
     ("condition", "first", "last"),
     [
-        ("time >= timestamp '2025-11-20 12:00' and time < '2025-11-20 13:00'", 1_763_640_000, 1_763_643_600),
-        (
-            "time between '2025-11-20T13:00:00+01:00' and timestamptz '2025-11-20 12:59:59.999999'",
-            1_763_640_000,
-            1_763_643_600,
-        ),
-        ("time_ns >= 1763640000000000000 and time_ns <= 1763643599999999999", 1_763_640_000, 1_763_643_600),
-        ("time >= date '2025-11-20'", 1_763_596_800, None),
+        ("time >= timestamp '2025-11-20 12:00' and time < '2025-11-20 13:00'", NOON, NOON + 3600),
+        ("time between '2025-11-20T13:00:00+01:00' and timestamptz '2025-11-20 12:59:59.999999'", NOON, NOON + 3600),
+        ("time_ns >= 1763640000000000000 and time_ns <= 1763643599999999999", NOON, NOON + 3600),
+        ("time >= date '2025-11-20'", NOON - 12 * 3600, None),
     ],
 )
 def test_conditions_on_times_are_a_window(condition: str, first: int, last: int | None, understood: Understood) -> None:
@@ -212,21 +209,16 @@ def test_what_cannot_be_answered_is_said_in_the_words_of_duckdb(
     assert "\n" not in raised.value.what
 
 
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
+def test_a_value_that_is_not_what_a_query_takes_it_for_is_explained_and_can_be_passed_over() -> None:
+    for text, hint in (
         ("decode('\\xff'::blob)", "try(decode(value)) is null where bytes are no text"),
         ("decode('n_2'::blob)->>'$.a'", "try(decode(value)->>'$.name') is null where a value is not JSON"),
-    ],
-)
-def test_a_value_that_is_not_what_a_query_takes_it_for_is_explained_and_can_be_passed_over(
-    text: str, hint: str
-) -> None:
-    with Engine({}) as engine:
-        with pytest.raises(QueryError) as caught:
-            list(engine.answer(f"select {text}")[1])
-        assert caught.value.hint == hint
-        assert [batch.to_pylist() for batch in engine.answer(f"select try({text}) a")[1]] == [[{"a": None}]]
+    ):
+        with Engine({}) as engine:
+            with pytest.raises(QueryError) as caught:
+                list(engine.answer(f"select {text}")[1])
+            assert caught.value.hint == hint
+            assert [batch.to_pylist() for batch in engine.answer(f"select try({text}) a")[1]] == [[{"a": None}]]
 
 
 def test_a_query_that_needs_more_memory_says_so() -> None:
@@ -238,8 +230,8 @@ def test_a_query_that_needs_more_memory_says_so() -> None:
 def test_wide_rows_are_sorted_in_less_memory_than_they_take() -> None:
     columns = ", ".join(f"hash(range + {n}) c{n}" for n in range(130))
     with Engine({}, memory=64 << 20) as engine:
-        _, rows = engine.answer(f"select {columns} from range(130_000) order by 1")
-        assert sum(batch.num_rows for batch in rows) == 130_000
+        _, rows = engine.answer(f"select {columns} from range(90_000) order by 1")
+        assert sum(batch.num_rows for batch in rows) == 90_000
 
 
 @pytest.mark.parametrize("room", [True, False])
