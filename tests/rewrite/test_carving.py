@@ -293,24 +293,6 @@ def test_the_same_packets_are_taken_from_whatever_file_they_are_in(
     assert results == [results[0]] * 5
 
 
-def test_errors_say_what_to_do(tmp_path: Path) -> None:
-    path = saved(talk(count=2).packets, tmp_path / "a.pcap")
-    http = TcpTalk(flow("10.9.9.9:4000", "10.9.9.8:80")).send(0, b"GET / HTTP/1.1\r\n\r\n").fin()
-    foreign = saved(http.packets, tmp_path / "http.pcap")
-    for words, code, text in (
-        (f"{path}", 2, "-w"),
-        (f"{path} -w {tmp_path}/out --opcode mutatoin", 2, "mutation"),
-        (f"{path} -w {tmp_path}/out --opcode stream_end", 3, "no frame of the input matches"),
-        (f"{foreign} -w {tmp_path}/out", 3, "no DCP in the input"),
-        (f"- -w {tmp_path}/out", 3, "more than once"),
-        (f"{path} -w {path}", 5, "the output is one of the inputs"),
-        (f"{path} -w {foreign}", 5, "--force replaces it"),
-    ):
-        printed = run(f"dcpdump carve {words}", path.read_bytes())
-        assert (printed.code, text in printed.err) == (code, True), printed
-    assert {each.name for each in tmp_path.iterdir()} == {"a.pcap", "http.pcap"}
-
-
 def test_damage_is_named_also_where_no_frame_matches(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(saved(talk(count=2).packets, tmp_path / "a.pcap").read_bytes()[:-10])

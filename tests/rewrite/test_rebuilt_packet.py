@@ -106,10 +106,3 @@ def test_a_spool_gives_back_what_was_put_and_zeros_for_the_rest(
         for number, start, size in asked:
             known = bytes(there.get(number, b""))[start : start + size]
             assert spill.get(number, start, start + size) == known.ljust(size, b"\0")
-
-
-def test_an_anatomy_of_what_is_no_ip_has_no_layers() -> None:
-    for data in (b"", b"\0" * 13, ethernet(b"arp", 0x0806), ethernet(b"\x45", 0x0800)):
-        each = packet(data)
-        assert anatomy(each).layers == ()
-        assert len(conceal_packet(each, anatomy(each), b"", ADDRESSES)) == len(data)
