@@ -118,11 +118,6 @@ def test_a_log_may_grow_in_any_pieces(sizes: list[int]) -> None:
     assert (log.taken, log.refused) == (2, 1)
 
 
-@given(st.binary(max_size=2_000))
-def test_no_text_raises(text: bytes) -> None:
-    Secrets().feed(text)
-
-
 def polled(logs: KeyLogs) -> Secrets:
     """Read without the pause between two readings."""
     for each in logs.files:

@@ -144,13 +144,9 @@ def test_one_key_that_cannot_start_with_an_id_speaks_against_all(odd: bytes) -> 
 
 
 def test_the_previews_keys_and_the_keys_of_other_messages_say_nothing() -> None:
-    session = Session()
-    feed(
-        session,
-        frame("DCP_MUTATION", {"clen": 0}, key=b"\x07k"),
-        frame("DCP_OPEN", key=b"\x07k"),
-        frame("DCP_CONTROL", key=b"\x07k", value=b"v"),
-    )
+    session, key = Session(), b"\x07k"
+    feed(session, frame("DCP_MUTATION", {"clen": 0}, key=key), frame("DCP_OPEN", key=key))
+    feed(session, frame("DCP_CONTROL", key=key, value=b"v"))
     assert reading(session, b"\0k") == (b"k", 0, True)
 
 
@@ -195,40 +191,29 @@ def answer(name: str | int, side: int = SERVER, **given: Any) -> tuple[int, Fram
 REQ, CONTROL = "DCP_STREAM_REQ", "DCP_CONTROL"
 SEVEN, EIGHT, NINE = (ask(REQ, vbucket=vbucket) for vbucket in (7, 8, 9))
 ANSWERED: dict[str, tuple[list[tuple[int, Frame]], list[int | None]]] = {
-    "with one opaque in the order in which they were sent": (
-        [SEVEN, EIGHT, NINE, ask(CONTROL, key=b"k"), *4 * [answer(REQ)]],
-        [1, 2, 3, None],
-    ),
+    "with one opaque in the order in which they were sent":
+        ([SEVEN, EIGHT, NINE, ask(CONTROL, key=b"k"), *4 * [answer(REQ)]], [1, 2, 3, None]),
     "where bytes were lost it is not known of several which": (
-        [SEVEN, EIGHT, ask(CONTROL, key=b"k"), answer(REQ, lost=20), answer(REQ), answer(CONTROL)],
-        [None, None, 3],
+        [SEVEN, EIGHT, ask(CONTROL, key=b"k"), answer(REQ, lost=20), answer(REQ), answer(CONTROL)], [None, None, 3]
     ),
-    "one whose answer may be lost does not take that to the next": (
-        [SEVEN, ask(REQ, vbucket=8, lost=1), NINE, *3 * [answer(REQ)]],
-        [2, 3, None],
-    ),
-    "captured before its request it shifts none after it": (
-        [ask("DCP_OPEN", key=b"c"), answer(REQ), SEVEN, EIGHT, answer(REQ)],
-        [None, 4],
-    ),
+    "one whose answer may be lost does not take that to the next":
+        ([SEVEN, ask(REQ, vbucket=8, lost=1), NINE, *3 * [answer(REQ)]], [2, 3, None]),
+    "captured before its request it shifts none after it":
+        ([ask("DCP_OPEN", key=b"c"), answer(REQ), SEVEN, EIGHT, answer(REQ)], [None, 4]),
     "it may be to a request from before the capture": ([answer(REQ), SEVEN, EIGHT, answer(REQ)], [None, 2]),
     "what is sent one at a time": ([*2 * [ask("DCP_NOOP")], *2 * [answer("DCP_NOOP")]], [2, None]),
     "GETQ may go unanswered": ([*2 * [ask(0x09)], *2 * [answer(0x09)]], [2, None]),
     "SETQ may go unanswered": ([*2 * [ask(0x11)], *2 * [answer(0x11)]], [2, None]),
-    "by the other side only": (
-        [ask("DCP_NOOP", SERVER), answer("DCP_NOOP", SERVER), answer("DCP_NOOP", CLIENT)],
-        [None, 1],
-    ),
+    "by the other side only":
+        ([ask("DCP_NOOP", SERVER), answer("DCP_NOOP", SERVER), answer("DCP_NOOP", CLIENT)], [None, 1]),
     "by its own opcode": ([ask("DCP_NOOP"), answer(CONTROL)], [None]),
-    "statistics until an empty key": (
-        [ask("STAT", key=b"dcp"), *(answer("STAT", key=key) for key in (b"a", b"b", b"", b"c"))],
-        [1, 1, 1, None],
-    ),
+    "statistics until an empty key":
+        ([ask("STAT", key=b"dcp"), *(answer("STAT", key=key) for key in (b"a", b"b", b"", b"c"))], [1, 1, 1, None]),
     "statistics twice, one after the other": (
         [ask("STAT", key=b"dcp"), ask("STAT"), *(answer("STAT", key=key) for key in (b"a", b"", b"b", b"", b"c"))],
         [1, 1, 2, 2, None],
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ANSWERED)
@@ -283,11 +268,8 @@ def test_of_too_many_requests_the_oldest_is_forgotten_whatever_its_opaque(monkey
 
 # -- state ------------------------------------------------------------------------------------------------------
 
-LOST, OPAQUE, NAMES = (
-    st.sampled_from([0, 0, 0, 0, 9]),
-    st.integers(1, 2),
-    ["DCP_STREAM_REQ", "DCP_NOOP", "STAT", CONTROL],
-)
+LOST, OPAQUE = st.sampled_from([0, 0, 0, 0, 9]), st.integers(1, 2)
+NAMES = ["DCP_STREAM_REQ", "DCP_NOOP", "STAT", CONTROL]
 SAID = st.one_of(
     st.builds(ask, st.sampled_from([*NAMES, "DCP_OPEN"]), opaque=OPAQUE, vbucket=st.integers(1, 3), lost=LOST),
     st.builds(answer, st.sampled_from(NAMES), opaque=OPAQUE, key=st.sampled_from([b"", b"k"]), lost=LOST),
