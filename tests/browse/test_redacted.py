@@ -2,14 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dcpdump.cli.browsing import BrowseOptions
-from dcpdump.cli.salt import Hiding, hiding
+from dcpdump.cli.salt import hiding
 from tests.browse.test_keys import TALK
 from tests.support.browsing import Shown, browse
 from tests.support.console import run
@@ -24,16 +22,8 @@ def talk(tmp_path: Path) -> Path:
     return written(TALK, tmp_path / "talk.pcap")
 
 
-@pytest.fixture(params=[("partial", None), ("full", "salt")], ids=str)
-def hidden(request: Any, tmp_path: Path) -> Iterator[Hiding]:
-    level, salt = request.param
-    path = None if salt is None else str(tmp_path / salt)
-    with hiding({"redact": True, "redact_level": level, "salt_file": path}) as found:
-        yield found
-
-
 def test_nothing_of_a_key_or_a_value_is_seen_copied_or_written(
-    talk: Path, hidden: Hiding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     copied: list[str] = []
@@ -66,11 +56,12 @@ def test_nothing_of_a_key_or_a_value_is_seen_copied_or_written(
         key = {row["frame"]: row["key"] for row in rows if "key" in row}[APPLE]
         assert any(key in text for text in copied)
 
-    browse(talk, see, size=(160, 50), options=BrowseOptions(hidden=hidden))
+    with hiding({"redact": True, "redact_level": "partial", "salt_file": None}) as hidden:
+        browse(talk, see, size=(160, 50), options=BrowseOptions(hidden=hidden))
     assert not Path("piece.pcapng").exists()
 
 
-def test_a_filter_asks_for_what_was_captured_and_the_command_line_hides_the_same(talk: Path, hidden: Hiding) -> None:
+def test_a_filter_asks_for_what_was_captured_and_the_command_line_hides_the_same(talk: Path, tmp_path: Path) -> None:
     copied: list[str] = []
 
     async def ask(shown: Shown) -> None:
@@ -84,7 +75,8 @@ def test_a_filter_asks_for_what_was_captured_and_the_command_line_hides_the_same
         await shown.press("*")
         assert "keys are hidden" in shown.note
 
-    browse(talk, ask, options=BrowseOptions(hidden=hidden))
+    with hiding({"redact": True, "redact_level": "full", "salt_file": str(tmp_path / "salt")}) as hidden:
+        browse(talk, ask, options=BrowseOptions(hidden=hidden))
     (command,) = copied
     found = [json.loads(line) for line in run(f"{command} -f ndjson -q").out.splitlines()]
     assert [row["frame"] for row in found] == [APPLE, 19]

@@ -368,12 +368,10 @@ def test_a_packet_that_is_cut_short_is_shown_and_marked(save: Saving) -> None:
 @pytest.mark.parametrize(
     "garbage",
     [
-        pytest.param(pack("<IIII", 1_760_000_002, 0, 0xFFFFFFFF, 0xFFFFFFFF), id="a length of 4 GiB"),
-        pytest.param(b"garbage, and more garbage between two records", id="text"),
-        pytest.param(bytes(333), id="zeros"),
-        pytest.param(bytes(16), id="as many zeros as a header has"),
-        pytest.param(random.Random(3).randbytes(1_001), id="noise"),
+        *(pack("<IIII", 1_760_000_002, 0, 0xFFFFFFFF, 0xFFFFFFFF), b"garbage, and more garbage between two records"),
+        *(bytes(333), bytes(16), random.Random(3).randbytes(1_001)),
     ],
+    ids=["a length of 4 GiB", "text", "zeros", "as many zeros as a header has", "noise"],
 )
 def test_garbage_between_records_ends_the_file_or_is_skipped(save: Saving, garbage: bytes) -> None:
     before = pcap(FIVE[:2])
@@ -385,18 +383,15 @@ def test_garbage_between_records_ends_the_file_or_is_skipped(save: Saving, garba
     assert str(damage).endswith("; lost: everything from here on; --salvage looks for the next record")
     packets, capture = read(path, salvage=True)
     assert packets == expected(FIVE, path)
-    assert [(damage.where, damage.lost) for damage in capture.damage] == [
-        (len(before), f"{len(garbage):,} bytes were skipped")
-    ]
+    skipped = f"{len(garbage):,} bytes were skipped"
+    assert [(damage.where, damage.lost) for damage in capture.damage] == [(len(before), skipped)]
 
 
 def test_a_wrong_length_that_runs_past_the_end_does_not_hide_what_follows(save: Saving) -> None:
     wrong = pcap_record(Record(T0 + SECOND, FIVE[1].data, captured=200_000))
     path = save(pcap(FIVE[:1]) + wrong + b"".join(map(pcap_record, FIVE[2:])))
-    assert [len(packet.data) for packet in read(path)[0]] == [
-        len(FIVE[0].data),
-        16 * 3 + sum(len(r.data) for r in FIVE[1:]),
-    ]
+    sizes = [len(FIVE[0].data), 16 * 3 + sum(len(record.data) for record in FIVE[1:])]
+    assert [len(packet.data) for packet in read(path)[0]] == sizes
     packets, capture = read(path, salvage=True)
     assert [packet.data for packet in packets] == [FIVE[i].data for i in (0, 2, 3, 4)]
     assert len(capture.damage) == 1
@@ -726,14 +721,6 @@ def test_a_packet_is_yielded_before_the_next_is_written(
 
 
 # ── several files ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_rotated_files_in_any_order_are_one_timeline(save: Saving) -> None:
-    records = [Record(T0 + i * SECOND, ethernet(b"%d" % i)) for i in range(12)]
-    paths = [save(pcap(records[i * 3 : i * 3 + 3]), f"f_{i:05}.pcap") for i in range(4)]
-    for order in ((0, 1, 2, 3), (3, 1, 0, 2), (2, 3, 1, 0)):
-        packets = list(timeline([open_capture(paths[i]) for i in order]))
-        assert [packet.data for packet in packets] == [record.data for record in records]
 
 
 def test_overlapping_files_are_merged_by_time_file_and_number(save: Saving) -> None:
