@@ -15,7 +15,7 @@ from select import select
 
 import pytest
 
-from tests.support.console import run
+from tests.support.console import refusal, run
 from tests.support.live import PATIENCE, children_of
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples"
@@ -236,23 +236,14 @@ def test_what_is_no_capture_or_has_no_dcp_opens_no_screen(name: str, tmp_path: P
 
 
 def test_without_a_terminal_another_command_is_named() -> None:
-    shown = run(f"dcpdump browse {SAMPLES}/refused.pcap")
-    assert (shown.code, shown.out) == (2, "")
-    assert shown.err.splitlines() == [
-        "dcpdump: error: browsing needs a terminal; instead: dcpdump read CAPTURE | less, or dcpdump top CAPTURE",
-        "hint: dcpdump browse --help",
-    ]
+    error = "browsing needs a terminal; instead: dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
+    assert run(f"dcpdump browse {SAMPLES}/refused.pcap") == refusal(2, error, "dcpdump browse --help")
 
 
 def test_without_textual_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpdump.cli.browse.find_spec", lambda name: None)
-    shown = run(f"dcpdump browse {SAMPLES}/refused.pcap")
-    assert (shown.code, shown.out) == (2, "")
-    assert shown.err.splitlines() == [
-        "dcpdump: error: browsing needs Textual",
-        "hint: pip install 'textual>=8'",
-        "hint: without it: dcpdump read CAPTURE | less, or dcpdump top CAPTURE",
-    ]
+    hints = ("pip install 'textual>=8'", "without it: dcpdump read CAPTURE | less, or dcpdump top CAPTURE")
+    assert run(f"dcpdump browse {SAMPLES}/refused.pcap") == refusal(2, "browsing needs Textual", *hints)
 
 
 def test_a_wrong_filter_is_an_error_before_anything_is_opened() -> None:

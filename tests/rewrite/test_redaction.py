@@ -22,7 +22,7 @@ from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.encode import encode
 from tests.support.captures import Pcapng, Record, pcap, pcap_header, pcapng
-from tests.support.console import Printed, run
+from tests.support.console import Printed, refusal, run
 from tests.support.hostile import in_pcap, short_connections
 from tests.support.packets import ACK, FLOW, TcpTalk, ethernet, flow, ipv4, renumbered, tcp, udp, vlan
 from tests.support.secret_talk import (
@@ -243,9 +243,7 @@ def test_hosts_have_other_addresses_in_every_header(tmp_path: Path) -> None:
     (one, other) = (after for _, after in pairs)
     assert one[:3] == other[:3], "hosts of one network stay neighbours"
     assert {row["src"].rpartition(":")[2] for row in rows(out)} == {"50000", "11210"}
-    data = out.read_bytes()
-    assert bytes((10, 0, 0, 1)) not in data
-    assert bytes((10, 0, 0, 2)) not in data
+    assert not [each for each in (b"\x0a\0\0\1", b"\x0a\0\0\2") if each in out.read_bytes()]
 
 
 @pytest.mark.parametrize("way", ["[fd00:77::1]:50000", "10.1.2.3:50000"])
@@ -387,9 +385,11 @@ def test_what_cannot_be_proved_is_not_written(tmp_path: Path) -> None:
     path = saved(sent.packets, tmp_path / "a.pcap")
     printed = run(f"dcpdump redact {path} -w {tmp_path}/out")
     assert printed.code == 5
-    assert "still stands at byte" in printed.err
-    assert "--level full" in printed.err
-    assert name.decode() not in printed.err
+    assert [text in printed.err for text in ("still stands at byte", "--level full", name.decode())] == [
+        True,
+        True,
+        False,
+    ]
     assert [each.name for each in tmp_path.iterdir()] == ["a.pcap"]
     assert run(f"dcpdump redact {path} -w {tmp_path}/out --level full").code == 0
 
@@ -437,11 +437,8 @@ def test_errors_say_what_to_do(command: str, tmp_path: Path) -> None:
 
 def test_a_salt_comes_from_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = f"dcpdump redact samples/replica.pcap -w {tmp_path}/out --salt pepper"
-    assert run(f"{command} --salt-file {tmp_path}/salt") == (
-        2,
-        "",
-        "dcpdump: error: either --salt or --salt-file, not both\nhint: dcpdump redact --help\n",
-    )
+    both = refusal(2, "either --salt or --salt-file, not both", "dcpdump redact --help")
+    assert run(f"{command} --salt-file {tmp_path}/salt") == both
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv("DCPDUMP_SALT_FILE", f"{tmp_path}/salt")  # of which the command line has its choice
     assert run(command).code == 0

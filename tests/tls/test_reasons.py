@@ -3,7 +3,6 @@
 What is said of a whole run is in test_situations.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from dcpdump.wire.encode import encode
-from tests.support.console import run
+from tests.support.console import refusal, run
+from tests.support.diagnoses import objects
 from tests.tls.encoder import CLIENT, SERVER, Script, connected, made
 from tests.tls.twins import Files, Twin, of, twin, without_syn
 
@@ -198,7 +198,7 @@ def test_a_situation_is_said_in_its_words(name: str, tmp_path: Path, monkeypatch
     assert situation.end in f"\n{read.err}"
     text = files.read(command="conns")
     assert (text.code, text.err) == (read.code, read.err if read.code == 3 else text.err)
-    rows = list(map(json.loads, files.read("-q -f ndjson", "conns").out.splitlines()))
+    rows = objects(f"dcpdump conns {files.capture} --keylog {files.keys}")
     assert [(row["connection"], row["tls"]["why"]) for row in rows] == [(0, situation.why)] * bool(situation.tls)
     assert f"  {situation.tls}  " in text.out.replace("\n", "  ") or not situation.tls
 
@@ -207,13 +207,9 @@ def test_without_secrets_it_is_named_with_what_to_try(tmp_path: Path, monkeypatc
     files = Files(tmp_path, twin())
     for variable, key_log in (("", "FILE with the key log of the client or the server"), ("k", '"$SSLKEYLOGFILE"')):
         monkeypatch.setenv("SSLKEYLOGFILE", variable)
-        result = run(f"dcpdump read {files.capture}")
-        assert (result.code, result.out, result.err) == (
-            3,
-            "",
-            "dcpdump: error: no DCP in the input: 39 packets; 1 TCP connection; "
-            f"TLS 1.3 on port 11209 (server name cb.example), 7,196 B encrypted\nhint: --keylog {key_log}, {ELSE}\n",
-        )
+        there = "39 packets; 1 TCP connection; TLS 1.3 on port 11209 (server name cb.example), 7,196 B encrypted"
+        wanted = refusal(3, f"no DCP in the input: {there}", f"--keylog {key_log}, {ELSE}")
+        assert run(f"dcpdump read {files.capture}") == wanted
     cell = f"{GCM_13} {TO}, 7,196 B stay encrypted: no secrets were given\n"
     assert run(f"dcpdump conns {files.capture} -q").out.endswith(f"  {cell}")
 
