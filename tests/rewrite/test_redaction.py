@@ -253,11 +253,9 @@ def test_other_headers_are_kept_and_their_addresses_replaced(way: str, tmp_path:
     tagged = [packet._replace(data=vlan(packet.data[14:], 0x88A8, 0x8100)) for packet in plain]
     outer = flow("192.0.2.1:1", "192.0.2.2:2")
     tunnel = bytes((8, 0, 0, 0, 0, 0, 7, 0))
-    wrapped = [
-        packet._replace(data=ethernet(ipv4(outer, udp(4000, 4789, tunnel + packet.data), protocol=17)))
-        for packet in plain
-    ]
-    for number, packets in enumerate((plain, tagged, wrapped)):
+    inside = (udp(4000, 4789, tunnel + packet.data) for packet in plain)
+    wrapped = [plain[0]._replace(data=ethernet(ipv4(outer, each, protocol=17))) for each in inside]
+    for number, packets in enumerate((plain, tagged, renumbered(wrapped))):
         path = saved([p._replace(wire_length=len(p.data)) for p in packets], tmp_path / f"{number}.pcap")
         data = hidden(path, "--level full").read_bytes()
         addresses = ("fd0000770000", "0a0102", "020000000001", "c00002")
