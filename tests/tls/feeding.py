@@ -17,7 +17,7 @@ def secrets_of(keylog: bytes, *, growing: bool = False) -> Secrets:
 
 def feed(
     unsealer: Unsealer,
-    flights: Iterable[tuple[int, bytes]],
+    flights: Iterable[tuple[int, bytes | int]],
     *,
     size: int = 0,
     late: bool = False,
@@ -27,11 +27,17 @@ def feed(
 ) -> list[tuple[int, Event]]:
     """Feed all bytes, in segments of at most ``size``, then the ends of directions in turn; no ends leave it open.
 
-    ``offsets`` are those at which it begins, and go on from call to call.
+    A number stands for so many bytes that are lost. ``offsets`` are those at which it begins, and go on from call to
+    call.
     """
     events: list[tuple[int, Event]] = []
     offsets, number = [0, 0] if offsets is None else offsets, 0
     for direction, data in flights:
+        if isinstance(data, int):
+            number += 1
+            events += unsealer.feed(direction, Gap(offsets[direction], data, "lost-by-capture", Seen(number, number)))
+            offsets[direction] += data
+            continue
         step = size or len(data) or 1
         for at in range(0, len(data), step):
             number += 1
@@ -59,17 +65,6 @@ def texts(events: Iterable[tuple[int, Event]]) -> list[bytes]:
 def feed_direction(
     unsealer: Unsealer, direction: int, pieces: Iterable[bytes | int], *, late: bool = False
 ) -> list[Event]:
-    """Feed the bytes of one direction, a number standing for so many that are lost, then its end."""
-    events: list[tuple[int, Event]] = []
-    offset = number = 0
-    for number, piece in enumerate(pieces, 1):
-        seen = Seen(number, number)
-        if isinstance(piece, int):
-            events += unsealer.feed(direction, Gap(offset, piece, "lost-by-capture", seen))
-            offset += piece
-        else:
-            events += unsealer.feed(direction, Bytes(offset, piece, seen, late))
-            offset += len(piece)
-    events += unsealer.feed(direction, End(offset, "end", Seen(number, number)))
-    events += unsealer.close()
+    """Feed one direction and its end, and return its events."""
+    events = feed(unsealer, ((direction, piece) for piece in pieces), late=late, ends=(direction,))
     return [event for way, event in events if way == direction]
