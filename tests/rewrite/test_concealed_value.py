@@ -6,10 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.rewrite.concealed_value import conceal_strings, conceal_value
-from dcpdump.wire.body import open_value
-from dcpdump.wire.literal import literals, origins
-from dcpdump.wire.snappy import decompress
+from dcpdump.rewrite.concealed_value import conceal_strings, conceal_value, literals, origins
+from dcpdump.wire.value import decompress, open_value
 from tests.support.fields import snappy, xattr_block
 
 WORDS = Pseudonyms(b"salt")

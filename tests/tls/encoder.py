@@ -11,7 +11,7 @@ from itertools import pairwise
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
-from dcpdump.tls.key_derivation import expand_label, prf
+from dcpdump.tls.openers import expand_label, prf
 
 CLIENT, SERVER = 0, 1
 ALERT, HANDSHAKE, DATA = 21, 22, 23

@@ -6,7 +6,7 @@ import pytest
 
 from dcpdump.annotate import annotate
 from dcpdump.record import Record, as_json
-from dcpdump.wire.decode import decode
+from dcpdump.wire.decode import MOST_ITEMS, decode
 from dcpdump.wire.encode import EncodeError, encode
 from dcpdump.wire.frame import Fault, Frame, Problem, RawFrame, Section, Span, unpack_header
 from dcpdump.wire.value import Meaning

@@ -9,10 +9,9 @@ import pytest
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, unpack_header
-from dcpdump.wire.piece import Cut, Skipped, Why
 from dcpdump.wire.resync import Judgement, SearchResult, begins, find_frame, fits_table, framed, known, strict
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import FrameSplitter
+from dcpdump.wire.split import Cut, FrameSplitter, Skipped, Why
 from tests.support.fields import changed, snappy
 
 SEGMENT = 1448
