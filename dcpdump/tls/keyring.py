@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.tls.handshake import TLS_1_3, ClientHello, ServerHello
-from dcpdump.tls.openers import BY_LENGTH, SUITES, KeyBasis
 from dcpdump.tls.secrets import (
     CLIENT_EARLY,
     CLIENT_HANDSHAKE,
@@ -16,6 +15,7 @@ from dcpdump.tls.secrets import (
     Secrets,
     mark_of,
 )
+from dcpdump.tls.suites import BY_LENGTH, SUITES, KeyBasis
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener

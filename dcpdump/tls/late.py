@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.tls.keyring import APPLICATION, Key
-from dcpdump.tls.openers import BY_LENGTH, GCM, SUITES
 from dcpdump.tls.record_cutter import Sealed
 from dcpdump.tls.secrets import CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets, mark_of
+from dcpdump.tls.suites import BY_LENGTH, GCM, SUITES
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener

@@ -9,13 +9,13 @@ from dcpdump.net.event import End, Event
 from dcpdump.tls import handshake as hs
 from dcpdump.tls import sealing as why
 from dcpdump.tls.keyring import APPLICATION, EARLY, Key
-from dcpdump.tls.openers import SUITES
 from dcpdump.tls.opening import OpenedRecord, Opening
 from dcpdump.tls.parties import Parties
 from dcpdump.tls.progress import ALERT, Progress
 from dcpdump.tls.record_cutter import Sealed
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
 from dcpdump.tls.side import DATA, Side, Waiting
+from dcpdump.tls.suites import SUITES
 
 CCS: Final = 20
 HANDSHAKES: Final = 22

@@ -19,13 +19,13 @@ from dcpdump.tls import sealing as why
 from dcpdump.tls.handshake import TLS_1_3
 from dcpdump.tls.keyring import APPLICATION
 from dcpdump.tls.late import Joining
-from dcpdump.tls.openers import SUITES, name_of
 from dcpdump.tls.parties import Parties
 from dcpdump.tls.record_cutter import HEAD, Sealed, SealedCutter, is_hello, plausible
 from dcpdump.tls.sealed_reader import SealedReader
 from dcpdump.tls.sealing import VERSIONS, Sealing
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets
 from dcpdump.tls.side import Places, Queued, Side, Waiting
+from dcpdump.tls.suites import SUITES, name_of
 
 # -- report what became of a TLS connection, and why it stays closed where it does --------------------
 

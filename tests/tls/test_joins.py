@@ -6,7 +6,8 @@ import pytest
 
 from dcpdump.net.event import Bytes
 from dcpdump.tls.late import EFFORT
-from dcpdump.tls.openers import SUITES, Opener13, find_number
+from dcpdump.tls.openers import Opener13, find_number
+from dcpdump.tls.suites import SUITES
 from dcpdump.tls.unsealer import Unsealer
 from tests.tls.encoder import CLIENT, SERVER, Script, connected, made
 from tests.tls.feeding import feed, feed_direction, secrets_of, texts

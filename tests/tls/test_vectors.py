@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dcpdump.net.event import Bytes, End, Seen
-from dcpdump.tls.openers import SUITES, KeyBasis, Opener13, expand_label, opener12, prf
+from dcpdump.tls.openers import Opener13, expand_label, opener12, prf
+from dcpdump.tls.suites import SUITES, KeyBasis
 from dcpdump.tls.unsealer import Unsealer
 from tests.tls.encoder import CLIENT, SERVER
 from tests.tls.feeding import feed, secrets_of, texts
