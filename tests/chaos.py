@@ -60,7 +60,7 @@ PATIENCE = 20.0
 
 
 class Plan(NamedTuple):
-    """What happens in a run."""
+    """What happens in a run. ``after``: so many times what a short run takes."""
 
     command: str
     shape: int
@@ -71,14 +71,18 @@ class Plan(NamedTuple):
     to_child: bool
 
 
+#: A run that nothing disturbs.
+CALM = Plan(COMMANDS[1], 0, "", 0, 600, "", False)
+
+
 def plan_of(dice: random.Random) -> Plan:
     """Draw a plan."""
     return Plan(
         dice.choice(COMMANDS),
         dice.randrange(len(SHAPES) + len(SAMPLES)),
         dice.choice(["", "", "files", "processes", "memory", "size"]),
-        dice.choice([0, 0, *SIGNALS]),
-        dice.uniform(0, 2.0),
+        dice.choice([0, *SIGNALS]),
+        dice.uniform(0.4, 1.6),
         dice.choice(["", "", "", "grows", "shrinks", "vanishes"]),
         dice.random() < 0.3,
     )
@@ -196,24 +200,24 @@ def main(seed: int, minutes: float, most: int | None) -> int:
             path.write_bytes(in_pcap(shape(max(50, count // 20))))
             originals.append(path)
         originals += SAMPLES
-        folder, done = (
-            Path(place, "run"),
-            Path(place, "done"),
-        )  # runs have one path, as what they write may have it in it
+        folder, done = Path(place, "run"), Path(place, "done")  # runs have one path: what they write may have it in it
 
         @cache
         def calm(command: str, shape: int) -> dict[str, bytes]:
             folder.mkdir()
-            disturbed(Plan(command, shape, "", 0, 600, "", False), originals[shape], folder)
+            disturbed(CALM._replace(command=command), originals[shape], folder)
             result = folder / "out" / "result"
             written = named(result) if result.exists() else {}
             shutil.rmtree(folder)
             return written
 
+        began = time.monotonic()
+        calm(CALM.command, CALM.shape)
+        short = time.monotonic() - began
         while time.monotonic() < until if most is None else runs < most:
             plan = plan_of(dice)
             folder.mkdir()
-            code, seconds = disturbed(plan, originals[plan.shape], folder)
+            code, seconds = disturbed(plan._replace(after=plan.after * short), originals[plan.shape], folder)
             folder.rename(done)
             runs += 1
             for fault in faults(plan, code, seconds, done, partial(calm, plan.command, plan.shape)):

@@ -85,7 +85,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 #: What takes longest is begun first, so that nothing is waited for at the end.
-_LONGEST = ("tests/spark/", "tests/test_growth.py")
+_LONGEST = ("tests/spark/", "tests/test_bounds.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -48,26 +48,9 @@ from tests.support.strategies import SHAPES
 PATIENCE = 2.0
 #: Numbers that lengths lie with.
 LIES = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    23,
-    24,
-    25,
-    0x7F,
-    0x80,
-    0xFF,
-    0x7FFF,
-    0xFFFF,
-    1 << 20,
-    1 << 24,
-    (1 << 31) - 1,
-    1 << 31,
-    (1 << 32) - 1,
+    *(0, 1, 2, 3, 4, 23, 24, 25, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF),
+    *(1 << 20, 1 << 24, (1 << 31) - 1, 1 << 31, (1 << 32) - 1),
 )
-LIES64 = (*LIES, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 SAMPLES = sorted(Path(__file__).parent.parent.glob("samples/*.pcap"))
 PLAIN = Palette(False)
 

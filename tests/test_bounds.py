@@ -1,13 +1,12 @@
-"""Time in proportion to the input, memory within its cap, whatever the input is.
-
-Time is not measured: steps of Python are counted, line by line. Work inside C (searching, copying) does not show.
-"""
+"""Work in proportion to the input, memory within bounds, whatever the input is; of each command where it is hostile."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -48,8 +47,28 @@ from dcpdump.wire.frame import RawFrame, Span, Where
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 from tests.support import captures
+from tests.support.console import run
 from tests.support.conversation import opening
-from tests.support.hostile import names_of_collections
+from tests.support.hostile import (
+    SHAPES,
+    cache_transfers,
+    calm_then_lists,
+    compressed_xattrs,
+    documents,
+    escapes,
+    half_of_the_segments,
+    in_pcap,
+    in_small_blocks,
+    large_documents,
+    large_manifest,
+    names_of_collections,
+    noops_behind_a_hole,
+    noops_without_answers,
+    short_connections,
+    stray_segments,
+    streams_in_turn,
+    tiny_frames,
+)
 from tests.support.ledgers import ledger
 from tests.support.packets import ACK, FIN, FLOW, NOON, SYN, ethernet, flow, ipv4, ipv4_tcp, packet, packets, tcp
 
@@ -119,46 +138,45 @@ def many_connections(count: int) -> Callable[[], object]:
     return lambda: dissect(some)
 
 
-def split(pieces: list[bytes | int], *, late: bool = False) -> int:
+def split(pieces: list[bytes | int]) -> int:
     session = Session()
     session.streams[1] = 1
-    splitter, count = FrameSplitter(session, late=late), 0
+    splitter, count = FrameSplitter(session), 0
     for piece in pieces:
         count += len(splitter.gap(piece) if isinstance(piece, int) else splitter.feed(piece))
     return count + len(splitter.close())
 
 
-def many_frames_in_one_segment(count: int) -> Callable[[], object]:
-    data = mutation(1) * count
-    return lambda: split([data])
+STRANGER = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", vbucket=7, opaque=77)
+LEAD = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", value=bytes(900_000), vbucket=7, opaque=77)[:60]
 
 
-def frames_and_garbage_in_turns(count: int) -> Callable[[], object]:
-    data = mutation(1) + b"".join(
-        mutation(3 * n) + mutation(3 * n + 1) + mutation(3 * n + 2) + b"?" for n in range(count)
-    )
-    return lambda: split([data])
+def frames_and_garbage_in_turns(count: int) -> list[bytes | int]:
+    return [mutation(1) + b"".join(b"".join(mutation(3 * n + at) for at in range(3)) + b"?" for n in range(count))]
 
 
-def headers_that_lead_nowhere(count: int) -> Callable[[], object]:
-    stranger = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", vbucket=7, opaque=77)
-    data = (stranger * 3 + b"?") * count
-    return lambda: split([mutation(1), 5, data])
+def a_search_in_tiny_segments(count: int) -> list[bytes | int]:
+    data = (STRANGER * 3 + LEAD + STRANGER * count)[: 20 * count]
+    return [mutation(1), 5, *(data[at : at + 4] for at in range(0, len(data), 4))]
 
 
-def a_search_in_tiny_segments(count: int) -> Callable[[], object]:
-    stranger = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", vbucket=7, opaque=77)
-    lead = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", value=bytes(900_000), vbucket=7, opaque=77)
-    data = (stranger * 3 + lead[:60] + stranger * count)[: 20 * count]
-    pieces: list[bytes | int] = [mutation(1), 5, *(data[at : at + 4] for at in range(0, len(data), 4))]
-    return lambda: split(pieces)
+#: What is cut into frames: pieces, and how many bytes were lost between them.
+SPLIT: dict[str, Callable[[int], list[bytes | int]]] = {
+    "many_frames_in_one_segment": lambda count: [mutation(1) * count],
+    "frames_and_garbage_in_turns": frames_and_garbage_in_turns,
+    "headers_that_lead_nowhere": lambda count: [mutation(1), 5, (STRANGER * 3 + b"?") * count],
+    "a_search_in_tiny_segments": a_search_in_tiny_segments,
+    "holes_in_one_frame": lambda count: [promise(100 * count), *(b"x" * 40, 3) * count],
+}
 
 
-def holes_in_one_frame(count: int) -> Callable[[], object]:
-    pieces: list[bytes | int] = [promise(100 * count)]
-    for _ in range(count):
-        pieces += [b"x" * 40, 3]
-    return lambda: split(pieces)
+def cut(name: str) -> Callable[[int], Callable[[], object]]:
+    def make(count: int) -> Callable[[], object]:
+        pieces = SPLIT[name](count)
+        return lambda: split(pieces)
+
+    make.__name__ = name
+    return make
 
 
 def damaged_frames_in_one_block(count: int) -> Callable[[], object]:
@@ -248,16 +266,12 @@ CASES: dict[Callable[[int], Callable[[], object]], int] = {
     tiny_segments_backwards: 5_000,
     tiny_segments_behind_a_hole: 5_000,
     many_connections: 350,
-    many_frames_in_one_segment: 10_000,
-    frames_and_garbage_in_turns: 700,
-    headers_that_lead_nowhere: 400,
-    a_search_in_tiny_segments: 1_600,
-    holes_in_one_frame: 5_000,
+    **{cut(name): size for name, size in zip(SPLIT, (10_000, 700, 400, 1_600, 5_000), strict=True)},
     damaged_frames_in_one_block: 1_000,
     a_failover_log_full_of_holes: 2_000,
     **{many_items(form): 300 for form in ("table", "grid", "line", "csv")},
     tiny_fragments: 2_000,
-    a_large_paste: 480,
+    a_large_paste: 120,
     a_paste_of_garbage: 300,
     prepares_that_are_decided_one_by_one: 500,
     looks_for_the_answers_of_many_requests: 200,
@@ -288,7 +302,7 @@ def test_salvage_takes_steps_in_proportion_to_the_garbage(tmp_path: Path) -> Non
 
 
 def test_a_thousand_changes_between_frames_and_garbage_in_one_segment_are_no_recursion() -> None:
-    assert frames_and_garbage_in_turns(3000)() == 4 * 3000 + 1
+    assert split(frames_and_garbage_in_turns(3000)) == 4 * 3000 + 1
 
 
 # -- I8: memory ----------------------------------------------------------------------------------------------
@@ -487,3 +501,138 @@ def test_streams_and_open_frames_together_stay_within_their_half() -> None:
     assert machine.balance.evictions > 0
     assert frames + len(machine.close()) == 12_012
     assert machine.balance.payload_bytes == machine.tally.frame_bytes + machine.tally.skipped_bytes
+
+
+COMMANDS = {
+    "read": "read CAPTURE -f ndjson -q",
+    "check": "check CAPTURE",
+    "redact": "redact CAPTURE -w OUT.pcap",
+}
+#: The smallest of three captures, as a share of a megabyte; and of those of which much is remembered.
+_SHARE, _LARGER = 128, 48
+_REMEMBERED = (noops_without_answers, half_of_the_segments, stray_segments, cache_transfers)
+
+Shape = Callable[[int], list[Packet]]
+
+
+def _done(command: str, path: Path, out: Path) -> None:
+    """Run a command."""
+    words = COMMANDS[command].replace("CAPTURE", str(path)).replace("OUT", str(out))
+    printed = run(f"dcpdump {words} --force" if command == "redact" else f"dcpdump {words}")
+    assert printed.code in (0, 1, 4), printed.err
+
+
+@lru_cache(maxsize=4)
+def _capture(shape: Shape, count: int) -> bytes:
+    """Return a capture, which several commands read."""
+    return in_pcap(shape(count))
+
+
+def assert_grows_in_proportion(counts: list[int]) -> None:
+    """Have the work for once, twice and four times as much in proportion, what is the same for all left out."""
+    once, twice, four = counts
+    assert four <= 2.2 * twice, counts
+    assert four - twice <= 2.6 * (twice - once), counts  # of what grows with the square it would be four times
+
+
+#: What ``read`` does is done by ``check``, too.
+@pytest.mark.parametrize("command", [pytest.param("read", marks=pytest.mark.nightly), "check", "redact"])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_twice_a_hostile_capture_adds_twice_the_work(shape: Shape, command: str, tmp_path: Path) -> None:
+    counts = []
+    size = SHAPES[shape] // (_LARGER if shape in _REMEMBERED else _SHARE)
+    for times in (1, 2, 4):
+        path = tmp_path / f"{times}.pcap"
+        path.write_bytes(_capture(shape, size * times))
+        if times == 1:
+            _done(command, path, tmp_path / "first")  # what is made once, modules loaded too, is made now
+        counts.append(steps(partial(_done, command, path, tmp_path / f"out{times}")))
+    assert_grows_in_proportion(counts)
+
+
+def test_many_small_blocks_of_a_pcapng_take_work_in_proportion(tmp_path: Path) -> None:
+    counts = []
+    for times in (1, 2, 4):
+        path = tmp_path / f"{times}.pcapng"
+        path.write_bytes(in_small_blocks(next(iter(SHAPES))(100 * times)))
+        if times == 1:
+            _done("read", path, tmp_path / "out")
+        counts.append(steps(partial(_done, "read", path, tmp_path / "out")))
+    assert_grows_in_proportion(counts)
+
+
+#: Run a command, and print its exit code and its largest memory. It is started by a process that is small itself: what
+#: a child took includes what it had of its parent before it became another program.
+_MEASURING = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+def assert_takes_no_more_than(mb: int, command: str, capture: bytes, tmp_path: Path) -> None:
+    """Have a command read a capture in no more memory."""
+    path = tmp_path / "large.pcap"
+    path.write_bytes(capture)
+    words = shlex.split(command.replace("CAPTURE", str(path)).replace("OUT", str(tmp_path / "out")))
+    measuring = [sys.executable, "-I", "-S", "-c", _MEASURING, sys.executable, "-m", "dcpdump", *words]
+    code, most = map(int, subprocess.run(measuring, capture_output=True, check=True, text=True).stdout.split())
+    assert code in (0, 4)
+    assert most // (1024 if sys.platform == "linux" else MIB) <= mb
+
+
+def _rows(*rows: tuple[Shape, int, str, int] | None) -> list[object]:
+    """Return a shape, its size, a command and the memory that it may take; behind None the rows of the nightly leg."""
+    daily = rows.index(None)
+    marks = dict.fromkeys(rows[daily + 1 :], pytest.mark.nightly)
+    return [
+        pytest.param(*each, marks=marks.get(each, ()), id=f"{each[0].__name__}-{each[2].replace(' CAPTURE', '')}")
+        for each in rows
+        if each
+    ]
+
+
+#: What the modules of a command take, and what of the capture it may hold at a time: if it held all, it would be 20 to
+#: 150 MB more. Of the commands that share what bounds them one is in the daily leg; what is evicted is in
+#: tests/cli/test_evicted.py, too.
+@pytest.mark.parametrize(
+    ("shape", "count", "command", "mb"),
+    _rows(
+        (tiny_frames, 14_000, "redact CAPTURE -w OUT", 107),
+        (cache_transfers, 100_000, "report CAPTURE -o OUT", 300),
+        (large_manifest, 4_000_000, "read CAPTURE -f table -q", 300),
+        (escapes, 6_000_000, "export CAPTURE -o OUT", 300),
+        (calm_then_lists, 150, "read CAPTURE -q", 95),
+        (calm_then_lists, 250, "streams CAPTURE", 115),
+        (large_documents, 24, "sql 'select max(octet_length(value)) from frames where opcode = 87' CAPTURE", 250),
+        (noops_behind_a_hole, 35_000, "redact CAPTURE -w OUT", 115),
+        (compressed_xattrs, 75, "export CAPTURE -o OUT", 167),
+        None,
+        (short_connections, 10_000, "check CAPTURE --memory 16M", 102),
+        (streams_in_turn, 16_000, "streams CAPTURE --memory 16M", 65),
+        (calm_then_lists, 350, "report CAPTURE -o OUT", 180),
+        (tiny_frames, 14_000, "streams CAPTURE", 80),
+        (tiny_frames, 14_000, "export CAPTURE -o OUT", 170),
+        (cache_transfers, 100_000, "read CAPTURE -f table -q", 300),
+        (cache_transfers, 100_000, "export CAPTURE -o OUT", 300),
+        (large_manifest, 4_000_000, "export CAPTURE -o OUT", 300),
+        (large_manifest, 4_000_000, "report CAPTURE -o OUT", 300),
+        (escapes, 6_000_000, "read CAPTURE -f table -q", 300),
+        (escapes, 6_000_000, "report CAPTURE -o OUT", 300),
+        (calm_then_lists, 150, "export CAPTURE -o OUT", 200),
+        (calm_then_lists, 150, "sql 'select * from frames' CAPTURE", 237),
+        (calm_then_lists, 150, "sql 'select * from frames' CAPTURE -f ndjson", 237),
+        (calm_then_lists, 150, "pipeline CAPTURE -o OUT --engine local", 195),
+        (documents, 150_000, "sql 'select * from frames order by value offset 149_900' CAPTURE", 260),
+        (noops_behind_a_hole, 50_000, "streams CAPTURE", 135),
+        (compressed_xattrs, 75, "pipeline CAPTURE -o OUT --engine local", 165),
+        (short_connections, 10_000, "report CAPTURE -o OUT --memory 16M", 180),
+        (short_connections, 10_000, "pipeline CAPTURE -o OUT --engine local --memory 16M", 192),
+        (streams_in_turn, 16_000, "check CAPTURE --memory 16M", 77),
+        (streams_in_turn, 16_000, "export CAPTURE -o OUT --tables streams --memory 16M", 134),
+    ),
+)
+def test_a_hostile_capture_takes_a_memory_that_is_bounded(
+    shape: Shape, count: int, command: str, mb: int, tmp_path: Path
+) -> None:
+    assert_takes_no_more_than(mb, command, _capture(shape, count), tmp_path)

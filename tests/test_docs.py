@@ -1,8 +1,9 @@
-"""The README and the pages of help are executed: console blocks print what they say, and their Python runs.
+"""The README, the pages of help and the transcripts of samples are executed: commands print what they say, Python runs.
 
-``python -m tests.test_docs`` writes the console blocks anew: read the difference before you commit it.
+``python -m tests.test_docs`` writes what is printed anew: read the difference before you commit it.
 """
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -13,7 +14,7 @@ from dcpdump.check.rules import seqno
 from dcpdump.cli.main import COMMANDS
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_MUTATION
 from dcpdump.streams import opcode_kinds
-from tests.test_samples import transcribe
+from tests.support.console import run
 
 TOP = Path(__file__).parent.parent
 README = TOP / "README.md"
@@ -34,6 +35,8 @@ def blocks(language: str) -> list[tuple[str, str]]:
 @pytest.fixture(autouse=True)
 def at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(TOP)
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(("page", "block"), blocks("console"))
@@ -87,9 +90,63 @@ def test_pages_of_help_fit_a_screen_or_two() -> None:
     assert {page.name: n for page in PAGES if (n := len(page.read_text("utf-8").splitlines())) > 70} == {}
 
 
+SAMPLES = TOP / "samples"
+TRANSCRIPTS = sorted(SAMPLES.glob("*.txt"))
+
+
+def commands(transcript: str) -> list[str]:
+    """Return the commands of a transcript, in order."""
+    return [line.removeprefix("$ ") for line in transcript.splitlines() if line.startswith("$ dcpdump ")]
+
+
+def transcribe(transcript: str) -> str:
+    """Run the commands of a transcript, and return what a terminal shows."""
+    pieces = []
+    for command in commands(transcript):
+        printed = run(command)
+        pieces.append(f"$ {command}\n{printed.out}{printed.err}")
+        if printed.code:
+            pieces.append(f"(exit code {printed.code})\n")
+    return "".join(pieces)
+
+
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_a_transcript_says_what_the_commands_print(transcript: Path) -> None:
+    text = transcript.read_text("utf-8")
+    assert transcribe(text) == text
+
+
+def test_every_capture_has_a_transcript_and_every_transcript_a_capture() -> None:
+    assert {path.stem for path in TRANSCRIPTS} == {path.stem for path in SAMPLES.glob("*.pcap")}
+
+
+def test_the_captures_are_those_that_the_script_makes() -> None:
+    made = dict(runpy.run_path(str(SAMPLES / "make.py"))["made"]())
+    assert made == {path.name: path.read_bytes() for path in SAMPLES.glob("*.pcap")}
+
+
+def ends_and_causes(command: str) -> list[tuple[str, str, int, str]]:
+    rows = [json.loads(line) for line in run(f"{command} -f ndjson -q").out.splitlines()]
+    return sorted((row["src"], row["dst"], row["vbucket"], row["state"]) for row in rows)
+
+
+def test_the_folder_is_one_archive_that_mixes_no_connections() -> None:
+    alone = [row for path in SAMPLES.glob("*.pcap") for row in ends_and_causes(f"dcpdump streams samples/{path.name}")]
+    together = ends_and_causes("dcpdump streams samples/")
+    assert [row[:3] for row in together] == sorted(row[:3] for row in alone)
+    assert {row for row in together if row not in alone} == {
+        (src, dst, vbucket, "quiet")  # the others of the archive go on after it
+        for src, dst, vbucket, state in alone
+        if state == "open and flowing"
+    }
+    assert "not of one network" not in run("dcpdump diagnose samples/").err
+
+
 if __name__ == "__main__":
     for page in (README, *PAGES):
         text = page.read_text("utf-8")
         for shown in [text for language, text in BLOCK.findall(text) if language == "console"]:
             text = text.replace(shown, transcribe(shown))
         page.write_text(text, "utf-8")
+    for path in TRANSCRIPTS:
+        path.write_text(transcribe(path.read_text("utf-8")), "utf-8")

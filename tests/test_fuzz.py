@@ -1,7 +1,11 @@
-"""Damaged inputs by the thousand: nothing but the documented errors, nothing that takes long, no byte lost."""
+"""Damaged inputs by the thousand, runs that are disturbed at random, and what is compiled as it is written."""
+
+import subprocess
+import sys
 
 import pytest
 
+from tests.chaos import main
 from tests.fuzz import Target, run, targets
 from tests.support.legs import sizes
 
@@ -18,3 +22,24 @@ def test_the_shares_of_the_targets_are_a_whole() -> None:
 def test_no_mutant_breaks(name: str, target: Target, mutants: int) -> None:
     failure = run(name, target, SEED, range(mutants * target.share // 100))
     assert failure is None, f"python -m tests.fuzz --replay {failure.name}\n{failure.why}"
+
+
+@pytest.mark.parametrize(
+    ("runs", "minutes"), [(18, 0), pytest.param(None, 10, marks=pytest.mark.nightly)], ids=["18 runs", "10 minutes"]
+)
+def test_a_disturbed_run_ends_with_a_documented_code_and_leaves_nothing_behind(runs: int | None, minutes: int) -> None:
+    assert main(1, minutes, runs) == 0  # what was wrong is printed
+
+
+#: Tests that pass through all modules that are compiled, but for those that take long.
+_CORE = "test_docs net/test_bytestream net/test_connections wire/test_json_scan wire/test_split"
+_CORE += " net/test_ahead net/test_ip net/test_retransmit_window net/test_seqnum net/test_tcp"
+_LONG = "not (continues_from_its_state or seen_to_be_json or pictures)"
+CORE = [*(f"tests/{name}.py" for name in _CORE.split()), "-k", _LONG]
+
+
+@pytest.mark.parametrize("words", [CORE, pytest.param(["-n", "auto"], marks=pytest.mark.nightly)], ids=["core", "all"])
+def test_the_tests_pass_where_nothing_is_compiled(words: list[str]) -> None:
+    pytest_ = [sys.executable, "-m", "pytest", "-q", "--interpreted", "-p", "no:cacheprovider", *words]
+    done = subprocess.run(pytest_, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

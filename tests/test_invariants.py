@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from dcpdump.capture import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
-from dcpdump.record import Json, as_json
+from dcpdump.record import Json, as_json, columns
 from dcpdump.wire.encode import encode
 from tests.support.captures import Pcapng, Record, pcap
 from tests.support.console import run
-from tests.support.packets import ACK, FIN, MILLISECOND, TcpTalk, renumbered
+from tests.support.packets import ACK, FIN, TcpTalk, renumbered
+from tests.support.secret_talk import saved
 from tests.support.strategies import cut
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
-DCPDUMP = [sys.executable, "-m", "dcpdump"]
 modest = settings(max_examples=60, deadline=None)
 
 
@@ -52,11 +52,6 @@ def without_packets(rows: list[Json]) -> list[Json]:
     """Return rows without what depends on how the bytes were cut into packets, and on their times."""
     volatile = {"packet", "time", "latency_us"}
     return [{name: value for name, value in row.items() if name not in volatile} for row in rows]
-
-
-def saved(packets: Iterable[Packet], path: Path) -> Path:
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets]))
-    return path
 
 
 def damaged(packets: list[Packet], dice: random.Random) -> list[Packet]:
@@ -216,19 +211,14 @@ def reencoded(row: Json) -> bytes:
         if not name.endswith(("_name", "_names")) and name not in ("nmeta",)
     }
     fields = {{"end_status": "status"}.get(name, name): _value(value) for name, value in fields.items()}
-    value = row.get("value", "") if "value_length" in row else ""
-    response = row["kind"] == "response"
-    structured = not value and row.get("value_length", 0) > 0
-    if row["name"] == "DCP_CONTROL" or not structured:
-        structured = False
     framing = b"".join(_framing(info) for info in row.get("framing", []) if info["name"] != "DcpStreamId")
     return encode(
         row["name"],
         fields,
-        response=response,
+        response=row["kind"] == "response",
         layout=row["layout"],
         key=bytes.fromhex(row.get("key_hex", "")),
-        value=b"" if structured else value.encode(),
+        value=row.get("value", "").encode(),
         vbucket=row.get("vbucket", 0),
         status=row.get("status", 0),
         opaque=row["opaque"],
@@ -273,7 +263,7 @@ def test_ndjson_holds_all_that_is_needed_to_write_the_frame_again(path: Path) ->
 def test_csv_reads_back_and_says_what_ndjson_says(path: Path) -> None:
     objects = [json.loads(line) for line in run(f"dcpdump read {path} -f ndjson -q").out.splitlines()]
     rows = list(csv.DictReader(io.StringIO(run(f"dcpdump read {path} -f csv -q").out, newline=""), strict=True))
-    assert len(rows) == len(objects)
+    assert (list(rows[0]), len(rows)) == (columns(), len(objects))
     for row, whole in zip(rows, objects, strict=True):
         flat = {**whole.get("fields", {}), **whole}
         for name in ("frame", "offset", "name", "opaque", "cas", "key", "key_hex", "value", "by_seqno", "end_seqno"):
@@ -283,74 +273,31 @@ def test_csv_reads_back_and_says_what_ndjson_says(path: Path) -> None:
         assert row["problems"] == "; ".join(problem["text"] for problem in whole.get("problems", []))
 
 
-EVIL = [
-    b"\x1b]0;pwn\x07",
-    b'a,b"c\r\nd',
-    b"\xff\xfe\x80",
-    "‮\u200d\U000e0041".encode(),
-    b"=1+1",
-    b"'" * 3,
-    b"k" * 65_000,
-]
-
-
-@pytest.mark.parametrize("key", EVIL, ids=range(len(EVIL)))
-def test_evil_keys_are_exact_in_machine_output_and_harmless_in_all(key: bytes, tmp_path: Path) -> None:
-    wire = encode("DCP_MUTATION", {"by_seqno": 1}, key=key, value=key[:500], vbucket=3, opaque=9)
-    talk = TcpTalk(segment=60_000).send(0, encode("DCP_OPEN", key=key[:200]) + wire)
-    path = saved(talk.packets, tmp_path / "evil.pcap")
-    for form in ("table", "grid", "line", "ndjson", "csv"):
-        printed = run(f"dcpdump read {path} -f {form} -q --opcode mutation")
-        text = printed.out.replace("\r\n", "\n") if form == "csv" else printed.out
-        assert all(char == "\n" or char.isprintable() for char in text)
-        if form == "ndjson":
-            assert bytes.fromhex(json.loads(printed.out)["key_hex"]) == key
-        if form == "csv":
-            (row,) = csv.DictReader(io.StringIO(printed.out, newline=""), strict=True)
-            assert bytes.fromhex(row["key_hex"]) == key
-
-
 # -- I6: the same input, the same output --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["table", "ndjson"])
-def test_neither_place_nor_language_nor_chance_changes_a_byte(form: str) -> None:
+#: Prints two captures for people and for programs.
+_PRINTING = """
+from dcpdump.cli.main import outcome
+for form in ("table", "ndjson"):
+    outcome(["read", "samples/replica.pcap", "samples/damage.pcap", "-f", form, "--summary", "json"])
+"""
+
+
+def test_neither_place_nor_language_nor_chance_changes_a_byte() -> None:
     outputs = set()
     for changes in (
         {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0"},
         {"TZ": "Asia/Kathmandu", "COLUMNS": "20", "PYTHONHASHSEED": "1"},
         {"TZ": "America/St_Johns", "LANG": "tr_TR.UTF-8", "COLUMNS": "400", "PYTHONHASHSEED": "4242", "TERM": "dumb"},
     ):
-        command = [*DCPDUMP, "read", "samples/replica.pcap", "samples/damage.pcap", "-f", form, "--summary", "json"]
+        command = [sys.executable, "-c", _PRINTING]
         done = subprocess.run(command, env={**os.environ, **changes}, capture_output=True, timeout=60)
         outputs.add((done.returncode, done.stdout, done.stderr))
-    assert len(outputs) == 1
-
-
-def test_a_pipe_that_drips_gives_what_the_file_gives() -> None:
-    data = Path("samples/replica.pcap").read_bytes()
-    command = [*DCPDUMP, "read", "-", "-f", "line", "-q"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for at in range(0, len(data), 61):
-            process.stdin.write(data[at : at + 61])
-            process.stdin.flush()
-        process.stdin.close()
-        dripped = process.stdout.read().decode()
-    assert dripped == run("dcpdump read samples/replica.pcap -f line -q").out
+    assert (len(outputs), done.stdout.count(b"DCP_MUTATION") > 9) == (1, True)
 
 
 # -- I9: it always ends, with a documented code --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ts_ns", [0, 253_402_300_800 * 10**9, 2**64 * 10**9, -(10**28), (1 << 32) * 10**9 - 1])
-def test_a_capture_may_claim_any_year(ts_ns: int) -> None:
-    talk = TcpTalk().send(0, encode("DCP_OPEN", key=b"me"))
-    packets = [packet._replace(ts_ns=ts_ns + number * MILLISECOND) for number, packet in enumerate(talk.packets)]
-    rows, _ = dissected(packets)
-    assert [row["name"] for row in rows] == ["DCP_OPEN"]
-    assert rows[0]["time"]
 
 
 def test_the_command_line_reads_a_capture_from_any_year(tmp_path: Path) -> None:
@@ -371,7 +318,7 @@ def test_every_prefix_and_every_flip_of_a_small_capture_ends_with_a_documented_c
     codes = set()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "small.pcap"
-        for at in range(0, len(data), 3):
+        for at in range(0, len(data), 5):
             for variant in (data[:at], data[:at] + bytes((data[at] ^ 0xFF,)) + data[at + 1 :]):
                 path.write_bytes(variant)
                 printed = run(f"dcpdump read {path} -f line")

@@ -2,23 +2,24 @@
 
 import secrets
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
-import cramjam
 import pytest
 
+from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record, as_json
 from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
 from dcpdump.spec.names import COLLECTIONS
 from dcpdump.wire.decode import decode
-from dcpdump.wire.encode import encode
+from dcpdump.wire.encode import Item, encode
 from dcpdump.wire.frame import RawFrame, Span, unpack_header
 from dcpdump.wire.session import Session
-from tests.support import captures
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
+from tests.support.fields import snappy, xattr_block
 from tests.support.packets import TcpTalk
 from tests.support.secret_talk import saved
 from tests.support.traces import traces
@@ -29,13 +30,13 @@ SALT = b"salt"
 
 
 def xattrs(document: bytes) -> bytes:
-    pair = NAME + b"\0" + TEXT + b"\0"
-    block = len(pair).to_bytes(4, "big") + pair
-    return len(block).to_bytes(4, "big") + block + document
+    return xattr_block((NAME, TEXT)) + document
 
 
-def snappy(data: bytes) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(data))
+def cached(*items: tuple[bytes, int]) -> bytes:
+    """Return a cache transfer of values with their datatypes."""
+    records: list[Item] = [{"key": PREFIXED, "value": value, "datatype": datatype} for value, datatype in items]
+    return encode("DCP_CACHE_TRANSFER", {"items": records})
 
 
 def damaged(document: bytes) -> bytes:
@@ -53,24 +54,12 @@ FRAMES = {
     "deletion": encode("DCP_DELETION", {"by_seqno": 4}, key=PREFIXED, value=xattrs(b""), datatype=4),
     "metadata": encode("DCP_MUTATION", {"by_seqno": 4, "metadata": VALUE}, key=PREFIXED, value=VALUE),
     "prepare": encode("DCP_PREPARE", {"by_seqno": 4}, key=PREFIXED, value=VALUE),
-    "cache transfer": encode(
-        "DCP_CACHE_TRANSFER",
-        {
-            "items": [
-                {"key": PREFIXED, "value": VALUE, "datatype": 0},
-                {"key": PREFIXED, "value": xattrs(VALUE), "datatype": 4},
-                {"key": PREFIXED, "value": VALUE, "datatype": 2},
-            ]
-        },
-    ),
+    "cache transfer": cached((VALUE, 0), (xattrs(VALUE), 4), (VALUE, 2)),
     "damaged xattrs": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=damaged(VALUE), datatype=4),
-    "damaged and compressed": encode(
+    "damaged, compressed": encode(
         "DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=snappy(damaged(VALUE)), datatype=6
     ),
-    "damaged xattrs of a cached record": encode(
-        "DCP_CACHE_TRANSFER",
-        {"items": [{"key": b"\x08k", "value": value, "datatype": 4} for value in (damaged(VALUE), xattrs(b""))]},
-    ),
+    "damaged xattrs of a cached record": cached((damaged(VALUE), 4), (xattrs(b""), 4)),
     "get": encode("GET", key=KEY),
     "set": encode("SET", key=KEY, value=VALUE),
     "response": encode("GET", response=True, value=VALUE),
@@ -88,12 +77,10 @@ FRAMES = {
     "unknown": encode(0x99, key=KEY, value=VALUE),
 }
 NAMED = {
-    f"system event {event}": encode(
-        "DCP_SYSTEM_EVENT", {"event": event, "version": version}, layout=str(version), key=KEY
-    )
-    for event, version in ((0, 0), (3, 0), (0, 1))
-}
-NAMED |= {
+    **{
+        f"event {e}.{v}": encode("DCP_SYSTEM_EVENT", {"event": e, "version": v}, layout=str(v), key=KEY)
+        for e, v in ((0, 0), (3, 0), (0, 1))
+    },
     "open": encode("DCP_OPEN", key=b"any", value=b'{"consumer_name":"' + VALUE + b'"}'),
     "manifest": encode("COLLECTIONS_GET_MANIFEST", response=True, value=b'{"scopes":["' + VALUE + b'"]}', datatype=1),
 }
@@ -123,8 +110,7 @@ def record(data: bytes, holes: tuple[Span, ...] = (), *, collections: bool = Tru
 
 def shown(one: Record) -> Iterator[str]:
     for output in OUTPUTS.values():
-        for count in (None, 64):
-            yield output.write(one, View(count, Palette(False), file=True))
+        yield output.write(one, View(None, Palette(False), file=True))
 
 
 def survivors(data: bytes, redactor: Redactor, holes: tuple[Span, ...] = (), *, collections: bool = True) -> set[str]:
@@ -246,9 +232,7 @@ def test_packets_are_not_written_where_they_are_to_be_hidden(command: str, tmp_p
 
 def talk(folder: Path) -> Path:
     sent = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me") + FRAMES["mutation"]).fin()
-    path = folder / "a.pcap"
-    path.write_bytes(captures.pcap([captures.Record(each.ts_ns or 0, each.data) for each in sent.packets]))
-    return path
+    return saved(sent, folder / "a.pcap")
 
 
 CHOOSING = ("conns", "streams", "flow", "rollbacks", "check", "top --once", "key '*'", "read")
@@ -325,3 +309,32 @@ def test_numbers_of_a_damaged_frame_are_left_out_and_not_made_up() -> None:
     row = as_json(PARTIAL.record(record(hello + b"\1")))
     assert row["fields"] == {"features": [], "features_names": []}
     assert as_json(PARTIAL.record(record(hello)))["fields"]["features"] == [6, 7, 0x12]
+
+
+SIGNS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+@pytest.mark.parametrize("salt", [b"one", b"another"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_no_two_short_texts_share_one(salt: bytes, size: int) -> None:
+    words = Pseudonyms(salt)
+    texts = [bytes(signs) for signs in product(SIGNS, repeat=size)]
+    assert sorted(map(words.text, texts)) == sorted(texts)
+
+
+def test_it_is_as_long_and_the_same_for_one_salt_alone() -> None:
+    for text in (b"", b"k", b"user::1", b"user-00001", b"a key of many bytes"):
+        assert len(Pseudonyms(b"one").text(text)) == len(text)
+        assert Pseudonyms(b"one").text(text) == Pseudonyms(b"one").text(text)
+    assert Pseudonyms(b"one").text(b"user-00001") != Pseudonyms(b"another").text(b"user-00001")
+
+
+def test_it_holds_only_letters_digits_and_two_signs() -> None:
+    assert not Pseudonyms(b"salt").text(bytes(range(256)) + b"plain").translate(None, SIGNS)
+
+
+def test_neighbours_have_nothing_in_common() -> None:
+    words = Pseudonyms(b"salt")
+    found = [words.text(b"user-%05d" % number) for number in range(1_000)]
+    assert len(set(found)) == 1_000
+    assert len({text[:3] for text in found}) > 900

@@ -3,19 +3,21 @@
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from dcpdump.annotate import annotate
+from dcpdump.net.packet import Packet
 from dcpdump.record import as_json
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
 from dcpdump.wire.encode import encode
-from tests.support.captures import Record, pcap
 from tests.support.console import run
-from tests.support.packets import TcpTalk, renumbered
+from tests.support.packets import NOON, SECOND, TcpTalk, flow, renumbered
+from tests.support.secret_talk import saved
 from tests.support.traces import traces
 
 PASSWORD = b"Hq7~zW9xLmT4vK"
@@ -37,16 +39,25 @@ def betrayed(text: str) -> set[str]:
     return traces(text, SECRETS, window=5)
 
 
-def saved(talk: TcpTalk, path: Path) -> Path:
-    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in talk.packets]))
-    return path
+def spoken(folder: Path, *connections: Sequence[bytes | int], segment: int = 1448) -> Path:
+    """Save a capture of connections: of each, what its client sends, and how many bytes of it were lost."""
+    packets: list[Packet] = []
+    for at, pieces in enumerate(connections):
+        where = flow(f"10.0.0.1:{50_000 + at}")
+        talk = TcpTalk(where, segment=segment, number=len(packets) + 1, start_ns=NOON + at * SECOND).send(0, HELLO)
+        for piece in pieces:
+            talk = talk.skip(0, piece) if isinstance(piece, int) else talk.send(0, piece)
+        packets += talk.send(0, AFTER).fin()
+    return saved(packets, folder / "auth.pcap")
 
 
-def outputs(path: Path, *options: str) -> Iterator[str]:
-    for form in FORMS:
-        for more in ("", *options):
-            printed = run(f"dcpdump read {path} -f {form} --value-bytes all --summary json {more}")
-            yield printed.out + printed.err
+def betrayed_by_read(path: Path, *options: str) -> set[str]:
+    """Return what the outputs of ``read`` have of secrets."""
+    said = ""
+    for form, more in product(FORMS, options):
+        printed = run(f"dcpdump read {path} -f {form} --value-bytes all --summary json {more}")
+        said += printed.out + printed.err
+    return betrayed(said)
 
 
 def test_traces_are_found_in_every_spelling() -> None:
@@ -56,25 +67,21 @@ def test_traces_are_found_in_every_spelling() -> None:
     assert not betrayed("nothing of that kind 0x48 0x71, 48713")
 
 
-@pytest.mark.parametrize("name", AUTHENTICATIONS)
-def test_no_output_has_a_credential(name: str, tmp_path: Path) -> None:
-    talk = TcpTalk(segment=40).send(0, HELLO).send(0, AUTHENTICATIONS[name]).send(0, AFTER).fin()
-    path = saved(talk, tmp_path / "auth.pcap")
-    for text in outputs(path, "--redact", "--redact-level full"):
-        assert not betrayed(text)
-    shown = run(f"dcpdump read {path} -f ndjson --show-secrets").out
-    assert betrayed(shown), "the test would not see it"
+def test_no_output_has_a_credential(tmp_path: Path) -> None:
+    path = spoken(tmp_path, *([wire] for wire in AUTHENTICATIONS.values()), segment=40)
+    assert betrayed_by_read(path, "", "--redact", "--redact-level full") == set()
+    for number, name in enumerate(AUTHENTICATIONS):
+        seen = run(f"dcpdump read {path} -f ndjson --show-secrets --connection {number}").out
+        assert betrayed(seen), f"the test would not see {name}"
 
 
-@pytest.mark.parametrize("name", AUTHENTICATIONS)
-@pytest.mark.parametrize("lost", [(0, 5), (5, 20), (0, 24), (20, 30), (30, 200)])
-def test_a_credential_of_which_a_part_was_lost_is_not_shown(name: str, lost: tuple[int, int], tmp_path: Path) -> None:
-    wire = AUTHENTICATIONS[name]
-    start, stop = lost[0], min(lost[1], len(wire))
-    talk = TcpTalk(segment=10_000).send(0, HELLO).send(0, wire[:start] if start else b"")
-    talk.skip(0, stop - start).send(0, wire[stop:]).send(0, AFTER).fin()
-    for text in outputs(saved(talk, tmp_path / "lossy.pcap")):
-        assert not betrayed(text)
+def test_a_credential_of_which_a_part_was_lost_is_not_shown(tmp_path: Path) -> None:
+    lost = [
+        (wire[:start], min(stop, len(wire)) - start, wire[stop:])
+        for wire in AUTHENTICATIONS.values()
+        for start, stop in ((0, 5), (5, 20), (0, 24), (20, 30), (30, 200))
+    ]
+    assert betrayed_by_read(spoken(tmp_path, *lost, segment=10_000), "") == set()
 
 
 def shown(data: bytes) -> str:
@@ -126,28 +133,14 @@ def test_whatever_byte_of_the_header_is_damaged_the_credential_is_masked(name: s
         assert not betrayed(shown(damaged)), value
 
 
-@pytest.mark.parametrize("name", RECOGNISABLE)
-def test_a_damaged_authentication_is_masked_in_a_capture_too(name: str, tmp_path: Path) -> None:
-    wire = AUTHENTICATIONS[name]
-    path = tmp_path / "damaged.pcap"
-    for at, value in (
-        (0, 0x81),
-        (0, 0x08),
-        (0, 0),
-        (1, 0x23),
-        (1, 0),
-        (3, 0),
-        (3, 60),
-        (4, 19),
-        (5, 2),
-        (7, 4),
-        (11, 9),
-    ):
-        damaged = wire[:at] + bytes((value,)) + wire[at + 1 :]
-        saved(TcpTalk().send(0, HELLO + damaged + AFTER).fin(), path)
-        for form in FORMS:
-            printed = run(f"dcpdump read {path} -f {form} --value-bytes all")
-            assert not betrayed(printed.out + printed.err), (at, value)
+#: Places in a header, and what stands there instead.
+DAMAGE = ((0, 0x81), (0, 8), (0, 0), (1, 0x23), (1, 0), (3, 0), (3, 60), (4, 19), (5, 2), (7, 4), (11, 9))
+
+
+def test_a_damaged_authentication_is_masked_in_a_capture_too(tmp_path: Path) -> None:
+    wires = [AUTHENTICATIONS[name] for name in RECOGNISABLE]
+    damaged = [[wire[:at] + bytes((value,)) + wire[at + 1 :] + AFTER] for wire in wires for at, value in DAMAGE]
+    assert betrayed_by_read(spoken(tmp_path, *damaged), "") == set()
 
 
 @pytest.mark.parametrize("name", AUTHENTICATIONS)
@@ -160,27 +153,27 @@ def test_the_forms_of_a_paste_do_not_matter(name: str) -> None:
 
 
 def test_errors_and_tracebacks_have_no_credential(tmp_path: Path) -> None:
-    path = saved(TcpTalk().send(0, HELLO + PLAIN + AFTER).fin(), tmp_path / "auth.pcap")
+    path, cut, text = spoken(tmp_path, [PLAIN]), tmp_path / "cut.pcap", tmp_path / "text.pcap"
     data = path.read_bytes()
-    (tmp_path / "cut.pcap").write_bytes(data[: data.index(PASSWORD) + 6])
-    (tmp_path / "text.pcap").write_bytes(PLAIN)
+    cut.write_bytes(data[: data.index(PASSWORD) + 6])
+    text.write_bytes(PLAIN)
     for words in (
-        [str(tmp_path / "cut.pcap"), "-f", "table"],
-        [str(tmp_path / "text.pcap")],
-        [str(path), "-o", "/nowhere/at/all"],
-        [str(path), "--key", "/(/"],
-        ["--salvage", str(tmp_path / "cut.pcap")],
+        f"{cut} -f table",
+        f"{text}",
+        f"{path} -o /nowhere/at/all",
+        f"{path} --key '/(/'",
+        f"--salvage {cut}",
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "dcpdump", "--debug", "read", *words], capture_output=True, timeout=60
-        )
-        assert not betrayed((done.stdout + done.stderr).decode())
+        printed = run(f"dcpdump read {words}")
+        assert not betrayed(printed.out + printed.err)
+    debugging = [sys.executable, "-m", "dcpdump", "--debug", "read", str(text)]
+    done = subprocess.run(debugging, capture_output=True, text=True, timeout=60)
+    assert "Traceback" in done.stderr
+    assert not betrayed(done.stdout + done.stderr)
 
 
 def test_segments_that_disagree_about_a_credential_do_not_show_it(tmp_path: Path) -> None:
     talk = TcpTalk().send(0, HELLO)
     seq = talk.seq(0)
     talk.send(0, PLAIN).write(0, PLAIN.replace(b"z", b"y"), seq=seq).send(0, AFTER)
-    talk.packets = renumbered(talk.packets)
-    for text in outputs(saved(talk, tmp_path / "conflict.pcap")):
-        assert not betrayed(text)
+    assert betrayed_by_read(saved(renumbered(talk.packets), tmp_path / "conflict.pcap"), "") == set()

@@ -1,7 +1,7 @@
-"""What is needed to build the package."""
+"""What is needed to build and to install the package, and that hints name it as its own metadata does."""
 
-import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,41 +9,11 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.test_floors import PACKAGE, imports
+import pytest
+
+from dcpdump import install_hints
 
 ROOT = Path(__file__).parent.parent
-
-
-def assigned(name: str) -> ast.expr:
-    """Return what ``setup.py`` assigns to a name."""
-    return next(
-        node.value
-        for node in ast.parse((ROOT / "setup.py").read_text()).body
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
-    )
-
-
-def compiled() -> list[str]:
-    """Return the names of the modules that are compiled."""
-    listed = assigned("COMPILED")
-    assert isinstance(listed, ast.Call)
-    assert isinstance(listed.func, ast.Attribute)
-    return ["dcpdump." + place.replace("/", ".") for place in ast.literal_eval(listed.func.value).split()]
-
-
-def module(name: str) -> Path:
-    """Return where a module of the package is."""
-    return PACKAGE.parent.joinpath(*name.split(".")).with_suffix(".py")
-
-
-def test_a_compiled_module_asks_no_library_for_its_types() -> None:
-    others = {name.partition(".")[0] for each in compiled() for name in imports(module(each))} - {
-        "dcpdump",
-        "mypy_extensions",
-        *sys.stdlib_module_names,
-    }  # the latter comes with mypy
-    assert others == set()
-    assert ast.literal_eval(assigned("NEEDED")) == ["mypy>=2.4"]
 
 
 def test_a_source_distribution_has_all_that_its_readme_and_tests_use(tmp_path: Path) -> None:
@@ -70,3 +40,31 @@ def files(folder: Path) -> Iterator[Path]:
     for each in folder.rglob("*"):
         if each.is_file() and each.suffix not in (".so", ".pyc"):
             yield each
+
+
+TOP = Path(__file__).parent.parent
+
+
+def required(extra: str) -> set[str]:
+    """Return the requirements of an extra, as pyproject.toml lists them on one line."""
+    found = re.search(rf"^{extra} = \[(.*)\]$", (TOP / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
+    assert found
+    return set(re.findall(r'"([^"]*)"', found[1]))
+
+
+@pytest.mark.parametrize(
+    ("hint", "extra"),
+    [
+        (install_hints.TABLES, "parquet"),
+        (install_hints.SPARK, "spark"),
+        (install_hints.TLS, "tls"),
+        (install_hints.BROWSE, "browse"),
+    ],
+)
+def test_a_hint_names_what_the_package_requires(hint: str, extra: str) -> None:
+    assert set(re.findall(r"'([^']*)'", hint)) == required(extra)
+
+
+def test_nothing_is_installed_from_an_index_where_we_are_not() -> None:
+    pages = [*TOP.glob("*.md"), *(TOP / "dcpdump").rglob("*.md"), *(TOP / "dcpdump").rglob("*.py")]
+    assert [page.name for page in pages if re.search(r"install '?dcpdump\[", page.read_text("utf-8"))] == []

@@ -1,6 +1,8 @@
-"""dcpdump check: what it prints, in which forms, and with which exit codes."""
+"""dcpdump check and diagnose: what they print, worst first, in which forms, and with which exit codes."""
 
 import json
+import shlex
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,14 @@ import pytest
 from dcpdump.check.finding import Finding, RuleTotals
 from dcpdump.check.rule import Severity
 from dcpdump.check.rules import RULES
+from dcpdump.render.diagnosis import TROUBLES
 from dcpdump.render.findings import rule_table
 from tests.support.check_cases import CASES, PLAIN
 from tests.support.console import run
-from tests.support.conversation import packets, said
+from tests.support.conversation import opening, packets, said
 from tests.support.diagnoses import objects, written
 from tests.support.healthy import HEALTHY
+from tests.support.live import on_a_terminal
 from tests.support.secret_talk import saved
 
 SAMPLES = Path("samples").resolve()
@@ -44,20 +48,17 @@ def test_sarif_names_every_rule_and_places_results_by_uris(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "code"),
+    ("asked", "code"),
     [
-        *(("--fail-on never", 0), ("--vbucket 5", 1), ("--vbucket 6", 0), ("--connection 1", 0)),
-        # rules by family, code and id
-        *(("--select S", 1), ("--select DCP4", 1), ("--select DCP3,F", 0), ("--ignore s12", 0)),
+        *((f"order {which}", 1) for which in ("--vbucket 5", "--select S", "--select DCP4")),
+        *((f"order {which}", 0) for which in ("--fail-on never", "--vbucket 6", "--connection 1")),
+        *((f"order {which}", 0) for which in ("--select DCP3,F", "--ignore s12")),
+        *((f"rollback-loop --fail-on {least}", least != "violation") for least in ("violation", "suspicious", "info")),
     ],
 )
-def test_the_exit_code_is_that_of_the_findings_that_are_chosen(options: str, code: int) -> None:
-    assert run(f"dcpdump check -q {ORDER} {options}").code == code
-
-
-def test_the_exit_code_follows_fail_on() -> None:
-    asked = "dcpdump check -q samples/rollback-loop.pcap --fail-on"
-    assert [run(f"{asked} {least}").code for least in ("violation", "suspicious", "info")] == [0, 1, 1]
+def test_the_exit_code_is_that_of_the_findings_that_are_chosen(asked: str, code: int) -> None:
+    name, _, options = asked.partition(" ")
+    assert run(f"dcpdump check -q samples/{name}.pcap {options}").code == code
 
 
 def test_the_rules_are_listed_and_explained() -> None:
@@ -118,13 +119,6 @@ def test_vbuckets_are_shortened() -> None:
     assert line.text == f"violation  DCP101     69  0,1   0-63,100,102,104,… (69)  #7..75  {title}, e.g. text"
 
 
-def test_what_an_example_quotes_is_hashed(tmp_path: Path) -> None:
-    path = written(PLAIN + "TX control{key=enable_nop, value=true}\n", tmp_path / "odd.pcap")
-    clear, hidden = (run(f"dcpdump check -q {path} {how}").out for how in ("", "--redact"))
-    assert ("enable_nop:" in clear, "enable_nop:" in hidden) == (True, False)
-    assert len(hidden.splitlines()) == len(clear.splitlines())
-
-
 def test_as_many_streams_are_checked_as_streams_lists() -> None:
     for path in SAMPLES.glob("*.pcap"):
         checked, listed = (run(f"dcpdump {name} {path} -q").out.splitlines()[-1] for name in ("check", "streams"))
@@ -142,3 +136,142 @@ def test_that_bytes_were_captured_twice_and_differ_is_said(tmp_path: Path) -> No
         "a violation in there may be one of a damaged copy"
     )
     assert summary.endswith(" · 1 overlap that disagrees")
+
+
+def test_what_hidden_numbers_would_decide_is_unknown_and_says_so(tmp_path: Path) -> None:
+    """The extras of the first document, its seqno too, are a name."""
+    head, name = "805700071f0000050000002700001005" + 16 * "0", b"Margarete-XYZ-0123456789-abcdef".hex()
+    text = "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x1}\n"
+    text += f"HEX RX {head}{name}{b'orders'.hex()}6161\nRX mutation{{seqno=12, rev_seqno=1, key=k}}\n"
+    path = written(opening() + text, tmp_path / "hidden.pcap")
+    rows = objects(f"dcpdump check {path} --redact --all")[-2:]
+    assert [tuple(map(row.get, ("code", "severity", "frame", "message", "reason"))) for row in rows] == [
+        ("DCP103", "violation", 14, "MUTATION: nmeta says … but the value has 1 bytes", None),
+        ("DCP401", "unknown", 15, "MUTATION seqno 12 is outside snapshot 0..9", "the numbers of frame 14 are hidden"),
+    ]
+    assert objects(f"dcpdump streams {path} --redact")[0]["last_seqno"] == 12
+
+
+def troubles(name: str) -> list[str]:
+    """Return code and sentence of each trouble of a sample."""
+    rows = objects(f"dcpdump diagnose samples/{name}.pcap")
+    return [f"{row['code']}: {row['text']}" for row in rows if row["type"] == "trouble"]
+
+
+STUCK = "stuck: vb 5 of cbbackupmgr is stuck at the end: the end seqno is reached and no STREAM_END came"
+BLOCKED = "blocked: the producer of kafka-7f is blocked by flow control since 12:12:16.997, 40.1 s up to the end"
+CLOSED = "connection-closed: the connection of kafka-7f was closed by the server at 12:21:11.210 with vb 2 open"
+ROLLED_BACK = (
+    "rollbacks: vb 12 sid 3 of kafka:7f was rolled back to 90: the server's history is another since a failover"
+)
+LOST = "bytes-lost: 100 bytes of indexer:3f2 are not in the capture (1 gap, of what the server sent)"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "found"),
+    [
+        ("stopped", 1, "ended: vb 417 of kafka-7f ended (Slow) and was not asked for again"),
+        ("rollback-loop", 1, "rollback-loop: vb 762 of kafka-7f was rolled back to 0, 12 times in 55 s: a loop"),
+        ("refused", 1, "refused: vb 723 of kafka-7f was refused with Erange and not granted since"),
+        (
+            "no-end",
+            1,
+            "stuck: vb 5 of cbbackupmgr is stuck at the end: the end seqno is reached and no STREAM_END came",
+        ),
+        ("slow-consumer", 1, BLOCKED),
+        ("silent", 1, "violation: NOOP without an answer (DCP511)\n" + CLOSED),
+        ("order", 1, "violation: Seqno does not rise (DCP402)"),
+        *((name, 0, "") for name in ("replica", "durable", "history", "takeover")),
+        ("client-rollback", 0, ROLLED_BACK),
+        ("damage", 1, "violation: Lengths that contradict each other (DCP102)\n" + LOST),
+    ],
+)
+def test_the_troubles_of_each_sample(name: str, code: int, found: str) -> None:
+    assert troubles(name) == found.splitlines()
+    assert run(f"dcpdump diagnose samples/{name}.pcap -q").code == code
+
+
+def test_every_command_that_is_named_shows_exactly_its_streams_and_findings() -> None:
+    shown = []
+    for path in sorted(SAMPLES.glob("*.pcap")):
+        for trouble in objects(f"dcpdump diagnose samples/{path.name}"):
+            if trouble["type"] != "trouble":
+                continue
+            rows = objects(trouble["command"])
+            shown.append(command := shlex.split(trouble["command"])[1])
+            if command == "streams":
+                found = [{"connection": row["connection"], "vbucket": row["vbucket"]} for row in rows]
+                assert found == trouble["streams"]
+            elif command == "check":
+                assert sum(1 + row.get("more", 0) for row in rows) == trouble["count"]
+                assert {row["code"] for row in rows} == {trouble["cause"]}
+            elif command == "rollbacks":
+                assert {row["vbucket"] for row in rows} == {each["vbucket"] for each in trouble["streams"]}
+            else:
+                assert [row["connection"] for row in rows] == trouble["connections"]
+    assert len(shown) > 10
+
+
+def test_a_command_names_the_folder_of_all_captures(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("stopped.pcap", "takeover.pcap")]
+    for path in paths:
+        path.write_bytes((SAMPLES / path.name).read_bytes())
+    commands = [row["command"] for row in objects(f"dcpdump diagnose {paths[0]} {paths[1]}") if "command" in row]
+    assert f"dcpdump streams {tmp_path} --connection 1 --stuck --cause abandoned" in commands
+    assert not any(path.name in command for path in paths for command in commands)
+
+
+def test_what_was_chosen_is_chosen_again_by_the_commands() -> None:
+    chosen = "--vbucket 400-500 --until 2025-11-20T12:09:11Z --salvage"
+    commands = [row.get("command") for row in objects(f"dcpdump diagnose samples/stopped.pcap {chosen}")]
+    wanted = f"dcpdump streams samples/stopped.pcap --connection 0 --stuck --cause abandoned {chosen}"
+    assert [each for each in commands if each] == [wanted]
+
+
+def test_a_file_name_is_quoted_for_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = (SAMPLES / "stopped.pcap").read_bytes()
+    for name in ("a b.pcap", "it's.pcap", "esc\x1b[31m.pcap", "-f.pcap"):
+        Path(name).write_bytes(data)
+        rows = objects(f"dcpdump diagnose {shlex.quote('./' + name)}")
+        command = next(row["command"] for row in rows if row["type"] == "trouble")
+        assert command.isprintable()
+        echoed = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True).stdout
+        assert echoed.decode().split("\0")[2] == f"./{name}"
+
+
+def test_fail_on_says_what_ends_with_1_and_lost_bytes_end_with_4() -> None:
+    for name, codes in (("stopped", [1, 1, 0]), ("client-rollback", [0, 1, 0]), ("takeover", [0, 0, 0])):
+        asked = f"dcpdump diagnose samples/{name}.pcap -q --fail-on"
+        assert [run(f"{asked} {what}").code for what in ("wrong", "note", "never")] == codes, name
+    assert run("dcpdump diagnose samples/damage.pcap -q --fail-on never").code == 4
+
+
+def test_redaction_reaches_the_sentences_and_the_commands() -> None:
+    printed = run("dcpdump diagnose samples/stopped.pcap -q --redact --redact-level full").out
+    assert ("kafka" in printed, "10.0.5.9" in printed) == (False, False)
+    assert printed.splitlines()[-1].endswith(" --redact-level full --redact")
+
+
+def test_more_than_fits_a_screen_is_counted_and_shown_with_all(tmp_path: Path) -> None:
+    statuses = "keyeexists einval erange eaccess enomem notsupported unknowncollection unknownscope einternal".split()
+    asked = "".join(
+        f"TX stream-request{{vb={at}}}\nRX stream-request-response{{{status}}}\n" for at, status in enumerate(statuses)
+    )
+    path = written(opening() + asked + "WAIT 60\nRX noop{}\nTX noop-response{success}\n", tmp_path / "many.pcap")
+    count = sum(row["type"] == "trouble" for row in objects(f"dcpdump diagnose {path}"))
+    assert count >= len(statuses) > TROUBLES
+    assert f"… {count - TROUBLES} more (" in run(f"dcpdump diagnose {path} -q").out
+    everything = run(f"dcpdump diagnose {path} -q --all").out
+    assert " more (" not in everything
+    assert sum("  dcpdump " in line for line in everything.splitlines()) >= count
+
+
+HINT = "hint: what is wrong in it, worst first: dcpdump diagnose "
+
+
+def test_a_capture_without_a_command_is_read_and_diagnose_is_named() -> None:
+    _, shown = on_a_terminal(["samples/takeover.pcap"])
+    assert shown[-1] == f"{HINT}samples/takeover.pcap"
+    assert [line for line in on_a_terminal(["read", "samples/takeover.pcap"])[1] if HINT in line] == []
+    assert HINT not in run("dcpdump samples/takeover.pcap").err

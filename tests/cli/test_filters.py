@@ -1,6 +1,8 @@
-"""Filters: each option chooses exactly the frames that it promises, by their numbers; ``--frame`` chooses numbers."""
+"""Filters: each option chooses exactly the frames that it promises, by their numbers; ``--context`` what is around."""
 
 import itertools
+import json
+import random
 import re
 from pathlib import Path
 
@@ -8,13 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump.capture import open_capture
+from dcpdump.cli import context_output
 from dcpdump.filter import FilterError, parse_instant
+from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.support.console import run
 from tests.support.diagnoses import objects
+from tests.support.packets import NOON, TcpTalk, flow, renumbered
+from tests.support.secret_talk import saved
+from tests.tls.twins import seal
 
 CLIENT = "samples/client-rollback.pcap"
 REPLICA = "samples/replica.pcap"
+
+
+AND_DELETIONS, BUT_DELETIONS = "mutation --opcode deletion", "mutation,deletion --opcode '!deletion'"
 
 
 def frames(arguments: str) -> list[int]:
@@ -25,58 +36,43 @@ def frames(arguments: str) -> list[int]:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (f"{REPLICA} --opcode mutation", [18, 19, 25, 26]),
-        (f"{REPLICA} --opcode DCP_MUTATION,deletion", [18, 19, 20, 25, 26]),
-        (f"{REPLICA} --opcode 0x57", [18, 19, 25, 26]),
+        *((f"{REPLICA} --opcode {one}", [18, 19, 25, 26]) for one in ("mutation", "0x57", BUT_DELETIONS)),
+        *((f"{REPLICA} --opcode {one}", [18, 19, 20, 25, 26]) for one in ("DCP_MUTATION,deletion", AND_DELETIONS)),
         (f"{REPLICA} --opcode Stream-Req", [15, 16]),
-        (f"{REPLICA} --opcode mutation --opcode deletion", [18, 19, 20, 25, 26]),
-        (f"{REPLICA} --opcode mutation,deletion --opcode '!deletion'", [18, 19, 25, 26]),
         (f"{REPLICA} --opcode '!mutation,noop,control' -c 3", [1, 2, 3]),
         (f"{REPLICA} --opcode '!mutation,noop,control' --vbucket 528", [15, 16, 17, 20, 24, 27]),
         (f"{REPLICA} --vbucket 500-600 --kind response", [16]),
-        (f"{REPLICA} --vbucket 528 --opcode noop", []),
         (f"{REPLICA} --vbucket 1-3,528 --seqno 5-", [15, 24, 25, 26]),
-        (f"{REPLICA} --seqno 4", [15, 17, 20]),
+        *((f"{REPLICA} --seqno 4", [15, 17, 20]), (f"{REPLICA} --vbucket 528 --opcode noop", [])),
         (f"{REPLICA} --opcode mutation,deletion --seqno 4-5", [20, 25]),
         (REPLICA, [*range(1, 28)]),
-        (f"{REPLICA} --seqno -1 --opcode mutation", [18]),
-        (f"{REPLICA} --seqno 2,6 --opcode mutation", [19, 26]),
-        (f"{REPLICA} --kind response --opcode control", [10, 12, 14]),
-        (f"{REPLICA} --kind '!request' --opcode control", [10, 12, 14]),
-        (f"{CLIENT} --status rollback", [16]),
-        (f"{CLIENT} --status 0x23", [16]),
-        (f"{CLIENT} --status '!success'", [16]),
-        (f"{CLIENT} --key 'cart::*'", [21, 22]),
-        (f"{CLIENT} --key '/::1$/'", [21]),
+        *((f"{REPLICA} --opcode mutation --seqno {few}", found) for few, found in (("-1", [18]), ("2,6", [19, 26]))),
+        *((f"{REPLICA} --opcode control --kind {kind}", [10, 12, 14]) for kind in ("response", "'!request'")),
+        *((f"{CLIENT} --status {one}", [16]) for one in ("rollback", "0x23", "'!success'")),
+        *((f"{CLIENT} --key {keys}", [21, 22]) for keys in ("'cart::*'", "'cart::1' --key '/::0$/'")),
+        *((f"{CLIENT} --key {keys}", [21]) for keys in ("'/::1$/'", "'cart::*' --key '!*::0'")),
         (f"{CLIENT} --key '!cart::*' --opcode mutation,system_event", [20]),
-        (f"{CLIENT} --key 'cart::1' --key '/::0$/'", [21, 22]),
-        (f"{CLIENT} --key 'cart::*' --key '!*::0'", [21]),
         (f"{CLIENT} --collection 0x8", [20, 21, 22]),
         (f"{CLIENT} --collection 8,9 --opcode expiration", [22]),
         (f"{CLIENT} --opaque 0x0c --kind response", [16, 18]),
         (f"{CLIENT} --stream-id 3", [15, 17, 19, 20, 21, 22, 23, 24]),
         (f"{CLIENT} --connection 0 -c 2", [1, 2]),
-        (f"{CLIENT} --connection 1", []),
-        (f"{CLIENT} --host 10.0.0.1 -c 1", [1]),
-        (f"{CLIENT} --host 10.0.0.2", []),
-        (f"{CLIENT} --host '!10.0.0.1'", []),
-        (f"{CLIENT} --host 10.0.0.0/28 -c 1", [1]),
-        (f"{CLIENT} --host 10.0.1.0/24", []),
-        (f"{CLIENT} --host 10.0.0.2 --host 10.0.0.1 -c 1", [1]),
+        *((f"{CLIENT} --host {host} -c 1", [1]) for host in ("10.0.0.1", "10.0.0.0/28", "10.0.0.2 --host 10.0.0.1")),
         (f"{CLIENT} --port 11210 -c 1", [1]),
-        (f"{CLIENT} --port 11209", []),
-        (f"{CLIENT} --latency '>=500us' --status rollback", [16]),
-        (f"{CLIENT} --latency '>0.5ms'", []),
+        *(
+            (f"{CLIENT} --latency {bound} --status '!success'", [16])
+            for bound in ("'>=500us'", "'>499us' --latency '<0.0006s'")
+        ),
         (f"{CLIENT} --latency '<= 0.000500s' --opcode stream_req", [16, 18]),
-        (f"{CLIENT} --latency '>499.9us' --latency '<0.0006s' --status '!success'", [16]),
-        (f"{CLIENT} --latency '>499us' --latency '<500us'", []),
-        (f"{CLIENT} --latency '<1s' --kind request", []),
         (f"{CLIENT} --since +10ms", [24, 25]),
         (f"{CLIENT} --until +1ms", [1]),
-        (f"{CLIENT} --since 2025-11-20T12:02:11.010500Z", [25]),
-        (f"{CLIENT} --since 2025-11-20T13:02:11.0105+01:00", [25]),
-        (f"{CLIENT} --since 2025-11-20T12:02:11,010500Z", [25]),
-        (f"{CLIENT} --problems", []),
+        *(
+            (f"{CLIENT} --since 2025-11-20T{at}", [25])
+            for at in ("12:02:11.010500Z", "13:02:11.0105+01:00", "12:02:11,010500Z")
+        ),
+        *((f"{CLIENT} {none}", []) for none in ("--connection 1", "--port 11209", "--problems", "--latency '>0.5ms'")),
+        *((f"{CLIENT} --host {none}", []) for none in ("10.0.0.2", "'!10.0.0.1'", "10.0.1.0/24")),
+        *((f"{CLIENT} --latency {none}", []) for none in ("'>499us' --latency '<500us'", "'<1s' --kind request")),
         ("samples/damage.pcap --problems", [14, 17]),
     ],
 )
@@ -140,13 +136,6 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
     return path, run(f"dcpdump read {path} -f ndjson -q").out.splitlines()
 
 
-def test_the_frames_are_those_of_all(traffic: tuple[str, list[str]]) -> None:
-    path, lines = traffic
-    found = run(f"dcpdump read {path} -f ndjson -q --frame 2,7-9,3000,3500-3502")
-    assert found.out.splitlines() == [lines[number - 1] for number in (2, 7, 8, 9, 3000, 3500, 3501, 3502)]
-    assert found.code == 0
-
-
 @settings(max_examples=10)
 @given(numbers=st.lists(st.integers(1, 4000), min_size=1, max_size=6), negated=st.booleans())
 def test_any_numbers_are_found(traffic: tuple[str, list[str]], numbers: list[int], negated: bool) -> None:
@@ -172,11 +161,6 @@ def test_every_format_prints_them_as_among_all(name: str, form: str) -> None:
     assert "".join(pieces) == whole == run(f"{command} --frame 1-{count}").out
 
 
-def test_several_captures_have_one_numbering() -> None:
-    every = objects("dcpdump read samples")
-    assert objects(f"dcpdump read samples --frame 1,40,{len(every)}") == [every[0], every[39], every[-1]]
-
-
 @pytest.mark.parametrize(
     ("clause", "wanted"), [("--opcode stream_req", [16, 17]), ("--kind response", [16]), ("--problems", [])]
 )
@@ -197,10 +181,109 @@ def test_a_number_behind_the_last_frame_is_refused() -> None:
     assert run(f"dcpdump read {CLIENT} -f line -q --frame 20-60").code == 0
 
 
-def test_carve_takes_them_too(tmp_path: Path) -> None:
-    piece = tmp_path / "piece.pcapng"
-    assert run(f"dcpdump carve {CLIENT} --frame 24 -w {piece} -q").code == 0
-    (wanted,) = objects(f"dcpdump read {CLIENT} --frame 24")
-    assert wanted["opaque"] in [
-        row["opaque"] for row in objects(f"dcpdump read {piece}") if row["name"] == wanted["name"]
+STOPPED = "samples/stopped.pcap"
+
+
+def crowd(path: Path, seed: int, connections: int = 5, frames: int = 80) -> Path:
+    """Save a capture of connections whose frames alternate at random, some of them in one packet."""
+    dice = random.Random(seed)
+    talks = [TcpTalk(flow(f"10.0.0.1:{50_000 + at}"), number=at, start_ns=NOON + at) for at in range(connections)]
+    packets = []
+    for talk in talks:
+        talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me"))
+    for _ in range(frames):
+        talk = dice.choice(talks)
+        opcode = dice.choices(("DCP_NOOP", "DCP_STREAM_REQ"), (9, 1), k=dice.randint(1, 3))
+        talk.send(0, b"".join(encode(name, {"end_seqno": 9} if "REQ" in name else {}) for name in opcode))
+        packets += talk.packets
+        talk.packets.clear()
+    return saved(renumbered(packets), path)
+
+
+def expected(rows: list[dict[str, object]], around: int) -> list[tuple[object, bool]]:
+    """Return the numbers of the frames to be shown, and whether each is context; the simple way."""
+    out: list[tuple[object, bool]] = []
+    shown: set[object] = set()
+    until: dict[object, int] = {}
+    for at, row in enumerate(rows):
+        connection = row["connection"]
+        if row["name"] == "DCP_STREAM_REQ":
+            before = [each for each in rows[:at] if each["connection"] == connection][-around:]
+            out += [(each["frame"], True) for each in before if each["frame"] not in shown]
+            out.append((row["frame"], False))
+            until[connection] = around
+        elif until.get(connection, 0):
+            until[connection] -= 1
+            out.append((row["frame"], True))
+        shown = {number for number, _ in out}
+    return out
+
+
+@pytest.mark.parametrize("around", [1, 2, 5, 1000])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_frames_of_the_connection_around_each_chosen_one_are_shown_once(
+    tmp_path: Path, seed: int, around: int
+) -> None:
+    name = crowd(tmp_path / "crowd.pcap", seed)
+    rows = objects(f"dcpdump read {name}")
+    printed = objects(f"dcpdump read {name} --opcode stream_req --context {around}")
+    assert [(row["frame"], row.pop("context", False)) for row in printed] == expected(rows, around)
+    plain = {row["frame"]: row for row in rows}
+    assert printed == [plain[row["frame"]] for row in printed]
+
+
+def lines(options: str) -> list[str]:
+    """Return what one line a frame begins with: the mark and the number."""
+    return [
+        re.sub(r" \S+Z c0.*", "", line) for line in run(f"dcpdump read {STOPPED} -f line {options}").out.splitlines()
     ]
+
+
+def test_chosen_frames_are_marked_and_groups_stand_apart() -> None:
+    found = lines("--opcode stream_req --kind request --context 1")
+    assert found == ["  #12", "> #13", "  #14", "--", "  #17", "> #18", "  #19", "--", "  #22", "> #23", "  #24"]
+    assert lines("--opcode stream_end,noop --until +70s --context 1") == ["  #27", "> #28", "  #29"]
+    assert lines("--opcode stream_end --vbucket 9 --context 1") == []
+
+
+@pytest.mark.parametrize("form", ["table", "grid"])
+def test_the_line_above_a_table_is_marked(form: str) -> None:
+    printed = run(f"dcpdump read {STOPPED} --opcode stream_end --context 1 -q -f {form}").out.splitlines()
+    assert [line[:5] for line in printed if "connection 0" in line] == ["  #27", "> #28", "  #29"]
+
+
+def test_the_count_is_of_chosen_frames_and_their_context_is_whole() -> None:
+    options = "--opcode stream_req --kind request -c 2 --context 1"
+    assert lines(options) == ["  #12", "> #13", "  #14", "--", "  #17", "> #18", "  #19"]
+    assert run(f"dcpdump read {STOPPED} {options}").err.startswith("6 of ")
+
+
+def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = crowd(tmp_path / "crowd.pcap", 1, connections=40)
+
+    def chosen() -> list[str]:
+        printed = run(f"dcpdump read {name} -q -f line --opcode stream_req --context 50").out
+        return [line for line in printed.splitlines() if line[0] == ">"]
+
+    whole = chosen()
+    monkeypatch.setattr(context_output, "_CONNECTIONS", 3)
+    monkeypatch.setattr(context_output, "_BYTES", 10_000)
+    assert chosen() == whole
+
+
+def test_names_of_collections_that_are_not_known_are_noted_as_without_context() -> None:
+    plain, around = (run(f"dcpdump read {STOPPED} --collection shop.nope {more}").err for more in ("", "--context 1"))
+    assert around == plain
+    assert "the name 'shop.nope' is not known in this capture" in plain
+
+
+def test_redaction_reaches_the_summary(tmp_path: Path) -> None:
+    capture, salt = tmp_path / "tls.pcap", tmp_path / "salt"
+    capture.write_bytes(seal(open_capture("samples/replica.pcap")).pcap)
+    salt.write_bytes(bytes(32))
+    command = (
+        f"dcpdump read {STOPPED} {capture} --redact --redact-level full --salt-file {salt} --summary json --frame 1"
+    )
+    summaries = (json.loads(run(f"{command} {more}").err.splitlines()[-1]) for more in ("", "--context 1"))
+    plain, around = (summary["tls"][0]["server_name"] for summary in summaries)
+    assert around == plain != "cb.example"

@@ -1,8 +1,9 @@
-"""Input: blocks have the packets of the timeline, and options of reading mean the same in every command."""
+"""Input: captures of every kind are read whole, and options of reading mean the same in every command."""
 
 import gzip
 import json
 import shlex
+import struct
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -19,9 +20,11 @@ from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture, open_capture, timeline
 from dcpdump.capture.source import bytes_read
 from dcpdump.cli.input_options import InputOptions
-from tests.support.captures import Record, pcap, pcapng
-from tests.support.console import contents, run
+from dcpdump.wire.encode import encode
+from tests.support.captures import Record, pcap
+from tests.support.console import contents, refusal, run
 from tests.support.diagnoses import objects
+from tests.support.packets import TcpTalk
 from tests.support.secret_talk import saved
 
 REPLICA = Path("samples/replica.pcap")
@@ -181,38 +184,6 @@ def test_salvage_carves_what_stands_behind_garbage(tmp_path: Path) -> None:
     assert found == wanted > 0
 
 
-def test_salvage_redacts_what_stands_behind_garbage(tmp_path: Path) -> None:
-    path, out, whole = damaged(tmp_path), tmp_path / "out.pcap", tmp_path / "whole.pcap"
-    what = "says it is 4,294,967,295 bytes long, and none over 16,777,216 is believed"
-    fault = f"dcpdump: warning: record 4 (byte 234) {what}"
-    refused = run(f"dcpdump redact {path} -w {out}")
-    hint = "; lost: everything from here on; --salvage looks for the next record"
-    assert (refused.code, refused.err.splitlines()[0]) == (3, fault + hint)
-    salvaged = run(f"dcpdump redact {path} -w {out} --salvage --salt x")
-    lost, *proved = salvaged.err.splitlines()
-    assert (salvaged.code, lost) == (4, f"{fault}; lost: 333 bytes were skipped")
-    assert proved == run(f"dcpdump redact {REPLICA} -w {whole} --salt x").err.replace("whole", "out").splitlines()
-    assert out.read_bytes() == whole.read_bytes()
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_memory_bounds_what_waits(command: str) -> None:
-    assert run(f"dcpdump {command} {REPLICA} --memory 1M").code == run(f"dcpdump {command} {REPLICA}").code
-    assert run(f"dcpdump {command} {REPLICA} --memory 63k").err.startswith(
-        "dcpdump: error: Invalid value for '--memory': '63k' is too little: 64k is the least\n"
-    )
-
-
-def test_salvage_redacts_what_stands_behind_garbage_before_the_first_packet(tmp_path: Path) -> None:
-    whole, hurt = (tmp_path / name for name in ("whole", "hurt"))
-    head, all_of_it = pcapng([]), saved(open_capture(str(REPLICA)), whole, pcapng=True).read_bytes()
-    assert all_of_it.startswith(head)
-    hurt.write_bytes(head + b"garbage." * 9 + all_of_it[len(head) :])
-    for path in (whole, hurt):
-        run(f"dcpdump redact {path} -w {path}.pcapng --salvage --salt x")
-    assert (tmp_path / "hurt.pcapng").read_bytes() == (tmp_path / "whole.pcapng").read_bytes()
-
-
 @pytest.mark.parametrize(
     "command",
     [*READERS, "diagnose", "diff samples/replica.pcap", "carve -w OUT", "redact --salt x -w OUT", "report -o OUT"],
@@ -248,3 +219,80 @@ def test_a_capture_that_grows_is_followed(tmp_path: Path) -> None:
         process.communicate(timeout=60)
     assert seen[0] < 26
     assert process.returncode == 143
+
+
+def shown(captures: str) -> list[tuple[str, int]]:
+    """Return (name, offset) of the frames of captures."""
+    return [(row["name"], row["offset"]) for row in objects(f"dcpdump read {captures}")]
+
+
+def test_a_connection_continues_from_one_file_into_the_next(tmp_path: Path) -> None:
+    data = REPLICA.read_bytes()
+    records, at = [], 24
+    while at < len(data):
+        size = struct.unpack_from("<I", data, at + 8)[0]
+        records.append(data[at : at + 16 + size])
+        at += 16 + size
+    for name, part in (("b.pcap", records[:37]), ("a.pcap", records[37:])):
+        (tmp_path / name).write_bytes(data[:24] + b"".join(part))
+    for name in (f"{tmp_path}/a.pcap {tmp_path}/b.pcap", str(tmp_path), f"'{tmp_path}/*.pcap'"):
+        assert shown(name) == shown(str(REPLICA))
+
+
+def test_an_answer_has_the_vbucket_of_its_own_request_where_all_have_one_opaque(tmp_path: Path) -> None:
+    talk = TcpTalk()
+    for vbucket in (7, 8):
+        talk.send(0, encode("DCP_STREAM_REQ", vbucket=vbucket, opaque=1))
+    for status, value in ((0x23, bytes(8)), (0x07, b"")):
+        talk.send(1, encode("DCP_STREAM_REQ", response=True, status=status, value=value, opaque=1))
+    path = saved(talk.fin(), tmp_path / "one.pcap")
+    for vbucket, answer in ((7, ("Rollback", 3, 4000)), (8, ("NotMyVbucket", 4, 4000))):
+        _, row = objects(f"dcpdump read {path} --vbucket {vbucket}")
+        assert (row["status_name"], row["frame"], row["latency_us"]) == answer
+
+
+def test_a_healthy_capture_ends_with_0_and_its_balance() -> None:
+    balance = "2 of 27 frames shown · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
+    assert run(f"dcpdump read {REPLICA} --opcode noop -f line")[::2] == (0, balance)
+
+
+def test_a_capture_cut_short_shows_what_is_there_and_ends_with_4(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(REPLICA.read_bytes()[:-30])
+    printed = run(f"dcpdump read {cut} -f line")
+    assert (printed.code, len(printed.out.splitlines()), "is cut short" in printed.err) == (4, 27, True)
+
+
+def test_text_with_hex_in_it_is_sent_to_explain(tmp_path: Path) -> None:
+    paste = tmp_path / "paste.txt"
+    paste.write_text("80 57 00 05 1f 00 02 10 00 00 00 29\n")
+    printed = run(f"dcpdump read {paste}")
+    assert (printed.code, "dcpdump explain" in printed.err) == (3, True)
+
+
+def test_a_capture_without_dcp_says_what_is_in_it(tmp_path: Path) -> None:
+    talk = TcpTalk().send(0, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(200)))
+    printed = run(f"dcpdump read {saved(talk, tmp_path / 'tls.pcap')}")
+    assert (printed.code, printed.out) == (3, "")
+    assert [part in printed.err for part in ("no DCP in the input", "TLS on port 11210", "\nhint: ")] == [True] * 3
+    assert "11209" in printed.err.splitlines()[1]
+
+
+def test_a_warning_names_the_file_where_there_are_several(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(REPLICA.read_bytes())
+    (tmp_path / "b.pcap").write_bytes(REPLICA.read_bytes()[:900])
+    found = run(f"dcpdump read {tmp_path} -f line").err.splitlines()
+    assert [line for line in found if line.startswith("dcpdump: warning: ")] == [
+        f"dcpdump: warning: {tmp_path}/b.pcap: record 10 (byte 802) is cut short: 91 bytes promised, 82 there; "
+        "lost: 9 bytes, and any packet after it"
+    ]
+
+
+def test_read_need_not_be_said(tmp_path: Path) -> None:
+    said = run(f"dcpdump read {REPLICA} -f line")
+    assert len(said.out.splitlines()) == 27
+    assert run(f"dcpdump {REPLICA} -f line") == said
+    for command in ("dcpdump read - -f line", "dcpdump - -f line"):
+        assert run(command, REPLICA.read_bytes()) == said
+    missing = tmp_path / "none.pcap"
+    assert run(f"dcpdump {missing}") == refusal(3, f"there is no such file ({missing})")

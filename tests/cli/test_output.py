@@ -1,4 +1,4 @@
-"""Formats, files and what goes to which stream: whole or not at all, and nothing else is ever harmed."""
+"""Formats, values, files and what goes to which stream: whole or not at all, and nothing else is ever harmed."""
 
 import csv
 import io
@@ -6,19 +6,28 @@ import json
 import os
 import signal
 import stat
+import struct
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
+import duckdb
 import pytest
 
-from dcpdump.record import columns
+from dcpdump.render.style import LineKind
+from dcpdump.render.table import is_binary
+from dcpdump.render.text_columns import Table
+from dcpdump.unfinished import UnfinishedFolder, remove_left, temporary_folder, unfinished_file
 from dcpdump.wire.encode import encode
-from tests.support.console import refusal, run
-from tests.support.diagnoses import objects
-from tests.support.live import PATIENCE, fed, wait_for
-from tests.support.packets import TcpTalk
+from tests.support.console import contents, refusal, run
+from tests.support.conversation import opening
+from tests.support.diagnoses import objects, written
+from tests.support.fields import snappy
+from tests.support.live import PATIENCE, ROOT, fed, on_a_terminal, wait_for
+from tests.support.packets import TcpTalk, flow
 from tests.support.secret_talk import saved
 
 REPLICA = Path("samples/replica.pcap")
@@ -52,15 +61,6 @@ def test_the_help_says_how_much_of_a_value_is_shown(tmp_path: Path) -> None:
             assert ("v" * shown in out, "v" * (shown + 1) in out) == (True, False)
 
 
-def test_csv_has_the_same_columns_for_every_capture_and_reads_back() -> None:
-    rows = list(csv.DictReader(io.StringIO(run(f"dcpdump read {REPLICA} -f csv -q").out, newline="")))
-    assert list(rows[0]) == columns()
-    names = ["DCP_STREAM_REQ", "DCP_STREAM_REQ", "DCP_SNAPSHOT_MARKER", "DCP_MUTATION"]
-    assert [row["name"] for row in rows[14:18]] == names
-    assert json.loads(rows[15]["failover_log"])[0]["seqno"] == 0
-    assert (rows[16]["snapshot_type_names"], rows[17]["by_seqno"]) == ("disk|checkpoint", "1")
-
-
 def test_csv_writes_what_is_true_as_ndjson_does(tmp_path: Path) -> None:
     frames = b"".join(encode("DCP_MUTATION", {"by_seqno": 1 + at}, key=b"\x08key", opaque=9) for at in range(3))
     path = saved(TcpTalk().send(1, frames), tmp_path / "late.pcap")
@@ -68,12 +68,6 @@ def test_csv_writes_what_is_true_as_ndjson_does(tmp_path: Path) -> None:
         rows = csv.DictReader(io.StringIO(run(f"{command} -f csv -q").out, newline=""), strict=True)
         assert [one["collection_inferred"] for one in objects(command)] == [True] * 3
         assert [row["collection_inferred"] for row in rows] == ["true"] * 3
-
-
-def test_the_grid_is_read_back_by_explain() -> None:
-    grid = run(f"dcpdump read {REPLICA} --opcode snapshot_marker -c 1 -f grid -q").out
-    row = json.loads(run("dcpdump explain -f ndjson", grid).out)
-    assert (row["name"], row["fields"]["end_seqno"]) == ("DCP_SNAPSHOT_MARKER", 4)
 
 
 def test_colour_is_only_for_those_who_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +99,7 @@ def encoded(encoding: str, *words: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize(
     ("encoding", "bars", "between"),
-    [("utf-8", "▁▁▁▁▁▁▁▁▁▁▁▁▁█", "·"), ("latin-1", "_____________#", "·"), ("ascii", "_____________#", "|")],
+    [("latin-1", "_____________#", "·"), ("ascii", "_____________#", "|")],
 )
 def test_what_an_encoding_does_not_have_is_drawn_with_what_it_has(encoding: str, bars: str, between: str) -> None:
     out, err = encoded(encoding, "stats", str(REPLICA))
@@ -113,7 +107,7 @@ def test_what_an_encoding_does_not_have_is_drawn_with_what_it_has(encoding: str,
     assert (out.splitlines()[-2], err) == (f"  {bars}", summary.replace("·", between))
 
 
-@pytest.mark.parametrize("command", ["--help", "read --help", "check --list", "spec mutation"])
+@pytest.mark.parametrize("command", ["read --help", "spec mutation"])
 def test_help_is_printed_in_an_encoding_that_lacks_its_characters(command: str) -> None:
     plain = run(f"dcpdump {command}").out.replace("→", "->").replace("…", "...")
     assert encoded("latin-1", *command.split()) == (plain, "")
@@ -228,3 +222,338 @@ def test_an_error_on_the_way_leaves_the_old_file_as_it_was(tmp_path: Path) -> No
     assert run(f"dcpdump explain zz -o {out} --force").code == 2
     assert out.read_text() == "old"
     assert os.listdir(tmp_path) == ["frames.txt"]
+
+
+STREAM = "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x5}\n"
+LONG = b'{"text":"' + b"a" * 100 + b'"}'
+HEAD = LONG[:64].decode() + "… +47 B"
+DEEP = b"[" * 2000 + b"]" * 2000
+CASES = [
+    (1, b'{"a":1}', '{"a":1} (JSON, valid)'),
+    (1, b'{"a" 1}', '{"a" 1} (JSON, not valid: at byte 5 there is no colon)'),
+    (1, b'{"a":', '{"a": (JSON, not valid: it ends too soon)'),
+    (1, DEEP, "[" * 64 + "… +3,936 B (JSON)"),
+    (0, b"plain text", "plain text"),
+    (0, b"two\nlines", "two\\x0alines"),
+    (0, b"\x00\x01\xff", "\\x00\\x01\\xff (binary)"),
+    (0, b"a" * 63 + "ä".encode() + b"b" * 9, "a" * 63 + "\\xc3… +10 B"),
+    (2, snappy(LONG), f"{HEAD} (Snappy, 111 bytes, 21 on the wire)"),
+    (3, snappy(LONG), f"{HEAD} (JSON|Snappy, valid, 111 bytes, 21 on the wire)"),
+    (2, snappy(b"\x00" * 9), "\\x00" * 9 + " (Snappy, binary, 9 bytes, 11 on the wire)"),
+]
+
+
+def value_line(folder: Path, datatype: int, value: bytes, options: str) -> str:
+    line = f"RX mutation{{seqno:1, key=a, datatype={datatype}, value=#{value.hex()}}}\n"
+    path = written(opening() + STREAM + line, folder / "talk.pcap")
+    printed = run(f"dcpdump read {path} --opcode mutation -q {options}").out
+    (found,) = [each for each in printed.splitlines() if "Value" in each]
+    return found.replace("\x1b[0m", "")
+
+
+def test_binary_is_what_is_no_text() -> None:
+    texts = [b"", b"a\tb\r\n", "größer".encode(), b"\xe2\x82", b"\x1b[0m", b"\xff"]
+    assert [is_binary(text, cut=False) for text in texts] == [False, False, False, True, True, True]
+    assert not is_binary(b"\xe2\x82", cut=True)
+
+
+@pytest.mark.parametrize("options", ["", "--color always"])
+@pytest.mark.parametrize(("datatype", "value", "shown"), CASES, ids=range(len(CASES)))
+def test_a_value_is_described(tmp_path: Path, datatype: int, value: bytes, shown: str, options: str) -> None:
+    assert value_line(tmp_path, datatype, value, options).endswith(f": {shown}")
+
+
+def test_a_hidden_value_is_described_as_it_was(tmp_path: Path) -> None:
+    notes = [value_line(tmp_path, datatype, value, "--redact").partition(" (JSON")[2] for datatype, value, _ in CASES]
+    wanted = [", valid)", ", not valid: at byte 5 there is no colon)", ", not valid: it ends too soon)", ")"]
+    assert notes == [*wanted, *[""] * 5, "|Snappy, valid, 111 bytes, 21 on the wire)", ""]
+
+
+@pytest.mark.parametrize("command", ["read -f ndjson", "export -f csv"])
+def test_more_than_any_value_has_is_all_of_it(command: str, tmp_path: Path) -> None:
+    found = []
+    for most in ("all", *("9" * digits for digits in (18, 20, 5000))):
+        asked = f"dcpdump {command} samples/replica.pcap -o {tmp_path}/out --force -q --value-bytes {most}"
+        found.append((run(asked).code, contents(tmp_path / "out")))
+    assert found == [found[0]] * 4
+
+
+XATTRS = struct.pack(">II", 12, 8) + b"_s\0" + b'"x"' + b"\0" + b"\0"
+QUERY = """select sum(try(decode(value)->>'$.n')::int) a, sum(value_length) b,
+    count(*) filter (octet_length(value) < value_length) c from {table} where name = 'DCP_MUTATION'"""
+#: Of each number: whether its document has xattrs, is compressed, and its length. Some are longer than what is decoded
+#: at a time.
+LENGTHS = [*[1024] * 8, *[1_500_000] * 8]
+
+
+def document(number: int) -> bytes:
+    """Return a mutation of a JSON document whose number stands at its end."""
+    value, datatype = b'{"pad": "%s", "n": %d}' % (b"=" * (LENGTHS[number] - 20), number + 10), 1
+    if number & 1:
+        value, datatype = XATTRS + value, datatype | 4
+    if number & 2:
+        value, datatype = snappy(value), datatype | 2
+    given = {"by_seqno": number + 1, "rev_seqno": 1}
+    return encode("DCP_MUTATION", given, key=b"k", value=value, datatype=datatype, vbucket=7, opaque=9)
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a documents of documents: plain, compressed, with xattrs, and both."""
+    talk = TcpTalk(flow(), acks=False).send(0, encode("DCP_OPEN", {"flags": 1}, key=b"x"))
+    for number in range(len(LENGTHS)):
+        talk.send(1, document(number))
+    return saved(talk, tmp_path_factory.mktemp("whole") / "whole.pcap")
+
+
+@pytest.mark.parametrize(("option", "cut"), [("", 0), ("--value-bytes 1100", 8)])
+@pytest.mark.parametrize("command", ["sql", "export", "pipeline --engine local"])
+def test_sums_over_values_are_right_and_what_was_cut_is_said(
+    command: str, option: str, cut: int, documents: Path, tmp_path: Path
+) -> None:
+    if command == "sql":
+        printed = run(f'dcpdump sql "{QUERY.format(table="frames")}" {documents} -f ndjson {option}')
+        sums = list(json.loads(printed.out).values())
+    else:
+        printed = run(f"dcpdump {command} {documents} -o {tmp_path}/out --tables frames {option}")
+        paths = [str(path) for path in tmp_path.rglob("*.parquet") if "/frames" in str(path)]
+        sums = duckdb.sql(QUERY.format(table=f"read_parquet({paths})")).fetchall()[0]
+    assert (printed.code, [int(each) for each in sums]) == (0, [sum(range(10, 26 - cut)), sum(LENGTHS), cut])
+    note = f"values were cut in {cut} rows by {option}: value_length says how long they were"
+    assert (note in printed.err) == (cut > 0)
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Callable[[str], None]:
+    """Return a function that makes something unfinished in a process, which is killed then."""
+
+    def kill(expression: str) -> None:
+        code = f"from dcpdump.unfinished import *; x = {expression}; print(flush=True); input()"
+        pipe = subprocess.PIPE
+        with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, cwd=ROOT) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.send_signal(signal.SIGKILL)
+            process.wait(PATIENCE)
+
+    return kill
+
+
+def test_files_and_folders_of_killed_runs_are_removed(tmp_path: Path, killed: Callable[[str], None]) -> None:
+    killed(f"unfinished_file(Path({str(tmp_path / 'a.txt')!r}))")
+    killed(f"UnfinishedFolder(Path({str(tmp_path / 'a.txt')!r}))")
+    assert len(os.listdir(tmp_path)) == 1, "the second run removed what the first had left"
+    remove_left(tmp_path / "a.txt")
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_the_living_have_not_finished_stays(tmp_path: Path) -> None:
+    fd, file = unfinished_file(tmp_path / "a")
+    folder = UnfinishedFolder(tmp_path / "a")
+    for name in ("a", "a.b", ".a.short.part", ".a.b.01234567.part"):
+        (tmp_path / name).touch()
+    before = sorted(os.listdir(tmp_path))
+    remove_left(tmp_path / "a")
+    assert sorted(os.listdir(tmp_path)) == before
+    os.close(fd)
+    folder.remove()
+    remove_left(tmp_path / "a")
+    assert sorted(os.listdir(tmp_path)) == [".a.b.01234567.part", ".a.short.part", "a", "a.b"]
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("export CAPTURE -o DIR/out", "out"),
+        ("redact CAPTURE samples/history.pcap -w DIR/out", "out"),
+        ("redact CAPTURE -w DIR/out", "out"),
+        ("carve CAPTURE -w DIR/out", "out"),
+        ("pipeline CAPTURE -o DIR --capture-id out --engine local", "out"),
+    ],
+)
+def test_every_command_removes_what_was_left_and_writes_for_its_owner_alone(
+    command: str, name: str, tmp_path: Path, killed: Callable[[str], None]
+) -> None:
+    killed(f"UnfinishedFolder(Path({str(tmp_path / name)!r}))")
+    before = os.umask(0)
+    try:
+        printed = run(f"dcpdump {command.replace('CAPTURE', str(REPLICA)).replace('DIR', str(tmp_path))} -q")
+    finally:
+        os.umask(before)
+    assert printed.code == 0, printed.err
+    assert [each for each in os.listdir(tmp_path) if each.startswith(".")] == []
+    modes = {stat.S_IMODE(each.stat().st_mode) & 0o077 for each in tmp_path.rglob("*")}
+    assert modes == {0}
+
+
+@pytest.mark.parametrize("name", ["dcpdump-sql", "dcpdump-fetched"])
+def test_what_killed_runs_left_where_the_system_keeps_it_is_removed_too(
+    name: str, tmp_path: Path, killed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    killed(f"temporary_folder({name!r})")
+    (left,) = os.listdir(tmp_path)
+    with temporary_folder(name) as folder:
+        assert os.listdir(tmp_path) == [folder.name] != [left]
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_query_removes_what_a_killed_one_left_of_documents(
+    tmp_path: Path, killed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    killed("__import__('dcpdump.sql.database').sql.database.Engine({})")
+    assert len(os.listdir(tmp_path)) == 1
+    assert run(f"dcpdump sql 'SELECT 1' {REPLICA}").code == 0
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_another_run_removes_before_it_is_locked_is_made_again(tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(tempfile.mkdtemp(prefix=".a.", suffix=".part", dir=tmp_path))
+        if len(made) == 1:
+            remove_left(tmp_path / "a")  # as another run does that begins just now
+        return made[-1]
+
+    with UnfinishedFolder(tmp_path / "a", make) as folder:
+        assert [str(folder)] == made[1:]
+        assert [each.path for each in os.scandir(tmp_path)] == made[1:]
+
+
+ABANDONED = "StateChanged; abandoned: not asked for again in 120 s"
+TABLE = Table(
+    ("conn", "client", "vb", "asked", "bytes", "verdict"),
+    [
+        ("0", "kafka-7f", "417", "12:07:11.006", "188", f"ended ({ABANDONED})"),
+        ("0", "kafka-7f", "12", "12:07:11.008", "", "open and flowing"),
+    ],
+    right=("vb", "bytes"),
+    least=("bytes", "asked"),
+    kinds=(LineKind.PROBLEM, LineKind.PLAIN),
+)
+
+
+def texts(width: int | None, table: Table = TABLE) -> list[str]:
+    return [line.text for line in table.lines(width)]
+
+
+def test_where_there_is_room_it_is_as_wide_as_its_cells() -> None:
+    wide = [
+        "conn  client     vb  asked         bytes  verdict",
+        "0     kafka-7f  417  12:07:11.006    188  ended (StateChanged; abandoned: not asked for again in 120 s)",
+        "0     kafka-7f   12  12:07:11.008         open and flowing",
+    ]
+    assert texts(None) == texts(200) == wide
+
+
+def test_what_all_rows_have_becomes_a_heading_and_the_last_column_continues_below_itself() -> None:
+    assert texts(80) == [
+        "all: client kafka-7f",
+        "conn   vb  asked         bytes  verdict",
+        "0     417  12:07:11.006    188  ended (StateChanged; abandoned: not asked for",
+        "                                again in 120 s)",
+        "0      12  12:07:11.008         open and flowing",
+    ]
+
+
+def test_columns_that_are_needed_least_go_first_and_it_is_said() -> None:
+    assert texts(50) == [
+        "all: client kafka-7f",
+        "conn   vb  bytes  verdict",
+        "0     417    188  ended (StateChanged; abandoned:",
+        "                  not asked for again in 120 s)",
+        "0      12         open and flowing",
+        "not shown here: asked (too narrow; '| cat' shows",
+        "  all)",
+    ]
+
+
+def test_columns_stand_below_one_another_where_characters_are_wide() -> None:
+    rows = [("配信", "5", "値段は五千円です、値段は五千円です。"), ("kafka", "417", "open")]
+    table = Table(("client", "vb", "verdict"), rows, right=("vb",))
+    assert texts(None, table) == [
+        "client   vb  verdict",
+        "配信      5  値段は五千円です、値段は五千円です。",
+        "kafka   417  open",
+    ]
+    assert texts(45, table) == [
+        "client   vb  verdict",
+        "配信      5  値段は五千円です、値段は五千円で",
+        "             す。",
+        "kafka   417  open",
+    ]
+
+
+def test_one_wide_column_does_not_take_the_others_along() -> None:
+    rows = [("0", 60 * "n", "417", "188", "open and flowing"), ("1", "kafka", "12", "", "open and flowing")]
+    table = Table(("conn", "client", "vb", "bytes", "verdict"), rows, right=("vb", "bytes"), least=("bytes",))
+    assert texts(50, table) == [
+        "conn   vb  bytes  verdict",
+        "0     417    188  open and flowing",
+        "1      12         open and flowing",
+        "not shown here: client (too narrow; '| cat' shows",
+        "  all)",
+    ]
+
+
+def test_a_row_keeps_its_kind_on_all_its_lines() -> None:
+    kinds = [line.kind for line in TABLE.lines(80)]
+    assert kinds == [LineKind.COLUMNS, LineKind.COLUMNS, LineKind.PROBLEM, LineKind.PROBLEM, LineKind.PLAIN]
+
+
+@pytest.mark.parametrize("command", ["streams", "conns", "flow", "rollbacks", "check", "key *"])
+def test_no_line_of_a_command_is_wider_than_the_terminal(command: str) -> None:
+    name, columns = ("stopped", 60) if command != "rollbacks" else ("rollback-loop", 80)
+    _, lines = on_a_terminal([*command.split(), f"samples/{name}.pcap", "-q"], columns)
+    assert (lines != [], [line for line in lines if len(line) > columns]) == (True, [])
+
+
+def test_a_connection_is_a_card_on_a_terminal() -> None:
+    _, card = on_a_terminal(["conns", "samples/stopped.pcap", "-q"])
+    assert card[0].startswith("connection 0  kafka-7f · kafka-connector · bucket shop")
+    assert "  ends      10.0.5.9:50317 → 10.0.5.1:11210, the server is producer" in card
+
+
+WORDS = ["streams", "samples/stopped.pcap", "-q"]
+
+
+def test_a_pager_shows_what_goes_to_a_terminal(tmp_path: Path) -> None:
+    out = tmp_path / "paged"
+    assert on_a_terminal(WORDS, DCPDUMP_PAGER=f"cat > {out}") == (0, [])
+    assert "abandoned" in out.read_text()
+    out.unlink()
+    assert on_a_terminal(["--no-pager", *WORDS], DCPDUMP_PAGER=f"cat > {out}")[1] != []
+    assert not out.exists()
+
+
+def test_without_the_pager_that_was_asked_for_nothing_is_lost() -> None:
+    _, (note, *lines) = on_a_terminal(WORDS, 200, DCPDUMP_PAGER="nosuch -R")
+    assert note == "dcpdump: note: there is no pager nosuch -R: --no-pager, PAGER"
+    assert lines == on_a_terminal(["--no-pager", *WORDS], 200)[1]
+    error = ["dcpdump: error: the pager could not be started (X=1 nosuch)", "hint: --no-pager"]
+    assert on_a_terminal(WORDS, 200, DCPDUMP_PAGER="X=1 nosuch")[1][-2:] == error
+
+
+def test_a_pager_that_is_left_early_ends_the_command_without_a_word() -> None:
+    assert on_a_terminal(["read", "samples/rollback-loop.pcap", "-q"], DCPDUMP_PAGER="head -1")[1][1:] == []
+
+
+def test_a_cell_of_space_alone_that_is_wider_than_the_terminal_is_an_empty_line() -> None:
+    assert texts(40, Table(("a",), [(60 * " ",), ("b",)])) == ["a", "", "b"]
+
+
+def test_a_first_column_that_leaves_no_room_continues_below_itself() -> None:
+    table = Table(("key", "vb", "bytes"), [(40 * "k", "5", "324"), ("k2", "12", "60")], right=("vb", "bytes"))
+    assert texts(30, table) == [
+        "key               vb  bytes",
+        "kkkkkkkkkkkkkkkk   5    324",
+        "kkkkkkkkkkkkkkkk",
+        "kkkkkkkk",
+        "k2                12     60",
+    ]

@@ -86,10 +86,10 @@ def _salt(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("form", "hidden", "kind"),
     [
-        *(("table", False, kind) for kind in ("clean", "rollback", "lossy", "mislabelled")),
+        *(("table", False, kind) for kind in ("rollback", "mislabelled")),
         *(("ndjson", kind in ("rollback", "foreign", "packed"), kind) for kind in KINDS),
         *((form, False, kind) for form in ("line", "csv") for kind in ("lossy", "mislabelled")),
-        *((form, True, kind) for form in ("table", "ndjson") for kind in ("lossy", "mislabelled")),
+        *((form, True, "mislabelled") for form in ("table", "ndjson")),
     ],
 )
 def test_files_and_pipes_read_as_frame_by_frame(

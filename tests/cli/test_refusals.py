@@ -23,28 +23,17 @@ hint: dcpdump --help lists the commands
 $ help filter
 2: there is no page 'filter'
 hint: did you mean 'filters'?
-$ help exprot
-2: there is no page 'exprot'
-hint: did you mean 'export'?
 $ spec mutatoin
 2: there is no message 'mutatoin'
 hint: did you mean mutation (0x57)?
-$ spec stream
-2: there is no message 'stream'
-hint: did you mean stream_req (0x53) or stream_end (0x55) or add_stream (0x51)?
 $ spec nosuch
 2: there is no message 'nosuch'
-hint: dcpdump spec lists the messages
-$ spec 0x157
-2: there is no message '0x157'
 hint: dcpdump spec lists the messages
 $ spec 0x99
 2: no message has the opcode 0x99
 hint: dcpdump spec --all lists the messages
 $ read samples/replica.pcap --vbuket 3
 usage: No such option '--vbuket'. Did you mean '--vbucket'?
-$ read --formt line samples/stopped.pcap
-usage: No such option '--formt'. Did you mean '--format'?
 $ flow --vbucket 3 samples/stopped.pcap
 usage: No such option '--vbucket'.
 $ key x samples/replica.pcap --show-secrets
@@ -59,10 +48,6 @@ $ read -f xml samples/stopped.pcap
 usage: Invalid value for '-f' / '--format': 'xml' is not one of table, grid, line, ndjson, csv
 $ read --opcode
 usage: Option '--opcode' requires an argument.
-$ relay --to
-usage: Option '--to' requires an argument.
-$ help --man
-usage: Option '--man' requires an argument.
 
 # filters
 $ read samples/replica.pcap --opcode mutatoin
@@ -161,8 +146,6 @@ $ read samples/replica.pcap --memory much
 usage: Invalid value for '--memory': 'much' is not a size, such as 256M
 $ read samples/replica.pcap --memory 0
 usage: Invalid value for '--memory': '0' is too little: 64k is the least
-$ key '*' samples/replica.pcap --memory 65535
-usage: Invalid value for '--memory': '65535' is too little: 64k is the least
 $ read samples/replica.pcap -j 0
 $ report samples/replica.pcap -o out -j 0
 usage: Invalid value for '-j' / '--jobs': 0 is not in the range x>=1.
@@ -237,16 +220,11 @@ hint: name a folder, or one that is not there yet
 $ read samples/replica.pcap -o /nowhere/at/all.txt
 5: cannot write: no such file or directory (/nowhere/at/all.txt)
 hint: mkdir -p /nowhere/at
-$ export samples/replica.pcap -o /nowhere/at/all
-5: cannot write: no such file or directory (/nowhere/at/all)
-hint: mkdir -p /nowhere/at
 $ read samples/replica.pcap -o s3://bucket/x
 5: cannot write: no such file or directory (s3://bucket/x)
 hint: dcpdump pipeline writes to object storage, the other commands to files
 $ export samples/replica.pcap -o out --tables stream
 usage: Invalid value for '--tables': 'stream' is not a table; there are frames, gaps, streams, findings, files
-$ pipeline samples/replica.pcap -o out --split 0
-usage: Invalid value for '--split': '0' is too little: 4k is the least
 $ pipeline samples/replica.pcap -o out --split 4095
 usage: Invalid value for '--split': '4095' is too little: 4k is the least
 $ pipeline samples/replica.pcap -o out --conf x
@@ -265,12 +243,8 @@ $ relay --to host:port
 usage: Invalid value for '--to': 'host:port' is not an address, such as 127.0.0.1:12210
 $ relay --to host:70000
 usage: Invalid value for '--to': 'host:70000' is not an address, such as 127.0.0.1:12210
-$ relay --to :1
-usage: Invalid value for '--to': ':1' is not an address, such as 127.0.0.1:12210
 $ relay --to a..b:11210
 6: no such host: no host can have this name (a..b:11210)
-$ relay --to 0123456789-0123456789-0123456789-0123456789-0123456789-0123456789:11210
-6: no such host: no host can have this name (0123456789-0123456789-0123456789-0123456789-0123456789-0123456789:11210)
 """
 
 

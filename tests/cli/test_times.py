@@ -50,7 +50,7 @@ def test_a_time_as_it_is_printed_chooses_what_was_printed_with_it(window: str) -
 @pytest.mark.parametrize("kind", ["a", "r"])
 @pytest.mark.parametrize("zone", ["utc", "local", "America/St_Johns"])
 def test_each_time_that_read_prints_chooses_its_frame(kind: str, zone: str) -> None:
-    for line in run(f"dcpdump read {STOPPED} -f line -q -t {kind} --tz {zone}").out.splitlines():
+    for line in run(f"dcpdump read {STOPPED} -f line -q -t {kind} --tz {zone}").out.splitlines()[::3]:
         number, when = line.split()[:2]
         assert int(number[1:]) in numbers(f"--since {when} --until {when}")
 
@@ -98,16 +98,6 @@ def test_every_command_counts_times_from_the_start(command: str, capture: str) -
     assert re.search(r"\+\d+\.\d{6}", printed.out)
     if command != "key '*'":  # times that are in no order are never counted from another
         assert run(f"dcpdump {command} {capture} -q -t d").out.replace("--time d", "--time r") == printed.out
-
-
-def test_a_time_from_the_start_is_that_which_read_prints() -> None:
-    def cells(options: str) -> list[str]:
-        return re.split("  +", run(f"dcpdump streams {STOPPED} -q --vbucket 417 {options}").out.splitlines()[1])
-
-    asked, ended = (run(f"dcpdump read {STOPPED} -f line -q -t r --frame {frame}").out.split()[1] for frame in (13, 28))
-    plain = "  ".join(cells(""))
-    assert "  ".join(cells("-t r")) == plain.replace("12:07:11.006", asked).replace("12:08:11.011", ended)
-    assert plain.count("12:0") == 2
 
 
 def test_times_of_rows_in_order_are_counted_from_the_row_above(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
-"""dcpdump sniff, on a network of its own: what is captured, counted, written, and with what privileges."""
+"""dcpdump sniff, top and relay, while packets come: what is captured, counted, shown and written, with what rights."""
 
 import json
 import os
+import pty
+import resource
 import signal
 import socket
 import subprocess
@@ -10,13 +12,24 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from select import select
+from typing import Any
 
 import pytest
 
+from dcpdump.capture import open_capture
+from dcpdump.capture.relay import MadeConnection
+from dcpdump.cli.relay import SavedPackets
+from dcpdump.errors import OutputError
 from dcpdump.record import Json
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.rates import Rate, RateMeter
+from dcpdump.streams.state import ConnectionState
+from dcpdump.wire.encode import encode
 from tests.support.console import refusal, run
-from tests.support.diagnoses import objects
-from tests.support.live import PATIENCE, Network, ended, needs, network, stopped, wait_for
+from tests.support.conversation import opening
+from tests.support.diagnoses import objects, written
+from tests.support.live import PATIENCE, ROOT, Network, ended, fed, network, shown_on, stopped, wait_for
 
 DOCUMENTS, VBUCKETS = 40, 3
 
@@ -214,23 +227,6 @@ def test_any_captures_on_all_interfaces_each_with_its_own_name(net: Network, tmp
     assert b"\x02\0\x04\0left" in written
 
 
-def test_a_tag_that_the_kernel_took_out_is_in_the_file(net: Network, tmp_path: Path) -> None:
-    file = tmp_path / "tagged.pcapng"
-    with cable(net), net.sniff("-i", "right", "-w", str(file)) as sniff:
-        net.run(sys.executable, "-c", _TAGGED)
-        wait_for(lambda: b"tagged" in file.read_bytes())
-        stopped(sniff, signal.SIGINT)
-    assert b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x81\x00\x60\x05\x08\x00tagged" in file.read_bytes()
-
-
-_TAGGED = """
-import socket
-link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-link.bind(("left", 0))
-link.send(bytes.fromhex("020000000002 020000000001 8100 6005 0800") + b"tagged".ljust(60))
-"""
-
-
 def test_an_interface_that_goes_down_ends_the_capture_and_is_reported(net: Network) -> None:
     with cable(net), net.sniff("-i", "left") as sniff:
         net.run("ip", "link", "set", "left", "down")
@@ -255,15 +251,6 @@ def test_files_rotate_the_newest_are_kept_and_each_is_whole_when_killed(net: Net
     assert max(file.stat().st_size for file in files) <= 100_000
     summary = json.loads(run(f"dcpdump read {tmp_path} -f ndjson --summary json").err.splitlines()[-1])
     assert (summary["damage"], summary["frames"] > 0) == ([], True)
-
-
-def test_an_existing_file_is_not_overwritten(net: Network, tmp_path: Path) -> None:
-    file = tmp_path / "mine.pcapng"
-    file.write_text("mine")
-    process = net.start(sys.executable, "-m", "dcpdump", "sniff", "-i", "lo", "-w", str(file))
-    out, err = process.communicate(timeout=PATIENCE)
-    wanted = refusal(5, f"the output exists already ({file})", "--force replaces it")
-    assert ((process.returncode, out, err), file.read_text()) == (wanted, "mine")
 
 
 # -- rights -------------------------------------------------------------------------------------------------
@@ -318,18 +305,218 @@ def test_interfaces_are_listed(net: Network) -> None:
     assert net.run(sys.executable, "-m", "dcpdump", "sniff", "-D").splitlines() == ["any", "lo  127.0.0.1  ::1"]
 
 
-# -- other programs -----------------------------------------------------------------------------------------
+SAMPLES = Path(__file__).parent.parent.parent / "samples"
+SLOW = SAMPLES / "slow-consumer.pcap"
 
 
-def test_a_pipe_from_tcpdump_is_read_while_it_runs(net: Network) -> None:
-    needs("tcpdump")
-    command = f"tcpdump -i lo -U --immediate-mode -B 65536 -w - | {sys.executable} -u -m dcpdump read - -f line"
-    with net.producer("--documents", str(DOCUMENTS)), ended(net.start("sh", "-c", command)) as pipe:
-        assert pipe.stderr is not None
-        assert pipe.stdout is not None
-        while "listening on lo" not in pipe.stderr.readline():
-            pass
-        with ended(net.talk("client", "--follow")):
-            seen = [pipe.stdout.readline() for _ in range(12)]  # and both continue
-    assert " TX hello{" in seen[0]
-    assert " RX control-response{success}" in seen[11]
+def test_a_blocked_stream_is_shown_with_what_its_client_did_not_acknowledge() -> None:
+    shown = run(f"dcpdump top {SAMPLES}/slow-consumer.pcap -q")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.partition(" · ")[2].splitlines() == [
+        "12:12:57.099 · 1 connection · 1 stream, 1 blocked by flow control · 258 frames · rates of the last 5 s",
+        "conn  client    server           streams  frames/s  kB/s  unacked  buffer   full",
+        "0     kafka-7f  10.0.10.1:11210        1       0.4   0.0    1,920   1,900  101 %  BLOCKED",
+        "",
+        "conn  client    vb  frames/s  kB/s  last seqno  lag  state",
+        "0     kafka-7f   9         0     0         120    ?  blocked by flow control "
+        "(1,920 of 1,900 bytes not acknowledged since 12:12:16.997)",
+    ]
+
+
+def test_a_pipe_ends_with_the_same_as_the_file() -> None:
+    sample = SAMPLES / "rollback-loop.pcap"
+    whole = run(f"dcpdump top {sample} -q").out.partition(" · ")[2]
+    piped = run("dcpdump top - -q", sample.read_bytes()).out
+    assert piped.rpartition("- · ")[2].rstrip("\n") == whole.rstrip("\n")
+    assert "rolled back (to 0, 12 times in 55 s: a loop)" in whole
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    shown = run(f"dcpdump top {SAMPLES}/takeover.pcap {SAMPLES}/no-end.pcap {SAMPLES}/stopped.pcap -q -n 2").out
+    assert shown.count("more streams, slower and without trouble\n") == 1
+
+
+@pytest.mark.parametrize("every_ms", [10, 700, 3_000])
+def test_rates_are_those_of_the_last_five_seconds_whether_frames_come_often_or_not(every_ms: int) -> None:
+    ledger, rates, ms = Ledger(), RateMeter(), 1_000_000
+    connection = ledger.connections[0] = ConnectionState(0)
+    assert rates.of(connection) == Rate(0, 0)
+    for at in range(0, 30_001, every_ms):  # faster and faster
+        ledger.first_ns = ledger.first_ns or 1_000 * ms
+        rates.pass_to(ledger, (1_000 + at) * ms)
+        ledger.frames, connection.frames, connection.bytes = at, [at * at, 0], [0, at]
+        connection.last_ns = (1_000 + at) * ms
+    rates.look(ledger, 31_000 * ms)
+    last_ms, rate = rates.lasting_ns // ms, rates.of(connection)
+    assert 4_000 <= last_ms <= 5_000
+    before = (30_000 - last_ms) // every_ms * every_ms  # the last frame before these
+    assert rate.frames == pytest.approx((at * at - before * before) / last_ms * 1_000, rel=0.01)
+    rates.look(ledger, 60_000 * ms)
+    assert (rates.of(connection), rates.lasting_ns // ms) == (Rate(0, 0), 5_000)
+
+
+def test_a_pipe_that_pauses_is_drawn_again_and_again_with_all_that_came() -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150", "LINES": "20"}
+    with fed(["top", "-", "--interval", "0.1"], SLOW.read_bytes(), stdout=theirs, env=environment) as top:
+        os.close(theirs)
+        drawn = b""
+        while drawn.count(b"1 blocked by flow control") < 3 or b"258 frames" not in drawn:
+            assert select([ours], [], [], PATIENCE)[0], "nothing is drawn any more"
+            drawn += os.read(ours, 4096)
+        top.send_signal(signal.SIGINT)
+        shown_on(ours)
+        assert top.wait(PATIENCE) == 130
+    assert b"\x1b[1A" in drawn  # back up, over what was drawn before
+
+
+def test_time_continues_while_a_pipe_pauses() -> None:
+    with fed(["top", "-", "-f", "ndjson", "--interval", "0.1"], SLOW.read_bytes()) as top:
+        assert top.stdout is not None
+        looks = [json.loads(top.stdout.readline())]
+        while looks[-1]["frames"] < 258:
+            looks = [json.loads(top.stdout.readline())]
+        looks += [json.loads(top.stdout.readline()) for _ in range(3)]
+        top.send_signal(signal.SIGTERM)
+        # What was read ahead of the lines above is not lost: ``communicate`` would not know of it.
+        looks += [json.loads(line) for line in top.stdout]
+        _, err = top.communicate(timeout=PATIENCE)
+    assert [look["frames"] for look in looks] == [258] * len(looks)
+    assert looks[-1]["time"] > looks[1]["time"] > looks[0]["time"] >= "2025-11-20T12:12:57.099000Z"
+    assert {look["streams"][0]["state"] for look in looks} == {"blocked by flow control"}
+    assert (top.returncode, err.decode().partition(" · ")[0]) == (143, "interrupted")
+
+
+def test_an_interface_is_shown_once_or_again_and_again(net: Network) -> None:
+    command = (sys.executable, "-m", "dcpdump", "top", "-i", "lo")
+    with net.producer("--rate", "500"), ended(net.talk("client", "--follow", "--vbuckets", "3")):
+        once = net.start(*command, "--once", "--duration", "0.5", "-q")
+        again = net.start(*command, "-f", "ndjson", "--interval", "0.1", "--port", "11210")
+        with ended(once), ended(again):
+            out, err = once.communicate(timeout=PATIENCE)
+            assert again.stdout is not None
+            looks = [json.loads(again.stdout.readline()) for _ in range(4)]
+            code, _, summary = stopped(again, signal.SIGINT)
+    title, _, connection, _, heads, *streams = out.splitlines()
+    assert (once.returncode, err) == (0, "")
+    assert title.endswith(" · dropped by the kernel 0 · dropped by dcpdump 0")
+    assert ("3 streams, 3 open and flowing" in title, "127.0.0.1:11210" in connection) == (True, True)
+    assert heads.split() == ["conn", "client", "vb", "frames/s", "kB/s", "last", "seqno", "lag", "state"]
+    assert [line.split()[2] for line in streams] == ["0", "1", "2"]
+    assert (code, "dropped by the kernel 0 · dropped by dcpdump 0" in summary) == (0, True)
+    assert sorted(each["vbucket"] for each in looks[-1]["streams"]) == [0, 1, 2]
+    assert looks[-1]["frames"] > looks[0]["frames"]
+    assert all(look["received"] >= look["decoded"] > 0 for look in looks[1:])
+
+
+def test_a_producer_that_sends_into_a_full_window_exceeds_it_and_is_not_blocked(tmp_path: Path) -> None:
+    spoken = opening(controls="connection_buffer_size=1000") + "STREAM vb=5\n"
+    spoken += "RX snapshot-marker{start=0, end=99, flags=5}\n"
+    spoken += "".join(f"RX mutation{{seqno:{seqno}}}\n" for seqno in range(1, 61))
+    path = written(spoken, tmp_path / "exceeded.pcap")
+    ((connection,),) = [row["connections"] for row in objects(f"dcpdump top {path}")]
+    assert (connection["blocked"], connection["exceeded"]) == (False, True)
+    assert "EXCEEDED" in run(f"dcpdump top {path} -q --once").out
+
+
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+
+
+def started(*words: str) -> "subprocess.Popen[str]":
+    """Start a program in a session of its own."""
+    return subprocess.Popen([sys.executable, *words], cwd=ROOT, start_new_session=True, **PIPES)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def producer() -> Iterator[int]:
+    """The port of a producer."""
+    port, numbers = free_port(), ("--documents", str(DOCUMENTS), "--vbuckets", str(VBUCKETS))
+    with ended(started("samples/talk.py", "producer", "--port", str(port), *numbers)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening")
+        yield port
+
+
+@contextmanager
+def relay(target: int, *words: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Run a relay to a port, and return the process and the port of the relay."""
+    with ended(started("-m", "dcpdump", "relay", "--to", f"127.0.0.1:{target}", *words)) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith("relaying 127.0.0.1:"), line + process.stderr.read()
+        yield process, int(line.split()[1].rpartition(":")[2])
+
+
+def client(port: int) -> "subprocess.Popen[str]":
+    """Start the sample client."""
+    numbers = ("--documents", str(DOCUMENTS), "--vbuckets", str(VBUCKETS))
+    return started("samples/talk.py", "client", "--port", str(port), *numbers)
+
+
+def but_file(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "file": ""} for row in rows]
+
+
+def test_what_passes_is_printed_and_written_as_it_was(producer: int, tmp_path: Path) -> None:
+    written = tmp_path / "talk.pcapng"
+    with relay(producer, "-f", "ndjson", "-w", str(written), "--summary", "json") as (process, port):
+        with ended(client(port)) as taking:
+            taken, why = taking.communicate(timeout=PATIENCE)
+        assert taken == f"{VBUCKETS * DOCUMENTS} documents of {VBUCKETS} vbuckets\n", why
+        code, out, err = stopped(process, signal.SIGINT)
+    assert (code, run(f"dcpdump check {written} -q").code, written.stat().st_mode & 0o777) == (0, 0, 0o600)
+    printed = [json.loads(line) for line in out.splitlines()]
+    assert but_file(printed) == but_file(objects(f"dcpdump read {written}"))
+    assert sum(each["name"] == "DCP_MUTATION" for each in printed) == VBUCKETS * DOCUMENTS
+    balance = json.loads(err.splitlines()[-1])
+    assert (balance["relayed_connections"], balance["payload"]["frames"]) == (1, balance["relayed_bytes"])
+
+
+def test_filters_hold_and_a_count_ends_it(producer: int) -> None:
+    words = ("--opcode", "mutation", "-c", "3", "-f", "line", "--summary", "none")
+    with relay(producer, *words) as (process, port), ended(client(port)):
+        out, err = process.communicate(timeout=PATIENCE)
+    names = [line.partition("{")[0].split()[-1] for line in out.splitlines()]
+    assert (process.returncode, err, names) == (0, "", ["mutation"] * 3)
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    target = free_port()
+    with relay(target) as (process, port):
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as refused_client:
+            assert refused_client.recv(1) == b""
+        code, out, err = stopped(process, signal.SIGINT)
+    refused = f"dcpdump: note: 127.0.0.1:{target} does not accept a connection: connection refused"
+    assert (code, out, err.splitlines()) == (0, "", [refused, "passed on 0 connections · 0 B"])
+
+
+def test_a_port_that_is_taken_and_one_that_is_the_relay_s_are_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        taken = run(f"dcpdump relay --listen {port} --to localhost")
+    error = f"dcpdump: error: cannot listen: address already in use (127.0.0.1:{port})"
+    assert (taken.code, taken.err.splitlines()[0]) == (6, error)
+    itself = refusal(6, f"the relay would connect to itself (127.0.0.1:{port})", "--listen takes another port")
+    assert run(f"dcpdump relay --listen {port} --to 127.0.0.1:{port}") == itself
+
+
+def test_a_file_that_cannot_grow_ends_with_a_whole_packet(tmp_path: Path) -> None:
+    path, made = tmp_path / "full.pcapng", MadeConnection(("127.0.0.1", 50_000), ("127.0.0.1", 11210))
+    frame = encode("SET", key=b"key", value=bytes(1_000))
+    packets = [*made.opened(1), *(made.data(4 + at, 0, frame) for at in range(10))]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, limits[1]))
+    try:
+        with pytest.raises(OutputError, match=r"cannot write: file too large"):
+            list(SavedPackets(str(path), force=False).through(packets))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with open_capture(str(path)) as capture:
+        found = [packet.data for packet in capture]
+    assert (found, capture.damage) == ([packet.data for packet in packets[:7]], [])
