@@ -88,7 +88,7 @@ class Segments:
         self.times: list[int] = batch.times if batch is not None else []
         self.file: list[int] = batch.file if batch is not None else []
         self.files: list[str] = batch.files if batch is not None else []
-        self.singles: list[int] = []  #: rows of packets that were fed to the connections one by one
+        self.singles: list[int] = []  #: rows of packets that were fed to the connections one by one, or wait
         self._origins: dict[int, tuple[Connection, bool]] = {}  # by direction: and whether it was joined late
 
     def __len__(self) -> int:
@@ -194,15 +194,18 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
             connections.note(half, ZERO_WINDOW, not window, None if ts == NO_TIME else ts)
         if other.sender.repeats and other.sender.answer():
             connections.note(half, NO_ANSWER, False, None if ts == NO_TIME else ts)
-        plain = seq == stream.ready and weight + size + _OVERHEAD <= budget
+        waits = seq == stream.waiting_end and stream.can_wait(size, ts)
+        plain = (waits or seq == stream.ready) and weight + size + _OVERHEAD <= budget
         if plain and flags & ACK and ack != other.last_ack:
             plain = other.indifferent
-            if plain:
+            if not plain:
+                plain = other.acknowledge_lost(ack, ts)
+            else:
                 other.last_ack = ack
                 if ack != other.ready and half.is_ahead(ack):
                     connections.note(half, AHEAD, True, None if ts == NO_TIME else ts)
         if not plain:
-            # The machines decide, and nearly always have this segment wait.
+            # The machines decide.
             if row > first:
                 connections.count(row - first, delivered, weight, batch.seen(row - 1))
             segment: Segment = _row(Segment, (half.key, seq, ack, flags, window, data[start:stop], 0, None))
@@ -221,9 +224,13 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
             if stream.sender.repeats and stream.sender.answer():
                 connections.note(half.other, NO_ANSWER, False, None if ts == NO_TIME else ts)
             piece = data[start:stop]
-            out.put(half, piece, row)
-            stream.deliver(piece, None if ts == NO_TIME else ts)
-            delivered += size
+            if waits:
+                stream.wait(piece, batch.seen(row))
+                out.singles.append(row)
+            else:
+                out.put(half, piece, row)
+                stream.deliver(piece, None if ts == NO_TIME else ts)
+                delivered += size
         row += 1
     if row > first:
         connections.count(row - first, delivered, weight, batch.seen(row - 1))

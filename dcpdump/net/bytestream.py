@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Event, Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.reassembly import Fin, Reassembly
 from dcpdump.net.retransmissions import conflict
 from dcpdump.net.retransmit_window import Difference
@@ -37,7 +38,7 @@ class ByteStream(Reassembly):
     acknowledgement, a few more segments, or a moment of capture time.
     """
 
-    __slots__ = ("_base", "_first_ack", "_isn", "_stray", "answers", "last_ack", "ready", "sender")
+    __slots__ = ("_base", "_first_ack", "_isn", "_stray", "answers", "last_ack", "ready", "sender", "waiting_end")
 
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         super().__init__(limits, balance if balance is not None else Counters())
@@ -45,6 +46,7 @@ class ByteStream(Reassembly):
         self.last_ack: i64 = _NEVER  #: the last acknowledgement number seen from the other side
         self._base: int | None = None  # the sequence number of offset 0
         self.ready: i64 = _NEVER  #: the sequence number that may be delivered without further thought; -1: none
+        self.waiting_end: i64 = _NEVER  #: the one that may ``wait`` without further thought; -1: none
         self._isn: int | None = None
         self._first_ack: int | None = None
         self._stray: Stray | None = None
@@ -123,6 +125,31 @@ class ByteStream(Reassembly):
         self.offset = offset + size
         self.ready = (self.ready + size) & MASK
         self._history.add(offset, payload, ts_ns)
+
+    def wait(self, payload: bytes, seen: Seen) -> None:
+        """Keep a payload that begins at ``waiting_end``, if there is ``room``, behind a hole that is waited for."""
+        size, balance = len(payload), self._balance
+        self.waiting_end = (self.waiting_end + size) & MASK
+        self.room -= size
+        self._clock(seen)
+        self._arrived += size
+        self._top += size
+        self._backlog.append(payload, seen)
+        balance.payload_bytes += size
+        balance.pending_bytes += size
+
+    def can_wait(self, size: "i64", ts_ns: "i64") -> bool:
+        """Return whether so many bytes that begin at ``waiting_end`` can only ``wait``, at a time."""
+        return not size or (size <= self.room and NO_TIME < ts_ns < self._until)
+
+    def acknowledge_lost(self, ack: int, ts_ns: "i64") -> bool:
+        """Take an acknowledgement if it decides nothing, as what is waited for was acknowledged before."""
+        if self.waiting_end < 0 or not self._lost or not NO_TIME < ts_ns < self._until:
+            return False
+        self.last_ack, self._now = ack, ts_ns
+        if not self._note_ack():
+            self.waiting_end = _NEVER  # it may be believed after the next segment
+        return True
 
     def begin(self, seq: int, seen: Seen) -> list[Event]:
         """Learn that the stream starts at ``seq``: the byte after the SYN."""
@@ -236,15 +263,20 @@ class ByteStream(Reassembly):
     def _settle(self, seen: Seen) -> list[Event]:
         """Deliver what can be delivered, give up what must be, and set the next deadline."""
         now = self._clock(seen)
-        self._note_ack()
+        believed = self._note_ack()
         if self._gathering:
             if not self._ripe(now):
                 self.deadline = self._since + self._limits.late_ns
                 return []
             self._release(self._first_held())
         out = self._sweep(seen) + self._give_up(seen, now, self._aside) + self._fin_reached()
-        usual = not (self._base is None or self._backlog or self._fin or self._stray) and self.reset_at is None
-        self.ready = self._expected() if usual else _NEVER
+        self.ready = self.waiting_end = _NEVER
+        if self._base is not None and not (self._fin or self._stray) and self.reset_at is None:
+            top, backlog = self._top, self._backlog
+            if not backlog:
+                self.ready = self._seq_of(self.offset)
+            elif believed and top - self.offset <= self._limits.jump and backlog.grows(top, self._arrived):
+                self.waiting_end = self._seq_of(top)
         return out
 
     def _flush_all(self, seen: Seen, reason: str) -> list[Event]:
@@ -281,12 +313,12 @@ class ByteStream(Reassembly):
     def _first_held(self) -> int:
         return self._backlog.first.start if self._backlog else 0
 
-    def _expected(self) -> int:
-        return ((self._base or 0) + self.offset) & MASK
+    def _seq_of(self, offset: int) -> int:
+        return ((self._base or 0) + offset) & MASK
 
     def offset_of(self, seq: int) -> int:
         """Return the offset of a number near the next expected one, since numbers wrap and offsets do not."""
-        return self.offset + distance(self._expected(), seq)
+        return self.offset + distance(self._seq_of(self.offset), seq)
 
     def _note_ack(self) -> bool:
         """Bring ``_acked`` up to the last acknowledgement; one from far outside the stream is not believed."""
@@ -321,7 +353,7 @@ class ByteStream(Reassembly):
         self._balance.pending_bytes += len(payload)
         if self.last_ack != _NEVER and self._near(seq, self.last_ack):
             return self._jump(seen, LOST_BY_CAPTURE)
-        self.ready = _NEVER  # from now on every acknowledgement may confirm it
+        self.ready = self.waiting_end = _NEVER  # from now on every acknowledgement may confirm it
         return []
 
     def _take_stray(self) -> Stray:
@@ -338,7 +370,7 @@ class ByteStream(Reassembly):
         out = self._flush_all(seen, NOT_ACKED)
         seq, payload, missing = self._take_stray()
         first = seq if first is None else first
-        ahead = distance(self._expected(), first)
+        ahead = distance(self._seq_of(self.offset), first)
         if ahead > 0:
             out.append(self._gap(self.offset + ahead, reason, seen))
         else:

@@ -62,3 +62,7 @@ class GapTimeout:
             return True
         self.deadline = time + limits.patience_ns
         return False
+
+    def room(self, arrived: int) -> int:
+        """Return how many more bytes may arrive before the hole that is waited for has to be given up."""
+        return self._limits.patience_bytes - 1 - (arrived - self._lost_since[1] if self._lost_since else 0)

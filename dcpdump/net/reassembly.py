@@ -4,7 +4,7 @@ Of overlapping bytes the first to arrive stand. A hole is waited for as long as 
 a Gap with a reason. What is kept while waiting is bounded, and all work is linear in what arrives.
 """
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, End, Event, Gap, Seen
@@ -14,6 +14,9 @@ from dcpdump.net.reorder_queue import ReorderQueue
 from dcpdump.net.retransmissions import is_twin, note_delivered, note_waiting
 from dcpdump.net.retransmit_window import RetransmitWindow
 from dcpdump.net.stream_state import ReassemblyState
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 
 class Fin(NamedTuple):
@@ -29,6 +32,8 @@ class Fin(NamedTuple):
 #: in a capture full of scans never begin.
 _NO_HISTORY: Final = RetransmitWindow(0)
 _NO_BACKLOG: Final = ReorderQueue()
+
+_NEVER: Final = (1 << 63) - 1
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
@@ -49,16 +54,19 @@ class Reassembly:
         "_gathering",
         "_history",
         "_limits",
+        "_lost",
         "_now",
         "_patience",
         "_since",
         "_top",
+        "_until",
         "deadline",
         "ended",
         "joined_late",
         "offset",
         "reset_at",
         "reset_by_peer",
+        "room",
     )
 
     def __init__(self, limits: Limits, balance: Counters) -> None:
@@ -80,6 +88,10 @@ class Reassembly:
         self.reset_at: int | None = None  #: when (ns) the first RST came, of either side
         self.reset_by_peer = False  #: that was of the other
         self.ended = False  #: whether it came to its end
+        # Of the hole that is waited for:
+        self.room: i64 = 0  #: how many bytes may come behind it until it is to be decided about again
+        self._until: i64 = _NEVER  # the time (ns) of that
+        self._lost = False  # whether what is missing was acknowledged
 
     def _state(self) -> ReassemblyState:
         """Return where it is in the stream, and what waits, as plain values."""
@@ -152,7 +164,7 @@ class Reassembly:
             balance.keepalive_bytes += 1
             return out
         size = len(payload)
-        held = self._backlog.at(start)
+        held = self._backlog.at(start) if start < self._top else None
         if held is not None and len(held[0]) >= size and not missing:
             return out + note_waiting(balance, self._limits, start, payload, held, seen)
         end = start + size + missing
@@ -204,7 +216,10 @@ class Reassembly:
                 resent = self._acked is not None and not over
                 over_since = max(self.reset_at or 0, fin.since if fin else 0)
                 if not patience.ends(hole, now, self._arrived, acked=acked, resent=resent, over_since=over_since):
-                    self.deadline = patience.deadline
+                    self.deadline = deadline = patience.deadline
+                    self._until, self._lost = _NEVER if deadline is None else deadline, acked
+                    room = min(limits.pending_bytes - backlog.size - aside, limits.pending_segments - len(backlog))
+                    self.room = min(room, patience.room(self._arrived))  # of segments that have a byte at least
                     return out
             out.append(self._gap(hole.end, LOST_BY_CAPTURE if acked else NOT_ACKED, seen))
             out += self._sweep(seen)

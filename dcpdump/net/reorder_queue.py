@@ -2,7 +2,7 @@
 
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import SNAPLEN, Bytes, Event, Gap, Seen
@@ -10,67 +10,139 @@ from dcpdump.net.retransmissions import conflict
 from dcpdump.net.retransmit_window import OVERHEAD, Difference, RetransmitWindow
 from dcpdump.net.stream_state import WaitingState
 
-
-class WaitingSegment(NamedTuple):
-    """A segment that waits."""
-
-    start: int
-    order: int  #: how many bytes had arrived with it, which also orders arrivals
-    data: bytes
-    cut: int  #: the end of what the snap length cut off behind the bytes
-    since: int
-    seen: Seen
-
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 _row: Final = tuple.__new__  # what a NamedTuple's own constructor calls, at half the cost
 
+#: A segment that waits: where it starts, how many bytes had arrived with it, which also orders arrivals, its bytes, the
+#: end of what the snap length cut off behind them, when it came, and in which packet.
+WaitingSegment = tuple[int, int, bytes, int, int, Seen]
+
+
+class WaitingRun:
+    """Segments that wait and arrived one after the other, each where the one before it ends. Mostly all behind a hole.
+
+    Of the first it is known when it came (``since``), of the others their packets say so. Only a single one may have
+    been cut off.
+    """
+
+    __slots__ = ("arrived", "cut", "end", "indexed", "indexed_to", "order", "packets", "pieces", "since", "start")
+
+    def __init__(self, start: "i64", order: "i64", data: bytes, cut: "i64", since: int, seen: Seen) -> None:
+        self.start = start
+        self.end: i64 = start + len(data)
+        self.cut = cut  #: the end of what the snap length cut off behind a single segment
+        self.order = order  #: of the first
+        self.arrived = order  #: of the last
+        self.since = since
+        self.pieces = [data]
+        self.packets = [seen]
+        self.indexed: i64 = 0  #: how many of the segments are found by their offsets,
+        self.indexed_to = start  #: and where they end
+
+    @property
+    def segments(self) -> list[WaitingSegment]:
+        """Return them one by one."""
+        start, order = self.start, self.order
+        if len(self.pieces) == 1:
+            return [(start, order, self.pieces[0], self.cut, self.since, self.packets[0])]
+        out: list[WaitingSegment] = []
+        order -= len(self.pieces[0])
+        for data, seen in zip(self.pieces, self.packets, strict=True):
+            order += len(data)
+            out.append((start, order, data, start + len(data), self.since if seen[1] is None else seen[1], seen))
+            start += len(data)
+        return out
+
 
 class ReorderQueue:
-    """A heap of waiting segments, by offset. ``size`` is their bytes, ``cost`` the memory that they take."""
+    """A heap of what waits, by offset. ``size`` is its bytes."""
 
-    __slots__ = ("_at", "_heap", "cost", "size")
+    __slots__ = ("_at", "_count", "_heap", "_last", "size")
 
     def __init__(self) -> None:
-        self._heap: list[WaitingSegment] = []
-        self._at: dict[int, tuple[bytes, int]] = {}  # offset → bytes, arrival
-        self.size = 0
-        self.cost = 0
+        self._heap: list[tuple[int, int, WaitingRun]] = []  # by offset, then by arrival
+        self._last: WaitingRun | None = None  # the one that was added to last
+        self._at: dict[int, tuple[bytes, int]] = {}  # offset → bytes, arrival; maybe without those of the last run
+        self._count: i64 = 0
+        self.size: i64 = 0
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return self._count
+
+    @property
+    def cost(self) -> int:
+        """The memory that it takes."""
+        return self.size + 2 * OVERHEAD * self._count
 
     def state(self) -> list[WaitingState]:
         """Return the segments as plain values, by offset and arrival, for ``restore``."""
-        return [(*each[:5], (*each.seen,)) for each in sorted(self._heap, key=itemgetter(0, 1))]
+        waiting = [each for _, _, run in self._heap for each in run.segments]
+        return [(*each[:5], (*each[5],)) for each in sorted(waiting, key=itemgetter(0, 1))]
 
     def restore(self, state: list[WaitingState]) -> None:
         """Restore a state."""
-        self._heap = [WaitingSegment(*each[:5], Seen(*each[5])) for each in state]  # sorted, so a heap
-        self._at = {start: (data, since) for start, _, data, _, since, _ in state}
-        self.size = sum(len(each.data) for each in self._heap)
-        self.cost = self.size + 2 * OVERHEAD * len(self._heap)
+        for start, order, data, cut, since, seen in state:
+            self.add(start, order, data, cut - start - len(data), since, Seen(*seen))
 
     @property
-    def first(self) -> WaitingSegment:
+    def first(self) -> WaitingRun:
         """The first that waits; raises IndexError where none does."""
-        return self._heap[0]
+        return self._heap[0][2]
 
     def at(self, start: int) -> tuple[bytes, int] | None:
         """Return the bytes of the segment that waits at an offset, and since when."""
+        self._index()
         return self._at.get(start)
 
     def add(self, start: int, order: int, data: bytes, missing: int, now: int, seen: Seen) -> None:
         """Add a segment, of which ``missing`` bytes were cut off."""
-        heappush(self._heap, _row(WaitingSegment, (start, order, data, start + len(data) + missing, now, seen)))
-        self._at[start] = data, now
-        self.size += len(data)
-        self.cost += len(data) + 2 * OVERHEAD
+        size = len(data)
+        if not missing and now == seen[1] and self.grows(start, order - size):
+            self.append(data, seen)
+            return
+        self._index()
+        self._last = run = WaitingRun(start, order, data, start + size + missing, now, seen)
+        heappush(self._heap, (start, order, run))
+        self._count += 1
+        self.size += size
+
+    def append(self, data: bytes, seen: Seen) -> None:
+        """Add a segment that is all there, behind the last one that was added (see ``grows``)."""
+        last, size = self._last, len(data)
+        assert last is not None
+        last.pieces.append(data)
+        last.packets.append(seen)
+        last.end = last.cut = last.end + size
+        last.arrived += size
+        self._count += 1
+        self.size += size
+
+    def grows(self, start: int, arrived: int) -> bool:
+        """Return whether the next to arrive, after so many bytes, may be appended if it starts at an offset."""
+        last = self._last
+        return last is not None and last.end == last.cut == start and last.arrived == arrived
 
     def shift(self, origin: int) -> None:
         """Count all offsets from ``origin``."""
-        self._heap = [w._replace(start=w.start - origin, cut=w.cut - origin) for w in self._heap]
+        self._index()
+        for _, _, run in self._heap:
+            run.start, run.end, run.cut = run.start - origin, run.end - origin, run.cut - origin
+            run.indexed_to -= origin
+        self._heap = [(run.start, run.order, run) for _, _, run in self._heap]
         heapify(self._heap)
         self._at = {start - origin: held for start, held in self._at.items()}
+
+    def _index(self) -> None:
+        """Have all segments found by their offsets."""
+        last = self._last
+        if last is not None:
+            for each in range(last.indexed, len(last.pieces)):
+                data, ts_ns = last.pieces[each], last.packets[each][1]
+                self._at[last.indexed_to] = data, last.since if ts_ns is None else ts_ns
+                last.indexed_to += len(data)
+            last.indexed = len(last.pieces)
 
     def sweep(
         self, offset: int, history: RetransmitWindow, balance: Counters, seen: Seen, late: bool
@@ -88,19 +160,22 @@ class ReorderQueue:
         while True:
             while not active and heap and heap[0][0] == offset and self._stands_alone(heap):
                 # Nearly always: nothing overlaps, nothing was cut off.
-                start, order, data, offset, since, came = heappop(heap)
-                self._at.pop(start, None)
-                self.size -= len(data)
-                self.cost -= len(data) + 2 * OVERHEAD
-                balance.pending_bytes -= len(data)
-                balance.delivered_bytes += len(data)
-                history.add(start, data, since)
-                if order > newest:
-                    newest, latest = order, came
-                out.append(_row(Bytes, (start, data, latest, late)))
+                run = self._pop_run()
+                arrived: i64 = run.order - len(run.pieces[0])
+                for each, data in enumerate(run.pieces):
+                    came = run.packets[each]
+                    arrived += len(data)
+                    if arrived > newest:
+                        newest, latest = arrived, came
+                    history.add(offset, data, run.since if came[1] is None else came[1])
+                    out.append(_row(Bytes, (offset, data, latest, late)))
+                    offset += len(data)
+                self._count -= len(run.pieces)
+                self.size -= run.end - run.start
+                balance.pending_bytes -= run.end - run.start
+                balance.delivered_bytes += run.end - run.start
             while heap and heap[0][0] <= offset:
-                start, order, data, cut, since, came = heappop(heap)
-                self._at.pop(start, None)
+                start, order, data, cut, since, came = self._pop()
                 heappush(active, (order, start, data, cut, since, came, [0]))
             while active and active[0][1] + len(active[0][2]) <= offset:
                 _, start, data, cut, _, _, used = heappop(active)
@@ -115,8 +190,7 @@ class ReorderQueue:
                     if heap[0][1] < order:
                         limit = heap[0][0]
                         break
-                    later, arrival, shadowed, cut, when, whence = heappop(heap)
-                    self._at.pop(later, None)
+                    later, arrival, shadowed, cut, when, whence = self._pop()
                     heappush(active, (arrival, later, shadowed, cut, when, whence, [0]))
                 chunk = data[offset - start : limit - start]
                 history.add(offset, chunk, since)
@@ -136,8 +210,8 @@ class ReorderQueue:
         self, start: int, data: bytes, used: int, history: RetransmitWindow, balance: Counters
     ) -> Difference | None:
         """Count a segment of which ``used`` bytes were delivered, and return how the others differ from these."""
+        self._count -= 1
         self.size -= len(data)
-        self.cost -= len(data) + 2 * OVERHEAD
         balance.pending_bytes -= len(data)
         balance.delivered_bytes += used
         if used == len(data):
@@ -145,11 +219,31 @@ class ReorderQueue:
         balance.retransmitted_bytes += len(data) - used
         return history.compare(start, data)[0]
 
+    def _pop_run(self) -> WaitingRun:
+        """Take away the first run."""
+        run = heappop(self._heap)[2]
+        start = run.start
+        for data in run.pieces[: run.indexed]:
+            self._at.pop(start, None)
+            start += len(data)
+        if run is self._last:
+            self._last = None
+        return run
+
+    def _pop(self) -> WaitingSegment:
+        """Take away the first segment, and have those of its run wait one by one."""
+        first, *others = self._pop_run().segments
+        for start, order, data, cut, since, seen in others:
+            self._at[start] = data, since
+            run = WaitingRun(start, order, data, cut, since, seen)
+            run.indexed = 1
+            heappush(self._heap, (start, order, run))
+        return first
+
     @staticmethod
-    def _stands_alone(heap: list[WaitingSegment]) -> bool:
-        """Whether the first segment is all there, and none of the others overlaps it: the next are its children."""
-        start, _, data, end, _, _ = heap[0]
-        count = len(heap)
-        if start + len(data) != end:
+    def _stands_alone(heap: list[tuple[int, int, WaitingRun]]) -> bool:
+        """Whether the first run is all there, and none of the others overlaps it: the next are its children."""
+        run, count = heap[0][2], len(heap)
+        if run.end != run.cut:
             return False
-        return (count < 2 or heap[1][0] >= end) and (count < 3 or heap[2][0] >= end)
+        return (count < 2 or heap[1][0] >= run.end) and (count < 3 or heap[2][0] >= run.end)
