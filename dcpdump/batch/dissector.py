@@ -5,7 +5,7 @@ and lands among the same frames. Both are verbs of the same machines, so nothing
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, Union
 
 from dcpdump.batch.block import BLOCK_BYTES, Block
@@ -18,7 +18,7 @@ from dcpdump.filter.header_clauses import Wanted
 from dcpdump.filter.ranges import Ranges
 from dcpdump.net.batch import Segments, take
 from dcpdump.net.connections import Delivery
-from dcpdump.net.event import Bytes, Gap, Seen
+from dcpdump.net.event import Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
@@ -134,22 +134,20 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         if not deliveries:
             return
         self.releasing = True
-        segments = Segments()
-        for delivery in deliveries:
-            if isinstance(delivery.event, Bytes):
-                segments.add(delivery)
-            else:
-                yield from self._cut(segments)
-                self._drain([delivery])
+        at, count = 0, len(deliveries)
+        while at < count:
+            segments = Segments()
+            at = segments.add(deliveries, at)
+            yield from self._cut(segments)
+            if at < count:
+                self._drain([deliveries[at]])
+                at += 1
                 yield from self._full()
-                segments = Segments()
-        yield from self._cut(segments)
         self.releasing = False
 
     def _cut(self, segments: Segments) -> Iterator[list[P]]:
         """Have the splitters cut the bytes of segments."""
-        if len(segments.files) > 1:
-            self._note_sources(segments)
+        self._note_sources(segments)
         at, count = 0, len(segments)
         while (at := self._cutting.take(segments, at)) < count:
             if not self._cutting.full:
@@ -165,15 +163,17 @@ class BlockDissector(Dissector, ABC, Generic[P]):
             self._weigh()
 
     def _note_sources(self, segments: Segments) -> None:
-        """Note which captures the bytes of connections are from, where there are several."""
+        """Note which captures the bytes of connections are from."""
+        sources: Iterable[tuple[int, int]] = [(place, 0) for place in set(segments.places)]
+        if len(segments.files) > 1:
+            sources = zip(segments.places, map(segments.file.__getitem__, segments.rows), strict=True)
         before = (-1, -1)
-        for place, row in zip(segments.places, segments.rows, strict=True):
-            source = place >> 1, segments.file[row]
-            if source != before:
-                before = source
-                conversation = self._conversations.get(source[0])
+        for place, file in sources:
+            if (place, file) != before:
+                before = place, file
+                conversation = self._conversations.get(place >> 1)
                 if conversation is not None:
-                    conversation.note_source(segments.files[source[1]])
+                    conversation.note_source(segments.files[file])
 
     def _unseal(self, conversation: Conversation, segments: Segments, at: int) -> Generator[list[P], None, int]:
         """Open the TLS records in segments from ``at`` on that are of one direction; return the first behind them."""

@@ -104,22 +104,29 @@ class Segments:
         self.pieces.append(piece)
         self.rows.append(row)
 
-    def add(self, delivery: Delivery) -> None:
-        """Add bytes that were delivered one by one."""
-        connection, direction, event = delivery
-        if not isinstance(event, Bytes):
-            raise TypeError("only bytes can be added")
-        offset, piece, seen, late = event
-        place = 2 * connection.number + direction
-        self._origins[place] = connection, late
-        self.places.append(place)
-        self.offsets.append(offset)
-        self.pieces.append(piece)
-        self.rows.append(len(self.rows))
-        self.numbers.append(seen[0])
-        self.times.append(NO_TIME if seen[1] is None else seen[1])
-        self.file.append(len(self.files))
-        self.files.append(seen[2])
+    def add(self, deliveries: list[Delivery], at: int) -> int:
+        """Add bytes that were delivered one by one, from ``at`` on, and return the first that is something else."""
+        file, place = "", -1
+        while at < len(deliveries):
+            connection, direction, event = deliveries[at]
+            if not isinstance(event, Bytes):
+                break
+            offset, piece, seen, late = event
+            if place != 2 * connection.number + direction:
+                place = 2 * connection.number + direction
+                self._origins[place] = connection, late
+            if seen[2] != file or not self.files:
+                file = seen[2]
+                self.files.append(file)
+            self.places.append(place)
+            self.offsets.append(offset)
+            self.pieces.append(piece)
+            self.rows.append(len(self.rows))
+            self.numbers.append(seen[0])
+            self.times.append(NO_TIME if seen[1] is None else seen[1])
+            self.file.append(len(self.files) - 1)
+            at += 1
+        return at
 
     def of_same_packets(self) -> "Segments":
         """Return empty segments, to which ``put_text`` adds what was inside these."""

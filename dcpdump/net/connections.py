@@ -233,12 +233,7 @@ class Connections:
         events = stream.feed(segment, seen)
         if flags & FIN and other.stream.fin_is_missing:  # which it acknowledges: the other side closed first
             events = [each._replace(by_peer=True) if isinstance(each, End) else each for each in events]
-        for event in events:
-            out.append(_row(Delivery, (connection, half.direction, event)))
-            if isinstance(event, End):
-                self._remembered.note_end(half)
-        if stream.deadline is not None and not half.scheduled:
-            self._schedule(half)
+        self._tell(half, events, out)
         if flags & RST:
             self._tell(other, other.stream.reset(seen, by_peer=True), out)
             self._remembered.note_end(half)
@@ -310,7 +305,7 @@ class Connections:
 
     def _tell(self, half: Half, events: list[Event], out: list[Delivery]) -> None:
         for event in events:
-            out.append(Delivery(half.connection, half.direction, event))
+            out.append(_row(Delivery, (half.connection, half.direction, event)))
             if isinstance(event, End):
                 self._remembered.note_end(half)
         if half.stream.deadline is not None and not half.scheduled:
