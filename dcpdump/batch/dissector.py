@@ -50,6 +50,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._limits = limits
+        self._connections.in_runs = True
         self._cutting = Cutting(self._conversations, self.tally, self.most)
         self.next_frame = 1  #: the number that the next frame will have
         self._pieces: list[P] = []  # that are finished

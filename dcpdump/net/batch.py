@@ -6,12 +6,12 @@ stops: that packet is for ``Connections.feed``, which knows everything else. Bot
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dcpdump.big_endian import be16, be32
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.endpoints import Connection
-from dcpdump.net.event import Bytes, Seen
+from dcpdump.net.event import Bytes, BytesRun, Seen
 from dcpdump.net.half import Half
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.sender_state import AHEAD, NO_ANSWER, ZERO_WINDOW
@@ -106,25 +106,29 @@ class Segments:
 
     def add(self, deliveries: list[Delivery], at: int) -> int:
         """Add bytes that were delivered one by one, from ``at`` on, and return the first that is something else."""
-        file, place = "", -1
         while at < len(deliveries):
-            connection, direction, event = deliveries[at]
-            if not isinstance(event, Bytes):
+            connection, direction, told = deliveries[at]
+            event: Any = told  # a run, too
+            if isinstance(event, Bytes):
+                offset, piece, (number, ts_ns, file, _), late = event
+                pieces, numbers, times = [piece], [number], [NO_TIME if ts_ns is None else ts_ns]
+            elif isinstance(event, BytesRun):
+                offset, pieces, numbers, times, file, _, late = event
+            else:
                 break
-            offset, piece, seen, late = event
-            if place != 2 * connection.number + direction:
-                place = 2 * connection.number + direction
-                self._origins[place] = connection, late
-            if seen[2] != file or not self.files:
-                file = seen[2]
+            place, first, count = 2 * connection.number + direction, len(self.rows), len(pieces)
+            self._origins[place] = connection, late
+            if not self.files or self.files[-1] != file:
                 self.files.append(file)
-            self.places.append(place)
-            self.offsets.append(offset)
-            self.pieces.append(piece)
-            self.rows.append(len(self.rows))
-            self.numbers.append(seen[0])
-            self.times.append(NO_TIME if seen[1] is None else seen[1])
-            self.file.append(len(self.files) - 1)
+            for piece in pieces:
+                self.offsets.append(offset)
+                offset += len(piece)
+            self.places += [place] * count
+            self.pieces += pieces
+            self.rows += range(first, first + count)
+            self.numbers += numbers
+            self.times += times
+            self.file += [len(self.files) - 1] * count
             at += 1
         return at
 
@@ -167,6 +171,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
     what else the last one that is taken made known, which comes behind what is in ``out``.
     """
     data, starts, ends, links, times = batch.data, batch.starts, batch.ends, batch.links, batch.times
+    file, files = batch.file, batch.files
     latest, half = connections.latest, _NO_HALF
     due: i64 = _NEVER if connections.due is None else connections.due
     budget: i64 = connections.budget
@@ -201,7 +206,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
             connections.note(half, ZERO_WINDOW, not window, None if ts == NO_TIME else ts)
         if other.sender.repeats and other.sender.answer():
             connections.note(half, NO_ANSWER, False, None if ts == NO_TIME else ts)
-        waits = seq == stream.waiting_end and stream.can_wait(size, ts)
+        waits = seq == stream.waiting_end and stream.can_wait(size, ts, files[file[row]])
         plain = (waits or seq == stream.ready) and weight + size + _OVERHEAD <= budget
         if plain and flags & ACK and ack != other.last_ack:
             plain = other.indifferent
@@ -232,7 +237,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
                 connections.note(half.other, NO_ANSWER, False, None if ts == NO_TIME else ts)
             piece = data[start:stop]
             if waits:
-                stream.wait(piece, batch.seen(row))
+                stream.wait(piece, batch.numbers[row], ts)
                 out.singles.append(row)
             else:
                 out.put(half, piece, row)

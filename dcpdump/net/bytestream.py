@@ -7,7 +7,7 @@ acknowledgements, and keeps segments from far outside of it apart. Order itself 
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.net.counters import Counters
-from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Event, Gap, Seen
+from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Gap, Seen, StreamEvent
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.reassembly import Fin, Reassembly
@@ -38,7 +38,18 @@ class ByteStream(Reassembly):
     acknowledgement, a few more segments, or a moment of capture time.
     """
 
-    __slots__ = ("_base", "_first_ack", "_isn", "_stray", "answers", "last_ack", "ready", "sender", "waiting_end")
+    __slots__ = (
+        "_base",
+        "_first_ack",
+        "_isn",
+        "_stray",
+        "_waiting_file",
+        "answers",
+        "last_ack",
+        "ready",
+        "sender",
+        "waiting_end",
+    )
 
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         super().__init__(limits, balance if balance is not None else Counters())
@@ -47,6 +58,7 @@ class ByteStream(Reassembly):
         self._base: int | None = None  # the sequence number of offset 0
         self.ready: i64 = _NEVER  #: the sequence number that may be delivered without further thought; -1: none
         self.waiting_end: i64 = _NEVER  #: the one that may ``wait`` without further thought; -1: none
+        self._waiting_file = ""  # of the packet that may do so
         self._isn: int | None = None
         self._first_ack: int | None = None
         self._stray: Stray | None = None
@@ -106,7 +118,7 @@ class ByteStream(Reassembly):
 
     # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────
 
-    def feed(self, segment: Segment, seen: Seen) -> list[Event]:
+    def feed(self, segment: Segment, seen: Seen) -> list[StreamEvent]:
         """Take the next captured segment of this direction."""
         _, seq, _, flags, _, payload, missing, disagreement = segment
         if seq == self.ready and payload and not (flags & _CONTROL or missing or disagreement):
@@ -126,21 +138,21 @@ class ByteStream(Reassembly):
         self.ready = (self.ready + size) & MASK
         self._history.add(offset, payload, ts_ns)
 
-    def wait(self, payload: bytes, seen: Seen) -> None:
-        """Keep a payload that begins at ``waiting_end``, if there is ``room``, behind a hole that is waited for."""
+    def can_wait(self, size: "i64", ts_ns: "i64", file: str) -> bool:
+        """Return whether the bytes of a packet that begin at ``waiting_end`` can only ``wait``."""
+        return not size or (size <= self.room and NO_TIME < ts_ns < self._until and file == self._waiting_file)
+
+    def wait(self, payload: bytes, number: int, ts_ns: int) -> None:
+        """Keep the payload of a packet that ``can_wait``."""
         size, balance = len(payload), self._balance
         self.waiting_end = (self.waiting_end + size) & MASK
         self.room -= size
-        self._clock(seen)
+        self._now = ts_ns
         self._arrived += size
         self._top += size
-        self._backlog.append(payload, seen)
+        self._backlog.append(payload, number, ts_ns)
         balance.payload_bytes += size
         balance.pending_bytes += size
-
-    def can_wait(self, size: "i64", ts_ns: "i64") -> bool:
-        """Return whether so many bytes that begin at ``waiting_end`` can only ``wait``, at a time."""
-        return not size or (size <= self.room and NO_TIME < ts_ns < self._until)
 
     def acknowledge_lost(self, ack: int, ts_ns: "i64") -> bool:
         """Take an acknowledgement if it decides nothing, as what is waited for was acknowledged before."""
@@ -151,7 +163,7 @@ class ByteStream(Reassembly):
             self.waiting_end = _NEVER  # it may be believed after the next segment
         return True
 
-    def begin(self, seq: int, seen: Seen) -> list[Event]:
+    def begin(self, seq: int, seen: Seen) -> list[StreamEvent]:
         """Learn that the stream starts at ``seq``: the byte after the SYN."""
         if self._base is None:
             self._start(seq)
@@ -172,7 +184,7 @@ class ByteStream(Reassembly):
             return -self._limits.near <= origin <= self._first_held()
         return origin == 0
 
-    def acknowledge(self, ack: int, seen: Seen) -> list[Event]:
+    def acknowledge(self, ack: int, seen: Seen) -> list[StreamEvent]:
         """Learn that the other side has acknowledged everything before ``ack``."""
         if ack == self.last_ack:
             return []
@@ -189,7 +201,7 @@ class ByteStream(Reassembly):
             return self._jump(seen, LOST_BY_CAPTURE)
         return self._settle(seen)
 
-    def reset(self, seen: Seen, *, by_peer: bool = False) -> list[Event]:
+    def reset(self, seen: Seen, *, by_peer: bool = False) -> list[StreamEvent]:
         """Note a RST of either side. Nothing is discarded: it may be forged, or late packets follow."""
         if self._base is None:
             return []
@@ -197,17 +209,17 @@ class ByteStream(Reassembly):
             self.reset_at, self.reset_by_peer = self._clock(seen), by_peer
         return self._settle(seen)
 
-    def tick(self, seen: Seen) -> list[Event]:
+    def tick(self, seen: Seen) -> list[StreamEvent]:
         """Note that capture time has passed."""
         return self._settle(seen)
 
-    def evict(self, seen: Seen) -> list[Event]:
+    def evict(self, seen: Seen) -> list[StreamEvent]:
         """Release all memory: what is waited for becomes gaps."""
         self._history.clear()
         out = self._flush_all(seen, EVICTED)
         return out + self._settle(seen)
 
-    def close(self, seen: Seen, reason: str = END) -> list[Event]:
+    def close(self, seen: Seen, reason: str = END) -> list[StreamEvent]:
         """End the stream, for ``reason`` unless it has ended by itself."""
         out = self._flush_all(seen, EVICTED if reason == EVICTED else END)
         if self._stray is not None:
@@ -229,7 +241,7 @@ class ByteStream(Reassembly):
             return End(self.offset, reason, seen)
         return End(self.offset, "rst", seen, None if seen.ts_ns is None else self.reset_at, self.reset_by_peer)
 
-    def _feed_unusual(self, segment: Segment, seen: Seen) -> list[Event]:
+    def _feed_unusual(self, segment: Segment, seen: Seen) -> list[StreamEvent]:
         flags, seq, payload = segment.flags, segment.seq, segment.payload
         missing, balance = segment.payload_missing, self._balance
         balance.payload_bytes += len(payload)
@@ -237,7 +249,7 @@ class ByteStream(Reassembly):
             balance.stray_bytes += len(payload)  # a RST's text is not of the stream
             self._note_sent(self.offset_of(seq) if self._base is not None else 0)
             return self.reset(seen)
-        out: list[Event] = []
+        out: list[StreamEvent] = []
         if flags & SYN:
             self._isn = seq
             seq = advance(seq, 1)
@@ -260,7 +272,7 @@ class ByteStream(Reassembly):
             self._fin = Fin(start + content, self._arrived, now, seen)
         return out + self._settle(seen)
 
-    def _settle(self, seen: Seen) -> list[Event]:
+    def _settle(self, seen: Seen) -> list[StreamEvent]:
         """Deliver what can be delivered, give up what must be, and set the next deadline."""
         now = self._clock(seen)
         believed = self._note_ack()
@@ -275,17 +287,17 @@ class ByteStream(Reassembly):
             top, backlog = self._top, self._backlog
             if not backlog:
                 self.ready = self._seq_of(self.offset)
-            elif believed and top - self.offset <= self._limits.jump and backlog.grows(top, self._arrived):
-                self.waiting_end = self._seq_of(top)
+            elif believed and top - self.offset <= self._limits.jump and backlog.grows(top, self._arrived, seen[2], 0):
+                self.waiting_end, self._waiting_file = self._seq_of(top), seen[2]
         return out
 
-    def _flush_all(self, seen: Seen, reason: str) -> list[Event]:
+    def _flush_all(self, seen: Seen, reason: str) -> list[StreamEvent]:
         """Deliver everything that waits, with gaps between; a stream that gathered begins with the first byte."""
         if self._gathering:
             self._release(self._first_held())
         return self._flush(seen, reason)
 
-    def _silence(self, seen: Seen) -> list[Event]:
+    def _silence(self, seen: Seen) -> list[StreamEvent]:
         """Report what was acknowledged of a direction never captured, but for a single byte, which may be a FIN."""
         length = 0 if self._first_ack is None else distance(self._first_ack, self.last_ack)
         return [self._gap(length, LOST_BY_CAPTURE, seen)] if length > 1 else []
@@ -340,7 +352,7 @@ class ByteStream(Reassembly):
     def _near(self, seq: int, other: int) -> bool:
         return abs(distance(seq, other)) <= self._limits.near
 
-    def _set_aside(self, seq: int, payload: bytes, missing: int, seen: Seen) -> list[Event]:
+    def _set_aside(self, seq: int, payload: bytes, missing: int, seen: Seen) -> list[StreamEvent]:
         """Keep one segment from far outside the stream until a second one near it confirms it."""
         stray = self._stray
         if stray is not None and seq != stray.seq and self._near(stray.seq, seq):
@@ -365,7 +377,7 @@ class ByteStream(Reassembly):
     def _count_stray(self) -> None:
         self._balance.stray_bytes += len(self._take_stray().payload)
 
-    def _jump(self, seen: Seen, reason: str, first: int | None = None) -> list[Event]:
+    def _jump(self, seen: Seen, reason: str, first: int | None = None) -> list[StreamEvent]:
         """Continue at the stray segment. Backwards is forwards too, but then by an unknown length."""
         out = self._flush_all(seen, NOT_ACKED)
         seq, payload, missing = self._take_stray()

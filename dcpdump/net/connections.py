@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
 from dcpdump.net.endpoints import Connection, reverse_key
-from dcpdump.net.event import END, EVICTED, End, Event, Seen
+from dcpdump.net.event import END, EVICTED, End, Event, Seen, StreamEvent, one_by_one
 from dcpdump.net.half import Half, TcpChange
 from dcpdump.net.layers import Layers, LayersState
 from dcpdump.net.limits import DEFAULT, IN_ORDER, OUT_OF_ORDER, Limits
@@ -65,6 +65,7 @@ class Connections:
         self._limits_of = [limits.of_carved(carved) for carved in (0, IN_ORDER, OUT_OF_ORDER)]
         self.carved: dict[str, int] = {}  #: the files that hold chosen packets only: IN_ORDER or OUT_OF_ORDER
         self._layers = Layers(limits)
+        self.in_runs = False  #: whether an event may be a ``BytesRun``, too
         self.halves: dict[bytes, Half] = {}
         self._remembered = Remembered(limits)
         self.latest: Connection | None = None
@@ -303,8 +304,8 @@ class Connections:
         self._remembered.remove(half.connection.number)
         self.latest = None
 
-    def _tell(self, half: Half, events: list[Event], out: list[Delivery]) -> None:
-        for event in events:
+    def _tell(self, half: Half, events: list[StreamEvent], out: list[Delivery]) -> None:
+        for event in events if self.in_runs else one_by_one(events):
             out.append(_row(Delivery, (half.connection, half.direction, event)))
             if isinstance(event, End):
                 self._remembered.note_end(half)

@@ -1,6 +1,9 @@
 """Define the events of a byte stream: bytes, gaps, its end, and overlaps that disagree. Values only."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+from dcpdump.net.no_time import NO_TIME
 
 LOST_BY_CAPTURE: Final = "lost-by-capture"  #: the receiver acknowledged the bytes: they were sent, and not captured
 NOT_ACKED: Final = "not-acked"  #: given up without having seen an acknowledgement
@@ -29,6 +32,26 @@ class Bytes(NamedTuple):
     data: bytes
     seen: Seen
     joined_late: bool = False
+
+
+class BytesRun(NamedTuple):
+    """Many ``Bytes`` at once, each of which begins where the one before it ends."""
+
+    offset: int  #: of the first
+    pieces: list[bytes]
+    numbers: list[int]  #: of the packets that completed the stream up to and including each piece,
+    times: list[int]  #: and when these came, NO_TIME for what has no time
+    file: str
+    interface: int
+    joined_late: bool
+
+    def one_by_one(self) -> Iterator[Bytes]:
+        """Yield them."""
+        offset = self.offset
+        for number, ts_ns, data in zip(self.numbers, self.times, self.pieces, strict=True):
+            seen = Seen(number, None if ts_ns == NO_TIME else ts_ns, self.file, self.interface)
+            yield Bytes(offset, data, seen, self.joined_late)
+            offset += len(data)
 
 
 class Gap(NamedTuple):
@@ -71,6 +94,18 @@ class End(NamedTuple):
 
 Event = Bytes | Gap | Conflict | End
 Events = list[tuple[int, Event]]  #: of both directions of a connection, each with its direction
+
+StreamEvent = Event | BytesRun  #: what a stream says; Connections tell runs only to who asks for them
+
+
+def one_by_one(events: list[StreamEvent]) -> Iterator[Event]:
+    """Yield events without runs."""
+    for event in events:
+        if isinstance(event, BytesRun):
+            yield from event.one_by_one()
+        else:
+            yield event
+
 
 #: How much of each side of a conflict is kept.
 EXCERPT: Final = 64

@@ -7,7 +7,7 @@ a Gap with a reason. What is kept while waiting is bounded, and all work is line
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.counters import Counters
-from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, End, Event, Gap, Seen
+from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, End, Gap, Seen, StreamEvent
 from dcpdump.net.gap_timeout import GapTimeout, Hole
 from dcpdump.net.limits import Limits
 from dcpdump.net.reorder_queue import ReorderQueue
@@ -144,9 +144,9 @@ class Reassembly:
 
     # ── a piece comes in ────────────────────────────────────────────────────────────────────────────────────
 
-    def _place(self, start: int, payload: bytes, missing: int, seen: Seen) -> list[Event]:
+    def _place(self, start: int, payload: bytes, missing: int, seen: Seen) -> list[StreamEvent]:
         """Put a piece where it belongs: among the delivered bytes, or among those that wait."""
-        out: list[Event] = []
+        out: list[StreamEvent] = []
         balance, size = self._balance, len(payload)
         if start < self.offset and not self._gathering:
             old = min(self.offset - start, size)
@@ -187,16 +187,16 @@ class Reassembly:
 
     # ── bytes and gaps come out ─────────────────────────────────────────────────────────────────────────────
 
-    def _sweep(self, seen: Seen) -> list[Event]:
+    def _sweep(self, seen: Seen) -> list[StreamEvent]:
         """Deliver from what waits all that is contiguous."""
         if not self._backlog or self._backlog.first.start > self.offset:
             return []
         out, self.offset = self._backlog.sweep(self.offset, self._history, self._balance, seen, self.joined_late)
         return out
 
-    def _give_up(self, seen: Seen, now: int, aside: int) -> list[Event]:
+    def _give_up(self, seen: Seen, now: int, aside: int) -> list[StreamEvent]:
         """Decide which holes will not be filled any more; ``aside``: bytes that wait elsewhere."""
-        out: list[Event] = []
+        out: list[StreamEvent] = []
         limits, backlog, patience, fin = self._limits, self._backlog, self._patience, self._fin
         self.deadline = None
         if patience is None:
@@ -224,7 +224,7 @@ class Reassembly:
             out.append(self._gap(hole.end, LOST_BY_CAPTURE if acked else NOT_ACKED, seen))
             out += self._sweep(seen)
 
-    def _flush(self, seen: Seen, reason: str) -> list[Event]:
+    def _flush(self, seen: Seen, reason: str) -> list[StreamEvent]:
         """Deliver everything that waits; every hole on the way is a gap now."""
         out = self._sweep(seen)
         while self._backlog:
@@ -244,7 +244,7 @@ class Reassembly:
         self.offset = goal
         return gap
 
-    def _fin_reached(self) -> list[Event]:
+    def _fin_reached(self) -> list[StreamEvent]:
         """End once all up to the FIN is delivered or given up."""
         if self._fin is None or self.offset < self._fin.offset or self.ended:
             return []
@@ -256,7 +256,7 @@ class Reassembly:
         if not (self.offset or self._backlog) and 0 < offset <= self._limits.jump:
             self._acked = max(self._acked or 0, offset)
 
-    def _tail(self, seen: Seen) -> list[Event]:
+    def _tail(self, seen: Seen) -> list[StreamEvent]:
         """Report what must have come after the last byte seen: before a FIN, or acknowledged.
 
         One acknowledged byte may be a FIN that was not captured, and is not reported.

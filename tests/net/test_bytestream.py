@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
-from dcpdump.net.event import Bytes, Conflict, Event, Gap, Seen
+from dcpdump.net.event import Bytes, Conflict, Event, Gap, Seen, one_by_one
 from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.seqnum import advance
 from dcpdump.net.stream_state import StreamState, stream_essence
@@ -37,11 +37,11 @@ class Line:
 
     def send(self, offset: int, data: bytes, *, flags: int = ACK, missing: int = 0) -> "Line":
         segment = Segment(b"", advance(self.isn, 1 + offset), 0, flags, 0, data, missing)
-        self.events += self.stream.feed(segment, self.see())
+        self.events += one_by_one(self.stream.feed(segment, self.see()))
         return self
 
     def ack(self, offset: int) -> "Line":
-        self.events += self.stream.acknowledge(advance(self.isn, 1 + offset), self.see())
+        self.events += one_by_one(self.stream.acknowledge(advance(self.isn, 1 + offset), self.see()))
         return self
 
     def wait(self, ns: int) -> "Line":
@@ -49,19 +49,19 @@ class Line:
         return self
 
     def tick(self) -> "Line":
-        self.events += self.stream.tick(self.see())
+        self.events += one_by_one(self.stream.tick(self.see()))
         return self
 
     def reset(self) -> "Line":
-        self.events += self.stream.reset(self.see())
+        self.events += one_by_one(self.stream.reset(self.see()))
         return self
 
     def evict(self) -> "Line":
-        self.events += self.stream.evict(self.see())
+        self.events += one_by_one(self.stream.evict(self.see()))
         return self
 
     def close(self) -> "Line":
-        self.events += self.stream.close(Seen(self.number, self.now), "end")
+        self.events += one_by_one(self.stream.close(Seen(self.number, self.now), "end"))
         return self
 
     def see(self) -> Seen:
