@@ -29,6 +29,10 @@ net/no_time net/packet net/reassembly net/remembered net/reorder_queue net/retra
 net/sender_state net/seqnum net/tcp
 render/plain_rows render/plain_formats render/plain_table
 wire/frames wire/split wire/json_scan
+net/sender_state net/tcp
+render/byte_span render/field_texts render/plain_csv render/plain_rows render/plain_line
+render/plain_ndjson render/plain_table render/plain_text render/plain_writer render/value_note
+wire/frames wire/held wire/json_scan wire/split
 """.split()
 
 

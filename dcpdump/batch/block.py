@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, overload
 from dcpdump.capture.file import CapturePlace
 from dcpdump.capture.plain_pcap import PlainRun
 from dcpdump.net.batch import Batch
-from dcpdump.net.no_time import NO_TIME
-from dcpdump.net.packet import Packet
+from dcpdump.net.packet import NO_TIME, Packet
 from dcpdump.wire.frame import Where
 
 if TYPE_CHECKING:

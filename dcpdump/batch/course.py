@@ -13,7 +13,7 @@ import numpy as np
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 
 #: Steps of time, at most.
 STEPS = 1200

@@ -16,7 +16,7 @@ from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
 from dcpdump.filter.collection_choice import CollectionChoice, collection_choice
 from dcpdump.filter.opcode_names import named_opcodes, named_statuses
 from dcpdump.filter.ranges import Ranges, parse_ranges
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.spec.header import STREAM_ID_LENGTH

@@ -13,7 +13,7 @@ from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.net.limits import DEFAULT, LEAST
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec import find
 from dcpdump.wire.frame import magic_of

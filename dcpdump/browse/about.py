@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from dcpdump.browse.reader import Reader
 from dcpdump.clock import clock_in_use
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.plural import counted
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import bytes_text

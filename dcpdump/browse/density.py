@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpdump.browse.listed import Listed
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 
 #: So many times are counted: of more, every second, third …
 _COUNTED = 200_000

@@ -9,7 +9,7 @@ from dcpdump.browse.pieces import Piece
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.plural import counted
 from dcpdump.record import Record
 from dcpdump.render.line import message_name, message_words

@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from dcpdump.browse.pane import strip_of
 from dcpdump.browse.pieces import Piece
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.render.text_columns import BARS
 
 if TYPE_CHECKING:

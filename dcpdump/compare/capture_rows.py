@@ -9,7 +9,7 @@ from dcpdump.batch.gather import Array, distinct, records_at
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.disclosure import hides_numbers
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.record import own_seqno
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH

@@ -13,7 +13,7 @@ from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import Bytes, BytesRun, Seen
 from dcpdump.net.half import Half
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.net.sender_state import AHEAD, NO_ANSWER, ZERO_WINDOW
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Gap, Seen, StreamEvent
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.net.reassembly import Fin, Reassembly
 from dcpdump.net.retransmissions import conflict
 from dcpdump.net.retransmit_window import Difference
 from dcpdump.net.sender_state import SenderState
-from dcpdump.net.seqnum import MASK, advance, distance
 from dcpdump.net.stream_state import Stray, StreamState
-from dcpdump.net.tcp import FIN, RST, SYN, Segment
+from dcpdump.net.tcp import FIN, MASK, RST, SYN, Segment, advance, distance
 
 if TYPE_CHECKING:
     from mypy_extensions import i64

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 
 LOST_BY_CAPTURE: Final = "lost-by-capture"  #: the receiver acknowledged the bytes: they were sent, and not captured
 NOT_ACKED: Final = "not-acked"  #: given up without having seen an acknowledgement

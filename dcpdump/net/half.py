@@ -4,8 +4,7 @@ from typing import Final, NamedTuple
 
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.endpoints import Connection
-from dcpdump.net.seqnum import distance
-from dcpdump.net.tcp import FIN, RST, SYN, Segment
+from dcpdump.net.tcp import FIN, RST, SYN, Segment, distance
 
 #: An acknowledgement is ahead by so many bytes, at least: a FIN counts as one. And less than this.
 _LEAST: Final = 2

@@ -1,6 +1,9 @@
 """Packet: one captured record, before anything is understood of it."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+#: The time of a packet that has none.
+NO_TIME: Final = -(1 << 63)
 
 
 class Packet(NamedTuple):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import SNAPLEN, Bytes, BytesRun, Gap, Seen, StreamEvent
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.net.retransmissions import conflict
 from dcpdump.net.retransmit_window import OVERHEAD, Difference, RetransmitWindow
 from dcpdump.net.stream_state import WaitingState

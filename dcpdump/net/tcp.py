@@ -5,6 +5,22 @@ from typing import Final, NamedTuple
 
 from dcpdump.net.endpoints import Flow, flow_of
 
+MODULUS: Final = 1 << 32
+MASK: Final = MODULUS - 1
+HALF: Final = 1 << 31
+
+
+def advance(seq: int, count: int) -> int:
+    """The sequence number ``count`` bytes after ``seq`` (before it, if negative)."""
+    return (seq + count) & MASK
+
+
+def distance(origin: int, seq: int) -> int:
+    """How many bytes ``seq`` lies after ``origin``; negative before it. Exact within half the numbers."""
+    steps = (seq - origin) & MASK
+    return steps - MODULUS if steps >= HALF else steps
+
+
 FIN: Final = 0x01
 SYN: Final = 0x02
 RST: Final = 0x04

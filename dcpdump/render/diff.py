@@ -22,7 +22,7 @@ from dcpdump.compare.documents import Document, DocumentDifferences, Documents, 
 from dcpdump.compare.pairing import Way, ends_of
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor

@@ -12,7 +12,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import Statistics
 from dcpdump.net.event import CARVED
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.report.kept_frames import KeptFrames
 from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.ledger import Ledger

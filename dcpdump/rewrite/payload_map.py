@@ -15,8 +15,7 @@ from dcpdump.net.fragments import Fragments
 from dcpdump.net.header_offsets import HeaderOffsets
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.net.seqnum import advance
-from dcpdump.net.tcp import PROTOCOL, RST, SYN
+from dcpdump.net.tcp import PROTOCOL, RST, SYN, advance
 
 NOWHERE = -1  #: the number for packets of no stream
 _FLAGS, _SEQ = 13, 4  #: offsets in a TCP header

@@ -19,9 +19,8 @@ from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.event import Seen
 from dcpdump.net.layers import Layers
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import StreamState
-from dcpdump.net.tcp import ACK, RST, SYN, Segment
+from dcpdump.net.tcp import ACK, RST, SYN, Segment, distance
 from dcpdump.spec.header import CLIENT_REQUEST, HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT
 from dcpdump.wire.frame import NOWHERE, Header, pack_header, unpack_header

@@ -11,7 +11,7 @@ from dcpdump.batch.resumable import SavedConnection, load_connection, saved_conn
 from dcpdump.conversation import Conversation
 from dcpdump.net.event import Seen
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.spark.known_names import Ends, KnownNames, NamesState, Told, begun
 from dcpdump.spark.session_delta import WatchedSession
 from dcpdump.streams.ends_watching import Watching

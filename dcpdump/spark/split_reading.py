@@ -13,8 +13,7 @@ from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.source import is_regular
 from dcpdump.errors import CaptureError
-from dcpdump.net.no_time import NO_TIME
-from dcpdump.net.packet import Packet
+from dcpdump.net.packet import NO_TIME, Packet
 from dcpdump.spark.file_slice import FileSlice, OpenFile, SectionSlice
 from dcpdump.spark.record_finder import PcapForm
 from dcpdump.spark.splits import FilePiece, Opener, Read, Source, Split

@@ -9,8 +9,8 @@ from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
 from dcpdump.net.limits import Limits
 from dcpdump.net.sender_state import SenderValues
-from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import SeenState, StreamState
+from dcpdump.net.tcp import distance
 from dcpdump.spark.guess import Beginning
 from dcpdump.spark.tail_state import LEFT, DirectionTail
 from dcpdump.spark.work import Seam

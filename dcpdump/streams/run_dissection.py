@@ -14,7 +14,7 @@ from dcpdump.batch.ends import Ends, ends_of
 from dcpdump.batch.learning import NEIGHBOURS, Later, Picking
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec import choose, find
 from dcpdump.spec.field import Field

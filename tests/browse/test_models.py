@@ -27,7 +27,7 @@ from dcpdump.filter import FilterError
 from dcpdump.index.building import IndexOptions
 from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.index.columns import Columns
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.render import table
 from dcpdump.render.style import LineKind
 from dcpdump.wire.encode import encode

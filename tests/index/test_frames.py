@@ -15,7 +15,7 @@ from dcpdump.index.building import IndexOptions
 from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.index.columns import HAS_SEQNO, HAS_STREAM_ID, HAS_VBUCKET, ODD, Columns
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Json, Record, as_json
 from tests.support.conversation import opening
 from tests.support.diagnoses import written

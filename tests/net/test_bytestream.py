@@ -12,9 +12,8 @@ from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import Bytes, Conflict, Event, Gap, Seen, one_by_one
 from dcpdump.net.limits import SECOND, Limits
-from dcpdump.net.seqnum import advance
 from dcpdump.net.stream_state import StreamState, stream_essence
-from dcpdump.net.tcp import Segment
+from dcpdump.net.tcp import Segment, advance
 from tests.support.balances import accounted
 from tests.support.packets import ACK, FIN, MILLISECOND, NOON, RST, SYN
 from tests.support.sentences import sentences

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpdump.net.seqnum import advance, distance
+from dcpdump.net.tcp import advance, distance
 
 NUMBERS = st.integers(0, (1 << 32) - 1)
 STEPS = st.integers(-(1 << 31), (1 << 31) - 1)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.net.packet import Packet
-from dcpdump.net.seqnum import advance
+from dcpdump.net.tcp import advance
 from dcpdump.wire.encode import encode
 from tests.batch.test_twins import talk
 from tests.bench.captures import capture

@@ -8,8 +8,7 @@ from typing import Any
 
 from dcpdump.net.endpoints import Endpoint, Flow
 from dcpdump.net.packet import Packet
-from dcpdump.net.seqnum import advance
-from dcpdump.net.tcp import ACK, FIN, PSH, RST, SYN
+from dcpdump.net.tcp import ACK, FIN, PSH, RST, SYN, advance
 
 __all__ = ["ACK", "FIN", "PSH", "RST", "SYN"]
 
