@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dcpdump.net import ip, link, tunnel
+from dcpdump.net import ip, link
 from dcpdump.net.ip import Datagram
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
@@ -49,7 +49,7 @@ def anatomy(packet: Packet, limits: Limits = DEFAULT) -> HeaderOffsets:
         if datagram.protocol == PROTOCOL:
             return HeaderOffsets(tuple(layers), _segment(data, datagram.start, datagram.end))
         cut, end_of_data = datagram.missing, datagram.end
-        found = tunnel.strip(datagram.protocol, data[:end_of_data], datagram.start)
+        found = link.strip_tunnel(datagram.protocol, data[:end_of_data], datagram.start)
     return HeaderOffsets(tuple(layers))
 
 

@@ -3,9 +3,9 @@
 import struct
 from typing import Final, NamedTuple
 
-from dcpdump.net import ip, link, tcp, tunnel
+from dcpdump.net import ip, link, tcp
 from dcpdump.net.exported_pdu import LINK_TYPE, ExportedPdus
-from dcpdump.net.fragments import DatagramKey, Fragments, Puzzle
+from dcpdump.net.ip import DatagramKey, Fragments, Puzzle
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import Segment
@@ -107,5 +107,5 @@ class Layers:
                 return segment
             data = data[:end]  # what is inside cannot be longer than the outside
             cut = missing
-            found = tunnel.strip(protocol, data, start)
+            found = link.strip_tunnel(protocol, data, start)
         return found if isinstance(found, str) else "too deep (IP in IP)"

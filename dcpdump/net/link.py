@@ -1,13 +1,125 @@
-"""Link types: from a captured record to its IP header, as a table. Knows no IP.
+"""From a captured record to its IP header: through its link layer, and through what carries IP inside IP.
 
-``LINKS`` is the whole list, by LINKTYPE value. A new one is a line there, with a function unless its header is simple.
+``LINKS``, ``TUNNELS`` and ``_PORTS`` are the whole lists: by LINKTYPE value, by IP protocol, and by UDP port. A new one
+is a line there, with a function unless its header is simple. All functions here read forward from an offset and raise
+``IndexError`` or ``struct.error`` where the data ends; ``strip`` and ``strip_tunnel`` turn that into a reason.
 """
 
 import struct
 from collections.abc import Callable, Mapping
 
-from dcpdump.net.ethertype import ETHERNET, LLC, PPP, U16, Found, ethernet, follow, version
 from dcpdump.net.ip import IPV4, IPV6
+
+#: What lies where: an ethertype and an offset; or the reason why there is nothing to read.
+Found = tuple[int, int] | str
+
+_LLC = 4  #: any value below 0x600 is a length, and an 802.2 header follows; Linux writes 4
+_ETHERNET = 0x6558  #: "transparent Ethernet bridging": a whole Ethernet frame
+_MPLS = 0x8847
+_PPP = 0x880B
+
+_LENGTHS = 0x5FF
+
+#: Shims of any kind before IP; real networks use three or four.
+_MOST_SHIMS = 8
+#: Queue-in-queue nests two tags; four are generous.
+_MOST_TAGS = 4
+_MOST_LABELS = 16
+
+_U16 = struct.Struct(">H").unpack_from
+
+_PPP_PROTOCOLS = {0x0021: IPV4, 0x0057: IPV6, 0x0281: _MPLS, 0x0283: _MPLS}
+
+
+def _follow(ethertype: int, data: bytes, at: int) -> Found:
+    """Go from what ``ethertype`` announces at ``at`` to the IP header under it."""
+    tags = 0
+    for _ in range(_MOST_SHIMS + 1):
+        if ethertype in (IPV4, IPV6):
+            return ethertype, at
+        shim = _llc if ethertype <= _LENGTHS else _SHIMS.get(ethertype)
+        if shim is None:
+            return f"not IP (ethertype 0x{ethertype:04x})"
+        if shim is _tag:
+            tags += 1
+            if tags > _MOST_TAGS:
+                return "too deep (VLAN tags)"
+        found = shim(data, at)
+        if isinstance(found, str):
+            return found
+        ethertype, at = found
+    return "too deep (link headers)"
+
+
+def _version(data: bytes, at: int) -> Found:
+    """Distinguish IPv4 from IPv6 by the header itself."""
+    nibble = data[at] >> 4
+    if nibble == 4:
+        return IPV4, at
+    if nibble == 6:
+        return IPV6, at
+    return "not IP (no IP version)"
+
+
+def _ethernet(data: bytes, at: int = 0) -> Found:
+    """Read an Ethernet header."""
+    return _U16(data, at + 12)[0], at + 14
+
+
+def _mpls(data: bytes, at: int) -> Found:
+    """Skip labels. What is under them only its first nibble says: 4 and 6 are IP, 0 a control word."""
+    for _ in range(_MOST_LABELS):
+        bottom = data[at + 2] & 1
+        at += 4
+        if bottom:
+            nibble = data[at] >> 4
+            if nibble == 4 or nibble == 6:
+                return _version(data, at)
+            return _ETHERNET, at + 4 if nibble == 0 else at
+    return "too deep (MPLS labels)"
+
+
+def _ppp(data: bytes, at: int) -> Found:
+    """Read PPP's protocol field: with or without HDLC's address and control, of one byte or two."""
+    if data[at : at + 2] == b"\xff\x03":
+        at += 2
+    protocol = data[at]
+    if protocol & 1:
+        at += 1
+    else:
+        (protocol,) = _U16(data, at)
+        at += 2
+    ethertype = _PPP_PROTOCOLS.get(protocol)
+    return f"not IP (PPP protocol 0x{protocol:04x})" if ethertype is None else (ethertype, at)
+
+
+def _tag(data: bytes, at: int) -> Found:
+    return _U16(data, at + 2)[0], at + 4
+
+
+def _llc(data: bytes, at: int) -> Found:
+    """IEEE 802.2, with SNAP behind it where it says so."""
+    service = data[at : at + 3]
+    if service == b"\xaa\xaa\x03":
+        return _U16(data, at + 6)[0], at + 8
+    if service == b"\x06\x06\x03":
+        return IPV4, at + 3
+    return "not IP (LLC)"
+
+
+_SHIMS: Mapping[int, Callable[[bytes, int], Found]] = {
+    0x8100: _tag,
+    0x88A8: _tag,
+    0x9100: _tag,
+    0x9200: _tag,
+    _MPLS: _mpls,
+    0x8848: _mpls,
+    0x8864: lambda data, at: _ppp(data, at + 6),  # PPP over Ethernet
+    0x88E7: lambda data, at: (_ETHERNET, at + 4),  # provider backbone
+    _PPP: _ppp,
+    _ETHERNET: _ethernet,
+}
+
 
 _LE16 = struct.Struct("<H").unpack_from
 _LE32 = struct.Struct("<I").unpack_from
@@ -27,7 +139,7 @@ def strip(link_type: int, data: bytes) -> Found:
         return f"unknown link {link_type}"
     try:
         found = link(data)
-        return found if isinstance(found, str) else follow(found[0], data, found[1])
+        return found if isinstance(found, str) else _follow(found[0], data, found[1])
     except (struct.error, IndexError):
         return "link header cut short"
 
@@ -44,7 +156,7 @@ def _fixed(kind: int, size: int) -> Callable[[bytes], Found]:
 
 def _typed(at: int, size: int) -> Callable[[bytes], Found]:
     """A link type with a header of ``size`` bytes, which has an ethertype at ``at``."""
-    return lambda data: (U16(data, at)[0], size)
+    return lambda data: (_U16(data, at)[0], size)
 
 
 def _loopback(data: bytes) -> Found:
@@ -57,19 +169,19 @@ def _loopback(data: bytes) -> Found:
 
 def _raw(data: bytes) -> Found:
     """IP at once; OpenBSD gave the number 12 to its loopback."""
-    found = version(data, 0)
+    found = _version(data, 0)
     return _loopback(data) if isinstance(found, str) else found
 
 
 def _hdlc(data: bytes) -> Found:
     """Cisco HDLC, or PPP where its address says so."""
-    return (PPP, 0) if data[:2] == b"\xff\x03" else (U16(data, 2)[0], 4)
+    return (_PPP, 0) if data[:2] == b"\xff\x03" else (_U16(data, 2)[0], 4)
 
 
 def _frame_relay(data: bytes) -> Found:
     at = 2 if data[1] & 1 else 4  # Q.922 address
     if data[at] != 3:
-        return U16(data, at)[0], at + 2  # Cisco's own encapsulation
+        return _U16(data, at)[0], at + 2  # Cisco's own encapsulation
     at += 1
     if data[at] == 0:  # padding
         at += 1
@@ -78,7 +190,7 @@ def _frame_relay(data: bytes) -> Found:
     if data[at] == 0x8E:
         return IPV6, at + 1
     if data[at] == 0x80:  # SNAP
-        return U16(data, at + 4)[0], at + 6
+        return _U16(data, at + 4)[0], at + 6
     return f"not IP (NLPID 0x{data[at]:02x})"
 
 
@@ -94,12 +206,12 @@ def _nflog(data: bytes) -> Found:
         (length,) = _LE16(data, at)
         (kind,) = _LE16(data, at + 2)
         if length < 4 or kind & 0x7FFF > 0xFF:
-            (length,) = U16(data, at)
-            (kind,) = U16(data, at + 2)
+            (length,) = _U16(data, at)
+            (kind,) = _U16(data, at + 2)
         if length < 4:
             return "NFLOG attribute shorter than its header"
         if kind & 0x7FFF == 9:
-            return version(data, at + 4)
+            return _version(data, at + 4)
         at += (length + 3) & ~3
 
 
@@ -117,7 +229,7 @@ def _wifi(data: bytes, at: int = 0, padded: bool = False) -> Found:
         header += 6 if flags & 0x80 else 2
     if padded:
         header = (header + 3) & ~3
-    return LLC, at + header
+    return _LLC, at + header
 
 
 def _radiotap(data: bytes) -> Found:
@@ -150,16 +262,16 @@ def _pktap(data: bytes) -> Found:
 
 LINKS: Mapping[int, Callable[[bytes], Found]] = {
     0: _loopback,  # NULL
-    1: ethernet,
-    6: lambda data: (LLC, 14 + (data[14] & 0x1F if data[8] & 0x80 else 0)),  # token ring, with its routing
-    9: _fixed(PPP, 0),
-    10: _fixed(LLC, 13),  # FDDI
+    1: _ethernet,
+    6: lambda data: (_LLC, 14 + (data[14] & 0x1F if data[8] & 0x80 else 0)),  # token ring, with its routing
+    9: _fixed(_PPP, 0),
+    10: _fixed(_LLC, 13),  # FDDI
     12: _raw,  # raw IP as some systems number it in files
     14: _raw,
     50: _hdlc,  # PPP in HDLC-like framing
-    51: _fixed(PPP, 6),  # PPP over Ethernet
+    51: _fixed(_PPP, 6),  # PPP over Ethernet
     99: _typed(6, 44),  # Symantec
-    100: _fixed(LLC, 0),  # RFC 1483 ATM
+    100: _fixed(_LLC, 0),  # RFC 1483 ATM
     101: _raw,
     104: _hdlc,
     105: _wifi,
@@ -169,22 +281,113 @@ LINKS: Mapping[int, Callable[[bytes], Found]] = {
     113: _typed(14, 16),  # Linux cooked
     117: lambda data: _family(data[1], (data[0] + 3) & ~3),  # OpenBSD's packet filter
     119: lambda data: _wifi(data, min(_LE32(data, 4)[0], _BE32(data, 4)[0])),  # behind a Prism header
-    122: _fixed(LLC, 16),  # IP over Fibre Channel
+    122: _fixed(_LLC, 16),  # IP over Fibre Channel
     127: _radiotap,
     138: _typed(16, 18),  # IP over FireWire
     149: _pktap,
     163: lambda data: _wifi(data, _BE32(data, 4)[0]),  # behind an AVS header
-    166: _fixed(PPP, 1),  # PPP behind its direction
+    166: _fixed(_PPP, 1),  # PPP behind its direction
     192: lambda data: _inner(_LE32(data, 4)[0], data, _LE16(data, 2)[0]),  # per-packet information
-    204: _fixed(PPP, 1),
+    204: _fixed(_PPP, 1),
     226: lambda data: _family(data[1], 24),  # Solaris' ipnet
     228: _fixed(IPV4, 0),
     229: _fixed(IPV6, 0),
     239: _nflog,
-    240: _fixed(ETHERNET, 4),  # netANALYZER
+    240: _fixed(_ETHERNET, 4),  # netANALYZER
     242: _typed(40, 44),  # IP over InfiniBand: a global routing header, an ethertype and two reserved bytes
     258: _pktap,
-    259: _fixed(ETHERNET, 8),  # EPON
-    274: _fixed(ETHERNET, 8),  # Ethernet with its preamble
+    259: _fixed(_ETHERNET, 8),  # EPON
+    274: _fixed(_ETHERNET, 8),  # Ethernet with its preamble
     276: _typed(0, 20),  # Linux cooked, version 2
+}
+
+
+_ERSPAN_2, _ERSPAN_3 = 0x88BE, 0x22EB
+
+_PROTOCOL_NAMES = {1: "ICMP", 2: "IGMP", 17: "UDP", 50: "ESP", 58: "ICMPv6", 89: "OSPF", 132: "SCTP"}
+
+
+def strip_tunnel(protocol: int, data: bytes, at: int) -> Found:
+    """Return the ethertype and place of the IP header that ``protocol`` carries at ``at``, or a reason."""
+    tunnel = TUNNELS.get(protocol)
+    try:
+        if tunnel is None:
+            return f"not TCP ({_PROTOCOL_NAMES.get(protocol) or f'IP protocol {protocol}'})"
+        found = tunnel(data, at)
+        return found if isinstance(found, str) else _follow(found[0], data, found[1])
+    except (struct.error, IndexError):
+        return "tunnel header cut short"
+
+
+def _gre(data: bytes, at: int) -> Found:
+    """Generic routing encapsulation, version 0 and (for PPTP) 1, with ERSPAN's mirrored Ethernet in it."""
+    flags, protocol = struct.unpack_from(">HH", data, at)
+    if flags & 0x4000:
+        return "GRE source routing"
+    at += 4
+    for bit in (0x8000, 0x2000, 0x1000):  # checksum, key, sequence
+        at += 4 if flags & bit else 0
+    if flags & 7 == 1:
+        at += 4 if flags & 0x80 else 0  # acknowledgement
+        return _PPP, at
+    if protocol == _ERSPAN_2:
+        # Type I has neither sequence number nor header.
+        return _ETHERNET, at + 8 if flags & 0x1000 else at
+    if protocol == _ERSPAN_3:
+        return _ETHERNET, at + (20 if data[at + 11] & 1 else 12)
+    return protocol, at
+
+
+def _vxlan(data: bytes, at: int) -> Found:
+    if not data[at] & 0x08:
+        return "not TCP (UDP)"
+    return _ETHERNET, at + 8
+
+
+def _vxlan_gpe(data: bytes, at: int) -> Found:
+    kinds = {1: IPV4, 2: IPV6, 3: _ETHERNET, 5: _MPLS}
+    kind = kinds.get(data[at + 3])
+    return "not TCP (UDP)" if kind is None else (kind, at + 8)
+
+
+def _gtp(data: bytes, at: int) -> Found:
+    """Mobile networks' user plane."""
+    flags = data[at]
+    if flags & 0xF0 != 0x30 or data[at + 1] != 0xFF:
+        return "not TCP (UDP)"
+    extension = data[at + 11] if flags & 4 else 0
+    at += 12 if flags & 7 else 8
+    while extension:
+        length = data[at] * 4
+        if not length:
+            return "GTP extension of no length"
+        extension, at = data[at + length - 1], at + length
+    return _version(data, at)
+
+
+#: By UDP port; 8472 is what Linux used for VXLAN before 4789 was assigned.
+_PORTS: Mapping[int, Callable[[bytes, int], Found]] = {
+    2152: _gtp,
+    4789: _vxlan,
+    4790: _vxlan_gpe,
+    6081: lambda data, at: (_U16(data, at + 2)[0], at + 8 + (data[at] & 0x3F) * 4),  # Geneve
+    6635: _mpls,
+    8472: _vxlan,
+}
+
+
+def _udp(data: bytes, at: int) -> Found:
+    tunnel = _PORTS.get(_U16(data, at + 2)[0])
+    return "not TCP (UDP)" if tunnel is None else tunnel(data, at + 8)
+
+
+#: By IP protocol.
+TUNNELS: Mapping[int, Callable[[bytes, int], Found]] = {
+    4: lambda data, at: (IPV4, at),
+    17: _udp,
+    41: lambda data, at: (IPV6, at),
+    47: _gre,
+    94: lambda data, at: (IPV4, at),
+    97: lambda data, at: (_ETHERNET, at + 2),  # Ethernet in IP
+    137: _mpls,
 }

@@ -9,10 +9,9 @@ import numpy as np
 from dcpdump.batch.block import Block
 from dcpdump.batch.gather import Array
 from dcpdump.net.bytestream import ByteStream
-from dcpdump.net.checksum import PLACES, is_right, pseudo_header
 from dcpdump.net.connections import Connections
-from dcpdump.net.fragments import Fragments
 from dcpdump.net.header_offsets import HeaderOffsets
+from dcpdump.net.ip import CHECKSUM_AT, Fragments, checksum_is_right, pseudo_header
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL, RST, SYN, advance
@@ -209,7 +208,7 @@ class PayloadMap:
             return
         header = data[:length]
         carried = self._locate(addresses + data[:4], header, len(data) - length, None)
-        right = is_right(pseudo_header(addresses, protocol, len(data)), data, PLACES[protocol])
+        right = checksum_is_right(pseudo_header(addresses, protocol, len(data)), data, CHECKSUM_AT[protocol])
         split = FragmentedSegment(addresses, header, data[length:], carried, right)
         for file, number, offset in pieces:
             self.pieces[file, number] = split, offset

@@ -6,9 +6,17 @@ Checksums stay right. One that was wrong (packets of the capturing machine often
 from collections.abc import Mapping
 
 from dcpdump.errors import CaptureError
-from dcpdump.net.checksum import IPV4_PLACE, PLACES, is_right, mend, pseudo_header
 from dcpdump.net.header_offsets import HeaderOffsets, Layer
-from dcpdump.net.ip import IPV4, IPV6, OPTIONS
+from dcpdump.net.ip import (
+    CHECKSUM_AT,
+    IPV4,
+    IPV4_CHECKSUM_AT,
+    IPV6,
+    OPTIONS,
+    checksum_is_right,
+    mend_checksum,
+    pseudo_header,
+)
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
 
@@ -105,7 +113,7 @@ def _copy_headers(out: bytearray, packet: Packet, body: HeaderOffsets) -> None:
             _clean_options(out, place + 20, min(place + (data[place] & 15) * 4, datagram.start), frozenset())
         at = datagram.start
         if index == last and datagram.fragment is None and body.segment is None:
-            size = 8 if datagram.protocol == _UDP else 4 if datagram.protocol in PLACES else 0
+            size = 8 if datagram.protocol == _UDP else 4 if datagram.protocol in CHECKSUM_AT else 0
             stop = min(at + size, datagram.end)
             out[at:stop] = data[at:stop]
     if body.segment is not None:
@@ -145,13 +153,13 @@ def _right_checksums(data: bytes, body: HeaderOffsets) -> list[tuple[Layer, bool
         ethertype, at, datagram = layer
         if ethertype == IPV4:
             end = at + (data[at] & 15) * 4
-            if is_right(b"", data[at:end], IPV4_PLACE):
+            if checksum_is_right(b"", data[at:end], IPV4_CHECKSUM_AT):
                 right.append((layer, True))
-        place = PLACES.get(datagram.protocol)
+        place = CHECKSUM_AT.get(datagram.protocol)
         whole = datagram.fragment is None and not datagram.missing
         if place is not None and whole and datagram.end - datagram.start >= place + 2:
             content = data[datagram.start : datagram.end]
-            if is_right(pseudo_header(datagram.addresses, datagram.protocol, len(content)), content, place):
+            if checksum_is_right(pseudo_header(datagram.addresses, datagram.protocol, len(content)), content, place):
                 right.append((layer, False))
     return right
 
@@ -161,11 +169,11 @@ def _mend(out: bytearray, layer: Layer, of_header: bool) -> None:
     start, end = (at, at + (out[at] & 15) * 4) if of_header else (datagram.start, datagram.end)
     part = out[start:end]
     if of_header:
-        mend(b"", part, IPV4_PLACE)
+        mend_checksum(b"", part, IPV4_CHECKSUM_AT)
     else:
         first, size = (at + 12, 8) if ethertype == IPV4 else (at + 8, 32)
         before = pseudo_header(bytes(out[first : first + size]), datagram.protocol, len(part))
-        mend(before, part, PLACES[datagram.protocol])
+        mend_checksum(before, part, CHECKSUM_AT[datagram.protocol])
     out[start:end] = part
 
 

@@ -15,8 +15,8 @@ from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
 from dcpdump.capture.rewriter import RawRecords, Rewriter
 from dcpdump.conversation import Conversation
-from dcpdump.net.checksum import PLACES, mend, pseudo_header
 from dcpdump.net.header_offsets import HeaderOffsets, anatomy
+from dcpdump.net.ip import CHECKSUM_AT, mend_checksum, pseudo_header
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
@@ -160,7 +160,7 @@ class Redaction:
             half = len(addresses) // 2
             addresses = self._addresses.ip(addresses[:half]) + self._addresses.ip(addresses[half:])
         if split.right:
-            mend(pseudo_header(addresses, PROTOCOL, len(whole)), whole, PLACES[PROTOCOL])
+            mend_checksum(pseudo_header(addresses, PROTOCOL, len(whole)), whole, CHECKSUM_AT[PROTOCOL])
         return bytes(whole)
 
     # -- the proof ----------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.net.fragments import Fragments, Whole
-from dcpdump.net.ip import IPV4, IPV6, Datagram, Fragment, parse
+from dcpdump.net.ip import IPV4, IPV6, Datagram, Fragment, Fragments, Whole, parse
 from dcpdump.net.layers import Layers
 from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.packet import Packet

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.errors import CaptureError
-from dcpdump.net.checksum import PLACES, is_right, mend
 from dcpdump.net.header_offsets import anatomy
+from dcpdump.net.ip import CHECKSUM_AT, checksum_is_right, mend_checksum
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.rebuilt_packet import Addresses, conceal_packet
 from dcpdump.rewrite.spill import Spill
@@ -52,8 +52,8 @@ def test_addresses_that_name_nobody_stay() -> None:
 def test_a_mended_checksum_is_right_and_says_what_adding_word_by_word_says(data: bytes, before: bytes) -> None:
     before = before[: len(before) // 2 * 2]
     mended = bytearray(data)
-    mend(before, mended, PLACES[6])
-    assert is_right(before, mended, PLACES[6])
+    mend_checksum(before, mended, CHECKSUM_AT[6])
+    assert checksum_is_right(before, mended, CHECKSUM_AT[6])
     assert words(before + bytes(mended)) in (0, 0xFFFF)
     assert bytes(mended[:16]) + bytes(mended[18:]) == data[:16] + data[18:]
 
