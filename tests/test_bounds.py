@@ -25,7 +25,7 @@ from dcpdump.dissect import Dissector
 from dcpdump.index.building import Checkpoint, packed
 from dcpdump.net.connections import Connections
 from dcpdump.net.event import Seen
-from dcpdump.net.exported_pdu import ExportedPdus
+from dcpdump.net.layers import ExportedPdus
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import Segment

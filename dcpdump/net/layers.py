@@ -1,14 +1,81 @@
-"""Layers: a packet to its TCP segment, through link, IP, fragments and tunnels. Knows nothing of streams."""
+"""From a packet to its TCP segment, through link, IP, fragments and tunnels, and where its headers lie for those who
+change packets. Knows nothing of streams.
+"""
 
 import struct
+from collections import OrderedDict
 from typing import Final, NamedTuple
 
 from dcpdump.net import ip, link, tcp
-from dcpdump.net.exported_pdu import LINK_TYPE, ExportedPdus
-from dcpdump.net.ip import DatagramKey, Fragments, Puzzle
+from dcpdump.net.ip import Datagram, DatagramKey, Fragments, Puzzle
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.net.tcp import Segment
+from dcpdump.net.tcp import PROTOCOL, Segment
+
+#: The link type of exported PDUs: what Wireshark writes of streams that it put together, or decrypted.
+_EXPORTED_PDU: Final = 252
+_END, _IPV4_SRC, _IPV4_DST, _IPV6_SRC, _IPV6_DST, _PORT_TYPE, _SRC_PORT, _DST_PORT = 0, 20, 21, 22, 23, 24, 25, 26
+_TCP: Final = 2  #: the type of port
+
+
+class ExportedPdus:
+    """Makes segments of the records of one capture: tags that say between whom, then the payload.
+
+    What one end says continues from record to record, so the segments made of them follow one another; that the first
+    is the beginning of the connection, nothing says.
+
+    ``connections``: how many of them are remembered, the latest used. While reassembly remembers no more than these, no
+    direction of a known connection begins anew.
+    """
+
+    __slots__ = ("_most", "_next")
+
+    def __init__(self, connections: int) -> None:
+        self._most = 2 * connections
+        self._next: OrderedDict[bytes, int] = OrderedDict()  # the sequence number of what comes next, by key
+
+    def state(self) -> dict[bytes, int]:
+        """Return the sequence numbers of what comes next, for ``restore``."""
+        return dict(self._next)
+
+    def restore(self, state: dict[bytes, int]) -> None:
+        """Continue from a state."""
+        self._next = OrderedDict(state)
+
+    def feed(self, data: bytes, cut: int) -> Segment | str:
+        """Return the segment of a record, of which ``cut`` bytes were not captured, or the reason why there is none."""
+        try:
+            tags, at = _tags(data)
+        except struct.error:
+            return "exported PDU cut short"
+        src, dst = tags.get(_IPV4_SRC) or tags.get(_IPV6_SRC), tags.get(_IPV4_DST) or tags.get(_IPV6_DST)
+        if int.from_bytes(tags.get(_PORT_TYPE, b""), "big") != _TCP:
+            return "exported PDU without TCP"
+        if src is None or dst is None or {len(src), len(dst)} not in ({4}, {16}):
+            return "exported PDU without addresses"
+        ports = tags.get(_SRC_PORT, b"")[-2:].rjust(2, b"\0") + tags.get(_DST_PORT, b"")[-2:].rjust(2, b"\0")
+        key, back, payload = src + dst + ports, dst + src + ports[2:] + ports[:2], data[at:]
+        seq = self._next.pop(key, 1)
+        if back in self._next:
+            self._next.move_to_end(back)
+        self._next[key] = (seq + len(payload) + cut) & 0xFFFFFFFF
+        if len(self._next) > self._most:
+            self._next.popitem(last=False)
+        return Segment(key, seq, 0, 0, 0, payload, cut)
+
+
+def _tags(data: bytes) -> tuple[dict[int, bytes], int]:
+    """Return the tags of a record, and where its payload begins. Raises struct.error."""
+    tags: dict[int, bytes] = {}
+    at = 0
+    while True:
+        tag, length = struct.unpack_from(">HH", data, at)
+        at += 4
+        if tag == _END:
+            return tags, at + length
+        tags.setdefault(tag, data[at : at + length])
+        at += length
+
 
 #: Both headers of a plain packet at once; the fourth or third value is a segment's key, addresses and ports.
 _IPV4_TCP: Final = struct.Struct(">BxH2xHxB2x12sIIBBH").unpack_from
@@ -83,7 +150,7 @@ class Layers:
     def _open(self, packet: Packet) -> Segment | str | None:
         data = packet.data
         cut = max(packet.wire_length - len(data), 0)
-        if packet.link_type == LINK_TYPE:
+        if packet.link_type == _EXPORTED_PDU:
             return self._exported.feed(data, cut)
         found = link.strip(packet.link_type, data)
         disagreement: tuple[bytes, bytes] | None = None
@@ -109,3 +176,55 @@ class Layers:
             cut = missing
             found = link.strip_tunnel(protocol, data, start)
         return found if isinstance(found, str) else "too deep (IP in IP)"
+
+
+_SHORTEST = 20
+
+
+class Layer(NamedTuple):
+    """One IP header at ``at``: its version as an ethertype, and what it carries."""
+
+    ethertype: int
+    at: int
+    datagram: Datagram
+
+
+class HeaderOffsets(NamedTuple):
+    """The IP headers of a packet, outermost first, and its TCP segment, if it has one that is not in fragments."""
+
+    layers: tuple[Layer, ...]
+    segment: tuple[int, int, int] | None = None  #: where header, payload and the end are
+
+    @property
+    def fragment(self) -> Layer | None:
+        """The layer that is a fragment, under which nothing can be read."""
+        return self.layers[-1] if self.layers and self.layers[-1].datagram.fragment is not None else None
+
+
+def anatomy(packet: Packet, limits: Limits = DEFAULT) -> HeaderOffsets:
+    """Parse a packet, as far as its headers can be understood."""
+    data = packet.data
+    layers: list[Layer] = []
+    found = link.strip(packet.link_type, data)
+    cut, end_of_data = max(packet.wire_length - len(data), 0), len(data)
+    for _ in range(limits.encapsulations):
+        if isinstance(found, str):
+            break
+        datagram = ip.parse(found[0], data[:end_of_data], found[1], cut)
+        if isinstance(datagram, str):
+            break
+        layers.append(Layer(found[0], found[1], datagram))
+        if datagram.fragment is not None:
+            break
+        if datagram.protocol == PROTOCOL:
+            return HeaderOffsets(tuple(layers), _segment(data, datagram.start, datagram.end))
+        cut, end_of_data = datagram.missing, datagram.end
+        found = link.strip_tunnel(datagram.protocol, data[:end_of_data], datagram.start)
+    return HeaderOffsets(tuple(layers))
+
+
+def _segment(data: bytes, start: int, end: int) -> tuple[int, int, int] | None:
+    if end - start < _SHORTEST:
+        return None
+    length = (data[start + 12] >> 4) * 4
+    return (start, min(start + length, end), end) if length >= _SHORTEST else None

@@ -9,7 +9,7 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.gather import Array
 from dcpdump.net.batch import Segments
-from dcpdump.net.header_offsets import anatomy
+from dcpdump.net.layers import anatomy
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import ACK, SYN

@@ -10,8 +10,8 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.gather import Array
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.connections import Connections
-from dcpdump.net.header_offsets import HeaderOffsets
 from dcpdump.net.ip import CHECKSUM_AT, Fragments, checksum_is_right, pseudo_header
+from dcpdump.net.layers import HeaderOffsets
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL, RST, SYN, advance

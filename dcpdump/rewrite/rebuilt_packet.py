@@ -6,7 +6,6 @@ Checksums stay right. One that was wrong (packets of the capturing machine often
 from collections.abc import Mapping
 
 from dcpdump.errors import CaptureError
-from dcpdump.net.header_offsets import HeaderOffsets, Layer
 from dcpdump.net.ip import (
     CHECKSUM_AT,
     IPV4,
@@ -17,6 +16,7 @@ from dcpdump.net.ip import (
     mend_checksum,
     pseudo_header,
 )
+from dcpdump.net.layers import HeaderOffsets, Layer
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
 

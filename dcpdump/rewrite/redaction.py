@@ -15,8 +15,8 @@ from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
 from dcpdump.capture.rewriter import RawRecords, Rewriter
 from dcpdump.conversation import Conversation
-from dcpdump.net.header_offsets import HeaderOffsets, anatomy
 from dcpdump.net.ip import CHECKSUM_AT, mend_checksum, pseudo_header
+from dcpdump.net.layers import HeaderOffsets, anatomy
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.errors import CaptureError
-from dcpdump.net.header_offsets import anatomy
 from dcpdump.net.ip import CHECKSUM_AT, checksum_is_right, mend_checksum
+from dcpdump.net.layers import anatomy
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.rebuilt_packet import Addresses, conceal_packet
 from dcpdump.rewrite.spill import Spill
