@@ -21,15 +21,10 @@ from setuptools.command.build_ext import build_ext
 
 #: The modules that are compiled. They are ordinary Python, and leave what they do to the interpreter just as well.
 COMPILED = """
-batch/cutting batch/document_runs batch/learning batch/plans
-big_endian conversation
-capture/plain_pcap
-net/batch net/bytestream net/connections net/counters net/event net/endpoints net/gap_timeout net/half net/layers
-net/no_time net/packet net/reassembly net/remembered net/reorder_queue net/retransmissions net/retransmit_window
-net/sender_state net/seqnum net/tcp
-render/plain_rows render/plain_formats render/plain_table
-wire/frames wire/split wire/json_scan
-net/sender_state net/tcp
+batch/cutting batch/document_runs batch/learning batch/picking batch/plain_documents batch/plans
+big_endian conversation tally
+capture/plain_pcap capture/plain_pcapng
+net/batch net/bytestream net/connections net/endpoints net/layers net/reassembly
 render/byte_span render/field_texts render/plain_csv render/plain_rows render/plain_line
 render/plain_ndjson render/plain_table render/plain_text render/plain_writer render/value_note
 wire/frames wire/held wire/json_scan wire/split

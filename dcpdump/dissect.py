@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from dcpdump.conversation import Conversation, Tally
 from dcpdump.net.connections import Connections, Delivery
-from dcpdump.net.counters import Counters
 from dcpdump.net.event import CARVED, SNAPLEN, Bytes, Conflict, End, Event, Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
+from dcpdump.net.reassembly import Counters
 from dcpdump.record import Record
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets

@@ -188,7 +188,7 @@ def test_no_machine_of_the_ground_is_refined_for_speed() -> None:
 
 
 #: Numbers that only look like opcodes: an ethertype of PPP, a cipher suite.
-_LOOKS_LIKE_AN_OPCODE = {"net/ethertype.py": {0x57}, "tls/suites.py": {0x67}}
+_LOOKS_LIKE_AN_OPCODE = {"net/link.py": {0x57}, "tls/suites.py": {0x67}}
 
 
 def opcode_literals(source: str, nodes: Nodes) -> set[int]:

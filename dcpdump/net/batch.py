@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpdump.big_endian import be16, be32
-from dcpdump.net.connections import Connections, Delivery
+from dcpdump.net.connections import Connections, Delivery, Half
 from dcpdump.net.endpoints import Connection
-from dcpdump.net.event import Bytes, BytesRun, Seen
-from dcpdump.net.half import Half
+from dcpdump.net.event import AHEAD, NO_ANSWER, ZERO_WINDOW, Bytes, BytesRun, Seen
 from dcpdump.net.packet import NO_TIME
-from dcpdump.net.sender_state import AHEAD, NO_ANSWER, ZERO_WINDOW
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
 
 if TYPE_CHECKING:

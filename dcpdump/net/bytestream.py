@@ -4,21 +4,124 @@ It turns sequence numbers into offsets: finds where the stream begins, learns fr
 acknowledgements, and keeps segments from far outside of it apart. Order itself is made by Reassembly.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dcpdump.net.counters import Counters
 from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Gap, Seen, StreamEvent
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import NO_TIME
-from dcpdump.net.reassembly import Fin, Reassembly
-from dcpdump.net.retransmissions import conflict
-from dcpdump.net.retransmit_window import Difference
-from dcpdump.net.sender_state import SenderState
-from dcpdump.net.stream_state import Stray, StreamState
+from dcpdump.net.reassembly import Counters, Difference, Fin, Reassembly, ReassemblyState, conflict
 from dcpdump.net.tcp import FIN, MASK, RST, SYN, Segment, advance, distance
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
+
+#: Senders wait for longer before they send bytes again for want of an acknowledgement (RFC 6298, Linux: 200 ms).
+_APART_NS: Final = 100_000_000
+#: So many repeats over so long show that no answer comes.
+_MANY: Final = 3
+_LONG_NS: Final = 1_000_000_000
+
+#: Whether its window is zero (as below), how often it repeated bytes, and when for the first time and the last.
+SenderValues = tuple[int, int, int, int]
+
+
+class SenderState:
+    """What is known of a sender."""
+
+    __slots__ = ("first_ns", "last_ns", "repeats", "shut")
+
+    def __init__(self) -> None:
+        self.shut: i64 = -1  #: 1: it advertised a receive window of zero; 0: another; -1: none yet
+        self.repeats: i64 = 0  #: of bytes, since it sent others, or the other end something
+        self.first_ns: i64 = 0
+        self.last_ns: i64 = 0
+
+    def state(self) -> SenderValues:
+        """Return it as plain values, for ``restore``."""
+        return self.shut, self.repeats, self.first_ns, self.last_ns
+
+    def restore(self, state: SenderValues) -> None:
+        """Restore a state."""
+        self.shut, self.repeats, self.first_ns, self.last_ns = state
+
+    @property
+    def in_vain(self) -> bool:
+        """Whether it repeats bytes, and no answer comes."""
+        return self.repeats >= _MANY and self.last_ns - self.first_ns >= _LONG_NS
+
+    def repeat(self, ts_ns: int) -> bool:
+        """Take a segment without anything new, and return whether it is the one that shows that no answer comes."""
+        if not self.repeats:
+            self.first_ns = ts_ns
+        elif ts_ns - self.last_ns < _APART_NS:
+            return False  # captured twice, or sent again for another reason
+        before = self.in_vain
+        self.repeats += 1
+        self.last_ns = ts_ns
+        return not before and self.in_vain
+
+    def answer(self) -> bool:
+        """Take it that the other end sent something, or must have, and return whether no answer had come."""
+        before = self.in_vain
+        self.repeats = 0
+        return before
+
+
+StrayState = tuple[int, bytes, int]  #: a segment from far outside: sequence number, bytes, how many were cut off
+
+
+class Stray(NamedTuple):
+    """A segment from far outside the stream, kept until a second one near it confirms it."""
+
+    seq: int
+    payload: bytes
+    missing: int
+
+
+class StreamState(ReassemblyState):
+    """And of its sequence numbers; -1 stands for one that never comes."""
+
+    base: int | None  #: of offset 0; None before the stream begins
+    ready: int  #: that may be delivered without further thought
+    isn: int | None
+    first_ack: int | None
+    last_ack: int
+    stray: StrayState | None
+    answers: bool
+    sender: SenderValues
+
+
+def stream_essence(state: StreamState) -> tuple[Any, ...]:
+    """Return what decides how a stream continues: two with the same do the same with the same segments."""
+    offset, arrived = state["offset"], state["arrived"]
+    since, deadline = state["patience"] or (None, None)
+    fin, acked = state["fin"], state["acked"]
+    shut, repeats, *times = state["sender"]
+    return (
+        offset,
+        state["base"],
+        state["ready"],
+        state["isn"],
+        state["last_ack"],
+        state["gathering"] and state["since"],
+        state["joined_late"],
+        state["now"],
+        state["reset_at"],
+        state["reset_by_peer"],
+        state["ended"],
+        state["stray"],
+        state["deadline"],
+        shut == 1,
+        repeats and (repeats, *times),
+        deadline,
+        max(state["top"], offset),
+        None if acked is None else max(acked, offset),
+        None if fin is None else (fin[0], fin[1] - arrived, fin[2]),
+        None if since is None else (since[0], since[1] - arrived),
+        [(start, order - arrived, *rest) for start, order, *rest in state["waiting"]],
+        state["base"] is not None or (state["first_ack"], state["answers"]),
+    )
+
 
 _CONTROL: Final = FIN | SYN | RST
 _NEVER: Final = -1  # equals no sequence number

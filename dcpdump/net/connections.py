@@ -4,21 +4,143 @@ Connections are numbered as they appear; one of a pair of endpoints is distingui
 within its limits.
 """
 
+from collections import OrderedDict
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from dcpdump.net.bytestream import ByteStream
-from dcpdump.net.counters import Counters
+from dcpdump.net.bytestream import ByteStream, StreamState
 from dcpdump.net.endpoints import Connection, reverse_key
-from dcpdump.net.event import END, EVICTED, End, Event, Seen, StreamEvent, one_by_one
-from dcpdump.net.half import Half, TcpChange
+from dcpdump.net.event import (
+    AHEAD,
+    END,
+    EVICTED,
+    NO_ANSWER,
+    ZERO_WINDOW,
+    End,
+    Event,
+    Seen,
+    StreamEvent,
+    TcpChange,
+    one_by_one,
+)
 from dcpdump.net.layers import Layers, LayersState
 from dcpdump.net.limits import DEFAULT, IN_ORDER, OUT_OF_ORDER, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.net.remembered import Remembered
-from dcpdump.net.sender_state import AHEAD, NO_ANSWER, ZERO_WINDOW
-from dcpdump.net.stream_state import SeenState, StreamState
-from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment
+from dcpdump.net.reassembly import Counters, SeenState
+from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment, distance
+
+#: An acknowledgement is ahead by so many bytes, at least: a FIN counts as one. And less than this.
+_LEAST: Final = 2
+_MOST: Final = 1 << 30
+
+
+class Half:
+    """One direction of an open connection, and its other half."""
+
+    __slots__ = ("ahead", "connection", "direction", "key", "other", "place", "scheduled", "stream", "syns")
+    __deletable__ = ("other",)  # what a compiler has to know
+
+    def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:
+        self.key = key
+        self.connection = connection
+        self.direction = direction
+        self.place = 2 * connection.number + direction
+        self.stream = stream
+        self.other = self
+        self.ahead = False  # it acknowledged what was not captured by then; said once, or again where it was restored
+        self.scheduled = False  # whether a look at its deadline is due
+        self.syns: tuple[int, ...] = ()  # the times of its SYNs, the first and the last
+
+    def advertise(self, zero: bool, ack: int) -> bool:
+        """Take the receive window of a segment, which also acknowledges: zero, or not. Return whether it changes."""
+        acked = self.other.stream.last_ack
+        if acked >= 0 and distance(acked, ack) < 0:
+            return False  # it was captured behind a later one
+        sender = self.stream.sender
+        changes = zero != (sender.shut == 1)
+        sender.shut = 1 if zero else 0
+        return changes
+
+    def is_ahead(self, ack: int) -> bool:
+        """Return whether a segment is the first that acknowledges what of the other half was not captured by then."""
+        expected = self.other.stream.ready
+        if self.ahead or expected < 0 or not _LEAST <= distance(expected, ack) < _MOST:
+            return False
+        self.ahead = True
+        return True
+
+    @property
+    def over(self) -> bool:
+        """Whether both directions of the connection ended, or it was reset: only packets that come late can follow."""
+        stream, other = self.stream, self.other.stream
+        return (stream.ended and other.ended) or stream.reset_at is not None or other.reset_at is not None
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether segments of it are captured: of those that acknowledge, one was."""
+        return self.stream.sender.shut >= 0
+
+    def brings_nothing(self, segment: Segment) -> bool:
+        """Return whether a segment has only bytes that came before: sent again, or to see whether an answer comes."""
+        stream, size = self.stream, len(segment.payload) + segment.payload_missing
+        if not stream.begun or segment.flags & (FIN | SYN | RST):
+            return False
+        end = stream.offset_of(segment.seq) + size
+        return end <= stream.offset if size else end == stream.offset - 1
+
+
+class Remembered:
+    """One direction of each open connection, by its number. Those that are over are kept for packets that come late."""
+
+    __slots__ = ("_most_over", "_over", "_recent", "most")
+
+    def __init__(self, limits: Limits) -> None:
+        self.most = limits.connections
+        self._most_over = limits.over
+        self._recent: OrderedDict[int, Half] = OrderedDict()  # least recently used first
+        self._over: OrderedDict[int, Half] = OrderedDict()  # of these, those that ended or were reset; some continue
+
+    def __len__(self) -> int:
+        return len(self._recent)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._recent
+
+    @property
+    def halves(self) -> list[Half]:
+        """One direction of each, the least recently used first."""
+        return list(self._recent.values())
+
+    def add(self, half: Half) -> None:
+        """Add a connection, as the last one used."""
+        self._recent[half.connection.number] = half
+
+    def use(self, number: int) -> None:
+        """Note that a connection was used last."""
+        self._recent.move_to_end(number)
+        if number in self._over:
+            self._over.move_to_end(number)
+
+    def note_end(self, half: Half) -> None:
+        """Note that a direction ended, or was reset."""
+        if half.over:
+            self._over[half.connection.number] = half
+
+    def remove(self, number: int) -> None:
+        """Forget a connection."""
+        del self._recent[number]
+        self._over.pop(number, None)
+
+    def next_to_evict(self) -> Half | None:
+        """Return the connection to evict where another one begins: the least recently used, first of those over."""
+        full = len(self._recent) >= self.most
+        while self._over and (full or len(self._over) > self._most_over):
+            number, half = next(iter(self._over.items()))
+            if half.over:
+                return half
+            del self._over[number]
+        return next(iter(self._recent.values())) if full else None
+
 
 #: What a packet costs beside its payload, when deciding how soon to look at the memory again.
 _OVERHEAD: Final = 256

@@ -1,4 +1,4 @@
-"""Define the events of a byte stream: bytes, gaps, its end, and overlaps that disagree. Values only."""
+"""Define the events of a byte stream: bytes, gaps, its end, overlaps that disagree, and faults of TCP. Values only."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -105,6 +105,21 @@ def one_by_one(events: list[StreamEvent]) -> Iterator[Event]:
             yield from event.one_by_one()
         else:
             yield event
+
+
+ZERO_WINDOW: Final = "zero-window"  #: an end takes no more bytes: its receive window is zero
+NO_ANSWER: Final = "no-answer"  #: an end sends nothing, not even acknowledgements, while bytes are sent to it again
+AHEAD: Final = "ahead"  #: an end acknowledges bytes before they are captured: the directions are out of order
+
+
+class TcpChange(NamedTuple):
+    """An end of a connection began to hold the other up, or no longer does; or it is captured ahead of the other."""
+
+    connection: int
+    direction: int  #: in which that end sends
+    fault: str  #: ZERO_WINDOW, NO_ANSWER; AHEAD, which begins once, and does not end
+    begins: bool
+    ts_ns: int | None
 
 
 #: How much of each side of a conflict is kept.

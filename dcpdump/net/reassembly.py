@@ -4,19 +4,596 @@ Of overlapping bytes the first to arrive stand. A hole is waited for as long as 
 a Gap with a reason. What is kept while waiting is bounded, and all work is linear in what arrives.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
-from dcpdump.net.counters import Counters
-from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, End, Gap, Seen, StreamEvent
-from dcpdump.net.gap_timeout import GapTimeout, Hole
-from dcpdump.net.limits import Limits
-from dcpdump.net.reorder_queue import ReorderQueue
-from dcpdump.net.retransmissions import is_twin, note_delivered, note_waiting
-from dcpdump.net.retransmit_window import RetransmitWindow
-from dcpdump.net.stream_state import ReassemblyState
+from dcpdump.net.event import (
+    CARVED,
+    END,
+    EVICTED,
+    EXCERPT,
+    LOST_BY_CAPTURE,
+    NOT_ACKED,
+    SNAPLEN,
+    Bytes,
+    BytesRun,
+    Conflict,
+    End,
+    Event,
+    Gap,
+    Seen,
+    StreamEvent,
+)
+from dcpdump.net.limits import MILLISECOND, Limits
+from dcpdump.net.packet import NO_TIME
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
+
+#: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
+_row: Final = tuple.__new__
+
+SeenState = tuple[int, int | None, str, int]  #: number and time of a packet, its file, its interface
+#: Where a segment starts, how many bytes had arrived with it, its bytes, the end of what the snap length cut off behind
+#: them, when it came, and in which packet.
+WaitingState = tuple[int, int, bytes, int, int, SeenState]
+#: Since when the first hole was taken for lost (time, bytes arrived), and when it is given up.
+PatienceState = tuple[tuple[int, int] | None, int | None]
+FinState = tuple[int, int, int, SeenState]  #: its offset, how many bytes had arrived with it, its time and packet
+
+
+class ReassemblyState(TypedDict):
+    """What is known of the offsets of a stream."""
+
+    offset: int  #: of the next byte to deliver
+    joined_late: bool
+    deadline: int | None
+    gathering: bool  #: the first offset is not known yet
+    since: int  #: when gathering began
+    now: int
+    arrived: int  #: bytes that were new when they came
+    top: int  #: the end of the furthest piece
+    acked: int | None
+    fin: FinState | None
+    reset_at: int | None
+    reset_by_peer: bool
+    ended: bool
+    waiting: list[WaitingState]  #: by offset, then by arrival
+    patience: PatienceState | None  #: None before the stream begins
+
+
+#: Kinds of refusal kept apart; a hostile capture could name 65,536 ethertypes.
+REASONS = 64
+#: Distances of repeats that are kept apart.
+_DISTANCES = 256
+
+
+@dataclass(slots=True)
+class Counters:
+    """The counters. At any time what payload bytes can become adds up to ``payload_bytes``: none is lost silently."""
+
+    packets: int = 0
+    tcp_packets: int = 0
+    connections: int = 0
+    payload_bytes: int = 0  #: captured TCP payload
+    delivered_bytes: int = 0  #: handed on, in order, once
+    pending_bytes: int = 0  #: waiting behind a hole
+    retransmitted_bytes: int = 0  #: bytes already had, sent again
+    duplicate_bytes: int = 0  #: the same packet captured twice
+    keepalive_bytes: int = 0  #: one garbage byte each, ignored
+    late_bytes: int = 0  #: come after their place was given up, or from before a late-joined start
+    stray_bytes: int = 0  #: far outside the stream, or carried by a reset
+    conflicts: int = 0  #: overlaps that disagree
+    evictions: int = 0  #: directions and connections that gave up memory
+    closed: int = 0  #: connections of them: what may go on, and is joined late then
+    not_understood: dict[str, int] = field(default_factory=dict)  #: packets without TCP that we can read, by reason
+
+    repeats: dict[int, int] = field(default_factory=dict)
+    #: segments that came again whole: after how many ms → bytes
+
+    def repeat(self, distance_ms: int, length: int) -> None:
+        """Count a segment that came again as it was."""
+        if distance_ms in self.repeats or len(self.repeats) < _DISTANCES:
+            self.repeats[distance_ms] = self.repeats.get(distance_ms, 0) + length
+
+    @property
+    def offset_ms(self) -> int | None:
+        """Return by how much two clocks differ with which all was captured twice; None where that does not show.
+
+        TCP sends some segments again, each after another time; two captures of a connection in one have all of them
+        twice, and all at one distance: within 2 ms of it, as the path between them takes its time too.
+        """
+        if not self.repeats or self.retransmitted_bytes * 5 < self.payload_bytes * 2:
+            return None
+        near = {at: sum(self.repeats.get(at + more, 0) for more in range(-2, 3)) for at in self.repeats}
+        most = max(near, key=lambda at: (near[at], self.repeats[at]))
+        return most if near[most] * 10 >= self.retransmitted_bytes * 9 else None
+
+    def refuse(self, reason: str) -> None:
+        """Count a packet without TCP that can be read."""
+        if reason not in self.not_understood and len(self.not_understood) >= REASONS:
+            reason = "other reasons"
+        self.not_understood[reason] = self.not_understood.get(reason, 0) + 1
+
+
+#: What keeping one piece costs beside its bytes.
+OVERHEAD: Final = 128
+
+
+class DeliveredPiece(NamedTuple):
+    """Bytes as they arrived, and when."""
+
+    offset: int
+    data: bytes
+    ts_ns: int | None
+
+
+class Difference(NamedTuple):
+    """The first place where bytes came again and were others."""
+
+    offset: int
+    kept: bytes
+    refused: bytes
+
+
+class RetransmitWindow:
+    """Pieces in the order of their offsets, which is the order of their delivery. Each has an entry in every list."""
+
+    __slots__ = ("_limit", "_offsets", "_pieces", "_times", "size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._offsets: list[int] = []
+        self._pieces: list[bytes] = []
+        self._times: list[int | None] = []
+        self.size = 0
+
+    def add(self, offset: int, data: bytes, ts_ns: int | None) -> None:
+        """Remember a delivered piece, and forget the older half when there is too much."""
+        self._offsets.append(offset)
+        self._pieces.append(data)
+        self._times.append(ts_ns)
+        self.size += len(data) + OVERHEAD
+        if self.size > self._limit:
+            self._forget()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._offsets.clear()
+        self._pieces.clear()
+        self._times.clear()
+        self.size = 0
+
+    def find(self, offset: int, data: bytes) -> DeliveredPiece | None:
+        """Find the piece that is exactly this one."""
+        at = bisect_right(self._offsets, offset) - 1
+        if at < 0 or self._offsets[at] != offset or self._pieces[at] != data:
+            return None
+        return DeliveredPiece(offset, self._pieces[at], self._times[at])
+
+    def compare(self, start: int, data: bytes) -> tuple[Difference | None, int]:
+        """Return the first difference from what was delivered, and how many of the bytes were never there.
+
+        Only what is remembered can be compared; bytes older than that count as having been there.
+        """
+        offsets, end = self._offsets, start + len(data)
+        if not offsets:
+            return None, 0
+        absent, at = 0, max(start, offsets[0])
+        difference = None
+        for index in range(max(bisect_right(offsets, start) - 1, 0), len(offsets)):
+            offset, kept = offsets[index], self._pieces[index]
+            if offset >= end:
+                break
+            stop = min(end, offset + len(kept))
+            if offset > at:
+                absent += offset - at
+                at = offset
+            if stop > at:
+                old, new = kept[at - offset : stop - offset], data[at - start : stop - start]
+                if old != new and difference is None:
+                    same = next(i for i in range(len(new)) if old[i] != new[i])
+                    difference = Difference(at + same, old[same : same + EXCERPT], new[same : same + EXCERPT])
+                at = stop
+        return difference, absent + max(end - at, 0)
+
+    def _forget(self) -> None:
+        pieces = self._pieces
+        size: i64 = self.size
+        enough: i64 = self._limit // 2
+        drop: i64 = 0
+        while size > enough and drop < len(pieces) - 1:
+            size -= len(pieces[drop]) + OVERHEAD
+            drop += 1
+        self.size = size
+        del self._offsets[:drop], pieces[:drop], self._times[:drop]
+
+
+def captured_twice(then: int | None, now: int | None, limits: Limits) -> bool:
+    """Whether the same bytes came so soon again that they were not sent again."""
+    return then is not None and now is not None and abs(now - then) <= limits.duplicate_ns
+
+
+def is_twin(balance: Counters, history: RetransmitWindow, start: int, data: bytes, seen: Seen, limits: Limits) -> bool:
+    """Whether exactly this was delivered a moment ago; where it was earlier, count after which time it came again."""
+    piece = history.find(start, data)
+    if piece is None or captured_twice(piece.ts_ns, seen.ts_ns, limits):
+        return piece is not None
+    if piece.ts_ns is not None and seen.ts_ns is not None:
+        balance.repeat(round((seen.ts_ns - piece.ts_ns) / MILLISECOND), len(data))
+    return False
+
+
+def note_delivered(
+    balance: Counters, history: RetransmitWindow, start: int, data: bytes, seen: Seen, *, twin: bool
+) -> list[Event]:
+    """Count bytes that were delivered before, and compare them."""
+    if not data:
+        return []
+    if twin:
+        balance.duplicate_bytes += len(data)
+        return []
+    early = min(max(-start, 0), len(data))
+    difference, absent = history.compare(start + early, data[early:])
+    balance.late_bytes += early + absent
+    balance.retransmitted_bytes += len(data) - early - absent
+    return [] if difference is None else [conflict(balance, difference, seen)]
+
+
+def note_waiting(
+    balance: Counters, limits: Limits, start: int, data: bytes, held: tuple[bytes, int], seen: Seen
+) -> list[Event]:
+    """Count bytes that wait already, as ``held`` bytes since a time, and compare them."""
+    if held[0] == data and captured_twice(held[1], seen.ts_ns, limits):
+        balance.duplicate_bytes += len(data)
+        return []
+    balance.retransmitted_bytes += len(data)
+    probe = RetransmitWindow(len(held[0]) + OVERHEAD)
+    probe.add(start, held[0], None)
+    difference, _ = probe.compare(start, data)
+    return [] if difference is None else [conflict(balance, difference, seen)]
+
+
+def conflict(balance: Counters, difference: Difference, seen: Seen) -> Conflict:
+    """Count an overlap that disagrees, and return its event."""
+    balance.conflicts += 1
+    return Conflict(*difference, seen)
+
+
+#: A segment that waits: where it starts, how many bytes had arrived with it, which also orders arrivals, its bytes, the
+#: end of what the snap length cut off behind them, when it came, and in which packet.
+WaitingSegment = tuple[int, int, bytes, int, int, Seen]
+
+
+class WaitingRun:
+    """Segments that wait and arrived one after the other, each where the one before it ends. Mostly all behind a hole.
+
+    Of the first it is known when it came (``since``), of the others their packets have times. Only a single one may
+    have been cut off. All are of one file and interface.
+    """
+
+    __slots__ = (
+        *("arrived", "cut", "end", "file", "indexed", "indexed_to", "interface"),
+        *("numbers", "order", "pieces", "since", "start", "times"),
+    )
+
+    def __init__(self, start: "i64", order: "i64", data: bytes, cut: "i64", since: int, seen: Seen) -> None:
+        self.start = start
+        self.end: i64 = start + len(data)
+        self.cut = cut  #: the end of what the snap length cut off behind a single segment
+        self.order = order  #: of the first
+        self.arrived = order  #: of the last
+        self.since = since
+        number, ts_ns, self.file, self.interface = seen
+        self.pieces = [data]
+        self.numbers = [number]
+        self.times = [NO_TIME if ts_ns is None else ts_ns]
+        self.indexed: i64 = 0  #: how many of the segments are found by their offsets,
+        self.indexed_to = start  #: and where they end
+
+    @property
+    def segments(self) -> list[WaitingSegment]:
+        """Return them one by one."""
+        start, order, out = self.start, self.order - len(self.pieces[0]), []
+        for each, data in enumerate(self.pieces):
+            order += len(data)
+            out.append((start, order, data, start + len(data), self.came(each), self._packet(each)))
+            start += len(data)
+        if len(out) == 1:
+            return [(*out[0][:3], self.cut, *out[0][4:])]
+        return out
+
+    @property
+    def last_packet(self) -> Seen:
+        """The packet that brought the last of them."""
+        return self._packet(-1)
+
+    def _packet(self, at: int) -> Seen:
+        ts_ns = self.times[at]
+        return Seen(self.numbers[at], None if ts_ns == NO_TIME else ts_ns, self.file, self.interface)
+
+    def came(self, at: int) -> int:
+        """Return when one of them came."""
+        ts_ns = self.times[at]
+        return self.since if ts_ns == NO_TIME else ts_ns
+
+    def told(self, seen: Seen | None, late: bool) -> StreamEvent:
+        """Return its bytes, of which a packet made known all; None: each the one that brought it."""
+        count = len(self.pieces)
+        if count == 1:
+            return Bytes(self.start, self.pieces[0], self.last_packet if seen is None else seen, late)
+        if seen is None:
+            packets = self.numbers, self.times, self.file, self.interface
+        else:
+            ts_ns = NO_TIME if seen.ts_ns is None else seen.ts_ns
+            packets = [seen.number] * count, [ts_ns] * count, seen.file, seen.interface
+        return BytesRun(self.start, self.pieces, *packets, late)
+
+
+class ReorderQueue:
+    """A heap of what waits, by offset. ``size`` is its bytes."""
+
+    __slots__ = ("_at", "_count", "_heap", "_last", "_unindexed", "size")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, WaitingRun]] = []  # by offset, then by arrival
+        self._last: WaitingRun | None = None  # the one that was added to last
+        self._at: dict[int, tuple[bytes, int]] = {}  # offset → bytes, arrival; without those of:
+        self._unindexed: list[WaitingRun] = []  # by offset
+        self._count: i64 = 0
+        self.size: i64 = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def cost(self) -> int:
+        """The memory that it takes."""
+        return self.size + 2 * OVERHEAD * self._count
+
+    def state(self) -> list[WaitingState]:
+        """Return the segments as plain values, by offset and arrival, for ``restore``."""
+        waiting = [each for _, _, run in self._heap for each in run.segments]
+        return [(*each[:5], (*each[5],)) for each in sorted(waiting, key=itemgetter(0, 1))]
+
+    def restore(self, state: list[WaitingState]) -> None:
+        """Restore a state."""
+        for start, order, data, cut, since, seen in state:
+            self.add(start, order, data, cut - start - len(data), since, Seen(*seen))
+
+    @property
+    def first(self) -> WaitingRun:
+        """The first that waits; raises IndexError where none does."""
+        return self._heap[0][2]
+
+    def at(self, start: int) -> tuple[bytes, int] | None:
+        """Return the bytes of the segment that waits at an offset, and since when."""
+        for run in self._unindexed:
+            for each in range(run.indexed, len(run.pieces)):
+                data = run.pieces[each]
+                self._at[run.indexed_to] = data, run.came(each)
+                run.indexed_to += len(data)
+            run.indexed = len(run.pieces)
+        self._unindexed.clear()
+        return self._at.get(start)
+
+    def add(self, start: int, order: int, data: bytes, missing: int, now: int, seen: Seen) -> None:
+        """Add a segment, of which ``missing`` bytes were cut off."""
+        size = len(data)
+        if not missing and now == seen[1] and self.grows(start, order - size, seen[2], seen[3]):
+            self.append(data, seen[0], now)
+            return
+        self._last = run = WaitingRun(start, order, data, start + size + missing, now, seen)
+        self._unindexed.append(run)
+        heappush(self._heap, (start, order, run))
+        self._count += 1
+        self.size += size
+
+    def grows(self, start: int, arrived: int, file: str, interface: int) -> bool:
+        """Return whether the next to arrive, after so many bytes, may be appended if it starts at an offset."""
+        last = self._last
+        if last is None or not last.end == last.cut == start or last.arrived != arrived:
+            return False
+        return last.file == file and last.interface == interface
+
+    def append(self, data: bytes, number: int, ts_ns: int) -> None:
+        """Add a segment that is all there, behind the last one that was added (see ``grows``)."""
+        last, size = self._last, len(data)
+        assert last is not None
+        if last.indexed == len(last.pieces):
+            self._unindexed.append(last)
+        last.pieces.append(data)
+        last.numbers.append(number)
+        last.times.append(ts_ns)
+        last.end = last.cut = last.end + size
+        last.arrived += size
+        self._count += 1
+        self.size += size
+
+    def shift(self, origin: int) -> None:
+        """Count all offsets from ``origin``."""
+        for _, _, run in self._heap:
+            run.start, run.end, run.cut = run.start - origin, run.end - origin, run.cut - origin
+            run.indexed_to -= origin
+        self._heap = [(run.start, run.order, run) for _, _, run in self._heap]
+        heapify(self._heap)
+        self._at = {start - origin: held for start, held in self._at.items()}
+
+    def sweep(
+        self, offset: int, history: RetransmitWindow, balance: Counters, seen: Seen, late: bool
+    ) -> tuple[list[StreamEvent], int]:
+        """Return all that is contiguous from ``offset`` on, and the offset behind it.
+
+        Where waiting segments overlap, the first to arrive stands: ``active`` are those that reach across the
+        next byte, by arrival. Each enters and leaves it once, so this is n log n however they overlap. Bytes are
+        seen in the packet that brought them, or in the one that filled the hole before them.
+        """
+        out: list[StreamEvent] = []
+        heap = self._heap
+        active: list[tuple[int, int, bytes, int, int, Seen, list[int]]] = []  # the last: how many bytes were delivered
+        cut_until, newest, latest = 0, -1, seen
+        while True:
+            while not active and heap and heap[0][0] == offset and self._stands_alone(heap):
+                # Nearly always: nothing overlaps, nothing was cut off.
+                run = self._pop_run()
+                if run.order > newest:
+                    newest, latest = run.arrived, run.last_packet
+                    out.append(run.told(None, late))
+                else:
+                    out.append(run.told(latest, late))
+                self._release(run, history, balance)
+                offset = run.end
+            while heap and heap[0][0] <= offset:
+                start, order, data, cut, since, came = self._pop()
+                heappush(active, (order, start, data, cut, since, came, [0]))
+            while active and active[0][1] + len(active[0][2]) <= offset:
+                _, start, data, cut, _, _, used = heappop(active)
+                cut_until = max(cut_until, cut)
+                difference = self._retire(start, data, used[0], history, balance)
+                if difference is not None:
+                    out.append(conflict(balance, difference, seen))
+            if active:
+                order, start, data, _, since, came, used = active[0]
+                limit = start + len(data)
+                while heap and heap[0][0] < limit:
+                    if heap[0][1] < order:
+                        limit = heap[0][0]
+                        break
+                    later, arrival, shadowed, cut, when, whence = self._pop()
+                    heappush(active, (arrival, later, shadowed, cut, when, whence, [0]))
+                chunk = data[offset - start : limit - start]
+                history.add(offset, chunk, since)
+                if order > newest:
+                    newest, latest = order, came
+                out.append(Bytes(offset, chunk, latest, late))
+                used[0] += len(chunk)
+                offset = limit
+            elif offset < cut_until:
+                goal = min(cut_until, heap[0][0]) if heap else cut_until
+                out.append(Gap(offset, goal - offset, SNAPLEN, seen))
+                offset = goal
+            else:
+                return out, offset
+
+    def _release(self, run: WaitingRun, history: RetransmitWindow, balance: Counters) -> None:
+        """Count a run that was delivered whole, and remember it."""
+        at, size = run.start, run.end - run.start
+        self._count -= len(run.pieces)
+        self.size -= size
+        balance.pending_bytes -= size
+        balance.delivered_bytes += size
+        for each, data in enumerate(run.pieces):
+            history.add(at, data, run.came(each))
+            at += len(data)
+
+    def _retire(
+        self, start: int, data: bytes, used: int, history: RetransmitWindow, balance: Counters
+    ) -> Difference | None:
+        """Count a segment of which ``used`` bytes were delivered, and return how the others differ from these."""
+        self._count -= 1
+        self.size -= len(data)
+        balance.pending_bytes -= len(data)
+        balance.delivered_bytes += used
+        if used == len(data):
+            return None
+        balance.retransmitted_bytes += len(data) - used
+        return history.compare(start, data)[0]
+
+    def _pop_run(self) -> WaitingRun:
+        """Take away the first run."""
+        run = heappop(self._heap)[2]
+        start = run.start
+        for data in run.pieces[: run.indexed]:
+            self._at.pop(start, None)
+            start += len(data)
+        if run is self._last:
+            self._last = None
+        if self._unindexed and self._unindexed[0] is run:
+            del self._unindexed[0]
+        return run
+
+    def _pop(self) -> WaitingSegment:
+        """Take away the first segment, and have those of its run wait one by one."""
+        first, *others = self._pop_run().segments
+        for start, order, data, cut, since, seen in others:
+            self._at[start] = data, since
+            run = WaitingRun(start, order, data, cut, since, seen)
+            run.indexed = 1
+            heappush(self._heap, (start, order, run))
+        return first
+
+    @staticmethod
+    def _stands_alone(heap: list[tuple[int, int, WaitingRun]]) -> bool:
+        """Whether the first run is all there, and none of the others overlaps it: the next are its children."""
+        run, count = heap[0][2], len(heap)
+        if run.end != run.cut:
+            return False
+        return (count < 2 or heap[1][0] >= run.end) and (count < 3 or heap[2][0] >= run.end)
+
+
+class Hole(NamedTuple):
+    """Bytes that are missing up to ``end``: what lies there came ``since`` a time, as the byte of that arrival."""
+
+    end: int
+    arrived: int
+    since: int
+
+
+class GapTimeout:
+    """With one hole at a time, the first. ``deadline``: when to tick next, None where time alone decides nothing.
+
+    What the receiver acknowledged was lost by the capture; it may have been written late, and gets some more
+    bytes or some time. What it did not acknowledge will be sent again, as long as anybody is there to do so.
+    """
+
+    __slots__ = ("_limits", "_lost_since", "deadline")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lost_since: tuple[int, int] | None = None  # in time and in bytes arrived
+        self.deadline: int | None = None
+
+    def state(self) -> PatienceState:
+        """Return what it waits for as plain values, for ``restore``."""
+        return self._lost_since, self.deadline
+
+    def restore(self, state: PatienceState) -> None:
+        """Restore a state."""
+        self._lost_since, self.deadline = state
+
+    def rest(self) -> None:
+        """Stop: nothing is waited for."""
+        self._lost_since = self.deadline = None
+
+    def ends(self, hole: Hole, now: int, arrived: int, *, acked: bool, resent: bool, over_since: int) -> bool:
+        """Whether the hole is to be given up.
+
+        ``acked``: the receiver has its bytes; ``resent``: the sender may be relied upon to send them again;
+        ``over_since``: when a FIN or a RST came after which neither end may send any more.
+        """
+        limits = self._limits
+        self.deadline = None
+        if acked:
+            time, count = self._lost_since or (now, arrived)
+            self._lost_since = time, count = max(time, hole.since), max(count, hole.arrived)
+            if arrived - count >= limits.patience_bytes:
+                return True
+        else:
+            self._lost_since = None
+            if resent:
+                return False
+            time = max(hole.since, over_since)
+        if now - time >= limits.patience_ns:
+            return True
+        self.deadline = time + limits.patience_ns
+        return False
+
+    def room(self, arrived: int) -> int:
+        """Return how many more bytes may arrive before the hole that is waited for has to be given up."""
+        return self._limits.patience_bytes - 1 - (arrived - self._lost_since[1] if self._lost_since else 0)
 
 
 class Fin(NamedTuple):
@@ -34,9 +611,6 @@ _NO_HISTORY: Final = RetransmitWindow(0)
 _NO_BACKLOG: Final = ReorderQueue()
 
 _NEVER: Final = (1 << 63) - 1
-
-#: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
-_row: Final = tuple.__new__
 
 
 class Reassembly:

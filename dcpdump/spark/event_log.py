@@ -17,7 +17,7 @@ from dcpdump.batch.learning import renumbered
 from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.check.checking import Judging
-from dcpdump.net.half import TcpChange
+from dcpdump.net.event import TcpChange
 from dcpdump.net.limits import Limits
 from dcpdump.redact import Redactor
 from dcpdump.spec.names import JSON

@@ -12,14 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.block import Block
+from dcpdump.batch.connection_state import HEAD, SavedConnection, pair_of
 from dcpdump.batch.resumable import HEAD, SavedConnection, pair_of
-from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.bytestream import ByteStream, StreamState
 from dcpdump.net.counters import Counters
 from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.event import Seen
 from dcpdump.net.layers import Layers
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.net.stream_state import StreamState
+from dcpdump.net.reassembly import Counters
 from dcpdump.net.tcp import ACK, RST, SYN, Segment, distance
 from dcpdump.spec.header import CLIENT_REQUEST, HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dcpdump.batch.dissector import BlockDissector, Dissection
 from dcpdump.net.connections import Delivery
-from dcpdump.net.event import End
-from dcpdump.net.half import TcpChange
+from dcpdump.net.event import End, TcpChange
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets

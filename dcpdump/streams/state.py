@@ -7,7 +7,7 @@ ask for (the keys of a snapshot) is kept where the connection is watched ``close
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from dcpdump.net.sender_state import AHEAD
+from dcpdump.net.event import AHEAD
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
 from dcpdump.spec.statuses import SUCCESS

@@ -5,7 +5,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from dcpdump.net.sender_state import NO_ANSWER, ZERO_WINDOW
+from dcpdump.net.event import NO_ANSWER, ZERO_WINDOW
 from dcpdump.streams.intervals import Interval, Intervals, between
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock

@@ -1,10 +1,12 @@
 """Which end acknowledges bytes that were not captured by then: the order of both directions is not that of sending."""
 
 import pytest
+from dcpdump.net.sender_state import AHEAD
+from dcpdump.streams.watching import Watching
 
 from dcpdump.batch.block import blocks
+from dcpdump.net.event import AHEAD
 from dcpdump.net.packet import Packet
-from dcpdump.net.sender_state import AHEAD
 from dcpdump.streams.ends_watching import Watching
 from tests.support.check_cases import PLAIN
 from tests.support.conversation import packets, said

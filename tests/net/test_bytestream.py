@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.net.bytestream import ByteStream
-from dcpdump.net.counters import Counters
+from dcpdump.net.bytestream import ByteStream, StreamState, stream_essence
 from dcpdump.net.event import Bytes, Conflict, Event, Gap, Seen, one_by_one
 from dcpdump.net.limits import SECOND, Limits
-from dcpdump.net.stream_state import StreamState, stream_essence
+from dcpdump.net.reassembly import Counters
 from dcpdump.net.tcp import Segment, advance
 from tests.support.balances import accounted
 from tests.support.packets import ACK, FIN, MILLISECOND, NOON, RST, SYN

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.net.connections import Connections, Delivery
-from dcpdump.net.counters import Counters
 from dcpdump.net.endpoints import Connection, Flow
 from dcpdump.net.event import Bytes, Conflict, End, Gap, Seen
 from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.packet import Packet
+from dcpdump.net.reassembly import Counters
 from tests.support.balances import accounted
 from tests.support.packets import (
     ACK,

@@ -1,6 +1,6 @@
 """RetransmitWindow: what was delivered of a direction is found again, compared, and forgotten in time."""
 
-from dcpdump.net.retransmit_window import OVERHEAD, DeliveredPiece, Difference, RetransmitWindow
+from dcpdump.net.reassembly import OVERHEAD, DeliveredPiece, Difference, RetransmitWindow
 
 ALPHABET = b"abcdefghijklmnopqrstuvwxyz"
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dcpdump.net.connections import Connections
+from dcpdump.net.event import AHEAD
 from dcpdump.net.packet import Packet
-from dcpdump.net.sender_state import AHEAD
 from dcpdump.streams.flow_state import FlowState, standing
 from dcpdump.streams.leak import leak
 from dcpdump.streams.ledger import Ledger

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dcpdump.batch.block import blocks
-from dcpdump.net.half import TcpChange
+from dcpdump.net.event import TcpChange
 from dcpdump.net.packet import Packet
 from dcpdump.spark.event_log import EventReplay
 from dcpdump.streams.ends_watching import Watching

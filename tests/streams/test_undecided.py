@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.net.sender_state import ZERO_WINDOW
+from dcpdump.net.event import ZERO_WINDOW
 from dcpdump.redact import Redactor
 from dcpdump.streams import intervals
 from dcpdump.streams.redacted import hide

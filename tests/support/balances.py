@@ -1,6 +1,6 @@
 """Hold the counters of packets against each other."""
 
-from dcpdump.net.counters import Counters
+from dcpdump.net.reassembly import Counters
 
 
 def accounted(counters: Counters) -> int:

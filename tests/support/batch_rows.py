@@ -18,9 +18,9 @@ from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter
 from dcpdump.iso_time import iso_time
-from dcpdump.net.counters import Counters
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
+from dcpdump.net.reassembly import Counters
 from dcpdump.record import Json, Record, as_json, columns
 from tests.support.pieces import all_pieces
 
