@@ -1,10 +1,15 @@
-"""Segment: what the TCP header says, and what it cannot say truly."""
+"""Segment: what the TCP header says, and what it cannot say truly. Its numbers: the wrap at 2³² is nowhere special."""
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dcpdump.net.endpoints import Connection, Endpoint, Flow, reverse_key
 from dcpdump.net.layers import Layers
-from dcpdump.net.tcp import ACK, Segment, parse
+from dcpdump.net.tcp import ACK, Segment, advance, distance, parse
 from tests.support.packets import FLOW, FLOW6, PSH, SYN, ethernet, ipv4_tcp, ipv6_tcp, packet, tcp
 
+NUMBERS = st.integers(0, (1 << 32) - 1)
+STEPS = st.integers(-(1 << 31), (1 << 31) - 1)
 ADDRESSES = bytes((10, 0, 0, 1, 10, 0, 0, 2))
 KEY = ADDRESSES + (50_000).to_bytes(2, "big") + (11_210).to_bytes(2, "big")
 
@@ -57,3 +62,18 @@ def test_flows_and_endpoints_read_well() -> None:
     ]
     assert Connection(0, FLOW).toward(0) == Flow(Endpoint("10.0.0.1", 50_000), Endpoint("10.0.0.2", 11_210))
     assert Connection(0, FLOW).toward(1) == FLOW.reverse
+
+
+def test_the_number_after_the_last_is_zero() -> None:
+    assert advance(0xFFFFFFFF, 1) == 0
+    assert distance(0xFFFFFFFF, 0) == 1
+
+
+@given(NUMBERS, STEPS)
+def test_distance_undoes_advance(origin: int, steps: int) -> None:
+    assert distance(origin, advance(origin, steps)) == steps
+
+
+@given(NUMBERS, NUMBERS, NUMBERS)
+def test_distances_do_not_depend_on_where_counting_starts(origin: int, seq: int, shift: int) -> None:
+    assert distance(advance(origin, shift), advance(seq, shift)) == distance(origin, seq)
