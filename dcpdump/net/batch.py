@@ -3,24 +3,25 @@
 Only plain packets are taken here: Ethernet, Linux cooked or raw IP; IPv4 without options or IPv6 without extensions,
 not fragmented, all of it captured; a segment of a known connection that neither opens nor ends it. At anything else it
 stops: that packet is for ``Connections.feed``, which knows everything else. Both leave the same state behind.
+
+Of these, a segment that continues its direction is delivered here, and one that only joins those that wait behind a hole
+waits (ByteStream.wait); whatever decides something goes through ``Connections.receive``.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpdump.big_endian import be16, be32
-from dcpdump.net.connections import Connections, Delivery, Half
+from dcpdump.net.connections import PACKET_COST, Connections, Delivery, Half
 from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import AHEAD, NO_ANSWER, ZERO_WINDOW, Bytes, BytesRun, Seen
 from dcpdump.net.packet import NO_TIME
-from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
+from dcpdump.net.reassembly import NOT_DUE
+from dcpdump.net.tcp import ACK, CONTROL, PROTOCOL, Segment
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-_NEVER: Final = (1 << 63) - 1
-
-_CONTROL: Final = FIN | SYN | RST
 _FRAGMENT: Final = 0x3FFF
 _IPV4: Final = 0x0800
 _IPV6: Final = 0x86DD
@@ -28,8 +29,6 @@ _ETHERNET: Final = 1
 _COOKED: Final = 113
 _COOKED_2: Final = 276
 _RAW: Final = (14, 101)
-#: What a packet weighs beside its payload, as in Connections.
-_OVERHEAD: Final = 256
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
@@ -171,7 +170,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
     data, starts, ends, links, times = batch.data, batch.starts, batch.ends, batch.links, batch.times
     file, files = batch.file, batch.files
     latest, half = connections.latest, _NO_HALF
-    due: i64 = _NEVER if connections.due is None else connections.due
+    due: i64 = NOT_DUE if connections.due is None else connections.due
     budget: i64 = connections.budget
     row: i64 = at
     first: i64 = at
@@ -187,7 +186,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
             break
         flags: i64 = data[tcp + 13]
         start = tcp + (data[tcp + 12] >> 4) * 4
-        if flags & _CONTROL or start < tcp + 20 or start > stop or stop > end:
+        if flags & CONTROL or start < tcp + 20 or start > stop or stop > end:
             break
         if half is None or not _stands(half.key, data, key_at, tcp + 4):
             # Nearly always it is the other side that answers.
@@ -205,7 +204,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
         if other.sender.repeats and other.sender.answer():
             connections.note(half, NO_ANSWER, False, None if ts == NO_TIME else ts)
         waits = seq == stream.waiting_end and stream.can_wait(size, ts, files[file[row]])
-        plain = (waits or seq == stream.ready) and weight + size + _OVERHEAD <= budget
+        plain = (waits or seq == stream.ready) and weight + size + PACKET_COST <= budget
         if plain and flags & ACK and ack != other.last_ack:
             plain = other.indifferent
             if not plain:
@@ -215,13 +214,13 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
                 if ack != other.ready and half.is_ahead(ack):
                     connections.note(half, AHEAD, True, None if ts == NO_TIME else ts)
         if not plain:
-            # The machines decide.
+            # It decides something, or begins a hole.
             if row > first:
                 connections.count(row - first, delivered, weight, batch.seen(row - 1))
             segment: Segment = _row(Segment, (half.key, seq, ack, flags, window, data[start:stop], 0, None))
             known = connections.receive(segment, batch.seen(row))
             out.singles.append(row)
-            due = _NEVER if connections.due is None else connections.due
+            due = NOT_DUE if connections.due is None else connections.due
             budget, latest, half = connections.budget, connections.latest, _NO_HALF
             row += 1
             first, delivered, weight = row, 0, 0
@@ -229,7 +228,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
         if half.connection is not latest:
             latest = half.connection
             connections.use(latest)
-        weight += size + _OVERHEAD
+        weight += size + PACKET_COST
         if size:
             if stream.sender.repeats and stream.sender.answer():
                 connections.note(half.other, NO_ANSWER, False, None if ts == NO_TIME else ts)

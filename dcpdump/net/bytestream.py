@@ -10,7 +10,7 @@ from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, 
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import NO_TIME
 from dcpdump.net.reassembly import Counters, Difference, Fin, Reassembly, ReassemblyState, conflict
-from dcpdump.net.tcp import FIN, MASK, RST, SYN, Segment, advance, distance
+from dcpdump.net.tcp import CONTROL, FIN, MASK, RST, SYN, Segment, advance, distance
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -25,7 +25,7 @@ _LONG_NS: Final = 1_000_000_000
 SenderValues = tuple[int, int, int, int]
 
 
-class SenderState:
+class _SenderState:
     """What is known of a sender."""
 
     __slots__ = ("first_ns", "last_ns", "repeats", "shut")
@@ -70,7 +70,7 @@ class SenderState:
 StrayState = tuple[int, bytes, int]  #: a segment from far outside: sequence number, bytes, how many were cut off
 
 
-class Stray(NamedTuple):
+class _Stray(NamedTuple):
     """A segment from far outside the stream, kept until a second one near it confirms it."""
 
     seq: int
@@ -123,7 +123,6 @@ def stream_essence(state: StreamState) -> tuple[Any, ...]:
     )
 
 
-_CONTROL: Final = FIN | SYN | RST
 _NEVER: Final = -1  # equals no sequence number
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
@@ -163,8 +162,8 @@ class ByteStream(Reassembly):
         self._waiting_file = ""  # of the packet that may do so
         self._isn: int | None = None
         self._first_ack: int | None = None
-        self._stray: Stray | None = None
-        self.sender = SenderState()
+        self._stray: _Stray | None = None
+        self.sender = _SenderState()
 
     def state(self) -> StreamState:
         """Return all that decides what it makes of the next segments, as plain values, for ``restore``."""
@@ -188,7 +187,7 @@ class ByteStream(Reassembly):
         self._base, self.ready, self._isn = state["base"], state["ready"], state["isn"]
         self.sender.restore(state["sender"])
         self._first_ack, self.last_ack, self.answers = state["first_ack"], state["last_ack"], state["answers"]
-        self._stray = None if stray is None else Stray(*stray)
+        self._stray = None if stray is None else _Stray(*stray)
         self._balance.pending_bytes += self._aside
 
     @property
@@ -223,13 +222,13 @@ class ByteStream(Reassembly):
     def feed(self, segment: Segment, seen: Seen) -> list[StreamEvent]:
         """Take the next captured segment of this direction."""
         _, seq, _, flags, _, payload, missing, disagreement = segment
-        if seq == self.ready and payload and not (flags & _CONTROL or missing or disagreement):
+        if seq == self.ready and payload and not (flags & CONTROL or missing or disagreement):
             size, offset, balance = len(payload), self.offset, self._balance
             self.deliver(payload, seen[1])
             balance.payload_bytes += size
             balance.delivered_bytes += size
             return [_row(Bytes, (offset, payload, seen, self.joined_late))]
-        if self._base is not None and not (payload or flags & _CONTROL or missing):
+        if self._base is not None and not (payload or flags & CONTROL or missing):
             return []  # an acknowledgement of the other direction, or a keepalive without its byte
         return self._feed_unusual(segment, seen)
 
@@ -463,15 +462,15 @@ class ByteStream(Reassembly):
             return out + self._place(self.offset_of(seq), payload, missing, seen) + self._settle(seen)
         if stray is not None:
             self._count_stray()
-        self._stray = Stray(seq, payload, missing)
+        self._stray = _Stray(seq, payload, missing)
         self._balance.pending_bytes += len(payload)
         if self.last_ack != _NEVER and self._near(seq, self.last_ack):
             return self._jump(seen, LOST_BY_CAPTURE)
         self.ready = self.waiting_end = _NEVER  # from now on every acknowledgement may confirm it
         return []
 
-    def _take_stray(self) -> Stray:
-        stray = self._stray or Stray(0, b"", 0)
+    def _take_stray(self) -> _Stray:
+        stray = self._stray or _Stray(0, b"", 0)
         self._stray = None
         self._balance.pending_bytes -= len(stray.payload)
         return stray

@@ -27,7 +27,7 @@ from dcpdump.net.layers import Layers, LayersState
 from dcpdump.net.limits import DEFAULT, IN_ORDER, OUT_OF_ORDER, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.reassembly import Counters, SeenState
-from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment, distance
+from dcpdump.net.tcp import ACK, CONTROL, FIN, RST, SYN, Segment, distance
 
 #: An acknowledgement is ahead by so many bytes, at least: a FIN counts as one. And less than this.
 _LEAST: Final = 2
@@ -89,7 +89,7 @@ class Half:
         return end <= stream.offset if size else end == stream.offset - 1
 
 
-class Remembered:
+class _Remembered:
     """One direction of each open connection, by its number. Those that are over are kept for packets that come late."""
 
     __slots__ = ("_most_over", "_over", "_recent", "most")
@@ -143,10 +143,9 @@ class Remembered:
 
 
 #: What a packet costs beside its payload, when deciding how soon to look at the memory again.
-_OVERHEAD: Final = 256
+PACKET_COST: Final = 256
 #: What a connection takes though it holds no bytes: where there are many, less is left for those.
 _CONNECTION: Final = 2_048
-_CONTROL: Final = FIN | SYN | RST
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
@@ -189,7 +188,7 @@ class Connections:
         self._layers = Layers(limits)
         self.in_runs = False  #: whether an event may be a ``BytesRun``, too
         self.halves: dict[bytes, Half] = {}
-        self._remembered = Remembered(limits)
+        self._remembered = _Remembered(limits)
         self.latest: Connection | None = None
         self._deadlines: list[tuple[int, int, Half]] = []  # a heap
         self._serial = 0
@@ -339,7 +338,7 @@ class Connections:
         # What the other side sent was there before it was acknowledged: that order is kept.
         other = half.other
         sender, ts_ns = half.stream.sender, seen.ts_ns
-        if flags & ACK and not flags & _CONTROL and half.advertise(not window, ack):
+        if flags & ACK and not flags & CONTROL and half.advertise(not window, ack):
             self.note(half, ZERO_WINDOW, not window, ts_ns)
         if other.stream.sender.repeats and other.stream.sender.answer():
             self.note(half, NO_ANSWER, False, ts_ns)
@@ -360,7 +359,7 @@ class Connections:
         if flags & RST:
             self._tell(other, other.stream.reset(seen, by_peer=True), out)
             self._remembered.note_end(half)
-        self._unweighed += len(payload) + _OVERHEAD
+        self._unweighed += len(payload) + PACKET_COST
         if self._unweighed > self._weigh_after:
             self._weigh(seen, out)
 

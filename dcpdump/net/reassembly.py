@@ -37,12 +37,13 @@ if TYPE_CHECKING:
 _row: Final = tuple.__new__
 
 SeenState = tuple[int, int | None, str, int]  #: number and time of a packet, its file, its interface
-#: Where a segment starts, how many bytes had arrived with it, its bytes, the end of what the snap length cut off behind
-#: them, when it came, and in which packet.
-WaitingState = tuple[int, int, bytes, int, int, SeenState]
+#: A segment that waits: where it starts, how many bytes had arrived with it, which also orders arrivals, its bytes, the
+#: end of what the snap length cut off behind them, when it came, and in which packet.
+_WaitingSegment = tuple[int, int, bytes, int, int, Seen]
+_WaitingState = tuple[int, int, bytes, int, int, SeenState]
 #: Since when the first hole was taken for lost (time, bytes arrived), and when it is given up.
-PatienceState = tuple[tuple[int, int] | None, int | None]
-FinState = tuple[int, int, int, SeenState]  #: its offset, how many bytes had arrived with it, its time and packet
+_PatienceState = tuple[tuple[int, int] | None, int | None]
+_FinState = tuple[int, int, int, SeenState]  #: its offset, how many bytes had arrived with it, its time and packet
 
 
 class ReassemblyState(TypedDict):
@@ -57,16 +58,16 @@ class ReassemblyState(TypedDict):
     arrived: int  #: bytes that were new when they came
     top: int  #: the end of the furthest piece
     acked: int | None
-    fin: FinState | None
+    fin: _FinState | None
     reset_at: int | None
     reset_by_peer: bool
     ended: bool
-    waiting: list[WaitingState]  #: by offset, then by arrival
-    patience: PatienceState | None  #: None before the stream begins
+    waiting: list[_WaitingState]  #: by offset, then by arrival
+    patience: _PatienceState | None  #: None before the stream begins
 
 
 #: Kinds of refusal kept apart; a hostile capture could name 65,536 ethertypes.
-REASONS = 64
+_REASONS = 64
 #: Distances of repeats that are kept apart.
 _DISTANCES = 256
 
@@ -114,7 +115,7 @@ class Counters:
 
     def refuse(self, reason: str) -> None:
         """Count a packet without TCP that can be read."""
-        if reason not in self.not_understood and len(self.not_understood) >= REASONS:
+        if reason not in self.not_understood and len(self.not_understood) >= _REASONS:
             reason = "other reasons"
         self.not_understood[reason] = self.not_understood.get(reason, 0) + 1
 
@@ -212,22 +213,22 @@ class RetransmitWindow:
         del self._offsets[:drop], pieces[:drop], self._times[:drop]
 
 
-def captured_twice(then: int | None, now: int | None, limits: Limits) -> bool:
+def _captured_twice(then: int | None, now: int | None, limits: Limits) -> bool:
     """Whether the same bytes came so soon again that they were not sent again."""
     return then is not None and now is not None and abs(now - then) <= limits.duplicate_ns
 
 
-def is_twin(balance: Counters, history: RetransmitWindow, start: int, data: bytes, seen: Seen, limits: Limits) -> bool:
+def _is_twin(balance: Counters, history: RetransmitWindow, start: int, data: bytes, seen: Seen, limits: Limits) -> bool:
     """Whether exactly this was delivered a moment ago; where it was earlier, count after which time it came again."""
     piece = history.find(start, data)
-    if piece is None or captured_twice(piece.ts_ns, seen.ts_ns, limits):
+    if piece is None or _captured_twice(piece.ts_ns, seen.ts_ns, limits):
         return piece is not None
     if piece.ts_ns is not None and seen.ts_ns is not None:
         balance.repeat(round((seen.ts_ns - piece.ts_ns) / MILLISECOND), len(data))
     return False
 
 
-def note_delivered(
+def _note_delivered(
     balance: Counters, history: RetransmitWindow, start: int, data: bytes, seen: Seen, *, twin: bool
 ) -> list[Event]:
     """Count bytes that were delivered before, and compare them."""
@@ -243,11 +244,11 @@ def note_delivered(
     return [] if difference is None else [conflict(balance, difference, seen)]
 
 
-def note_waiting(
+def _note_waiting(
     balance: Counters, limits: Limits, start: int, data: bytes, held: tuple[bytes, int], seen: Seen
 ) -> list[Event]:
     """Count bytes that wait already, as ``held`` bytes since a time, and compare them."""
-    if held[0] == data and captured_twice(held[1], seen.ts_ns, limits):
+    if held[0] == data and _captured_twice(held[1], seen.ts_ns, limits):
         balance.duplicate_bytes += len(data)
         return []
     balance.retransmitted_bytes += len(data)
@@ -263,12 +264,7 @@ def conflict(balance: Counters, difference: Difference, seen: Seen) -> Conflict:
     return Conflict(*difference, seen)
 
 
-#: A segment that waits: where it starts, how many bytes had arrived with it, which also orders arrivals, its bytes, the
-#: end of what the snap length cut off behind them, when it came, and in which packet.
-WaitingSegment = tuple[int, int, bytes, int, int, Seen]
-
-
-class WaitingRun:
+class _WaitingRun:
     """Segments that wait and arrived one after the other, each where the one before it ends. Mostly all behind a hole.
 
     Of the first it is known when it came (``since``), of the others their packets have times. Only a single one may
@@ -295,15 +291,15 @@ class WaitingRun:
         self.indexed_to = start  #: and where they end
 
     @property
-    def segments(self) -> list[WaitingSegment]:
+    def segments(self) -> list[_WaitingSegment]:
         """Return them one by one."""
         start, order, out = self.start, self.order - len(self.pieces[0]), []
         for each, data in enumerate(self.pieces):
             order += len(data)
-            out.append((start, order, data, start + len(data), self.came(each), self._packet(each)))
-            start += len(data)
-        if len(out) == 1:
-            return [(*out[0][:3], self.cut, *out[0][4:])]
+            end = start + len(data)
+            cut = self.cut if end == self.end else end
+            out.append((start, order, data, cut, self.came(each), self._packet(each)))
+            start = end
         return out
 
     @property
@@ -333,16 +329,16 @@ class WaitingRun:
         return BytesRun(self.start, self.pieces, *packets, late)
 
 
-class ReorderQueue:
+class _ReorderQueue:
     """A heap of what waits, by offset. ``size`` is its bytes."""
 
     __slots__ = ("_at", "_count", "_heap", "_last", "_unindexed", "size")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, WaitingRun]] = []  # by offset, then by arrival
-        self._last: WaitingRun | None = None  # the one that was added to last
+        self._heap: list[tuple[int, int, _WaitingRun]] = []  # by offset, then by arrival
+        self._last: _WaitingRun | None = None  # the one that was added to last
         self._at: dict[int, tuple[bytes, int]] = {}  # offset → bytes, arrival; without those of:
-        self._unindexed: list[WaitingRun] = []  # by offset
+        self._unindexed: list[_WaitingRun] = []  # by offset
         self._count: i64 = 0
         self.size: i64 = 0
 
@@ -354,18 +350,18 @@ class ReorderQueue:
         """The memory that it takes."""
         return self.size + 2 * OVERHEAD * self._count
 
-    def state(self) -> list[WaitingState]:
+    def state(self) -> list[_WaitingState]:
         """Return the segments as plain values, by offset and arrival, for ``restore``."""
         waiting = [each for _, _, run in self._heap for each in run.segments]
         return [(*each[:5], (*each[5],)) for each in sorted(waiting, key=itemgetter(0, 1))]
 
-    def restore(self, state: list[WaitingState]) -> None:
+    def restore(self, state: list[_WaitingState]) -> None:
         """Restore a state."""
         for start, order, data, cut, since, seen in state:
             self.add(start, order, data, cut - start - len(data), since, Seen(*seen))
 
     @property
-    def first(self) -> WaitingRun:
+    def first(self) -> _WaitingRun:
         """The first that waits; raises IndexError where none does."""
         return self._heap[0][2]
 
@@ -386,7 +382,7 @@ class ReorderQueue:
         if not missing and now == seen[1] and self.grows(start, order - size, seen[2], seen[3]):
             self.append(data, seen[0], now)
             return
-        self._last = run = WaitingRun(start, order, data, start + size + missing, now, seen)
+        self._last = run = _WaitingRun(start, order, data, start + size + missing, now, seen)
         self._unindexed.append(run)
         heappush(self._heap, (start, order, run))
         self._count += 1
@@ -478,7 +474,7 @@ class ReorderQueue:
             else:
                 return out, offset
 
-    def _release(self, run: WaitingRun, history: RetransmitWindow, balance: Counters) -> None:
+    def _release(self, run: _WaitingRun, history: RetransmitWindow, balance: Counters) -> None:
         """Count a run that was delivered whole, and remember it."""
         at, size = run.start, run.end - run.start
         self._count -= len(run.pieces)
@@ -502,7 +498,7 @@ class ReorderQueue:
         balance.retransmitted_bytes += len(data) - used
         return history.compare(start, data)[0]
 
-    def _pop_run(self) -> WaitingRun:
+    def _pop_run(self) -> _WaitingRun:
         """Take away the first run."""
         run = heappop(self._heap)[2]
         start = run.start
@@ -515,18 +511,18 @@ class ReorderQueue:
             del self._unindexed[0]
         return run
 
-    def _pop(self) -> WaitingSegment:
+    def _pop(self) -> _WaitingSegment:
         """Take away the first segment, and have those of its run wait one by one."""
         first, *others = self._pop_run().segments
         for start, order, data, cut, since, seen in others:
             self._at[start] = data, since
-            run = WaitingRun(start, order, data, cut, since, seen)
+            run = _WaitingRun(start, order, data, cut, since, seen)
             run.indexed = 1
             heappush(self._heap, (start, order, run))
         return first
 
     @staticmethod
-    def _stands_alone(heap: list[tuple[int, int, WaitingRun]]) -> bool:
+    def _stands_alone(heap: list[tuple[int, int, _WaitingRun]]) -> bool:
         """Whether the first run is all there, and none of the others overlaps it: the next are its children."""
         run, count = heap[0][2], len(heap)
         if run.end != run.cut:
@@ -534,7 +530,7 @@ class ReorderQueue:
         return (count < 2 or heap[1][0] >= run.end) and (count < 3 or heap[2][0] >= run.end)
 
 
-class Hole(NamedTuple):
+class _Hole(NamedTuple):
     """Bytes that are missing up to ``end``: what lies there came ``since`` a time, as the byte of that arrival."""
 
     end: int
@@ -542,7 +538,7 @@ class Hole(NamedTuple):
     since: int
 
 
-class GapTimeout:
+class _GapTimeout:
     """With one hole at a time, the first. ``deadline``: when to tick next, None where time alone decides nothing.
 
     What the receiver acknowledged was lost by the capture; it may have been written late, and gets some more
@@ -556,11 +552,11 @@ class GapTimeout:
         self._lost_since: tuple[int, int] | None = None  # in time and in bytes arrived
         self.deadline: int | None = None
 
-    def state(self) -> PatienceState:
+    def state(self) -> _PatienceState:
         """Return what it waits for as plain values, for ``restore``."""
         return self._lost_since, self.deadline
 
-    def restore(self, state: PatienceState) -> None:
+    def restore(self, state: _PatienceState) -> None:
         """Restore a state."""
         self._lost_since, self.deadline = state
 
@@ -568,7 +564,7 @@ class GapTimeout:
         """Stop: nothing is waited for."""
         self._lost_since = self.deadline = None
 
-    def ends(self, hole: Hole, now: int, arrived: int, *, acked: bool, resent: bool, over_since: int) -> bool:
+    def ends(self, hole: _Hole, now: int, arrived: int, *, acked: bool, resent: bool, over_since: int) -> bool:
         """Whether the hole is to be given up.
 
         ``acked``: the receiver has its bytes; ``resent``: the sender may be relied upon to send them again;
@@ -608,9 +604,9 @@ class Fin(NamedTuple):
 #: What a direction has that has not been seen yet: always empty, and shared, because half of all directions
 #: in a capture full of scans never begin.
 _NO_HISTORY: Final = RetransmitWindow(0)
-_NO_BACKLOG: Final = ReorderQueue()
+_NO_BACKLOG: Final = _ReorderQueue()
 
-_NEVER: Final = (1 << 63) - 1
+NOT_DUE: Final = (1 << 63) - 1  #: the time of what waits for no time
 
 
 class Reassembly:
@@ -651,7 +647,7 @@ class Reassembly:
         self._balance = balance
         self._history = _NO_HISTORY
         self._backlog = _NO_BACKLOG
-        self._patience: GapTimeout | None = None
+        self._patience: _GapTimeout | None = None
         self._gathering = False
         self._since = 0  # when gathering began
         self._now = 0
@@ -664,7 +660,7 @@ class Reassembly:
         self.ended = False  #: whether it came to its end
         # Of the hole that is waited for:
         self.room: i64 = 0  #: how many bytes may come behind it until it is to be decided about again
-        self._until: i64 = _NEVER  # the time (ns) of that
+        self._until: i64 = NOT_DUE  # the time (ns) of that
         self._lost = False  # whether what is missing was acknowledged
 
     def _state(self) -> ReassemblyState:
@@ -699,16 +695,16 @@ class Reassembly:
         if patience is not None:
             self._open()
             if state["waiting"]:
-                self._backlog = ReorderQueue()
+                self._backlog = _ReorderQueue()
                 self._backlog.restore(state["waiting"])
-            self._patience = GapTimeout(self._limits)
+            self._patience = _GapTimeout(self._limits)
             self._patience.restore(patience)
             self._balance.pending_bytes += self._backlog.size
 
     def _open(self) -> None:
         """Create the window and the timeout of a stream that begins."""
         self._history = RetransmitWindow(self._limits.history)
-        self._patience = GapTimeout(self._limits)
+        self._patience = _GapTimeout(self._limits)
 
     def _clock(self, seen: Seen) -> int:
         """Capture time; where a packet has none, that of the last one that had."""
@@ -724,11 +720,11 @@ class Reassembly:
         balance, size = self._balance, len(payload)
         if start < self.offset and not self._gathering:
             old = min(self.offset - start, size)
-            twin = old == size and size > 0 and is_twin(balance, self._history, start, payload, seen, self._limits)
+            twin = old == size and size > 0 and _is_twin(balance, self._history, start, payload, seen, self._limits)
             if size == 1 and not missing and start + 1 == self.offset and not twin:
                 balance.keepalive_bytes += 1
                 return out
-            out += note_delivered(balance, self._history, start, payload[:old], seen, twin=twin)
+            out += _note_delivered(balance, self._history, start, payload[:old], seen, twin=twin)
             payload, start = payload[old:], start + old
             missing -= min(missing, max(self.offset - start, 0)) if not payload else 0
             start = max(start, self.offset)
@@ -740,7 +736,7 @@ class Reassembly:
         size = len(payload)
         held = self._backlog.at(start) if start < self._top else None
         if held is not None and len(held[0]) >= size and not missing:
-            return out + note_waiting(balance, self._limits, start, payload, held, seen)
+            return out + _note_waiting(balance, self._limits, start, payload, held, seen)
         end = start + size + missing
         if self._fin is not None and end > self._fin.offset:
             self._fin, self.ended = None, False  # it was not the last word
@@ -748,7 +744,7 @@ class Reassembly:
         self._arrived += size + missing
         self._top = max(self._top, end)
         if self._backlog is _NO_BACKLOG:
-            self._backlog = ReorderQueue()
+            self._backlog = _ReorderQueue()
         self._backlog.add(start, self._arrived, payload, missing, self._now, seen)
         balance.pending_bytes += size
         return out
@@ -778,9 +774,9 @@ class Reassembly:
         while True:
             if backlog:
                 first = backlog.first
-                hole = _row(Hole, (first.start, first.order, first.since))
+                hole = _row(_Hole, (first.start, first.order, first.since))
             elif fin is not None and fin.offset > self.offset:
-                hole = _row(Hole, (fin.offset, fin.arrived, fin.since))
+                hole = _row(_Hole, (fin.offset, fin.arrived, fin.since))
             else:
                 patience.rest()
                 return out
@@ -791,7 +787,7 @@ class Reassembly:
                 over_since = max(self.reset_at or 0, fin.since if fin else 0)
                 if not patience.ends(hole, now, self._arrived, acked=acked, resent=resent, over_since=over_since):
                     self.deadline = deadline = patience.deadline
-                    self._until, self._lost = _NEVER if deadline is None else deadline, acked
+                    self._until, self._lost = NOT_DUE if deadline is None else deadline, acked
                     room = min(limits.pending_bytes - backlog.size - aside, limits.pending_segments - len(backlog))
                     self.room = min(room, patience.room(self._arrived))  # of segments that have a byte at least
                     return out

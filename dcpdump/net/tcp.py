@@ -26,6 +26,7 @@ SYN: Final = 0x02
 RST: Final = 0x04
 PSH: Final = 0x08
 ACK: Final = 0x10
+CONTROL: Final = FIN | SYN | RST  #: the flags of segments that change more than bytes
 
 PROTOCOL: Final = 6
 
