@@ -4,8 +4,8 @@ Only plain packets are taken here: Ethernet, Linux cooked or raw IP; IPv4 withou
 not fragmented, all of it captured; a segment of a known connection that neither opens nor ends it. At anything else it
 stops: that packet is for ``Connections.feed``, which knows everything else. Both leave the same state behind.
 
-Of these, a segment that continues its direction is delivered here, and one that only joins those that wait behind a hole
-waits (ByteStream.wait); whatever decides something goes through ``Connections.receive``.
+Of these, a segment that continues its direction is delivered here, one that only joins those behind a hole waits there
+(``ByteStream.wait``), and what decides anything else goes through ``Connections.receive``.
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from dcpdump.big_endian import be16, be32
 from dcpdump.net.connections import PACKET_COST, Connections, Delivery, Half
 from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import AHEAD, NO_ANSWER, ZERO_WINDOW, Bytes, BytesRun, Seen
+from dcpdump.net.ip import FRAGMENT, IPV4, IPV6
 from dcpdump.net.packet import NO_TIME
 from dcpdump.net.reassembly import NOT_DUE
 from dcpdump.net.tcp import ACK, CONTROL, PROTOCOL, Segment
@@ -22,9 +23,6 @@ from dcpdump.net.tcp import ACK, CONTROL, PROTOCOL, Segment
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-_FRAGMENT: Final = 0x3FFF
-_IPV4: Final = 0x0800
-_IPV6: Final = 0x86DD
 _ETHERNET: Final = 1
 _COOKED: Final = 113
 _COOKED_2: Final = 276
@@ -282,12 +280,12 @@ def _headers(data: bytes, ip: "i64", end: "i64", link: "i64") -> tuple["i64", "i
     elif link == _COOKED_2:
         ethertype = be16(data, ip - 20)
     else:
-        ethertype = _IPV4 if data[ip] >> 4 == 4 else _IPV6
-    if ethertype == _IPV4:
-        fragment = be16(data, ip + 6) & _FRAGMENT
+        ethertype = IPV4 if data[ip] >> 4 == 4 else IPV6
+    if ethertype == IPV4:
+        fragment = be16(data, ip + 6) & FRAGMENT
         if data[ip] == 0x45 and not fragment and data[ip + 9] == PROTOCOL:
             return ip + 12, ip + 20, ip + be16(data, ip + 2)
-    elif ethertype == _IPV6:
+    elif ethertype == IPV6:
         length = be16(data, ip + 4)
         if ip + 60 <= end and data[ip] >> 4 == 6 and data[ip + 6] == PROTOCOL and length:
             return ip + 8, ip + 40, ip + 40 + length

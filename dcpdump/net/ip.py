@@ -11,6 +11,7 @@ from dcpdump.quick_dataclass import dataclass, field
 
 IPV4: Final = 0x0800
 IPV6: Final = 0x86DD
+FRAGMENT: Final = 0x3FFF  #: the bits of IPv4's third word that only a fragment has: more come, or its offset
 
 #: IPv6 extension headers of the common shape: next header, length in 8 bytes beyond the first 8.
 OPTIONS: Final = frozenset((0, 43, 60, 135, 139, 140))
@@ -87,11 +88,11 @@ def _ipv4(data: bytes, at: int, cut: int) -> Datagram | str:
     start = at + header
     if start > end:
         return "IP header cut short"
-    if protocol == _AUTHENTICATION and not fragment & 0x3FFF:
+    if protocol == _AUTHENTICATION and not fragment & FRAGMENT:
         protocol, start = data[start], start + (data[start + 1] + 2) * 4
         if start > end:
             return "IP header cut short"
-    if fragment & 0x3FFF:  # more fragments, or not the first
+    if fragment & FRAGMENT:
         place = Fragment(ident, (fragment & 0x1FFF) * 8, bool(fragment & 0x2000))
         return Datagram(addresses, protocol, start, end, missing, place)
     return Datagram(addresses, protocol, start, end, missing)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Final, NamedTuple
 
 from dcpdump.net import ip, link, tcp
-from dcpdump.net.ip import Datagram, DatagramKey, Fragments, Puzzle
+from dcpdump.net.ip import FRAGMENT, Datagram, DatagramKey, Fragments, Puzzle
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL, Segment
@@ -81,7 +81,6 @@ def _tags(data: bytes) -> tuple[dict[int, bytes], int]:
 _IPV4_TCP: Final = struct.Struct(">BxH2xHxB2x12sIIBBH").unpack_from
 _IPV6_TCP: Final = struct.Struct(">IHBx36sIIBBH").unpack_from
 
-_FRAGMENT: Final = 0x3FFF
 _LEAST_HEADER: Final = 5 << 4  #: the byte with the length of a TCP header of 20 bytes
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
@@ -131,7 +130,7 @@ class Layers:
             # The plain cases, in one step each. All that is in any way unusual is opened layer by layer.
             if ethertype == b"\x08\x00":
                 version, length, fragment, protocol, key, seq, ack, header, flags, window = _IPV4_TCP(data, at)
-                if version == 0x45 and protocol == 6 and not fragment & _FRAGMENT and header >= _LEAST_HEADER:
+                if version == 0x45 and protocol == 6 and not fragment & FRAGMENT and header >= _LEAST_HEADER:
                     end = at + length
                     at += 20 + (header >> 4 << 2)
                     if at <= end <= len(data):
