@@ -21,13 +21,12 @@ from setuptools.command.build_ext import build_ext
 
 #: The modules that are compiled. They are ordinary Python, and leave what they do to the interpreter just as well.
 COMPILED = """
-batch/cutting batch/document_runs batch/learning batch/picking batch/plain_documents batch/plans
-big_endian conversation tally
-capture/plain_pcap capture/plain_pcapng
+batch/cutting batch/document_runs batch/learning batch/plans
+big_endian conversation
+capture/plain_pcap
 net/batch net/bytestream net/connections net/endpoints net/layers net/reassembly
-render/byte_span render/field_texts render/plain_csv render/plain_rows render/plain_line
-render/plain_ndjson render/plain_table render/plain_text render/plain_writer render/value_note
-wire/frames wire/held wire/json_scan wire/split
+render/plain_rows render/plain_formats render/plain_table
+wire/frames wire/split wire/json_scan
 """.split()
 
 

@@ -15,7 +15,7 @@ from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
 from dcpdump.capture import Capture
 from dcpdump.check.checking import Judging
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.redact import Redactor
 from dcpdump.streams.ends_watching import Watching
 from dcpdump.streams.stream import Stream

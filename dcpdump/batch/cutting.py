@@ -4,9 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from dcpdump.conversation import Conversation, Tally
 from dcpdump.net.batch import Segments
-from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import NO_TIME
-from dcpdump.tally import Tally
 from dcpdump.wire.frame import Where
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.split import FrameSplitter

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.batch.plans import body_of, id_length, key_length, stream_id
 from dcpdump.big_endian import be16, be32, be64
-from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import NO_TIME
 from dcpdump.spec import find
 from dcpdump.spec.field import Field

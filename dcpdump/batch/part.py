@@ -14,10 +14,8 @@ import numpy as np
 from dcpdump.batch.block import BLOCK_BYTES
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array, records_at
-from dcpdump.batch.layouts import HEADER, Group, Headers, groups_of
 from dcpdump.batch.learning import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING, UNKNOWN, Later
 from dcpdump.batch.plans import PLANS, Plan
-from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import NO_TIME
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record

@@ -5,15 +5,11 @@ import zlib
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from dcpdump.batch.connection_state import SavedConnection, thinned
-from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.dissector import BlockDissector, Dissection, StreamsOf
 from dcpdump.conversation import Conversation, Missing, MissingValues
+from dcpdump.net.bytestream import StreamState, stream_essence
 from dcpdump.net.connections import ConnectionsState, Half
 from dcpdump.net.endpoints import Connection, flow_of, reverse_key
-from dcpdump.net.half import Half
-from dcpdump.net.stream_state import StreamState, stream_essence
-from dcpdump.tally import Missing
 from dcpdump.tls.secrets import SecretsState
 from dcpdump.unsealing import TlsState
 from dcpdump.wire.collection_names import ConnectionNames, ServerNamesState

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from struct import pack
 
 from dcpdump.errors import LiveError, system_words
-from dcpdump.net import checksum
+from dcpdump.net.ip import CHECKSUM_AT, IPV4_CHECKSUM_AT, mend_checksum, pseudo_header
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import ACK, FIN, PSH, RST, SYN
 
@@ -66,7 +66,7 @@ class MadeConnection:
         answered = self._next[1 - direction] if flags & ACK else 0
         head = pack(">HHIIBBHHH", *ports, self._next[direction], answered, 5 << 4, flags, _WINDOW, 0, 0)
         segment = bytearray(head + data)
-        checksum.mend(checksum.pseudo_header(src + dst, _TCP, len(segment)), segment, checksum.PLACES[_TCP])
+        mend_checksum(pseudo_header(src + dst, _TCP, len(segment)), segment, CHECKSUM_AT[_TCP])
         length = len(data) + bool(flags & (SYN | FIN))
         self._next[direction] = (self._next[direction] + length) & 0xFFFFFFFF
         packet = _ip_header(src, dst, len(segment)) + bytes(segment)
@@ -77,7 +77,7 @@ def _ip_header(src: bytes, dst: bytes, length: int) -> bytes:
     if len(src) == 16:
         return pack(">IHBB", 6 << 28, length, _TCP, 64) + src + dst
     head = bytearray(pack(">BBHIBBH", 0x45, 0, 20 + length, 0x4000, 64, _TCP, 0) + src + dst)
-    checksum.mend(b"", head, checksum.IPV4_PLACE)
+    mend_checksum(b"", head, IPV4_CHECKSUM_AT)
     return bytes(head)
 
 

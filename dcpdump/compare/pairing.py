@@ -13,7 +13,7 @@ import numpy as np
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.compare.capture_rows import HAS_SEQNO, CaptureRows, mixed, numbered
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED
 

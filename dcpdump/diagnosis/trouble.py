@@ -10,7 +10,7 @@ from dcpdump.capture.damage import Health
 from dcpdump.check.finding import Finding
 from dcpdump.conversation import Tally
 from dcpdump.escape import bytes_of
-from dcpdump.net.counters import Counters
+from dcpdump.net.reassembly import Counters
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.causes import Degree, Situation, Verdict, degree_of
 from dcpdump.streams.early_verdicts import EvictedStreams

@@ -15,7 +15,7 @@ from dcpdump.big_endian import be16, be32
 from dcpdump.compiled import is_compiled
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
-from dcpdump.net.no_time import NO_TIME
+from dcpdump.net.packet import NO_TIME
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR

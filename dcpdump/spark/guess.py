@@ -12,10 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.connection_state import HEAD, SavedConnection, pair_of
 from dcpdump.batch.resumable import HEAD, SavedConnection, pair_of
 from dcpdump.net.bytestream import ByteStream, StreamState
-from dcpdump.net.counters import Counters
 from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.event import Seen
 from dcpdump.net.layers import Layers

@@ -4,10 +4,8 @@ A guess is verified here, or refused: where the past was not what was guessed, n
 be surveyed again with the true past.
 """
 
-from dcpdump.batch.connection_state import SavedConnection
 from dcpdump.batch.resumable import SavedConnection
 from dcpdump.net.bytestream import ByteStream, SenderValues, StreamState
-from dcpdump.net.counters import Counters
 from dcpdump.net.limits import Limits
 from dcpdump.net.reassembly import Counters, SeenState
 from dcpdump.net.tcp import distance

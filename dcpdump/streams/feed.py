@@ -12,7 +12,6 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.ends import Lost
 from dcpdump.disclosure import hides_numbers, is_stray
 from dcpdump.net.event import TcpChange
-from dcpdump.net.half import TcpChange
 from dcpdump.net.packet import NO_TIME
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.ends_watching import Ended, EndsWatching

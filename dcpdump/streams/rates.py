@@ -6,9 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.part import Part
-from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import NO_TIME
-from dcpdump.streams.counted import COUNTED
 from dcpdump.streams.facts import COUNTED
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState

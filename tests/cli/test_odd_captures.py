@@ -15,7 +15,7 @@ from scapy.layers.l2 import Ether
 
 from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
-from dcpdump.net.seqnum import MASK
+from dcpdump.net.tcp import MASK
 from dcpdump.wire.encode import encode
 from samples.builder import Talk, pcap
 from samples.make import MINUTE_NS, SAMPLES, START_NS

@@ -1,8 +1,6 @@
 """Which end acknowledges bytes that were not captured by then: the order of both directions is not that of sending."""
 
 import pytest
-from dcpdump.net.sender_state import AHEAD
-from dcpdump.streams.watching import Watching
 
 from dcpdump.batch.block import blocks
 from dcpdump.net.event import AHEAD
