@@ -33,7 +33,7 @@ def test_a_disturbed_run_ends_with_a_documented_code_and_leaves_nothing_behind(r
 
 #: Tests that pass through all modules that are compiled, but for those that take long.
 _CORE = "test_docs net/test_bytestream net/test_connections wire/test_json_scan wire/test_split"
-_CORE += " net/test_ahead net/test_ip net/test_retransmit_window net/test_seqnum net/test_tcp"
+_CORE += " net/test_ahead net/test_ip net/test_reassembly net/test_tcp"
 _LONG = "not (continues_from_its_state or seen_to_be_json or pictures)"
 CORE = [*(f"tests/{name}.py" for name in _CORE.split()), "-k", _LONG]
 

@@ -18,8 +18,7 @@ from dcpdump.cli.signals import Stop, raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.filter import FilterError
-from dcpdump.index.building import SPOOL_BYTES
-from dcpdump.index.columns import Columns
+from dcpdump.index.columns import SPOOL_BYTES, Columns
 
 if TYPE_CHECKING:
     from dcpdump.browse.analysis import Analysis
