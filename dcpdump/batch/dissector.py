@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 
+#: The C library gives freed memory back to the system, and asks for it again for the next block, unless so much was
+#: freed at once before: an eighth of the time of a table.
+_MEMORY_KEPT = 16 * 1024 * 1024
 #: What a segment may cost beside its bytes, when deciding how soon to look at the memory again.
 _SEGMENT = 256
 
@@ -49,6 +52,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
+        bytes(_MEMORY_KEPT)
         self._limits = limits
         self._connections.in_runs = True
         self._cutting = Cutting(self._conversations, self.tally, self.most)
