@@ -44,6 +44,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_REQ,
     STREAMED,
 )
+from dcpdump.streams.phases import Phase
 from dcpdump.streams.request import Request
 from dcpdump.streams.resumptions import Skips
 from dcpdump.streams.state import CARVED, ConnectionState
@@ -238,7 +239,7 @@ def _suspended(stream: Stream) -> set[Suspend]:
         found.add(Suspend.HISTORY)
     if stream.filtered is not False:
         found.add(Suspend.FILTER)
-    if stream.caching and marker is None:
+    if stream.phase is Phase.CACHE_TRANSFER and marker is None:
         found.add(Suspend.CACHE_TRANSFER)
     return found
 

@@ -15,13 +15,16 @@ from dcpdump.spec import MESSAGES, PUSHES, UNKNOWN_NAME, find
 def spec(opcode: str | None, everything: bool) -> None:
     """Print a message's byte grids, fields, rules, flags and errors; without OPCODE, all messages in a line each.
 
-    OPCODE is a name (mutation, DCP_MUTATION) or a number (0x57).
+    OPCODE is a name (mutation, DCP_MUTATION) or a number (0x57); "streams" prints the phases of a stream.
     """
     with Sink(None, paged=True) as sink:
         if opcode is None:
             sink.write(pages.index([m for m in MESSAGES.values() if m.dcp or m.known or everything]))
             sink.write("\nSent by a server of its own accord (magic 0x82):\n")
             sink.write(pages.index(list(PUSHES.values())))
+            return
+        if opcode == "streams":
+            sink.write(pages.phases())
             return
         found = [find(number, server=server) for server, number in sorted(_numbers(opcode))]
         known = [message for message in found if message.name != UNKNOWN_NAME]

@@ -35,6 +35,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_REQ,
     WANTED,
 )
+from dcpdump.streams.phases import Phase
 from dcpdump.streams.requests import answered, asked, closed, doubt, request_of, set_apart
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, begin_direction, keep_alive, waiting_for
@@ -149,7 +150,7 @@ def joins(stream: Stream, frame: FrameEvent) -> bool:
     if frame.opcode == MARKER:
         start, flags = frame.get("start_seqno"), frame.get("snapshot_type")
         return not frame.weak and start is not None and marker_joins(stream, start, flags or 0)
-    if frame.weak or stream.oso or stream.caching or _has_two_markers(stream):
+    if frame.weak or stream.phase in (Phase.OSO, Phase.CACHE_TRANSFER) or _has_two_markers(stream):
         return False
     if frame.opcode == STREAM_END:
         return _end_joins(stream)
@@ -175,7 +176,7 @@ def _has_two_markers(stream: Stream) -> bool:
 def marker_joins(stream: Stream, start: int, flags: int) -> bool:
     """Return whether nothing of a stream can have been lost before the marker of a snapshot."""
     may_be_second = flags & DISK and flags & _HAS_HISTORY
-    if may_be_second or stream.oso or stream.caching or stream.takeover:
+    if may_be_second or stream.phase in (Phase.OSO, Phase.CACHE_TRANSFER) or stream.takeover:
         return False
     if not stream.counts_any:
         asked = _asked(stream)
@@ -432,7 +433,7 @@ class Ledger:
         place = frame.word << 16 | frame.stream_id
         before = connection.current.get(place)
         begun = Stream(connection, frame.word, frame.stream_id)
-        begun.opaque = frame.opaque
+        begun.opaque, begun.phase = frame.opaque, Phase.UNKNOWN
         begun.first_ns = frame.ts_ns
         begun.losses = connection.losses[frame.direction]
         begun.other_losses = connection.losses[1 - frame.direction]

@@ -21,6 +21,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
     WITH_VALUES,
 )
+from dcpdump.streams.phases import PhaseEvent
 from dcpdump.streams.stream import LONGEST, NO_PREPARES, Prepares, Stream
 
 Learn = Callable[[Stream, FrameEvent], None]
@@ -43,9 +44,8 @@ def _marker(stream: Stream, frame: FrameEvent) -> None:
         snapshot = snapshot_of(frame)
     if snapshot is None:
         stream.snapshots += 1
-        stream.caching = False
         stream.snapshot = None
-        stream.ordered = stream.in_order = False
+        stream.advance(PhaseEvent.LOSS)
         stream.unclear = f"the snapshot marker of frame {frame.number} could not be read"
         return
     begin_snapshot(stream, snapshot)
@@ -54,7 +54,6 @@ def _marker(stream: Stream, frame: FrameEvent) -> None:
 def begin_snapshot(stream: Stream, snapshot: Snapshot) -> None:
     """Begin the snapshot that a marker announces."""
     stream.snapshots += 1
-    stream.caching = False
     stream.begin(snapshot)
     stream.connection.turns.serve(stream, begins=True)
     if snapshot.high_completed:
@@ -66,21 +65,18 @@ def begin_snapshot(stream: Stream, snapshot: Snapshot) -> None:
 def _end(stream: Stream, frame: FrameEvent) -> None:
     stream.end_status, stream.end_frame, stream.ended_ns = frame.get("status"), frame.number, frame.ts_ns
     stream.forget_keys()
-    stream.in_order = False
 
 
 def _oso(stream: Stream, frame: FrameEvent) -> None:
-    stream.oso = bool((frame.get("flags") or 0) & OSO_START)
     stream.forget_keys()
-    stream.in_order = stream.oso and stream.live
-    if stream.oso:
+    if (frame.get("flags") or 0) & OSO_START:
+        stream.advance(PhaseEvent.OSO_START)
         stream.oso_snapshots += 1
         stream.snapshot = None
-        stream.ordered = True
         stream.unclear = ""
         stream.items_since_marker = 0
     else:
-        stream.oso_ended = True
+        stream.advance(PhaseEvent.OSO_END)
         stream.last = None
 
 
@@ -94,7 +90,7 @@ def _state(stream: Stream, frame: FrameEvent) -> None:
             del stream.states[1]
             stream.state_acks -= stream.state_acks > 1
         if state == ACTIVE:
-            stream.in_order = False
+            stream.advance(PhaseEvent.SET_ACTIVE)
 
 
 def _prepare(stream: Stream, frame: FrameEvent) -> None:
@@ -120,13 +116,12 @@ def _document(stream: Stream, frame: FrameEvent) -> None:
 
 
 def _transfer(stream: Stream, frame: FrameEvent) -> None:
-    stream.caching = True
+    stream.advance(PhaseEvent.CACHED)
     stream.cached += 1
 
 
 def _transfer_end(stream: Stream, frame: FrameEvent) -> None:
-    stream.caching = False
-    stream.cache_ended = True
+    stream.advance(PhaseEvent.CACHED_END)
 
 
 def _event(stream: Stream, frame: FrameEvent) -> None:

@@ -9,6 +9,7 @@ from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.facts import Entry, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import STREAM_REQ
+from dcpdump.streams.phases import PhaseEvent
 from dcpdump.streams.request import Request, json_fault
 from dcpdump.streams.state import ConnectionState, RolledBack
 from dcpdump.streams.stream import MOST_REQUESTS, OTHER_STATUS, Stream
@@ -61,6 +62,7 @@ def asked(
             stream.follow(before)
             connection.current[place] = stream
     stream.requests.append(request)
+    stream.advance(PhaseEvent.REQUEST)
     if len(stream.requests) >= stream.most_requests:
         _forget_some(stream)
     stream.opaque, stream.last_ns = frame.opaque, frame.ts_ns
@@ -132,7 +134,9 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
         request.ambiguous = waiting.doubtful  # it may have been refused, and what was granted asked for after that
         request.failover_log = _log(frame)
         _grant(connection, stream, request, frame)
-    elif frame.word == ROLLBACK:
+        return stream
+    stream.advance(PhaseEvent.REFUSAL)
+    if frame.word == ROLLBACK:
         request.rollback_seqno = None if record is None else record.frame.get("rollback_seqno")
         _roll_back(connection, stream, request)
     elif record is not None:
@@ -213,12 +217,13 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
         connection.producing[connection.bucket, stream.vbucket] = stream
     stream.last_frame = max(stream.last_frame, frame.number)
     stream.failover_log = request.failover_log
-    stream.caching = bool((request.flags or 0) & CACHE_TRANSFER)
+    if not stream.in_order:  # else its messages were captured before the grant
+        cached = (request.flags or 0) & CACHE_TRANSFER
+        stream.advance(PhaseEvent.GRANT_OF_CACHE if cached else PhaseEvent.GRANT)
     stream.losses, stream.missed_before = connection.losses[frame.direction], connection.missed[frame.direction]
     stream.other_losses, stream.holes = connection.losses[1 - frame.direction], connection.holes
     stream.reached = max(stream.reached, request.start)
     stream.marker_holes = connection.holes
-    stream.ordered = True
     connection.current[place] = stream
     back = connection.rolled_back.get(place)
     if back is not None:

@@ -5,11 +5,12 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, TAKEOVER
+from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.facts import FIRST, LAST, NEVER, Complaint, Entry, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import NOTHING_MISSED, FrameEvent, Missed, kept, place_of
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
+from dcpdump.streams.phases import Phase, PhaseEvent, after
 from dcpdump.streams.request import Request
 from dcpdump.wire.key_prefix import read_prefix
 
@@ -154,6 +155,12 @@ OTHER_STATUS = -1
 _MOST_ACKS = 1_024
 
 
+#: Phases in which it is not known what was sent last, and in which seqnos do not rise.
+_UNORDERED = (Phase.REQUESTED, Phase.REFUSED, Phase.UNKNOWN)
+_OUT_OF_ORDER = (Phase.OSO, Phase.CACHE_TRANSFER)
+_INSIDE = (Phase.SNAPSHOT, Phase.OSO)
+
+
 @dataclass(slots=True, eq=False)
 class Stream:
     """One DCP stream: a vbucket, and a stream id where the connection has them, from its request to its end.
@@ -193,15 +200,10 @@ class Stream:
     items_since_marker: int = 0
     last: int | None = None  #: the seqno that the next has to be above; None after a loss, from the next marker on
     reached: int = 0  #: the highest seqno or end of a snapshot that was announced
-    oso: bool = False  #: inside an out-of-order snapshot
-    oso_ended: bool = False  #: one ended, and no marker came since
+    phase: Phase = Phase.REQUESTED
     oso_snapshots: int = 0
-    ordered: bool = False  #: ``last_seqno`` is the last that was sent: nothing was lost since
-    in_order: bool = False  #: it is open, inside a snapshot, and nothing forbids data
-    unclear: str = ""  #: why it is not ``ordered``, if not for lost bytes
-    caching: bool = False  #: in the phase of cache transfer
+    unclear: str = ""  #: why its phase is not known, if not for lost bytes
     cached: int = 0  #: messages of the cache transfer
-    cache_ended: bool = False
     states: list[TakeoverState] | tuple[()] = ()  #: that a takeover set
     state_acks: int = 0
     state_acked_ns: int | None = None  #: when one was answered last
@@ -280,6 +282,26 @@ class Stream:
         return not self.ordered or self.connection.holes != self.marker_holes
 
     @property
+    def oso(self) -> bool:
+        """Whether it is inside an out-of-order snapshot."""
+        return self.phase is Phase.OSO
+
+    @property
+    def oso_ended(self) -> bool:
+        """Whether an out-of-order snapshot ended, and no marker came since."""
+        return self.phase is Phase.OPEN and (self.snapshots > 0 or self.oso_snapshots > 0)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether ``last_seqno`` is the last that was sent: it was granted, and nothing was lost since."""
+        return self.phase not in _UNORDERED
+
+    @property
+    def in_order(self) -> bool:
+        """Whether it is inside a snapshot, and has not ended."""
+        return self.end_frame is None and self.phase in _INSIDE
+
+    @property
     def known(self) -> bool:
         """Whether it is one at all: False of what stands for no stream."""
         return self.vbucket >= 0
@@ -345,7 +367,7 @@ class Stream:
 
         Seqnos rise: the next that comes after a loss says it again. Out of order, and in a cache transfer, they do not.
         """
-        if self.oso or self.caching or self.last_seqno == self.lost_seqno:
+        if self.phase in _OUT_OF_ORDER or self.last_seqno == self.lost_seqno:
             return None
         if self.high_seqno is not None:
             return self.high_seqno
@@ -407,6 +429,10 @@ class Stream:
         """The last state that a takeover set."""
         return self.states[-1].state if self.states else None
 
+    def advance(self, event: PhaseEvent) -> None:
+        """Go to the phase that an event leads to."""
+        self.phase = after(self.phase, event)
+
     def lose(self, direction: int, *, joins: bool = False) -> None:
         """Take it that bytes were lost in its direction: what is known of it may not hold any more.
 
@@ -424,7 +450,7 @@ class Stream:
             self.lost_after += (self.last_seqno,)
         self.lost_seqno = self.last_seqno
         self.snapshot = None
-        self.ordered = self.in_order = self.oso = self.caching = False
+        self.advance(PhaseEvent.LOSS)
         self.unclear = ""
         self.forget()
 
@@ -438,18 +464,16 @@ class Stream:
         """Take a snapshot marker."""
         if self.stale:
             self.last = None
-            self.oso = self.caching = False
+            self.phase = Phase.UNKNOWN
             self.unclear = ""
         self.marker_holes = self.connection.holes
         before, flags = self.marker, snapshot.flags
         if not (before and flags & HISTORY and (snapshot.start, snapshot.end) == (before.start, before.end)):
             self.forget_keys()
         self.snapshot = self.marker = snapshot
-        self.ordered = True
-        self.oso_ended = False
+        self.advance(PhaseEvent.MARKER)
         self.reached = max(self.reached, snapshot.end)
         self.items_since_marker = 0
-        self.in_order = self.live and self.state != ACTIVE
 
     def item(self, frame: FrameEvent, seqno: int) -> None:
         """Take a message with a seqno."""

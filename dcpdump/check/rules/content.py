@@ -6,6 +6,7 @@ from dcpdump.spec.names import ACTIVE, DISK, DUPLICATES
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
+from dcpdump.streams.phases import Phase, PhaseEvent, allows
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -74,14 +75,15 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     Usual causes: a client that asked for it and does not know its rules; a producer that nests backfills.
     """
     if frame.opcode == MARKER:
-        return "snapshot marker inside an out-of-order snapshot" if stream.oso else None
+        in_it = stream.phase is Phase.OSO and not allows(stream.phase, PhaseEvent.MARKER)
+        return "snapshot marker inside an out-of-order snapshot" if in_it else None
     if frame.opcode != OSO:
         if frame.opcode not in DOCUMENTS:
             return None
         again = frame.key in stream.keys.out_of_order
         return f"the key of seqno {frame.seqno} came before in this out-of-order snapshot" if again else None
     request, begins = stream.request, bool((frame.get("flags") or 0) & 1)
-    if begins is stream.oso:
+    if not allows(stream.phase, PhaseEvent.OSO_START if begins else PhaseEvent.OSO_END):
         return "out-of-order snapshot starts inside another" if begins else "out-of-order snapshot ends, none began"
     if not begins:
         return None

@@ -2,7 +2,7 @@
 
 from dcpdump.check.rule import INFO, RESPONSE, VIOLATION, Event, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name, unmatched, without_stream
-from dcpdump.spec.names import ACTIVE, CACHE_TRANSFER
+from dcpdump.spec.names import CACHE_TRANSFER
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -17,6 +17,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
     WITH_VALUES,
 )
+from dcpdump.streams.phases import Phase, PhaseEvent, allows
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -27,6 +28,12 @@ def _out_of_range(frame: FrameEvent) -> str:
 
 
 _DATA = frozenset({*WITH_VALUES, FLUSH, SYSTEM_EVENT, COMMIT, ABORT, ADVANCED})
+
+
+def _is_outside(frame: FrameEvent, stream: Stream) -> bool:
+    """Return whether a frame is a change of a stream that is in no snapshot: not ended, and not handed over."""
+    out = stream.phase is not Phase.HANDED_OVER and not allows(stream.phase, PhaseEvent.ITEM)
+    return out and frame.opcode in _DATA and stream.end_frame is None
 
 
 @rule(
@@ -107,13 +114,7 @@ def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Usual causes: a marker lost by a proxy; a producer that resumes in the middle.
     """
-    if (
-        frame.opcode not in _DATA
-        or stream.snapshots
-        or stream.items
-        or stream.end_frame is not None
-        or stream.oso_ended
-    ):
+    if stream.items or not _is_outside(frame, stream) or stream.oso_ended:
         return None
     return Remark(f"the stream begins with {name(frame.opcode)}", status=_out_of_range(frame))
 
@@ -136,12 +137,12 @@ def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
 
     Usual causes: as for a stream that does not begin with a marker.
     """
-    if frame.opcode not in _DATA or stream.end_frame is not None or stream.oso or stream.state == ACTIVE:
+    if not _is_outside(frame, stream):
         return None
     if stream.oso_ended:
         text = f"{name(frame.opcode)} after the end of an out-of-order snapshot, and before a marker"
         return Remark(text, status=_out_of_range(frame))
-    if stream.snapshots or not stream.items:
+    if not stream.items:
         return None
     return Remark(f"{name(frame.opcode)} before any marker", status=_out_of_range(frame))
 
@@ -168,11 +169,11 @@ def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     if request is None:
         return None
     if frame.opcode == MARKER:
-        early = request.bits & CACHE_TRANSFER and not stream.cache_ended and not stream.snapshots and stream.cached
+        early = request.bits & CACHE_TRANSFER and stream.phase is Phase.CACHE_TRANSFER and stream.cached
         return "snapshot marker before the cache transfer ended" if early else None
     if not request.bits & CACHE_TRANSFER:
         return f"{name(frame.opcode)} on a stream that was not requested with cache-transfer"
-    if stream.snapshots or stream.cache_ended:
+    if not allows(stream.phase, PhaseEvent.CACHED):
         return f"{name(frame.opcode)} after the cache transfer was over"
     if frame.opcode == CACHED_END and request.end <= request.start:
         return "CACHE_TRANSFER_END on a stream that does not go on"
