@@ -16,7 +16,7 @@ FLOORS = [
     set(floor.split())
     for floor in (
         "held_signals nearest lazy_pattern plural quick_dataclass",
-        "spec errors escape forked_worker unfinished pseudonymize tally compiled big_endian iso_time install_hints",
+        "spec errors escape forked_worker unfinished pseudonymize compiled big_endian iso_time install_hints",
         *("wire net zone", "tls", "record disclosure conversation", "filter redact unsealing clock"),
         *("paste capture dissect annotate", "batch scapy", "streams rewrite index", "check", "diagnosis compare"),
         *("render", "arrow", "spark sql", "report", "browse", "cli", "__main__"),
