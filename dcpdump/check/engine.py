@@ -29,7 +29,7 @@ from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
 from dcpdump.streams.document_run import Close, DocumentRun, Step
 from dcpdump.streams.explanation import NoClause, explain
-from dcpdump.streams.frame_event import HIDDEN, Before, FrameEvent, event_of, kept
+from dcpdump.streams.frame_event import HIDDEN, Before, FrameEvent, event_of, kept, stream_key
 from dcpdump.streams.ledger import Ledger, find_place, simply
 from dcpdump.streams.messages import last_message, snapshot_of
 from dcpdump.streams.opcode_kinds import (
@@ -388,7 +388,7 @@ class RuleEngine:
     def feed_run(self, run: DocumentRun) -> list[Finding]:
         """Take documents of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
         connection, close = self.ledger.connections.get(run.connection), run.close
-        stream = None if connection is None else connection.current.get(run.word << 16 | run.stream_id)
+        stream = None if connection is None else connection.current.get(stream_key(run.word, run.stream_id))
         broken = None
         if connection is not None and stream is not None and close is not None:
             broken = self._broken(run, close, connection, stream)
@@ -573,8 +573,7 @@ class RuleEngine:
             self.ledger.learn(connection, frame)
             return
         if opcode == SEQNO_ACK:
-            place = frame.word << 16 | frame.stream_id
-            stream = connection.current.get(place) or connection.by_opaque.get(frame.opaque) or stream
+            stream = connection.stream_of(frame) or connection.by_opaque.get(frame.opaque) or stream
             evidence.acknowledge_seqno(frame, stream)
         self._ask(opcode, frame, connection, stream)
         if opcode in _REPLIES:

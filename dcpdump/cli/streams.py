@@ -17,6 +17,7 @@ from dcpdump.nearest import nearest
 from dcpdump.render import streams as rows
 from dcpdump.render.text_columns import spark
 from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
+from dcpdump.streams.frame_event import stream_key
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
 
@@ -131,7 +132,7 @@ def _drawn(consumer: LedgerConsumer, rates: "Rates", shown: Sequence[Stream]) ->
     for stream in shown:
         begin = max(first, stream.first_ns or first)
         end = min(last, (stream.last_ns if stream.next is not None else None) or last)
-        place = stream.vbucket << 16 | stream.stream_id
+        place = stream_key(stream.vbucket, stream.stream_id)
         counts = rates.of(stream.connection.number, place, first, last, _BARS)
         length = max(1, last - first + 1)
         low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.streams.frame_event import stream_key
 from dcpdump.streams.wording import clock
 from dcpdump.wire.json_text import parse_json
 
@@ -265,7 +266,7 @@ def _owners(connection: "ConnectionState") -> tuple[_Owner, ...]:
 
 def _place(connection: "ConnectionState", stream: "Stream") -> "tuple[_Owner, int]":
     """Return what the streams of a connection are kept by that are in the place of a stream."""
-    return ("connection", connection.number), stream.vbucket << 16 | stream.stream_id
+    return ("connection", connection.number), stream_key(stream.vbucket, stream.stream_id)
 
 
 def _began(stream: "Stream") -> int:

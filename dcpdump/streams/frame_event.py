@@ -143,6 +143,11 @@ NO_FRAME = FrameEvent(
 )  # fmt: skip
 
 
+def stream_key(vbucket: int, stream_id: int) -> int:
+    """Return what tells a stream of a connection from its others: its vbucket, and its stream id."""
+    return vbucket << 16 | stream_id
+
+
 def kept(frame: FrameEvent) -> FrameEvent:
     """Return an event that may be remembered: it does not hold the bytes of the capture around it."""
     return frame._replace(data=b"", key_at=0, value_at=0, record=None)

@@ -14,7 +14,7 @@ from dcpdump.streams.consumer import identify
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.facts import COUNTED, FIRST, Complaint, UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
-from dcpdump.streams.frame_event import Before, FrameEvent, kept
+from dcpdump.streams.frame_event import Before, FrameEvent, kept, stream_key
 from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_documents, learn_keys
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
@@ -56,7 +56,7 @@ class StreamAddress(NamedTuple):
 
 def simply(connection: ConnectionState, frame: FrameEvent) -> Stream | None:
     """Return the stream that a message simply continues; None where that is not obvious."""
-    stream = connection.current.get(frame.word << 16 | frame.stream_id)
+    stream = connection.stream_of(frame)
     if (
         stream is None
         or not stream.in_order
@@ -70,7 +70,7 @@ def simply(connection: ConnectionState, frame: FrameEvent) -> Stream | None:
 def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     """Find the stream of a message that is not simply the next of one."""
     opaque, losses = frame.opaque, connection.losses[frame.direction]
-    known = connection.current.get(frame.word << 16 | frame.stream_id)
+    known = connection.stream_of(frame)
     other = connection.by_opaque.get(opaque)
     if other is not None and (other.vbucket, other.stream_id) == (frame.word, frame.stream_id):
         if known is None or known.opaque != opaque or (known.waits and other.closed and other.end_frame is None):
@@ -121,7 +121,7 @@ def _may_have(stream: Stream, frame: FrameEvent) -> bool:
     if stream.items or request is None or request.readable:
         return stream.doubtful
     stream.stream_id = frame.stream_id
-    stream.connection.current[frame.word << 16 | frame.stream_id] = stream
+    stream.connection.current[stream_key(frame.word, frame.stream_id)] = stream
     return True
 
 
@@ -244,7 +244,7 @@ def learn_answer(
     if opcode in _FAILOVER_LOGS and waiting is not None:
         logs.learn_log(connection, waiting.frame.word, frame)
     if opcode == CLOSE_STREAM and waiting is not None:
-        stream = connection.current.get(waiting.frame.word << 16 | waiting.frame.stream_id)
+        stream = connection.stream_of(waiting.frame)
         while stream is not None and stream.before is not None and (stream.before.end_frame or 0) > frame.number:
             stream = stream.before  # the one that follows it began behind an answer that was captured early
         if stream is not None:
@@ -430,7 +430,7 @@ class Ledger:
 
     def begin(self, connection: ConnectionState, frame: FrameEvent) -> Stream:
         """Begin a stream with a message of it, as its request was not captured."""
-        place = frame.word << 16 | frame.stream_id
+        place = stream_key(frame.word, frame.stream_id)
         before = connection.current.get(place)
         begun = Stream(connection, frame.word, frame.stream_id)
         begun.opaque, begun.phase = frame.opaque, Phase.UNKNOWN
@@ -510,7 +510,7 @@ class Ledger:
         """Take documents of one stream. Where that is not simply its next, they are taken one by one."""
         number, direction, word, opaque, stream_id, size = run[2:8]  # at once: each by its name would be a call
         connection, begun = self.connections.get(number), run.snapshot
-        stream = None if connection is None else connection.current.get(word << 16 | stream_id)
+        stream = None if connection is None else connection.current.get(stream_key(word, stream_id))
         marker = begun or (stream and stream.marker)
         lost = connection is not None and stream is not None and stream.losses != connection.losses[direction]
         if (
@@ -644,7 +644,7 @@ class Ledger:
                 learn_answer(connection, early, waiting, self.logs, self.streams)
         if known is None:
             connection.replicates |= opcode == SEQNO_ACK
-            known = connection.current.get(frame.word << 16 | frame.stream_id)
+            known = connection.stream_of(frame)
             if known is not None and opcode == CLOSE_STREAM:
                 known.close_asked = early is None
             elif known is not None and opcode == SEQNO_ACK and frame.fields and frame.fields[0] is not None:

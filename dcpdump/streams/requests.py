@@ -7,7 +7,7 @@ from dcpdump.spec.header import MOST_STREAM_ID
 from dcpdump.spec.names import CACHE_TRANSFER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.facts import Entry, UnansweredRequest
-from dcpdump.streams.frame_event import FrameEvent, failover_log
+from dcpdump.streams.frame_event import FrameEvent, failover_log, stream_key
 from dcpdump.streams.opcode_kinds import STREAM_REQ
 from dcpdump.streams.phases import PhaseEvent
 from dcpdump.streams.request import Request, json_fault
@@ -30,7 +30,7 @@ def asked(
     ``early``: its answer, where that was captured before it, and with it messages of the stream, maybe.
     """
     request = waiting.request or request_of(frame)
-    place = frame.word << 16 | request.stream_id
+    place = stream_key(frame.word, request.stream_id)
     before = connection.current.get(place)
     if before is not None and _may_be_other(connection, before, request):
         before = None
@@ -193,7 +193,7 @@ def _log(frame: FrameEvent) -> tuple[Entry, ...] | None:
 
 def _roll_back(connection: ConnectionState, stream: Stream, request: Request) -> None:
     """Count how often the same request got the same answer in a row."""
-    place = stream.vbucket << 16 | stream.stream_id
+    place = stream_key(stream.vbucket, stream.stream_id)
     before = connection.rolled_back.get(place)
     same = (
         before is not None
@@ -211,7 +211,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     if stream.granted and connection.torn:  # which of its requests each answer is for is unknown
         stream.marker = stream.snapshot = stream.last = None
         stream.epoch += 1
-    place = stream.vbucket << 16 | stream.stream_id
+    place = stream_key(stream.vbucket, stream.stream_id)
     stream.granted, stream.granted_ns, stream.granted_frame = True, frame.ts_ns, frame.number
     if connection.bucket is not None:
         connection.producing[connection.bucket, stream.vbucket] = stream

@@ -14,7 +14,7 @@ from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, NameTaken, Noops, SetupRefusal, Snapshot, UnansweredRequest
-from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed
+from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed, stream_key
 from dcpdump.streams.intervals import Recurring
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.request import Request
@@ -125,7 +125,7 @@ class ConnectionState:
     noops: Noops = field(default_factory=Noops)
     streams: list[Stream] = field(default_factory=list)
     evicted: int = 0  #: streams of it that were forgotten to bound memory
-    current: dict[int, Stream] = field(default_factory=dict)  #: by vbucket << 16 | stream id
+    current: dict[int, Stream] = field(default_factory=dict)  #: by ``stream_key``
     by_opaque: dict[int, Stream] = field(default_factory=dict)
     turns: Turns = field(default_factory=Turns)
     shared: set[int] = field(default_factory=set)  #: opaques that several streams had at one time
@@ -211,6 +211,10 @@ class ConnectionState:
     def unlink(self) -> None:
         """Refer to no other connection and not to itself, so that its memory is free."""
         self.namesake = self._no_stream = None
+
+    def stream_of(self, frame: FrameEvent) -> Stream | None:
+        """Return the stream that has the vbucket and the stream id of a frame now; None where there is none."""
+        return self.current.get(stream_key(frame.word, frame.stream_id))
 
     @property
     def stream_count(self) -> int:

@@ -91,7 +91,7 @@ def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     waiting = connection.exchanges.asked(frame)
     if frame.word or waiting is None or connection.produces is not True:
         return None
-    known = connection.current.get(waiting.frame.word << 16 | waiting.frame.stream_id)
+    known = connection.stream_of(waiting.frame)
     if known is None or not known.is_sending:
         return "CLOSE_STREAM answered with Success, and there is no such stream"
     if known.closed:

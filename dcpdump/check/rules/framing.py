@@ -216,7 +216,7 @@ def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     if not stream.known or stream.vbucket == frame.word:
         return None
     text = f"{name(frame.opcode)} of vbucket {frame.word} has the opaque of the stream of vbucket {stream.vbucket}"
-    known = connection.current.get(frame.word << 16 | frame.stream_id)
+    known = connection.stream_of(frame)
     has_one = known is not None and known.live
     return Remark(text, status=unmatched(frame, connection) if has_one else without_stream(connection))
 

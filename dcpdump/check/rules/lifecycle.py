@@ -58,7 +58,7 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         return Remark(text, status=without_stream(connection))
     if stream.known or (connection.doubtful and any(connection.asked_for(STREAM_REQ))):
         return None
-    known = connection.current.get(frame.word << 16 | frame.stream_id)
+    known = connection.stream_of(frame)
     if known is not None and (known.granted or not known.requests):
         return None
     return Remark(f"{name(frame.opcode)} of a stream that was not granted", status=without_stream(connection))
@@ -88,7 +88,7 @@ def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
     else:
         if frame.opaque in connection.by_opaque:
             return None
-        known = connection.current.get(frame.word << 16 | frame.stream_id)
+        known = connection.stream_of(frame)
     if known is None or known.doubtful:
         return None
     status = "" if frame.opcode == SEQNO_ACK else unmatched(frame, connection)

@@ -5,7 +5,7 @@ from dcpdump.check.rules.requests import awaited
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.explanation import Clause, Wrong, overdue
 from dcpdump.streams.facts import Entry
-from dcpdump.streams.frame_event import FrameEvent, failover_log
+from dcpdump.streams.frame_event import FrameEvent, failover_log, stream_key
 from dcpdump.streams.opcode_kinds import STREAM_REQ
 from dcpdump.streams.requests import request_of
 from dcpdump.streams.state import ConnectionState
@@ -56,7 +56,7 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Usual causes: a client that rolls back in memory but requests from its stored checkpoint.
     """
-    back = connection.rolled_back.get(frame.word << 16 | request_of(frame).stream_id)
+    back = connection.rolled_back.get(stream_key(frame.word, request_of(frame).stream_id))
     if back is None or back.obeyed:
         return None
     before = back.request
@@ -88,7 +88,8 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
     waiting, request = connection.exchanges.asked(frame), awaited(frame, connection)
     if frame.word != ROLLBACK or waiting is None or request is None:
         return None
-    back, seqno = connection.rolled_back.get(waiting.frame.word << 16 | request.stream_id), frame.get("rollback_seqno")
+    back = connection.rolled_back.get(stream_key(waiting.frame.word, request.stream_id))
+    seqno = frame.get("rollback_seqno")
     if back is None or back.request.rollback_seqno != seqno or back.request.start_seqno != request.start_seqno:
         return None
     return f"rolled back to {seqno} for the {back.times + 1}th time" if back.times == _LOOP else None
