@@ -10,8 +10,7 @@ from dcpdump.arrow import zero_copy as laid
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Numbers
 
-# Fit any values into Arrow's arrays. What does not fit its column becomes null; no value ends a run.
-#
+# -- any values as Arrow's arrays: what does not fit its column becomes null --------------------------
 # Knows types and nothing of frames. Text may hold half a character (JSON can spell a lone surrogate): it is replaced by
 # its escape, as JSON has it.
 

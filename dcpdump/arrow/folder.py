@@ -26,7 +26,7 @@ from dcpdump.forked_worker import started
 from dcpdump.held_signals import signals_held
 from dcpdump.unfinished import UnfinishedFolder
 
-# -- write batches of a table to a file, as Parquet, Arrow or csv. FORMATS is the list ----------------
+# -- writers of a table: Parquet, Arrow, csv ----------------------------------------------------------
 
 #: Rows of a row group, at most: many enough to compress well, few enough to be skipped one by one.
 ROW_GROUP = 1_048_576
@@ -290,7 +290,7 @@ def _refuse_to_harm(final: Path, path: str, force: bool) -> None:
         raise OutputError("the output exists already", path, "--force replaces it")
 
 
-# -- do work in a thread of its own. Arrow releases the interpreter's lock while it works -------------
+# -- work in a thread of its own: Arrow releases the interpreter's lock meanwhile ---------------------
 
 T = TypeVar("T")
 
@@ -340,7 +340,7 @@ class BackgroundWriter(Generic[T]):
                     self._error = error
 
 
-# -- pass batches of a table as bytes, from the process that made them to the one that writes them ----
+# -- batches as bytes, from the process that made them to the one that writes them --------------------
 # Only columns with values are passed. Each batch comes with its own words; the receiver numbers them alike in every
 # batch, in the order in which they occur.
 

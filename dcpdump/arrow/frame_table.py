@@ -34,7 +34,7 @@ from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_faults
 from dcpdump.wire.value import LEFT_OUT, Body, open_rest, open_value
 
-# Make a row of ``frames`` from one Record, for frames that no plan decodes: the flat record, typed.
+# -- rows of frames that no plan decodes: the flat record, typed --------------------------------------
 
 Row = dict[str, Any]
 #: Columns that have values, which may be long.
@@ -146,8 +146,7 @@ def _numbers(item: Row) -> Row:
     return {name: _number(value) if name in _IDENTITIES else value for name, value in item.items()}
 
 
-# Find the keys and values of planned frames, and decode values that are compressed or have xattrs.
-#
+# -- keys and values of frames that a plan took; those that are compressed or have xattrs, decoded ----
 # Arrow's arrays are laid over the bytes of a part, so that keys and values are copied once, by Arrow.
 
 _HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "u2")

@@ -21,7 +21,7 @@ from dcpdump.streams.ends_watching import Watching
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 
-# -- make the rows of ``files`` and ``gaps``: what each capture has, and which bytes were lost --------
+# -- rows of ``files`` and ``gaps``: what each capture has, and which bytes were lost -----------------
 
 
 def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.RecordBatch:

@@ -298,10 +298,6 @@ class Dissection(BlockDissector["Part"]):
         return self._part(frames, first, involved)
 
 
-# Picker: blocks of packets in, the records of few chosen frames out; where many are chosen, parts.
-#
-# It loads nothing for columns before there is a block of which many frames are to be decoded.
-
 #: Of the frames of a block, so many may be decoded one by one, or one in so many; else all are taken as columns.
 FEW, ONE_IN = 64, 64
 #: Bytes of packets handled at once: few enough that a processor still has at hand what the next step looks at.
@@ -324,7 +320,10 @@ _NONE = Wanted(bytes(256), bytes(65_536))
 
 
 class Picker(BlockDissector[Union[Picked, "Part"]]):
-    """Feed it blocks; it returns records or parts, in which all frames are that are ``wanted``."""
+    """Feed it blocks; it returns records or parts, in which all frames are that are ``wanted``.
+
+    It loads nothing for columns before there is a block of which many frames are to be decoded.
+    """
 
     def __init__(
         self,

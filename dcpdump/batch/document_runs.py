@@ -7,7 +7,7 @@ itself, stands between them as it is.
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dcpdump.batch.plans import body_of, id_length, key_length, stream_id
+from dcpdump.batch.plans import body_of, id_length, key_length, places_of, stream_id
 from dcpdump.big_endian import be16, be32, be64
 from dcpdump.net.packet import NO_TIME
 from dcpdump.spec import find
@@ -59,8 +59,8 @@ def _numbers() -> dict[int, bytes]:
     names = ("start_seqno", "end_seqno", "snapshot_type", "high_completed_seqno", "purge_seqno")
     for layout in find(DCP_SNAPSHOT_MARKER).request:
         version = layout.when.get("version", -1)
-        fields = [part for part in (*layout.extras, *layout.parts) if isinstance(part, Field)][version >= 0 :]
-        places = {field.name: sum(each.width for each in fields[:at]) for at, field in enumerate(fields)}
+        fields = [part for part in (*layout.extras, *layout.parts) if isinstance(part, Field)]
+        places = places_of(fields[version >= 0 :])
         table[version + 1] = bytes(places.get(name, 0) for name in names)
     return table
 
@@ -70,8 +70,17 @@ _NUMBERS: Final = _numbers()
 Announced = tuple[int, int, int, int | None]
 
 
+class Texts(NamedTuple):
+    """Values of a run that are marked JSON, and nothing else."""
+
+    data: bytes  #: they lie in here
+    places: list[int]  #: which documents of the run they are of
+    starts: list[int]
+    ends: list[int]
+
+
 class Inspected(NamedTuple):
-    """What inspecting a run of plain documents found. ``starts`` and ``ends`` lie in ``data``."""
+    """What inspecting a run of plain documents found."""
 
     rising: bool  #: each seqno is above the one before
     longest: int  #: bytes of the longest key, prefix included
@@ -79,10 +88,7 @@ class Inspected(NamedTuple):
     forms: int  #: of deletions: bit 0 where there is one of layout 1, bit 1 where there is one of layout 2
     seqnos: list[int]
     keys: list[bytes]  #: as they are on the wire
-    data: bytes
-    places: list[int]  #: of values marked JSON and nothing else: which documents they are of,
-    starts: list[int]  #: where each begins,
-    ends: list[int]  #: and where it ends
+    texts: Texts  #: the values that are marked JSON
     packed: list[tuple[int, int, bytes]]  #: of what is compressed or has xattrs: which document, datatype and value
 
 
@@ -164,7 +170,7 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
             starts.append(value_at)
             ends.append(stop)
         start = stop
-    return Inspected(rising, longest, sound, forms, seqnos, keys, data, places, starts, ends, packed)
+    return Inspected(rising, longest, sound, forms, seqnos, keys, Texts(data, places, starts, ends), packed)
 
 
 def _value_length(data: bytes, start: "i64") -> "i64":

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from dcpdump.capture.compression import Compression
 
 
-# Recognise what a file that is not a capture is instead, by its first bytes, and suggest what to do with it.
-#
-# Knows names and first bytes only; a wrong guess costs a hint, never a decode.
+# -- what a file is that is no capture, by its first bytes, and what to do with it --------------------
+# A wrong guess costs a hint, never a decode.
 
 _HINT_HEX = "dcpdump explain -i FILE"
 _HINT_CONVERT = "editcap -F pcapng FILE converted.pcapng"

@@ -31,8 +31,7 @@ from dcpdump.nearest import nearest
 from dcpdump.net.packet import Packet
 from dcpdump.quick_dataclass import dataclass
 
-# Save packets to pcapng files as they arrive, one file after the other, each valid as far as it was written.
-#
+# -- pcapng files of packets as they arrive, each valid as far as it was written ----------------------
 # Knows when a file is full or old enough for the next one, and how many are kept. Does not look into packets but to put
 # a VLAN tag back where it was on the wire.
 
@@ -172,7 +171,7 @@ def _name_of(interface: int) -> str:
         return f"interface {interface}"
 
 
-# -- write packets of any captures as one pcapng section, with times in nanoseconds -------------------
+# -- packets of any captures as one pcapng section, with times in nanoseconds -------------------------
 # Knows interfaces and their numbers; does not know files: it returns bytes.
 
 
@@ -354,7 +353,7 @@ def link_of(hardware: int, ethertype: bytes) -> tuple[int, bool]:
     return (known, False) if known is not None else (101 if ethertype in (_IPV4, _IPV6) else 147, True)
 
 
-# -- capture packets from an interface in a thread of its own, and queue them to be decoded -----------
+# -- the queue: packets are captured in a thread of its own, and wait to be decoded -------------------
 # Every packet is counted once: it was handed on, still waits, or was dropped here because too much waited. Does not
 # know what is in packets.
 

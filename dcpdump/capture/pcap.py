@@ -16,8 +16,7 @@ from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 from dcpdump.quick_dataclass import dataclass
 
-# Judge whether captured bytes begin like a packet of their link type. Used only to resynchronise after damage.
-#
+# -- whether bytes begin like a packet of their link type: asked only behind damage -------------------
 # Knows where a few link headers keep the network protocol and where IP keeps its length; decodes nothing.
 
 #: link type → (offset of the EtherType, or None where IP follows at once; bytes before the network layer)

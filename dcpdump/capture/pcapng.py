@@ -18,7 +18,7 @@ from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 from dcpdump.tls.secrets import KeyLog, Secrets
 
-# -- read the secrets inside a pcapng, block by block, or all of them at once, wherever they stand ----
+# -- secrets inside a pcapng, block by block, or all of them at once ----------------------------------
 
 SECRETS: Final = 10  #: the type of the block
 _TLS: Final = 0x544C534B  #: the type of secrets that is a key log

@@ -18,7 +18,7 @@ from dcpdump.net.ip import CHECKSUM_AT, IPV4_CHECKSUM_AT, mend_checksum, pseudo_
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import ACK, FIN, PSH, RST, SYN
 
-# Make TCP packets of bytes that were passed on: as they would look on a wire, with right checksums.
+# -- TCP packets of bytes that were passed on, as they would look on a wire ---------------------------
 
 #: LINKTYPE_RAW: packets that begin with their IP header.
 RAW_IP = 101

@@ -157,7 +157,7 @@ def _check_sequence(captured: bytes, data: bytes) -> bytes:
     return bytes(len(behind))
 
 
-# -- read a capture's packets together with the bytes that hold them, to write the capture anew -------
+# -- raw records: packets together with the bytes that hold them --------------------------------------
 # The packets come from the usual readers; the bytes that these consume are kept until they are taken.
 
 

@@ -19,8 +19,7 @@ from typing import Protocol, runtime_checkable
 
 from dcpdump.errors import CaptureError
 
-# Keep few files open, however many are read in turns: the one that was read longest ago is closed, and opened again.
-#
+# -- few open files, however many are read in turns: of more, the one read longest ago is closed ------
 # Only ordinary files can be opened again where they were left; a file that is another by then is not read on.
 
 try:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.evidence import SECOND, Found, PendingEvidence
 from dcpdump.check.finding import Finding, unmarked
 from dcpdump.check.meaning import is_astray
@@ -27,7 +28,7 @@ from dcpdump.record import Record
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
-from dcpdump.streams.document_run import Close, DocumentRun, Step
+from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.explanation import NoClause, explain
 from dcpdump.streams.frame_event import HIDDEN, Before, FrameEvent, event_of, kept, stream_key
 from dcpdump.streams.ledger import Ledger, find_place, simply
@@ -488,7 +489,7 @@ class RuleEngine:
             self._runner.ask_delayed(event, delayed, connection, frame)
 
     def _broken(
-        self, run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream
+        self, run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream
     ) -> list[tuple[Rule, Broken]] | None:
         """Return which rules a run breaks that just continues its stream; None where it may be more than that."""
         before, found = connection.latest_ns[run.direction], []
@@ -600,7 +601,7 @@ class RuleEngine:
             self._done(last_message(before), connection, before)
 
 
-def _events(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> tuple[int, ...]:
+def _events(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> tuple[int, ...]:
     """Return the events of a run, as those of its messages."""
     events = [MUTATION, Event.MARKED]
     if close.forms:

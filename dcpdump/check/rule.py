@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.quick_dataclass import dataclass
-from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.explanation import Explanation
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.resumptions import Skip
@@ -118,7 +119,7 @@ class Broken(NamedTuple):
 
 
 #: Returns whether no frame of a run can break a rule, when in doubt False; or which ones do.
-Spares = Callable[[DocumentRun, Close, ConnectionState, Stream], bool | Broken]
+Spares = Callable[[DocumentRun, Inspected, ConnectionState, Stream], bool | Broken]
 
 
 class Suspend(Enum):

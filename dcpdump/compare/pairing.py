@@ -17,7 +17,7 @@ from dcpdump.net.packet import NO_TIME
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED
 
-# -- match two sequences of frames --------------------------------------------------------------------
+# -- alignment of two sequences of frames -------------------------------------------------------------
 # The same frames in the same order, by their hashes, and what lies between them.
 
 _NONE = np.zeros(0, np.int64)

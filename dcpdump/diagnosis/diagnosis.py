@@ -343,8 +343,7 @@ def _loop_explains(loop: Trouble, trouble: Trouble) -> bool:
     return loop.situation is Situation.LOOP and trouble.situation is Situation.ROLLBACKS and bool(both)
 
 
-# Consumers that are behind, as far as is known: of each connection the vbuckets with the most lag.
-#
+# -- consumers that are behind: of each connection the vbuckets with the most lag ---------------------
 # Lag is neither wrong nor a note: it is the first question of those who run a consumer.
 
 #: Vbuckets of a connection.

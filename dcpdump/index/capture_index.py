@@ -32,7 +32,7 @@ from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Colum
 from dcpdump.record import Record
 from dcpdump.spec.header import STREAM_ID_LENGTH
 
-# -- build an index in another process, which runs at a lower priority, and take what it sends --------
+# -- the helper: another process, of a lower priority, that builds the index --------------------------
 
 _NICE = 5
 _DOUBLE = b"d"

@@ -28,7 +28,7 @@ from dcpdump.net.limits import DEFAULT
 from dcpdump.sql.query import Query, query_of
 from dcpdump.unfinished import temporary_folder
 
-# Let signals end what runs outside of Python, which would otherwise only learn of them when it is done.
+# -- signals end what runs outside of Python, which would learn of them only when it is done ----------
 
 _ENDING = frozenset(ENDING)
 _AGAIN_S = 0.05

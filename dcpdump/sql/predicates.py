@@ -19,7 +19,7 @@ from dcpdump.spec import MESSAGES, PUSHES, find
 from dcpdump.spec.field import EnumValue, Field
 from dcpdump.spec.statuses import STATUS
 
-# -- hold what each row that a query can use has in some columns, as ranges of numbers ----------------
+# -- spans: what each row that a query can use has in some columns, as ranges of numbers --------------
 # It is a hint: rows outside of the ranges are not needed, rows inside may be.
 
 #: Inclusive ranges of numbers.
@@ -226,7 +226,7 @@ def _words() -> dict[str, set[str]]:
     return found
 
 
-# -- turn a hint into the options that choose frames, as a person would give them to ``read`` ---------
+# -- options of ``read`` that choose the frames of a hint ---------------------------------------------
 
 #: Columns, their options and their largest numbers. ``--seqno`` takes more frames than ``by_seqno`` has: a superset.
 _OPTIONS: Mapping[str, tuple[str, int]] = {

@@ -3,30 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.frame_event import FrameEvent
-
-
-class Close(NamedTuple):
-    """What inspecting a run found: mutations and deletions, without anything in a reserved field, none of seqno 0."""
-
-    rising: bool  #: each seqno is above the one before
-    longest: int  #: bytes of the longest key, prefix included
-    sound: bool  #: each key starts with a collection id as it should be
-    forms: int  #: of deletions: bit 0 where there is one of layout 1, bit 1 where there is one of layout 2
-    seqnos: list[int]
-    keys: list[bytes]  #: as they are on the wire
-    texts: "Texts"  #: the values that are marked JSON
-    packed: list[tuple[int, int, bytes]]  #: of what is compressed or has xattrs: which frame, datatype and value
-
-
-class Texts(NamedTuple):
-    """Values of a run that are marked JSON, and nothing else."""
-
-    data: bytes  #: they lie in here
-    places: list[int]  #: which frames of the run they are of
-    starts: list[int]
-    ends: list[int]
 
 
 class DocumentRun(NamedTuple):
@@ -51,7 +30,7 @@ class DocumentRun(NamedTuple):
     kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of each message that there is
     pause_ns: int  #: the longest time between two of them
     each: Callable[[], list[FrameEvent]]  #: makes the events of all frames
-    close: Close | None = None  #: where it was asked for
+    close: Inspected | None = None  #: where it was asked for
     snapshot: Snapshot | None = None  #: what its marker announces, if one is among its frames
 
 

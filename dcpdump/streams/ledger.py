@@ -150,7 +150,7 @@ def joins(stream: Stream, frame: FrameEvent) -> bool:
     if frame.opcode == MARKER:
         start, flags = frame.get("start_seqno"), frame.get("snapshot_type")
         return not frame.weak and start is not None and marker_joins(stream, start, flags or 0)
-    if frame.weak or stream.phase in (Phase.OSO, Phase.CACHE_TRANSFER) or _has_two_markers(stream):
+    if frame.weak or not stream.rises or _has_two_markers(stream):
         return False
     if frame.opcode == STREAM_END:
         return _end_joins(stream)
@@ -176,7 +176,7 @@ def _has_two_markers(stream: Stream) -> bool:
 def marker_joins(stream: Stream, start: int, flags: int) -> bool:
     """Return whether nothing of a stream can have been lost before the marker of a snapshot."""
     may_be_second = flags & DISK and flags & _HAS_HISTORY
-    if may_be_second or stream.phase in (Phase.OSO, Phase.CACHE_TRANSFER) or stream.takeover:
+    if may_be_second or not stream.rises or stream.takeover:
         return False
     if not stream.counts_any:
         asked = _asked(stream)

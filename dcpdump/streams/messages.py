@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.spec.names import ACTIVE, DISK, DUPLICATES, OSO_START
 from dcpdump.spec.system_event import BEGIN, END, MODIFY
-from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.facts import FIRST, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import NO_FRAME, FrameEvent, kept
 from dcpdump.streams.opcode_kinds import (
@@ -182,7 +183,7 @@ def learn_documents(stream: Stream, run: DocumentRun) -> None:
         _learn_keys_of_run(stream, close)
 
 
-def _learn_keys_of_run(stream: Stream, close: Close) -> None:
+def _learn_keys_of_run(stream: Stream, close: Inspected) -> None:
     """Remember the keys of documents that follow one another, of which none came before in their snapshot."""
     keys = stream.own_keys().documents
     before = len(keys)

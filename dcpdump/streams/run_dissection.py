@@ -9,7 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.batch.dissector import SMALL_BLOCK_BYTES
-from dcpdump.batch.document_runs import RowRun, Single, inspect, offsets_of, rises, runs_of, singles_of
+from dcpdump.batch.document_runs import (
+    RowRun,
+    Single,
+    inspect,
+    offsets_of,
+    rises,
+    runs_of,
+    singles_of,
+)
 from dcpdump.batch.ends import Ends, ends_of
 from dcpdump.batch.learning import NEIGHBOURS, Later, Picking
 from dcpdump.conversation import Conversation
@@ -20,7 +28,7 @@ from dcpdump.spec import choose, find
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ
-from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
+from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.ends_watching import EndsWatching
 from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.frame_event import NO_FRAME, Before, FrameEvent, Shape, event_of, shape_of
@@ -190,9 +198,7 @@ class RunPiece:
         begin, end, place, facts, kinds, pause_ns, data, start, announced = run
         close = None
         if closely:
-            found = inspect(data, start, end - begin)
-            texts = Texts(found.data, found.places, found.starts, found.ends)
-            close = Close._make((*found[:6], texts, found.packed))
+            close = inspect(data, start, end - begin)
         first, snapshot = self.first + begin, None
         if announced is not None:
             lowest, highest, flags, completed = announced

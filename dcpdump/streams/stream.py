@@ -292,6 +292,11 @@ class Stream:
         return self.phase is Phase.OPEN and (self.snapshots > 0 or self.oso_snapshots > 0)
 
     @property
+    def rises(self) -> bool:
+        """Whether its seqnos rise: neither out of order nor in a cache transfer."""
+        return self.phase not in _OUT_OF_ORDER
+
+    @property
     def ordered(self) -> bool:
         """Whether ``last_seqno`` is the last that was sent: it was granted, and nothing was lost since."""
         return self.phase not in _UNORDERED
@@ -367,7 +372,7 @@ class Stream:
 
         Seqnos rise: the next that comes after a loss says it again. Out of order, and in a cache transfer, they do not.
         """
-        if self.phase in _OUT_OF_ORDER or self.last_seqno == self.lost_seqno:
+        if not self.rises or self.last_seqno == self.lost_seqno:
             return None
         if self.high_seqno is not None:
             return self.high_seqno

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20
 
 from dcpdump.tls.suites import CBC, CCM_8, CHACHA, GCM, KeyBasis, Suite
 
-# -- derive keys from secrets, as TLS does. Hashes only; knows no cipher ------------------------------
+# -- keys derived from secrets, by hashes alone -------------------------------------------------------
 
 
 def expand_label(secret: bytes, label: str, length: int, digest: str) -> bytes:
@@ -287,7 +287,7 @@ def opener12(suite: Suite, master: bytes, basis: KeyBasis) -> Opener:
     return Opener12(suite, pieces[1], pieces[2], basis)
 
 
-# -- search the number of a record by trying; of AES-GCM, many numbers at once ------------------------
+# -- numbers of records, found by trying; of AES-GCM, many at once ------------------------------------
 # The inner text of a TLS 1.3 record ends with its type, and that of a record with data is 23: one block of the key
 # stream says of nearly all numbers that they are wrong, and thousands of blocks are made in one call.
 

@@ -57,7 +57,7 @@ class Sealing:
         return f"{version} {self.suite}".strip()
 
 
-# -- describe how a TLS connection failed -------------------------------------------------------------
+# -- how a TLS connection failed ----------------------------------------------------------------------
 # The alert, who sent it, the message before it, who closed. Values and words.
 
 WARNING: Final = 1

@@ -27,7 +27,7 @@ from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, S
 from dcpdump.tls.side import Places, Queued, Side, Waiting
 from dcpdump.tls.suites import SUITES, name_of
 
-# -- report what became of a TLS connection, and why it stays closed where it does --------------------
+# -- what became of a TLS connection, and why it stays closed where it does ---------------------------
 
 
 def describe(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late: int) -> Sealing:
@@ -95,7 +95,7 @@ def _has_both(sides: Sequence[Side], secrets: Secrets) -> bool:
     return all(secrets.of(random, label) for label in (CLIENT_TRAFFIC, SERVER_TRAFFIC))
 
 
-# -- open the plain records of a direction many at once: nearly all of a long connection is such ------
+# -- plain records of a direction, many at once: nearly all of a long connection ----------------------
 
 
 def open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Bytes | None]:
@@ -169,7 +169,7 @@ def _note(side: Side, begin: int, found: list[bytes], ends: list[int]) -> None:
         start, offset = begin + end, offset + len(text)
 
 
-# -- pack an unsealer as bytes: all that decides what it makes of the events that come next -----------
+# -- the state of an unsealer: all that decides what it makes of the events that come next ------------
 # No secret is in it: what opens records is named by the connection and the label of its secret, and by a mark of it.
 # The bytes are a pickle: to be read only by the same version of dcpdump, and where no one else could have written them.
 

@@ -1,9 +1,10 @@
 """DCP3xx, third part: what may stand inside a snapshot: keys, out-of-order snapshots, acknowledgements."""
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import ACTIVE, DISK, DUPLICATES
-from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
 from dcpdump.streams.phases import Phase, PhaseEvent, allows
@@ -13,7 +14,7 @@ from dcpdump.streams.stream import Stream
 _SECOND = 1_000_000_000
 
 
-def _all_once(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+def _all_once(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     marker, seen, keys = stream.marker, stream.keys.documents, close.keys
     if marker is None or marker.flags & DUPLICATES:
         return True

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import repeated
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Broken, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
 from dcpdump.spec.names import INCLUDE_XATTRS, JSON, SNAPPY, XATTR
-from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import WITH_VALUES
 from dcpdump.streams.state import ConnectionState
@@ -20,7 +21,7 @@ _SYSTEM_XATTRS = 1024 * 1024
 _AROUND = 6
 
 
-def _all_granted(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+def _all_granted(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     return not any(_not_granted(bits, connection) for bits in {bits for _, bits, _ in close.packed})
 
 
@@ -69,7 +70,7 @@ def _not_granted(bits: int, connection: ConnectionState) -> str:
     return ""
 
 
-def _all_as_marked(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool | Broken:
+def _all_as_marked(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool | Broken:
     broken: list[int] = []
     for place, bits, body in close.packed:
         answer = _misread(bits, body, connection)

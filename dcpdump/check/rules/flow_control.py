@@ -1,8 +1,9 @@
 """DCP502-507: flow control."""
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.evidence import SECOND
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
-from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.flow_state import standing, why_blocked
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
@@ -38,7 +39,7 @@ def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return f"acknowledges wire bytes: {window.sent - window.wire:,} bytes of {window.prepared:,} prepares stay"
 
 
-def _all_in_window(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+def _all_in_window(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     window = connection.window
     return not window.complete or not (window.is_blocked or window.needs_each(run.size))
 

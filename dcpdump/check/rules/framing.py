@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import repeated
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.disclosure import ANY_NUMBER, is_stray
@@ -9,7 +10,7 @@ from dcpdump.spec import find
 from dcpdump.spec.field import Message
 from dcpdump.spec.header import MAGICS, REQUEST_INFOS, STREAM_ID_INFO, STREAM_ID_LENGTH
 from dcpdump.spec.statuses import STATUS
-from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -272,7 +273,7 @@ def _to_consumer(frame: FrameEvent, connection: ConnectionState) -> bool:
     return connection.produces is False and opened_by is not None and frame.direction == opened_by.direction
 
 
-def _no_consumer(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+def _no_consumer(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     # What has stream id 0 is in no run that is inspected closely.
     return connection.produces is not False
 

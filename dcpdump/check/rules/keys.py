@@ -1,10 +1,11 @@
 """DCP113-115: keys, and the collections that they name."""
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.meaning import without_collections
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import FROM_LATEST
-from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ABORT, COMMIT, CONTROL, OPEN, SYSTEM_EVENT, WITH_VALUES
 from dcpdump.streams.state import ConnectionState
@@ -88,7 +89,7 @@ def _from_zero(stream: Stream) -> bool:
     return not stream.doubtful and not stream.oso_snapshots
 
 
-def _none_closed(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+def _none_closed(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     known = stream.collections
     if not connection.has_collections or not known or (all(known.values()) and not _from_zero(stream)):
         return True

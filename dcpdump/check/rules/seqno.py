@@ -1,16 +1,17 @@
 """DCP40x: the order of seqnos."""
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import DISK, FROM_LATEST
-from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ADVANCED, SEQUENCED, WITH_VALUES
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
-def _all_in_snapshot(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+def _all_in_snapshot(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     marker = stream.marker
     return marker is None or (close.rising and marker.start <= run.first_seqno and run.last_seqno <= marker.end)
 
@@ -41,7 +42,7 @@ def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return Remark(text, status="Erange" if frame.opcode in WITH_VALUES else "")
 
 
-def _all_rising(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+def _all_rising(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     request, last = stream.grant, stream.last
     if last is None and request is not None:
         last = request.start

@@ -1,5 +1,6 @@
 """DCP1xx, second half: what a single message holds: lengths, datatypes, values, keys, reserved fields."""
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import repeated
 from dcpdump.check.meaning import (
     deletion_not_agreed,
@@ -13,7 +14,7 @@ from dcpdump.check.rules.framing import name
 from dcpdump.disclosure import hidden_numbers
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import SNAPPY, XATTR
-from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -83,7 +84,7 @@ def leaves_out(connection: ConnectionState) -> bool:
     return connection.open_flags is None or bool(connection.open_flags & UNDERLYING)
 
 
-def _none_refused(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+def _none_refused(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     return not any(
         close.forms & bit and deletion_not_agreed(connection, second=second) for bit, second in ((1, False), (2, True))
     )
