@@ -17,7 +17,7 @@ class Phase(Enum):
     CACHE_TRANSFER = "documents of the server's cache, before the first marker"
     OPEN = "granted, and in no snapshot: before the first marker, or after an out-of-order snapshot"
     SNAPSHOT = "in the snapshot that the latest marker announced"
-    OSO = "in an out-of-order snapshot"
+    OUT_OF_ORDER = "in an out-of-order snapshot (OSO)"
     HANDED_OVER = "the vbucket is active at the other end: only the end follows"
     UNKNOWN = "bytes were lost, or it was joined: certain again from the next marker on"
 
@@ -50,22 +50,22 @@ PHASES: dict[Phase, dict[PhaseEvent, Phase]] = {
     },
     _P.REFUSED: {_E.REQUEST: _P.REQUESTED, _E.LOSS: _P.REFUSED},
     _P.CACHE_TRANSFER: {_E.CACHED: _P.CACHE_TRANSFER, _E.CACHED_END: _P.OPEN, _E.LOSS: _P.UNKNOWN},
-    _P.OPEN: {_E.MARKER: _P.SNAPSHOT, _E.OSO_START: _P.OSO, _E.LOSS: _P.UNKNOWN},
+    _P.OPEN: {_E.MARKER: _P.SNAPSHOT, _E.OSO_START: _P.OUT_OF_ORDER, _E.LOSS: _P.UNKNOWN},
     _P.SNAPSHOT: {
         _E.ITEM: _P.SNAPSHOT,
         _E.MARKER: _P.SNAPSHOT,
-        _E.OSO_START: _P.OSO,
+        _E.OSO_START: _P.OUT_OF_ORDER,
         _E.SET_ACTIVE: _P.HANDED_OVER,
         _E.LOSS: _P.UNKNOWN,
     },
-    _P.OSO: {_E.ITEM: _P.OSO, _E.OSO_END: _P.OPEN, _E.LOSS: _P.UNKNOWN},
+    _P.OUT_OF_ORDER: {_E.ITEM: _P.OUT_OF_ORDER, _E.OSO_END: _P.OPEN, _E.LOSS: _P.UNKNOWN},
     _P.HANDED_OVER: {_E.LOSS: _P.UNKNOWN},
     _P.UNKNOWN: {
         _E.ITEM: _P.UNKNOWN,
         _E.CACHED: _P.CACHE_TRANSFER,
         _E.CACHED_END: _P.OPEN,
         _E.MARKER: _P.SNAPSHOT,
-        _E.OSO_START: _P.OSO,
+        _E.OSO_START: _P.OUT_OF_ORDER,
         _E.OSO_END: _P.UNKNOWN,
         _E.SET_ACTIVE: _P.HANDED_OVER,
         _E.GRANT: _P.OPEN,
@@ -78,7 +78,7 @@ _AFTER_ALL = {
     _E.GRANT: _P.OPEN,
     _E.GRANT_OF_CACHE: _P.CACHE_TRANSFER,
     _E.MARKER: _P.SNAPSHOT,
-    _E.OSO_START: _P.OSO,
+    _E.OSO_START: _P.OUT_OF_ORDER,
     _E.OSO_END: _P.OPEN,
     _E.SET_ACTIVE: _P.HANDED_OVER,
 }
@@ -95,4 +95,4 @@ def after(phase: Phase, event: PhaseEvent) -> Phase:
     if known is not None:
         return known
     # A marker ends neither an out-of-order snapshot nor a takeover.
-    return phase if phase in (Phase.OSO, Phase.HANDED_OVER) else _AFTER_ALL.get(event, phase)
+    return phase if phase in (Phase.OUT_OF_ORDER, Phase.HANDED_OVER) else _AFTER_ALL.get(event, phase)

@@ -157,8 +157,8 @@ _MOST_ACKS = 1_024
 
 #: Phases in which it is not known what was sent last, and in which seqnos do not rise.
 _UNORDERED = (Phase.REQUESTED, Phase.REFUSED, Phase.UNKNOWN)
-_OUT_OF_ORDER = (Phase.OSO, Phase.CACHE_TRANSFER)
-_INSIDE = (Phase.SNAPSHOT, Phase.OSO)
+_OUT_OF_ORDER = (Phase.OUT_OF_ORDER, Phase.CACHE_TRANSFER)
+_INSIDE = (Phase.SNAPSHOT, Phase.OUT_OF_ORDER)
 
 
 @dataclass(slots=True, eq=False)
@@ -284,7 +284,7 @@ class Stream:
     @property
     def oso(self) -> bool:
         """Whether it is inside an out-of-order snapshot."""
-        return self.phase is Phase.OSO
+        return self.phase is Phase.OUT_OF_ORDER
 
     @property
     def oso_ended(self) -> bool:

@@ -22,8 +22,8 @@ REACHED = [
     (CACHE + CACHED + MEMORY, Phase.SNAPSHOT),
     (STREAM + ONE, Phase.OPEN),
     (STREAM + MEMORY + ONE, Phase.SNAPSHOT),
-    (STREAM + OSO_BEGINS + ONE, Phase.OSO),
-    (STREAM + OSO_BEGINS + MEMORY, Phase.OSO),
+    (STREAM + OSO_BEGINS + ONE, Phase.OUT_OF_ORDER),
+    (STREAM + OSO_BEGINS + MEMORY, Phase.OUT_OF_ORDER),
     (STREAM + OSO_BEGINS + OSO_ENDS, Phase.OPEN),
     (STREAM + OSO_ENDS, Phase.OPEN),
     (TAKEOVER.removeprefix(opening()) + HANDED, Phase.HANDED_OVER),
@@ -47,7 +47,7 @@ def test_the_phases_are_printed() -> None:
     phases = run("dcpdump spec streams").out.split("\n\n")[1:-1]
     assert [each.partition(":")[0].upper().replace(" ", "_") for each in phases] == [each.name for each in PHASES]
     assert phases[5].split("\n") == [
-        "Oso: in an out-of-order snapshot",
+        "Out of order: in an out-of-order snapshot (OSO)",
         "  message with a seqno  → the same",
         "  OSO_SNAPSHOT end      → open",
         "  bytes lost            → unknown",

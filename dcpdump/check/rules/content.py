@@ -76,7 +76,7 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     Usual causes: a client that asked for it and does not know its rules; a producer that nests backfills.
     """
     if frame.opcode == MARKER:
-        in_it = stream.phase is Phase.OSO and not allows(stream.phase, PhaseEvent.MARKER)
+        in_it = stream.phase is Phase.OUT_OF_ORDER and not allows(stream.phase, PhaseEvent.MARKER)
         return "snapshot marker inside an out-of-order snapshot" if in_it else None
     if frame.opcode != OSO:
         if frame.opcode not in DOCUMENTS:
