@@ -134,6 +134,7 @@ class Suspend(Enum):
     CACHE_TRANSFER = "x"
 
 
+START, LOST, FILTER, REPLICA = Suspend.START, Suspend.LOST, Suspend.FILTER, Suspend.REPLICA
 #: When a rule is not judged, in words.
 SUSPENSIONS = {
     Suspend.START: "the start of the connection or of the stream was not captured",
@@ -148,40 +149,53 @@ SUSPENSIONS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """One rule."""
+    """One rule. Title, page and source are what the docstring of its function says."""
 
     code: str
     id: str  #: the paragraph of the protocol's list of rules: "S11"
-    title: str
     severity: Severity
-    source: str
-    off: tuple[Suspend, ...]  #: when it is not judged
     on: tuple[int, ...]  #: opcodes of requests, of responses (with RESPONSE), and the events above
+    off: tuple[Suspend, ...]  #: when it is not judged
     scope: Scope
     status: str  #: what a conforming peer answers to such a frame
     judge: Judge
     spares: Spares | None = None  #: None: the rule wants to see every frame
 
     @property
+    def title(self) -> str:
+        """Return what is wrong, in a few words."""
+        return self._doc[0].removesuffix(".")
+
+    @property
     def page(self) -> str:
-        """What ``check --explain`` prints below the title."""
-        return inspect.cleandoc(self.judge.__doc__ or "")
+        """Return when it is reported, what follows from it, and its usual causes: paragraphs."""
+        return "\n\n".join(each for each in self._doc[1:] if not each.startswith(_SOURCE))
+
+    @property
+    def source(self) -> str:
+        """Return where a server's code, or the specification, says so; empty where neither does."""
+        return self._doc[-1].removeprefix(_SOURCE) if self._doc[-1].startswith(_SOURCE) else ""
+
+    @property
+    def _doc(self) -> list[str]:
+        return inspect.cleandoc(self.judge.__doc__ or "").split("\n\n")
+
+
+_SOURCE = "Source: "
 
 
 def rule(
     code: str,
     id: str,
-    title: str,
-    *,
     severity: Severity,
-    source: str,
+    *,
     on: tuple[int, ...],
     off: tuple[Suspend, ...] = (),
     scope: Scope = Scope.STREAM,
     status: str = "",
     spares: Spares | None = None,
 ) -> Callable[[Judge], Rule]:
-    """Make a rule of the function below it."""
-    if not {Suspend.START, Suspend.LOST} & set(off):
+    """Make a rule of the function below it: the docstring of that is its page, from the title to the source."""
+    if START not in off and LOST not in off:
         scope = Scope.FRAME
-    return lambda judge: Rule(code, id, title, severity, source, off, on, scope, status, judge, spares)
+    return lambda judge: Rule(code, id, severity, on, off, scope, status, judge, spares)

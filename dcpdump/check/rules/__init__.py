@@ -1,4 +1,4 @@
-"""The rules, by family. This list is all there is: nothing is found by scanning."""
+"""The rules, by what they are about. A rule is a function under ``@rule`` in one of these modules."""
 
 from dcpdump.check.rule import Rule
 from dcpdump.check.rules import (
@@ -22,29 +22,26 @@ from dcpdump.check.rules import (
     takeover,
 )
 
-RULES: tuple[Rule, ...] = tuple(
-    sorted(
-        (
-            *framing.RULES,
-            *shape.RULES,
-            *datatypes.RULES,
-            *keys.RULES,
-            *connection.RULES,
-            *controls.RULES,
-            *requests.RULES,
-            *rollbacks.RULES,
-            *lifecycle.RULES,
-            *endings.RULES,
-            *marker.RULES,
-            *snapshot.RULES,
-            *content.RULES,
-            *seqno.RULES,
-            *durable.RULES,
-            *flow_control.RULES,
-            *keep_alive.RULES,
-            *takeover.RULES,
-        ),
-        key=lambda rule: rule.code,
-    )
+_MODULES = (
+    framing,
+    shape,
+    datatypes,
+    keys,
+    connection,
+    controls,
+    requests,
+    rollbacks,
+    lifecycle,
+    endings,
+    marker,
+    snapshot,
+    content,
+    seqno,
+    durable,
+    flow_control,
+    keep_alive,
+    takeover,
 )
+_FOUND = [each for module in _MODULES for each in vars(module).values() if isinstance(each, Rule)]
+RULES: tuple[Rule, ...] = tuple(sorted(_FOUND, key=lambda rule: rule.code))
 BY_NAME: dict[str, Rule] = {name: rule for rule in RULES for name in (rule.code, rule.id)}

@@ -1,7 +1,20 @@
 """DCP3xx, third part: what may stand inside a snapshot: keys, out-of-order snapshots, acknowledgements."""
 
 from dcpdump.batch.document_runs import Inspected
-from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import (
+    INFO,
+    LOST,
+    REPLICA,
+    START,
+    SUSPICIOUS,
+    VIOLATION,
+    Delayed,
+    Event,
+    Remark,
+    Scope,
+    Suspend,
+    rule,
+)
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import ACTIVE, DISK, DUPLICATES
 from dcpdump.streams.document_run import DocumentRun
@@ -24,16 +37,16 @@ def _all_once(run: DocumentRun, close: Inspected, connection: ConnectionState, s
 @rule(
     "DCP317",
     "S17",
-    "Key twice in a snapshot",
-    severity=VIOLATION,
-    source="snapshot-marker.md, dcp/active_stream.cc",
-    off=(Suspend.HISTORY, Suspend.START, Suspend.LOST),
+    VIOLATION,
     on=(*DOCUMENTS, COMMIT, PREPARE, ABORT),
+    off=(Suspend.HISTORY, START, LOST),
     scope=Scope.SNAPSHOT,
     spares=_all_once,
 )
 def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a key comes for the second time in a snapshot: among documents and commits, or among prepares and
+    """Key twice in a snapshot.
+
+    Reported when a key comes for the second time in a snapshot: among documents and commits, or among prepares and
     aborts. Suspicious only: in a disk snapshot of a stream that may come from a replica (its request does not insist
     on an active vbucket), as a replica may send what it has on disk and in memory under one marker.
 
@@ -41,6 +54,8 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     A client that indexes a snapshot at once gets one of the two, by chance.
 
     Usual causes: two snapshots under one marker; an item sent again; a replica as the source.
+
+    Source: snapshot-marker.md, dcp/active_stream.cc
     """
     marker = stream.marker
     if marker is None or marker.flags & DUPLICATES:
@@ -53,18 +68,11 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return Remark(text, SUSPICIOUS if marker.flags & DISK and stream.may_be_of_replica else None)
 
 
-@rule(
-    "DCP318",
-    "S18",
-    "Out-of-order snapshot out of place",
-    severity=VIOLATION,
-    source="oso_snapshot.md, dcp/active_stream.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(OSO, MARKER, Event.DISORDERED),
-    scope=Scope.SNAPSHOT,
-)
+@rule("DCP318", "S18", VIOLATION, on=(OSO, MARKER, Event.DISORDERED), off=(START, LOST), scope=Scope.SNAPSHOT)
 def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when OSO_SNAPSHOT comes without enable_out_of_order_snapshots, on a stream that does not start at 0, or
+    """Out-of-order snapshot out of place.
+
+    Reported when OSO_SNAPSHOT comes without enable_out_of_order_snapshots, on a stream that does not start at 0, or
     on one of the whole bucket (with collections and without a filter); when one starts without the end of another, or
     ends without a start; and when there is a marker, or a key twice, in between.
 
@@ -74,6 +82,8 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     Inside such a snapshot seqnos mean nothing; a client that does not expect it takes them for an order.
 
     Usual causes: a client that asked for it and does not know its rules; a producer that nests backfills.
+
+    Source: oso_snapshot.md, dcp/active_stream.cc
     """
     if frame.opcode == MARKER:
         in_it = stream.phase is Phase.OUT_OF_ORDER and not allows(stream.phase, PhaseEvent.MARKER)
@@ -98,23 +108,20 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
 
 
 @rule(
-    "DCP320",
-    "S20",
-    "Snapshot not acknowledged, or acknowledged unasked",
-    severity=VIOLATION,
-    source="dcp/consumer.cc, dcp/active_stream.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(Event.UNACKNOWLEDGED, Event.ACK_UNASKED),
-    scope=Scope.CONNECTION,
+    "DCP320", "S20", VIOLATION, on=(Event.UNACKNOWLEDGED, Event.ACK_UNASKED), off=(START, LOST), scope=Scope.CONNECTION
 )
 def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when the last item of a snapshot with the acknowledge flag came and the consumer did not acknowledge
+    """Snapshot not acknowledged, or acknowledged unasked.
+
+    Reported when the last item of a snapshot with the acknowledge flag came and the consumer did not acknowledge
     it, and (suspicious) when it acknowledges another. An answer with an error is not an acknowledgement; where a marker
     was refused, none is due.
 
     The hand-over of a vbucket waits for them.
 
     Usual causes: a consumer that does not know the flag; a deletion as last item that was not counted.
+
+    Source: dcp/consumer.cc, dcp/active_stream.cc
     """
     unlisted = f" (and {delayed.amount:,} more that are not listed)" if delayed.amount else ""
     if delayed.frame.response:
@@ -126,26 +133,19 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
     return text if stream.end_frame is not None and stream.state == ACTIVE else None
 
 
-@rule(
-    "DCP322",
-    "S22",
-    "Commit in a disk snapshot",
-    severity=SUSPICIOUS,
-    source="dcp/active_stream.cc",
-    off=(Suspend.REPLICA,),
-    on=(COMMIT,),
-)
+@rule("DCP322", "S22", SUSPICIOUS, on=(COMMIT,), off=(REPLICA,))
 def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a COMMIT comes in a disk snapshot.
+    """Commit in a disk snapshot.
+
+    Reported when a COMMIT comes in a disk snapshot.
 
     On disk a committed durable write is a mutation or a deletion; only aborts appear as such.
 
     Usual causes: a snapshot from memory whose marker says disk.
+
+    Source: dcp/active_stream.cc
     """
     marker = stream.marker
     if marker is None or stream.stale or not marker.flags & DISK:
         return None
     return f"{name(frame.opcode)} in disk snapshot {marker.start}..{marker.end}"
-
-
-RULES = (twice, oso, acknowledged, disk_commit)

@@ -1,7 +1,7 @@
 """DCP210-216: controls: when they are sent, which of them may be accepted, and which are misspelt."""
 
 from dcpdump.check.finding import quoted
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, RESPONSE, START, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.escape import safe
 from dcpdump.nearest import nearest
 from dcpdump.spec.names import CONTROL_KEYS, DELETED_XATTRS, REPLICATION
@@ -50,22 +50,17 @@ def control_asked(frame: FrameEvent, connection: ConnectionState) -> tuple[str, 
     return ("", "") if waiting is None else (waiting.key, waiting.value)
 
 
-@rule(
-    "DCP210",
-    "C10",
-    "Control after the streams that it should change",
-    severity=SUSPICIOUS,
-    source="dcp/producer.cc, dcp/active_stream.cc",
-    off=(Suspend.START,),
-    on=(CONTROL,),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP210", "C10", SUSPICIOUS, on=(CONTROL,), off=(START,), scope=Scope.CONNECTION)
 def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a control that is read when a stream is created is sent while streams are open.
+    """Control after the streams that it should change.
+
+    Reported when a control that is read when a stream is created is sent while streams are open.
 
     It changes later streams only; those that are open stay as they were.
 
     Usual causes: controls sent in parallel with stream requests.
+
+    Source: dcp/producer.cc, dcp/active_stream.cc
     """
     key = safe(frame.key)
     streams = connection.current.values()
@@ -76,23 +71,17 @@ def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     return f"{key} changes nothing for the streams that are open"
 
 
-@rule(
-    "DCP212",
-    "C12",
-    "Stream ids and durable writes together",
-    severity=VIOLATION,
-    source="dcp/producer.cc",
-    off=(Suspend.START,),
-    on=(CONTROL | RESPONSE,),
-    scope=Scope.CONNECTION,
-    status="NotSupported",
-)
+@rule("DCP212", "C12", VIOLATION, on=(CONTROL | RESPONSE,), off=(START,), scope=Scope.CONNECTION, status="NotSupported")
 def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when both enable_stream_id and enable_sync_writes are accepted.
+    """Stream ids and durable writes together.
+
+    Reported when both enable_stream_id and enable_sync_writes are accepted.
 
     They exclude each other; the second is to be refused with NotSupported.
 
     Usual causes: a proxy that answers controls itself.
+
+    Source: dcp/producer.cc
     """
     key, value = control_asked(frame, connection)
     other = {"enable_stream_id": "enable_sync_writes", "enable_sync_writes": "enable_stream_id"}.get(key)
@@ -101,21 +90,18 @@ def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"{key} accepted after {other}"
 
 
-@rule(
-    "DCP213",
-    "C13",
-    "Application that counts as a replica",
-    severity=INFO,
-    source="dcp/producer.cc",
-    on=(CONTROL | RESPONSE,),
-)
+@rule("DCP213", "C13", INFO, on=(CONTROL | RESPONSE,))
 def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when consumer_name and enable_sync_writes are accepted on a connection whose name is not one of
+    """Application that counts as a replica.
+
+    Reported when consumer_name and enable_sync_writes are accepted on a connection whose name is not one of
     replication.
 
     The server waits for this client's acknowledgements when it decides about durable writes.
 
     Usual causes: controls copied from a capture of replication.
+
+    Source: dcp/producer.cc
     """
     key, value = control_asked(frame, connection)
     if frame.word or not connection.name or connection.name.startswith(REPLICATION):
@@ -126,18 +112,11 @@ def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return "consumer_name and enable_sync_writes make this connection count for durable writes" if both else None
 
 
-@rule(
-    "DCP215",
-    "C15",
-    "Control accepted that is to be refused",
-    severity=VIOLATION,
-    source="dcp/producer.cc",
-    off=(Suspend.START,),
-    on=(CONTROL | RESPONSE,),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP215", "C15", VIOLATION, on=(CONTROL | RESPONSE,), off=(START,), scope=Scope.CONNECTION)
 def accepted(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a producer accepts a control that it has to refuse: stream_buffer_size, force_value_compression
+    """Control accepted that is to be refused.
+
+    Reported when a producer accepts a control that it has to refuse: stream_buffer_size, force_value_compression
     where HELLO did not grant Snappy, include_deleted_user_xattrs where DCP_OPEN did not ask for them,
     max_marker_version 2.2 without collections, and values that a control cannot have. Keys that are unknown here may
     be known to another version, and are not judged.
@@ -145,6 +124,8 @@ def accepted(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     The client relies on something that the producer does not do.
 
     Usual causes: a proxy that answers controls itself.
+
+    Source: dcp/producer.cc
     """
     key, value = control_asked(frame, connection)
     if frame.word or not key or connection.produces is not True:
@@ -179,21 +160,17 @@ def _is_interval(value: str) -> bool:
 _NEAR = 0.85  #: of 1, which is the same
 
 
-@rule(
-    "DCP216",
-    "C16",
-    "Control key that is misspelt",
-    severity=SUSPICIOUS,
-    source="control.md, dcp/producer.cc",
-    on=(CONTROL,),
-    status="Einval",
-)
+@rule("DCP216", "C16", SUSPICIOUS, on=(CONTROL,), status="Einval")
 def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the key of a CONTROL is not one that any release knows, and differs little from one that is.
+    """Control key that is misspelt.
+
+    Reported when the key of a CONTROL is not one that any release knows, and differs little from one that is.
 
     A producer refuses what it does not know. (Keys that resemble none may be those of a later release.)
 
     Usual causes: a letter that is missing, doubled or of the wrong case.
+
+    Source: control.md, dcp/producer.cc
     """
     key = frame.key.decode("ascii", "replace")
     if key in CONTROL_KEYS:
@@ -201,6 +178,3 @@ def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     known = {name.lower(): name for name in CONTROL_KEYS}
     near = nearest(key.lower(), known, n=1, cutoff=_NEAR)
     return f"control key {quoted(frame.key)}: no release knows it; {known[near[0]]} is near" if near else None
-
-
-RULES = (late_control, exclusive, pretender, accepted, misspelt)

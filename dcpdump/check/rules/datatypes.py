@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import repeated
-from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Broken, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import START, SUSPICIOUS, VIOLATION, Broken, Event, Remark, Scope, rule
 from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
 from dcpdump.spec.names import INCLUDE_XATTRS, JSON, SNAPPY, XATTR
 from dcpdump.streams.document_run import DocumentRun
@@ -28,23 +28,25 @@ def _all_granted(run: DocumentRun, close: Inspected, connection: ConnectionState
 @rule(
     "DCP104",
     "F4",
-    "Datatype that was not negotiated",
-    severity=VIOLATION,
-    source="daemon/mcbp_validators.cc, dcp/active_stream.cc",
-    off=(Suspend.START,),
+    VIOLATION,
     on=(Event.PACKED, Event.DECODED),
+    off=(START,),
     scope=Scope.CONNECTION,
     status="Einval",
     spares=_all_granted,
 )
 def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a datatype has unknown bits, Snappy where HELLO did not grant it (nor, up to 5.1, the control
+    """Datatype that was not negotiated.
+
+    Reported when a datatype has unknown bits, Snappy where HELLO did not grant it (nor, up to 5.1, the control
     enable_value_compression), or XATTR where DCP_OPEN did not ask for them. Under the open flag 0x40 the bits may
     describe what was left out: suspicious only.
 
     A client that did not ask for Snappy does not decompress, and stores compressed bytes as the document.
 
     Usual causes: a HELLO repeated on the open connection; a proxy that negotiates on its own behalf.
+
+    Source: daemon/mcbp_validators.cc, dcp/active_stream.cc
     """
     bits = frame.datatype
     if not bits or frame.response or was_asked(frame, stream):
@@ -84,17 +86,11 @@ def _all_as_marked(run: DocumentRun, close: Inspected, connection: ConnectionSta
     return Broken(sorted(broken), SUSPICIOUS) if broken else True
 
 
-@rule(
-    "DCP105",
-    "F5",
-    "Value that is not what its datatype says",
-    severity=VIOLATION,
-    source="daemon/mcbp_validators.cc, dcp/passive_stream.cc",
-    on=(Event.MARKED,),
-    spares=_all_as_marked,
-)
+@rule("DCP105", "F5", VIOLATION, on=(Event.MARKED,), spares=_all_as_marked)
 def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a value marked Snappy does not decompress (Einval), when the lengths of xattrs do not add up, a key
+    """Value that is not what its datatype says.
+
+    Reported when a value marked Snappy does not decompress (Einval), when the lengths of xattrs do not add up, a key
     of them is empty or there twice, or a value of them is not JSON (a server answers XattrEinval), when a value marked
     XATTR is empty (the same), when system xattrs are larger than 1 MiB (E2big), and when a body marked JSON is not JSON
     (suspicious: no receiver parses it). Snappy, JSON and empty values only where DCP_OPEN was captured: its flag 0x40
@@ -103,6 +99,8 @@ def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     The document arrives, and cannot be read.
 
     Usual causes: a body that was compressed twice or never; xattrs cut off by a filter that kept the bit.
+
+    Source: daemon/mcbp_validators.cc, dcp/passive_stream.cc
     """
     at = frame.value_at
     size = frame.value_length - (frame.get("nmeta") or 0)
@@ -147,6 +145,3 @@ def _refused(pairs: Sequence[tuple[bytes, bytes]]) -> str:
         if json_fault(text):
             return f"the value of xattr {at} is not JSON"
     return ""
-
-
-RULES = (datatype, value)

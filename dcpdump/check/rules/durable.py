@@ -1,6 +1,20 @@
 """DCP41x: durable writes."""
 
-from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import (
+    FILTER,
+    INFO,
+    LOST,
+    REPLICA,
+    START,
+    SUSPICIOUS,
+    VIOLATION,
+    Delayed,
+    Event,
+    Remark,
+    Scope,
+    Suspend,
+    rule,
+)
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import DISK
 from dcpdump.streams.flow_state import FlowState, standing
@@ -18,42 +32,34 @@ _ARRIVES_NS = 10 * 10**9
 _MAY_HOLD = (FlowState.BLOCKED, FlowState.UNKNOWN)
 
 
-@rule(
-    "DCP411",
-    "D1",
-    "Durable writes that were not asked for",
-    severity=VIOLATION,
-    source="dcp/active_stream.cc",
-    off=(Suspend.START,),
-    on=(PREPARE, COMMIT, ABORT),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP411", "D1", VIOLATION, on=(PREPARE, COMMIT, ABORT), off=(START,), scope=Scope.CONNECTION)
 def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when PREPARE, COMMIT or ABORT comes on a connection on which enable_sync_writes was not accepted.
+    """Durable writes that were not asked for.
+
+    Reported when PREPARE, COMMIT or ABORT comes on a connection on which enable_sync_writes was not accepted.
 
     A client that does not know them takes a prepare for a document that is there.
 
     Usual causes: a control that was refused, and whose refusal was overlooked.
+
+    Source: dcp/active_stream.cc
     """
     if not connection.controls_known or connection.on("enable_sync_writes") or connection.produces is False:
         return None
     return f"{name(frame.opcode)}, and enable_sync_writes is not on"
 
 
-@rule(
-    "DCP412",
-    "D2",
-    "Decided before it was prepared",
-    severity=VIOLATION,
-    source="memcached/protocol_binary.h",
-    on=(COMMIT, ABORT),
-)
+@rule("DCP412", "D2", VIOLATION, on=(COMMIT, ABORT))
 def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when the prepared seqno of a COMMIT or ABORT is not below its own (0: suspicious).
+    """Decided before it was prepared.
+
+    Reported when the prepared seqno of a COMMIT or ABORT is not below its own (0: suspicious).
 
     No consumer compares the two: a server looks for the prepare by its key, and fails if its seqno is another.
 
     Usual causes: the two fields swapped.
+
+    Source: memcached/protocol_binary.h
     """
     prepared, seqno = frame.get("prepared_seqno"), frame.seqno
     if prepared is None or seqno is None or 0 < prepared < seqno:
@@ -63,23 +69,19 @@ def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return Remark(f"{name(frame.opcode)} seqno {seqno} of prepared seqno {prepared}", None if prepared else SUSPICIOUS)
 
 
-@rule(
-    "DCP413",
-    "D3",
-    "Decision without a prepare",
-    severity=SUSPICIOUS,
-    source="dcp/passive_stream.cc",
-    off=(Suspend.START, Suspend.LOST, Suspend.FILTER, Suspend.REPLICA),
-    on=(COMMIT, ABORT),
-)
+@rule("DCP413", "D3", SUSPICIOUS, on=(COMMIT, ABORT), off=(START, LOST, FILTER, REPLICA))
 def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when the key of a COMMIT or ABORT has no open PREPARE with that seqno on this stream. (In disk snapshots
+    """Decision without a prepare.
+
+    Reported when the key of a COMMIT or ABORT has no open PREPARE with that seqno on this stream. (In disk snapshots
     prepares are de-duplicated, and a stream that resumed has those before its start.)
 
     Where the key has none, a replica answers KeyEnoent to a COMMIT and Einval to an ABORT; where it has another, the
     replica fails.
 
     Usual causes: a prepare that was lost; a decision sent twice.
+
+    Source: dcp/passive_stream.cc
     """
     prepared = frame.get("prepared_seqno")
     if prepared is None or stream.request is None or prepared <= stream.request.start:
@@ -97,17 +99,11 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return Remark(f"{text}: none is open for this key", status="KeyEnoent" if frame.opcode == COMMIT else "Einval")
 
 
-@rule(
-    "DCP414",
-    "D4",
-    "Prepare left undecided",
-    severity=INFO,
-    source="dcp/passive_stream.cc",
-    off=(Suspend.START, Suspend.LOST, Suspend.FILTER),
-    on=(Event.STREAM_DONE,),
-)
+@rule("DCP414", "D4", INFO, on=(Event.STREAM_DONE,), off=(START, LOST, FILTER))
 def left_undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a stream ends while prepares are neither committed nor aborted. Also, as suspicious, when one is
+    """Prepare left undecided.
+
+    Reported when a stream ends while prepares are neither committed nor aborted. Also, as suspicious, when one is
     so on an open stream, at the end of the capture or of the connection, for longer than the longest timeout of a
     client, 65.5 s, and ten seconds. (Not of those in disk snapshots, in takeovers and of dropped collections.)
 
@@ -116,6 +112,8 @@ def left_undecided(frame: FrameEvent, connection: ConnectionState, stream: Strea
     another node, or found on its disk when it started: that waits until enough replicas have it.
 
     Usual causes: a hand-over in the middle of a durable write; a replica that does not answer, or is not there.
+
+    Source: dcp/passive_stream.cc
     """
     if not stream.prepares.open:
         return None
@@ -137,22 +135,18 @@ def _open_for_long(connection: ConnectionState, stream: Stream) -> Remark | None
     return Remark(f"{found.text}, for {span(until_ns - found.since_ns)}", SUSPICIOUS, frame=at)
 
 
-@rule(
-    "DCP415",
-    "D5",
-    "Second prepare of a key",
-    severity=SUSPICIOUS,
-    source="dcp/passive_stream.cc",
-    off=(Suspend.HISTORY,),
-    on=(PREPARE,),
-)
+@rule("DCP415", "D5", SUSPICIOUS, on=(PREPARE,), off=(Suspend.HISTORY,))
 def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a PREPARE comes for a key whose last one is not decided. (Disk snapshots may leave out what
+    """Second prepare of a key.
+
+    Reported when a PREPARE comes for a key whose last one is not decided. (Disk snapshots may leave out what
     decided it.)
 
     A key has one durable write under way; the next waits with SyncWriteInProgress.
 
     Usual causes: a commit that was lost.
+
+    Source: dcp/passive_stream.cc
     """
     there = stream.prepares.open.get(frame.key)
     if there is None or (stream.marker is not None and stream.marker.flags & DISK):
@@ -160,22 +154,17 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return f"PREPARE seqno {frame.seqno}, though that of seqno {there.seqno} is not decided"
 
 
-@rule(
-    "DCP416",
-    "D6",
-    "Acknowledged seqno that cannot be",
-    severity=VIOLATION,
-    source="dcp/producer.cc, dcp/active_stream.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(SEQNO_ACK, Event.AHEAD),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP416", "D6", VIOLATION, on=(SEQNO_ACK, Event.AHEAD), off=(START, LOST), scope=Scope.CONNECTION)
 def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a SEQNO_ACKNOWLEDGED comes on a connection without consumer_name and enable_sync_writes, which is
+    """Acknowledged seqno that cannot be.
+
+    Reported when a SEQNO_ACKNOWLEDGED comes on a connection without consumer_name and enable_sync_writes, which is
     refused with Einval; and when its seqno is below the one before, or above everything that was sent on the stream:
     on either the producer closes the connection. (The same seqno again is tolerated.)
 
     Usual causes: acknowledging a snapshot's end before it came; the seqno of another vbucket.
+
+    Source: dcp/producer.cc, dcp/active_stream.cc
     """
     if isinstance(event, Delayed):
         if connection.controls_known and not connection.sync_replication and connection.produces:
@@ -189,25 +178,19 @@ def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: St
     return f"acknowledges seqno {seqno} after {stream.acked_seqno}"
 
 
-@rule(
-    "DCP418",
-    "D8",
-    "Durable write not acknowledged for long",
-    severity=INFO,
-    source="dcp/passive_stream.cc",
-    on=(Event.LAGGING,),
-)
+@rule("DCP418", "D8", INFO, on=(Event.LAGGING,))
 def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
-    """Reported when the replica acknowledges a prepare only after ten seconds or more, or has not at the end of the
+    """Durable write not acknowledged for long.
+
+    Reported when the replica acknowledges a prepare only after ten seconds or more, or has not at the end of the
     stream or of the capture. Of those that wait at one time, the oldest is.
 
     Those that ask for persistence are acknowledged only when they are on disk, so that acknowledgements lag;
     after some time the server answers the client of the write that its outcome is not known.
 
     Usual causes: a slow disk of the replica.
+
+    Source: dcp/passive_stream.cc
     """
     how = "was acknowledged after" if delayed.late else "was not acknowledged in"
     return f"PREPARE seqno {delayed.amount} {how} {span(delayed.waited_ns)}"
-
-
-RULES = (uninvited, prepared_first, orphan, left_undecided, prepared_twice, too_far, lagging)

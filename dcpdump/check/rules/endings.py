@@ -1,6 +1,6 @@
 """DCP231-239: how streams end."""
 
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import FILTER, INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.spec.names import CACHE_TRANSFER, STREAM_END_STATUS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM, STREAM_END
@@ -10,17 +10,11 @@ from dcpdump.streams.stream import Stream
 _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVILEGES = range(9)
 
 
-@rule(
-    "DCP231",
-    "L11",
-    "Stream ended Ok before its end",
-    severity=SUSPICIOUS,
-    source="dcp/active_stream.cc",
-    off=(Suspend.START, Suspend.LOST, Suspend.FILTER),
-    on=(STREAM_END,),
-)
+@rule("DCP231", "L11", SUSPICIOUS, on=(STREAM_END,), off=(START, LOST, FILTER))
 def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a stream ends with Ok although the requested end seqno was not reached, and nothing else explains
+    """Stream ended Ok before its end.
+
+    Reported when a stream ends with Ok although the requested end seqno was not reached, and nothing else explains
     it: the flags disk-only, to-latest, takeover, cache-transfer, a start at or above the end, or a client without
     collections, to which what comes last may not be sent. As information only but between nodes, as it may be in a
     system collection, which not every user gets (from 7.6 on).
@@ -28,6 +22,8 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     The client treats it as complete, and misses what it did not get.
 
     Usual causes: a bug of the producer.
+
+    Source: dcp/active_stream.cc
     """
     request = stream.request
     if request is None or frame.get("status") != _OK:
@@ -40,20 +36,16 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(text, None if connection.between_nodes else INFO)
 
 
-@rule(
-    "DCP232",
-    "L12",
-    "Stream ended for a reason that does not fit",
-    severity=SUSPICIOUS,
-    source="dcp/active_stream.cc",
-    off=(Suspend.START,),
-    on=(STREAM_END,),
-)
+@rule("DCP232", "L12", SUSPICIOUS, on=(STREAM_END,), off=(START,))
 def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when STREAM_END(Closed) comes unasked, and of reasons 3 and 6, which servers do not send, and 7 and 8
+    """Stream ended for a reason that does not fit.
+
+    Reported when STREAM_END(Closed) comes unasked, and of reasons 3 and 6, which servers do not send, and 7 and 8
     (collections dropped, access lost) on a connection without collections.
 
     Usual causes: another implementation of DCP; a proxy.
+
+    Source: dcp/active_stream.cc
     """
     reason = frame.get("status")
     if reason == _CLOSED:
@@ -72,21 +64,23 @@ def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 @rule(
     "DCP239",
     "L19",
-    "CLOSE_STREAM of no stream that succeeds",
-    severity=VIOLATION,
-    source="dcp/producer.cc",
-    off=(Suspend.START, Suspend.LOST),
+    VIOLATION,
     on=(CLOSE_STREAM | RESPONSE,),
+    off=(START, LOST),
     scope=Scope.CONNECTION,
     status="KeyEnoent",
 )
 def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a producer answers Success to CLOSE_STREAM, and the vbucket has no stream of that stream id on the
+    """CLOSE_STREAM of no stream that succeeds.
+
+    Reported when a producer answers Success to CLOSE_STREAM, and the vbucket has no stream of that stream id on the
     connection, or it has ended.
 
     A conforming producer answers KeyEnoent (or DcpStreamIdInvalid where only the stream id is wrong).
 
     Usual causes: a proxy that answers in a server's place.
+
+    Source: dcp/producer.cc
     """
     waiting = connection.exchanges.asked(frame)
     if frame.word or waiting is None or connection.produces is not True:
@@ -99,6 +93,3 @@ def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     if known.end_frame is None or known.end_status == _CLOSED:
         return None
     return f"CLOSE_STREAM answered with Success, and the stream ended in frame {known.end_frame}"
-
-
-RULES = (early_end, odd_end, closed_twice)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import repeated
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
 from dcpdump.disclosure import ANY_NUMBER, is_stray
 from dcpdump.spec import find
 from dcpdump.spec.field import Message
@@ -53,23 +53,18 @@ def unmatched(frame: FrameEvent, connection: ConnectionState) -> str:
     return "OpaqueNoMatch" if connection.on("v7_dcp_status_codes") else "KeyEexists"
 
 
-@rule(
-    "DCP101",
-    "F1",
-    "Invalid magic byte, or one that this side may not use",
-    severity=VIOLATION,
-    source="include/mcbp/protocol/magic.h",
-    off=(Suspend.LOST,),
-    on=(Event.PUSH, Event.DECODED, Event.SKIPPED),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP101", "F1", VIOLATION, on=(Event.PUSH, Event.DECODED, Event.SKIPPED), off=(LOST,), scope=Scope.CONNECTION)
 def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a frame begins with a byte that is not a magic, and when a message of magic 0x82 or 0x83 comes
+    """Invalid magic byte, or one that this side may not use.
+
+    Reported when a frame begins with a byte that is not a magic, and when a message of magic 0x82 or 0x83 comes
     from the wrong side, or on a connection on which HELLO did not grant Duplex.
 
     A reader that meets an unknown magic has lost its place in the stream, and closes the connection.
 
     Usual causes: a frame written with a wrong length before this one; a proxy that mixes two connections.
+
+    Source: include/mcbp/protocol/magic.h
     """
     if frame.before is not None:
         return f"{frame.gap_before:,} bytes before this frame begin with no magic of the protocol"
@@ -85,22 +80,18 @@ def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return None
 
 
-@rule(
-    "DCP102",
-    "F2",
-    "Lengths that contradict each other",
-    severity=VIOLATION,
-    source="mcbp/protocol/header.h, daemon/connection.cc",
-    on=(Event.DECODED,),
-    status="Einval",
-)
+@rule("DCP102", "F2", VIOLATION, on=(Event.DECODED,), status="Einval")
 def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the framing extras, extras and key of a header are longer than the body, and when a frame is
+    """Lengths that contradict each other.
+
+    Reported when the framing extras, extras and key of a header are longer than the body, and when a frame is
     larger than 30 MiB.
 
     The receiver does not know where the next frame begins; a server closes the connection.
 
     Usual causes: a hand-made encoder that forgot to fill in total body, or counts characters and not bytes.
+
+    Source: mcbp/protocol/header.h, daemon/connection.cc
     """
     if frame.record is None:
         return None
@@ -111,18 +102,11 @@ def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule(
-    "DCP106",
-    "F6",
-    "Response without a request",
-    severity=SUSPICIOUS,
-    source="daemon/connection.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(Event.UNASKED,),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP106", "F6", SUSPICIOUS, on=(Event.UNASKED,), off=(START, LOST), scope=Scope.CONNECTION)
 def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Remark:
-    """Reported when a response comes without a request of the same opcode and opaque from the other side.
+    """Response without a request.
+
+    Reported when a response comes without a request of the same opcode and opaque from the other side.
 
     An opaque is bytes: it comes back as it was sent. A client that looks its request up by opaque will not
     find it, and waits for ever. Where a request of another opcode waits with that opaque, it is named. Unknown where
@@ -130,6 +114,8 @@ def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Re
 
     Usual causes: an opaque that was byte-swapped on the way back; a request answered twice, or with the opcode of
     another.
+
+    Source: daemon/connection.cc
     """
     answer = delayed.frame
     text = f"{name(answer.opcode)} response with opaque 0x{answer.opaque:08x}"
@@ -141,22 +127,17 @@ def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Re
     return Remark(text, ordered=True)
 
 
-@rule(
-    "DCP107",
-    "F7",
-    "Request without an answer",
-    severity=SUSPICIOUS,
-    source="daemon/protocol/mcbp",
-    off=(Suspend.LOST,),
-    on=(Event.OVERDUE,),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP107", "F7", SUSPICIOUS, on=(Event.OVERDUE,), off=(LOST,), scope=Scope.CONNECTION)
 def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a request that is always answered was not: a later one of the same kind was answered, or half
+    """Request without an answer.
+
+    Reported when a request that is always answered was not: a later one of the same kind was answered, or half
     a minute passed in which the client could be answered: its TCP receive window was not zero. Where the capture or the
     connection ended sooner than that, it says so as information. An answer that comes even later is one all the same.
 
     Usual causes: a server that is stuck or overloaded.
+
+    Source: daemon/protocol/mcbp
     """
     opcode = delayed.frame.opcode
     if opcode == NOOP and delayed.frame.direction != connection.feeder:
@@ -167,17 +148,11 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
     return text if opcode != NOOP else None  # of those DCP511 says so
 
 
-@rule(
-    "DCP108",
-    "F8",
-    "Stream id is not that of the stream",
-    severity=VIOLATION,
-    source="dcp/producer.cc, daemon/connection.cc",
-    off=(Suspend.START,),
-    on=(Event.STRAY,),
-)
+@rule("DCP108", "F8", VIOLATION, on=(Event.STRAY,), off=(START,))
 def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the stream id of a message is missing, is another than the stream request's, or is there though
+    """Stream id is not that of the stream.
+
+    Reported when the stream id of a message is missing, is another than the stream request's, or is there though
     the request had none. (Deletions whose header counts no framing extras, a bug of servers, are read as meant.
     Messages that never have a stream id, such as SET_VBUCKET_STATE, miss none.)
 
@@ -185,6 +160,8 @@ def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     wrong one, or none.
 
     Usual causes: a producer that forgets the frame on one kind of message.
+
+    Source: dcp/producer.cc, daemon/connection.cc
     """
     if not stream.known or stream.vbucket != frame.word or stream.stream_id < 0 or stream.stream_id == frame.stream_id:
         return None
@@ -196,23 +173,19 @@ def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"{name(frame.opcode)} has {has}, the stream request had {wants}"
 
 
-@rule(
-    "DCP111",
-    "F11",
-    "Vbucket is not that of the stream",
-    severity=VIOLATION,
-    source="dcp/active_stream.cc",
-    off=(Suspend.START,),
-    on=(Event.STRAY,),
-)
+@rule("DCP111", "F11", VIOLATION, on=(Event.STRAY,), off=(START,))
 def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when the opaque of a message belongs to the stream of another vbucket.
+    """Vbucket is not that of the stream.
+
+    Reported when the opaque of a message belongs to the stream of another vbucket.
 
     A server's consumer goes by the vbucket: where it has a stream of another opaque it answers KeyEexists, where it
     has none KeyEnoent (with v7_dcp_status_codes OpaqueNoMatch and DcpStreamNotFound). An application that goes by the
     opaque files the document under the wrong vbucket.
 
     Usual causes: an opaque used for two streams; a vbucket taken from the wrong place by a proxy.
+
+    Source: dcp/active_stream.cc
     """
     if not stream.known or stream.vbucket == frame.word:
         return None
@@ -222,38 +195,31 @@ def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     return Remark(text, status=unmatched(frame, connection) if has_one else without_stream(connection))
 
 
-@rule(
-    "DCP116",
-    "F16",
-    "DCP_FLUSH",
-    severity=VIOLATION,
-    source="daemon/mcbp_validators.cc",
-    on=(FLUSH, Event.ASTRAY),
-    status="NotSupported",
-)
+@rule("DCP116", "F16", VIOLATION, on=(FLUSH, Event.ASTRAY), status="NotSupported")
 def flush(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when DCP_FLUSH is sent, by either side. Servers have never supported it, and answer NotSupported.
+    """DCP_FLUSH.
+
+    Reported when DCP_FLUSH is sent, by either side. Servers have never supported it, and answer NotSupported.
 
     Usual causes: a client written after a draft of the protocol.
+
+    Source: daemon/mcbp_validators.cc
     """
     return "DCP_FLUSH, which no server supports" if frame.opcode == FLUSH else None
 
 
-@rule(
-    "DCP117",
-    "F17",
-    "Success reported of a message that is not answered",
-    severity=SUSPICIOUS,
-    source="daemon/protocol/mcbp",
-    on=tuple(opcode | RESPONSE for opcode in _SILENT),
-)
+@rule("DCP117", "F17", SUSPICIOUS, on=tuple(opcode | RESPONSE for opcode in _SILENT))
 def silent(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a consumer answers a document, an event, a durable write, STREAM_END, SEQNO_ADVANCED,
+    """Success reported of a message that is not answered.
+
+    Reported when a consumer answers a document, an event, a durable write, STREAM_END, SEQNO_ADVANCED,
     OSO_SNAPSHOT or a cache transfer with Success. Only errors are answered.
 
     A producer ignores most of these answers, and closes the connection at those to SEQNO_ADVANCED and OSO_SNAPSHOT.
 
     Usual causes: a consumer that answers everything.
+
+    Source: daemon/protocol/mcbp
     """
     return None if frame.word else f"{name(frame.opcode)} answered with Success"
 
@@ -278,17 +244,11 @@ def _no_consumer(run: DocumentRun, close: Inspected, connection: ConnectionState
     return connection.produces is not False
 
 
-@rule(
-    "DCP118",
-    "F18",
-    "Frame info that the message cannot have",
-    severity=VIOLATION,
-    source="daemon/mcbp_validators.cc, dcp/producer.cc",
-    on=(Event.FRAMED,),
-    spares=_no_consumer,
-)
+@rule("DCP118", "F18", VIOLATION, on=(Event.FRAMED,), spares=_no_consumer)
 def frame_info(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[Remark]:
-    """Reported when the framing extras of a DCP request have a frame info whose id has no meaning (a server answers
+    """Frame info that the message cannot have.
+
+    Reported when the framing extras of a DCP request have a frame info whose id has no meaning (a server answers
     UnknownFrameInfo), a DurabilityRequirement (Einval), PreserveTtl (NotSupported) or a Barrier; a stream id on a
     message that never has one, such as STREAM_REQ, whose stream id stands in its JSON; the stream id 0; and any stream
     id in what is sent to a server's consumer (Einval). Suspicious only: OpenTracing, which servers up to 7.2 take.
@@ -297,6 +257,8 @@ def frame_info(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Where a server does not refuse the request, it does not look at what it asks for in addition.
 
     Usual causes: one encoder for all requests of a client; a producer that adds the stream id to every message.
+
+    Source: daemon/mcbp_validators.cc, dcp/producer.cc
     """
     message = find(frame.opcode)
     if not message.dcp or _contradicts(frame):
@@ -329,6 +291,3 @@ def _info_remark(message: Message, identity: int, data: bytes, *, to_consumer: b
     if not message.stream_id:
         return Remark(f"{has} a stream id, which it never may")
     return Remark(f"{has} stream id 0, which no stream has") if _is_stream_id_0(identity, data) else None
-
-
-RULES = (magic, lengths, unasked, unanswered, stream_id, vbucket, flush, silent, frame_info)

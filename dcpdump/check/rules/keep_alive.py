@@ -1,7 +1,7 @@
 """DCP511-516: keep-alive."""
 
 from dcpdump.check.evidence import SECOND
-from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, LOST, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import NOOP
 from dcpdump.streams.silence import has_interval, noop_interval_ns
@@ -9,23 +9,18 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
-@rule(
-    "DCP511",
-    "N1",
-    "NOOP without an answer",
-    severity=VIOLATION,
-    source="dcp/producer.cc",
-    off=(Suspend.LOST,),
-    on=(Event.OVERDUE,),
-    scope=Scope.SINCE,
-)
+@rule("DCP511", "N1", VIOLATION, on=(Event.OVERDUE,), off=(LOST,), scope=Scope.SINCE)
 def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the opaque of a NOOP does not come back, though the consumer answers later ones, or for half a
+    """NOOP without an answer.
+
+    Reported when the opaque of a NOOP does not come back, though the consumer answers later ones, or for half a
     minute.
 
     The producer sends no other NOOP, and closes the connection when it receives nothing for its idle timeout.
 
     Usual causes: a consumer whose reader is busy; an opaque byte-swapped in the answer.
+
+    Source: dcp/producer.cc
     """
     noop = delayed.frame
     if noop.opcode != NOOP or noop.direction != connection.feeder or not delayed.late or not all(connection.frames):
@@ -36,23 +31,18 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     return f"{text}: frame {echo} has its opaque, and is a request (magic 0x80)" if echo else text
 
 
-@rule(
-    "DCP512",
-    "N2",
-    "Second NOOP before the first was answered",
-    severity=SUSPICIOUS,
-    source="dcp/producer.cc",
-    off=(Suspend.LOST,),
-    on=(NOOP,),
-    scope=Scope.SINCE,
-)
+@rule("DCP512", "N2", SUSPICIOUS, on=(NOOP,), off=(LOST,), scope=Scope.SINCE)
 def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a NOOP comes while another, sent a second or more before, waits for its answer. Unknown where
+    """Second NOOP before the first was answered.
+
+    Reported when a NOOP comes while another, sent a second or more before, waits for its answer. Unknown where
     packets acknowledge bytes that are captured later: the answer may be captured late.
 
     A producer has at most one under way.
 
     Usual causes: a producer of another make; two connections taken for one.
+
+    Source: dcp/producer.cc
     """
     oldest = next(connection.exchanges.waiting((frame.direction, NOOP)), None)
     if oldest is None or oldest.doubtful or frame.ts_ns is None or not all(connection.frames):
@@ -63,18 +53,11 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"NOOP, though that of frame {asked.number} is not answered", ordered=True)
 
 
-@rule(
-    "DCP513",
-    "N3",
-    "NOOPs are missing",
-    severity=SUSPICIOUS,
-    source="dcp/producer.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(Event.NOOPS_MISSING,),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP513", "N3", SUSPICIOUS, on=(Event.NOOPS_MISSING,), off=(START, LOST), scope=Scope.CONNECTION)
 def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
-    """Reported when no NOOP comes for more than two intervals although enable_noop was accepted, and the producer sends
+    """NOOPs are missing.
+
+    Reported when no NOOP comes for more than two intervals although enable_noop was accepted, and the producer sends
     other messages, or nothing at all up to the end of the connection or the capture. It need not come while the last
     one waits for its answer, or the consumer does not read: its TCP receive window is zero. Where no interval was
     accepted, it is the server's own, which no message says: as information then, behind two of the 20 s that servers
@@ -84,6 +67,8 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     Producers send them whether or not there is other traffic; a client that waits for them disconnects.
 
     Usual causes: a producer whose thread is busy; a server that hangs, or is gone; an interval that was refused.
+
+    Source: dcp/producer.cc
     """
     text = f"no NOOP for {delayed.waited_ns / SECOND:,.0f} s"
     if has_interval(connection):
@@ -92,43 +77,35 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     return Remark(text, INFO if delayed.late else None)
 
 
-@rule(
-    "DCP514",
-    "N4",
-    "NOOP that was not asked for",
-    severity=VIOLATION,
-    source="dcp/producer.cc",
-    off=(Suspend.START,),
-    on=(NOOP,),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP514", "N4", VIOLATION, on=(NOOP,), off=(START,), scope=Scope.CONNECTION)
 def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a producer sends a NOOP before enable_noop was accepted.
+    """NOOP that was not asked for.
+
+    Reported when a producer sends a NOOP before enable_noop was accepted.
 
     A client that does not know it leaves it unanswered, and is disconnected.
 
     Usual causes: a control that was refused.
+
+    Source: dcp/producer.cc
     """
     if not connection.controls_known or connection.on("enable_noop") or connection.produces is not True:
         return None
     return "NOOP, and enable_noop is not on"
 
 
-@rule(
-    "DCP515",
-    "N5",
-    "Silence beyond the idle timeout",
-    severity=INFO,
-    source="dcp/producer.cc, dcp/consumer.cc",
-    on=(Event.SILENCE,),
-)
+@rule("DCP515", "N5", INFO, on=(Event.SILENCE,))
 def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when one end of a DCP connection on which enable_noop was accepted sends nothing for more than six
+    """Silence beyond the idle timeout.
+
+    Reported when one end of a DCP connection on which enable_noop was accepted sends nothing for more than six
     minutes, and then continues. (Without NOOPs a connection on which nothing changes is silent.)
 
     Both ends disconnect after that long without a message, unless the timeout was changed.
 
     Usual causes: a capture that was paused; a timeout that was raised.
+
+    Source: dcp/producer.cc, dcp/consumer.cc
     """
     before = connection.latest_ns[frame.direction]
     if before is None or frame.ts_ns is None or not connection.on("enable_noop"):
@@ -136,21 +113,18 @@ def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return f"silent for {(frame.ts_ns - before) / SECOND:,.0f} s"
 
 
-@rule(
-    "DCP516",
-    "N6",
-    "NOOP sent to a producer",
-    severity=VIOLATION,
-    source="dcp/producer.cc",
-    on=(Event.ASTRAY,),
-)
+@rule("DCP516", "N6", VIOLATION, on=(Event.ASTRAY,))
 def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a client sends DCP_NOOP to a producer, which then closes the connection.
+    """NOOP sent to a producer.
+
+    Reported when a client sends DCP_NOOP to a producer, which then closes the connection.
 
     Only producers ask; the NOOP of other connections is opcode 0x0a. Where it has the opaque of a NOOP that waits for
     its answer, it is meant as that.
 
     Usual causes: a keep-alive written for both ends; an answer with the magic of a request.
+
+    Source: dcp/producer.cc
     """
     if frame.opcode != NOOP or connection.produces is not True or frame.direction == connection.feeder:
         return None
@@ -158,6 +132,3 @@ def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     if waiting is None:
         return "DCP_NOOP sent to a producer"
     return f"answers the NOOP of frame {waiting.frame.number} with a request (magic 0x80), not with a response (0x81)"
-
-
-RULES = (unanswered_noop, two_noops, no_noop, unasked_noop, silence, client_noop)

@@ -2,7 +2,7 @@
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.meaning import without_collections
-from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, Suspend, rule
+from dcpdump.check.rule import LOST, START, SUSPICIOUS, VIOLATION, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import FROM_LATEST
 from dcpdump.streams.document_run import DocumentRun
@@ -22,21 +22,23 @@ _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer d
 @rule(
     "DCP113",
     "F13",
-    "Key that is too long",
-    severity=VIOLATION,
-    source="include/memcached/limits.h, include/memcached/dockey_view.h",
+    VIOLATION,
     on=(*WITH_VALUES, COMMIT, ABORT, SYSTEM_EVENT, OPEN, CONTROL),
     status="Einval",
     spares=lambda run, close, connection, stream: close.longest <= _LOGICAL,
 )
 def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a key has more than 250 bytes, or with collections more than 251 with its collection id, or more
+    """Key that is too long.
+
+    Reported when a key has more than 250 bytes, or with collections more than 251 with its collection id, or more
     than 246 behind the id of another collection than the default one. The name of DCP_OPEN and the keys of controls
     and system events are keys, too.
 
     The receiver refuses the message with Einval.
 
     Usual causes: a name made of host, bucket and uuid; a proxy that adds a prefix to keys.
+
+    Source: include/memcached/limits.h, include/memcached/dockey_view.h
     """
     length = frame.value_at - frame.key_at
     if length <= _LOGICAL:
@@ -52,21 +54,18 @@ def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     return f"the key has {length - prefix.size} bytes behind its collection id, more than {_LOGICAL}"
 
 
-@rule(
-    "DCP114",
-    "F14",
-    "System event that creates what cannot be",
-    severity=VIOLATION,
-    source="include/memcached/dockey_view.h, systemevent_factory.cc",
-    on=(SYSTEM_EVENT,),
-)
+@rule("DCP114", "F14", VIOLATION, on=(SYSTEM_EVENT,))
 def odd_event(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a collection or scope is created with an id from 1 to 7, which are reserved, or without a name.
+    """System event that creates what cannot be.
+
+    Reported when a collection or scope is created with an id from 1 to 7, which are reserved, or without a name.
 
     A server's consumer answers Einval to a reserved id.
 
     Usual causes: an id read from the wrong place; an event of a drop, which has no name, with the number of a
     creation.
+
+    Source: include/memcached/dockey_view.h, systemevent_factory.cc
     """
     if frame.record is None:
         return None
@@ -100,21 +99,23 @@ def _none_closed(run: DocumentRun, close: Inspected, connection: ConnectionState
 @rule(
     "DCP115",
     "F15",
-    "Document of a collection that is not there",
-    severity=VIOLATION,
-    source="collections/vbucket_manifest.cc",
-    off=(Suspend.START, Suspend.LOST, Suspend.OUT_OF_ORDER),
+    VIOLATION,
     on=WITH_VALUES,
+    off=(START, LOST, Suspend.OUT_OF_ORDER),
     status="UnknownCollection",
     spares=_none_closed,
 )
 def not_there(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a document or prepare comes of a collection that was dropped before in the same stream; and, as
+    """Document of a collection that is not there.
+
+    Reported when a document or prepare comes of a collection that was dropped before in the same stream; and, as
     suspicious, of one that was not created in a stream that was captured from seqno 0 on, and in which others were.
 
     The consumer does not know where the document belongs. (The default collection is never created.)
 
     Usual causes: a producer that filters by a manifest that is behind; events that a proxy left out.
+
+    Source: collections/vbucket_manifest.cc
     """
     known = stream.collections
     if not connection.has_collections or not known or (all(known.values()) and not _from_zero(stream)):
@@ -126,6 +127,3 @@ def not_there(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     if prefix.collection in known:
         return f"{text} dropped"
     return Remark(f"{text} not created", SUSPICIOUS) if _from_zero(stream) else None
-
-
-RULES = (too_long, odd_event, not_there)

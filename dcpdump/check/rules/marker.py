@@ -1,6 +1,6 @@
 """DCP3xx, first part: what a snapshot marker says by itself."""
 
-from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, START, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.spec.names import ACKNOWLEDGE, CHECKPOINT, DISK, DISK_ONLY, DUPLICATES, HISTORY, MEMORY
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import MARKER
@@ -12,21 +12,17 @@ _KNOWN_BITS = 0x3F
 _OF_DISK = {"2.1": VIOLATION, "2.2": SUSPICIOUS, "2.2-pre": SUSPICIOUS}
 
 
-@rule(
-    "DCP301",
-    "S1",
-    "Snapshot that ends before it starts",
-    severity=VIOLATION,
-    source="snapshot-marker.md, dcp/consumer.cc",
-    on=(MARKER,),
-    status="Einval",
-)
+@rule("DCP301", "S1", VIOLATION, on=(MARKER,), status="Einval")
 def backwards(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a marker's start seqno is above its end seqno.
+    """Snapshot that ends before it starts.
+
+    Reported when a marker's start seqno is above its end seqno.
 
     No seqno lies in such a range; the consumer refuses it with Einval.
 
     Usual causes: start and end swapped; a start computed after the end was fixed.
+
+    Source: snapshot-marker.md, dcp/consumer.cc
     """
     marker = connection.incoming
     if marker is None or marker.start <= marker.end:
@@ -34,18 +30,11 @@ def backwards(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"snapshot {marker.start}..{marker.end}"
 
 
-@rule(
-    "DCP302",
-    "S2",
-    "Snapshot type that does not fit",
-    severity=VIOLATION,
-    source="snapshot-marker.md, dcp/active_stream.cc",
-    off=(Suspend.START,),
-    on=(MARKER,),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP302", "S2", VIOLATION, on=(MARKER,), off=(START,), scope=Scope.CONNECTION)
 def flags(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a marker is both memory and disk, or neither; when it is memory in version 2.1, which is for disk
+    """Snapshot type that does not fit.
+
+    Reported when a marker is both memory and disk, or neither; when it is memory in version 2.1, which is for disk
     snapshots; or when it is memory on a disk-only stream, which ends where its backfill does. Suspicious: unknown
     bits, history or may-contain-duplicates without change_streams, duplicates in memory, memory in version 2.2,
     acknowledge on a stream that is not a takeover. As information, as servers before 6.5 leave it out: the first memory
@@ -55,6 +44,8 @@ def flags(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     checkpoint flag it begins a new checkpoint; without it, it continues that of the backfill.
 
     Usual causes: flags of another version; a literal where a combination was meant.
+
+    Source: snapshot-marker.md, dcp/active_stream.cc
     """
     bits = frame.get("snapshot_type")
     if bits is None:
@@ -100,24 +91,19 @@ def _of_stream(bits: int, stream: Stream) -> Remark | None:
     return Remark(text, INFO, scope=Scope.SNAPSHOT)
 
 
-@rule(
-    "DCP303",
-    "S3",
-    "Marker in a version that was not agreed on",
-    severity=VIOLATION,
-    source="dcp_snapshot_marker_codec.cc, daemon/mcbp_validators.cc",
-    off=(Suspend.START,),
-    on=(MARKER,),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP303", "S3", VIOLATION, on=(MARKER,), off=(START,), scope=Scope.CONNECTION)
 def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a marker is V2.0 without enable_sync_writes, or V2.2 without max_marker_version. Suspicious: the
+    """Marker in a version that was not agreed on.
+
+    Reported when a marker is V2.0 without enable_sync_writes, or V2.2 without max_marker_version. Suspicious: the
     layouts that no released server sends, V2.1 and V2.2 of 44 bytes.
 
     A client that did not ask for V2 finds one byte of extras where it expects twenty. A server takes V2.0 and V2.2
     whatever was agreed on, and refuses the others with Einval.
 
     Usual causes: controls refused and used all the same.
+
+    Source: dcp_snapshot_marker_codec.cc, daemon/mcbp_validators.cc
     """
     found = frame.shape.version
     if found in ("2.1", "2.2-pre"):
@@ -132,21 +118,18 @@ def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule(
-    "DCP314",
-    "S14",
-    "Seqnos of a marker beyond its end",
-    severity=VIOLATION,
-    source="dcp/passive_stream.cc",
-    on=(MARKER,),
-)
+@rule("DCP314", "S14", VIOLATION, on=(MARKER,))
 def beyond(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a marker's max visible, high prepared or purge seqno is above its end. Suspicious: a high
+    """Seqnos of a marker beyond its end.
+
+    Reported when a marker's max visible, high prepared or purge seqno is above its end. Suspicious: a high
     completed seqno above the end, or above the high prepared seqno.
 
     A replica throws on the first three, and the connection is closed.
 
     Usual causes: values read at different moments; fields in the wrong order.
+
+    Source: dcp/passive_stream.cc
     """
     if frame.shape.version == "1":
         return None
@@ -165,20 +148,17 @@ def beyond(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return None
 
 
-@rule(
-    "DCP316",
-    "S16",
-    "Completed seqno where it means nothing, or missing where it is needed",
-    severity=VIOLATION,
-    source="dcp/passive_stream.cc, dcp_snapshot_marker_codec.cc",
-    on=(MARKER,),
-)
+@rule("DCP316", "S16", VIOLATION, on=(MARKER,))
 def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a disk marker is in version 1 on a connection that replicates durable writes: it has no high
+    """Completed seqno where it means nothing, or missing where it is needed.
+
+    Reported when a disk marker is in version 1 on a connection that replicates durable writes: it has no high
     completed seqno, and the replica closes the connection. As information: high completed or prepared seqnos on a
     memory snapshot, where they mean nothing.
 
     Usual causes: a proxy that rewrites markers to the oldest version.
+
+    Source: dcp/passive_stream.cc, dcp_snapshot_marker_codec.cc
     """
     bits = frame.get("snapshot_type") or 0
     if frame.shape.version == "1":
@@ -191,6 +171,3 @@ def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
         if frame.get(field):
             return Remark(f"{field.replace('_', ' ')} {frame.get(field)} on a memory snapshot", INFO)
     return None
-
-
-RULES = (backwards, flags, version, beyond, completed)

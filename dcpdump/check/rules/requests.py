@@ -1,7 +1,7 @@
 """DCP221-242: stream requests, and what is answered to them. Rollbacks are in a module of their own."""
 
 from dcpdump.check.finding import quoted
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
 from dcpdump.spec.names import FROM_LATEST
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import ADD_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD, STREAM_REQ
@@ -16,21 +16,17 @@ def awaited(frame: FrameEvent, connection: ConnectionState) -> Request | None:
     return None if waiting is None else waiting.request
 
 
-@rule(
-    "DCP221",
-    "L1",
-    "Stream request whose range is out of order",
-    severity=VIOLATION,
-    source="dcp/producer.cc",
-    on=(STREAM_REQ,),
-    status="Erange",
-)
+@rule("DCP221", "L1", VIOLATION, on=(STREAM_REQ,), status="Erange")
 def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a request is without snapshot start <= start <= snapshot end, or with start > end.
+    """Stream request whose range is out of order.
+
+    Reported when a request is without snapshot start <= start <= snapshot end, or with start > end.
 
     The server answers Erange. (With the flag from-latest it sets the numbers itself; a notifier has no end.)
 
     Usual causes: a checkpoint that stored seqno and snapshot at different times; 2^64-1 used as "I do not know".
+
+    Source: dcp/producer.cc
     """
     if frame.shape.version != "1" or connection.notifies:
         return None
@@ -42,22 +38,17 @@ def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return f"start seqno {start} is above end seqno {end}" if start > end else None
 
 
-@rule(
-    "DCP222",
-    "L2",
-    "Second live stream of a vbucket",
-    severity=VIOLATION,
-    source="dcp/producer.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(STREAM_REQ | RESPONSE,),
-    status="KeyEexists",
-)
+@rule("DCP222", "L2", VIOLATION, on=(STREAM_REQ | RESPONSE,), off=(START, LOST), status="KeyEexists")
 def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a stream is granted for a vbucket (and stream id) whose stream is open on the same connection.
+    """Second live stream of a vbucket.
+
+    Reported when a stream is granted for a vbucket (and stream id) whose stream is open on the same connection.
 
     A conforming server answers KeyEexists. With two streams every change arrives twice.
 
     Usual causes: a client that lost track of a stream; a server that forgot one.
+
+    Source: dcp/producer.cc
     """
     request = awaited(frame, connection)
     if frame.word or request is None:
@@ -68,21 +59,18 @@ def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return f"granted, though the stream with opaque 0x{other.opaque or 0:08x} is open"
 
 
-@rule(
-    "DCP224",
-    "L4",
-    "Failover log that is empty or out of order",
-    severity=VIOLATION,
-    source="failover-table.cc, dcp/consumer.cc",
-    on=(STREAM_REQ | RESPONSE, FAILOVER_LOG | RESPONSE, FAILOVER_LOG_OLD | RESPONSE),
-)
+@rule("DCP224", "L4", VIOLATION, on=(STREAM_REQ | RESPONSE, FAILOVER_LOG | RESPONSE, FAILOVER_LOG_OLD | RESPONSE))
 def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a failover log is without an entry, has entries that are not 16 bytes or of uuid 0, or
+    """Failover log that is empty or out of order.
+
+    Reported when a failover log is without an entry, has entries that are not 16 bytes or of uuid 0, or
     (suspicious) is not newest first with seqnos that never rise.
 
     A consumer that cannot read the log closes the connection; one that reads it wrongly resumes wrongly.
 
     Usual causes: a server that has just lost its history.
+
+    Source: failover-table.cc, dcp/consumer.cc
     """
     if frame.word or frame.record is None:
         return None
@@ -100,24 +88,19 @@ def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule(
-    "DCP228",
-    "L8",
-    "ADD_STREAM answered with another stream",
-    severity=SUSPICIOUS,
-    source="dcp/consumer.cc",
-    off=(Suspend.START,),
-    on=(ADD_STREAM | RESPONSE,),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP228", "L8", SUSPICIOUS, on=(ADD_STREAM | RESPONSE,), off=(START,), scope=Scope.CONNECTION)
 def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the opaque of an ADD_STREAM answer (in network order) is that of no stream request on the
+    """ADD_STREAM answered with another stream.
+
+    Reported when the opaque of an ADD_STREAM answer (in network order) is that of no stream request on the
     connection, in either byte order.
 
     The consumer that asked does not know which stream it got. (The two legs may be on different connections of a
     proxy; then there is no stream request here to compare with.)
 
     Usual causes: an opaque swapped twice.
+
+    Source: dcp/consumer.cc
     """
     opaque = frame.get("stream_opaque")
     if frame.word or not opaque or not connection.by_opaque or connection.produces is not False:
@@ -128,21 +111,18 @@ def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return f"ADD_STREAM response names opaque 0x{opaque:08x}, which no stream has"
 
 
-@rule(
-    "DCP230",
-    "L10",
-    "Opaque of another live stream",
-    severity=SUSPICIOUS,
-    source="dcp/consumer.cc",
-    on=(STREAM_REQ,),
-)
+@rule("DCP230", "L10", SUSPICIOUS, on=(STREAM_REQ,))
 def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a stream is requested with the opaque of a live stream of another vbucket. As information, and
+    """Opaque of another live stream.
+
+    Reported when a stream is requested with the opaque of a live stream of another vbucket. As information, and
     once, where all streams of the connection have one opaque: some clients do so on purpose.
 
     Answers and messages of the two can then only be distinguished by vbucket, and answers have none.
 
     Usual causes: a constant opaque; a counter of 8 or 16 bits that wrapped.
+
+    Source: dcp/consumer.cc
     """
     other = connection.by_opaque.get(frame.opaque)
     if other is None or not other.live or other.closed or other.vbucket == frame.word or not other.begin_captured:
@@ -153,17 +133,11 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return Remark(text, INFO) if connection.stream_requests == 1 else None
 
 
-@rule(
-    "DCP237",
-    "L17",
-    "Stream granted whose request had to be refused",
-    severity=VIOLATION,
-    source="collections/vbucket_filter.cc, dcp/producer.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(STREAM_REQ | RESPONSE,),
-)
+@rule("DCP237", "L17", VIOLATION, on=(STREAM_REQ | RESPONSE,), off=(START, LOST))
 def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a stream is granted although the JSON of its request is not an object, names both a scope and
+    """Stream granted whose request had to be refused.
+
+    Reported when a stream is granted although the JSON of its request is not an object, names both a scope and
     collections, has no key that is known, a value of the wrong type, an id that is not hexadecimal, or the stream id
     0. Not what only some servers refuse: members that newer ones know, a uid, a stream id above 65535. As
     information, as servers before 7.1 grant it: a stream of some collections on a connection with
@@ -173,6 +147,8 @@ def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     or NotSupported.
 
     Usual causes: a server of another make; a proxy that leaves the value out.
+
+    Source: collections/vbucket_filter.cc, dcp/producer.cc
     """
     request = awaited(frame, connection)
     if frame.word or request is None or not request.has_json or connection.has_collections is False:
@@ -186,16 +162,11 @@ def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     return None
 
 
-@rule(
-    "DCP242",
-    "L22",
-    "Resumed beyond what was received",
-    severity=SUSPICIOUS,
-    source="",
-    on=(Event.SKIPPED_CHANGES,),
-)
+@rule("DCP242", "L22", SUSPICIOUS, on=(Event.SKIPPED_CHANGES,))
 def resumed_beyond(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a client that lost a stream asks again, at once and for the same history, from a seqno above all
+    """Resumed beyond what was received.
+
+    Reported when a client that lost a stream asks again, at once and for the same history, from a seqno above all
     that it has received, and that is granted: what lies in between is never sent to it. A client may have saved an
     older seqno than it has received, and never a later one.
 
@@ -209,6 +180,3 @@ def resumed_beyond(delayed: Delayed, connection: ConnectionState, stream: Stream
     processed, or from the snapshot's end of another stream; a checkpoint that somebody edited.
     """
     return None if delayed.skip is None else delayed.skip.text
-
-
-RULES = (request_range, second_stream, history, added, shared_opaque, unfit, resumed_beyond)

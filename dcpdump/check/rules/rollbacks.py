@@ -1,6 +1,6 @@
 """DCP225-227, DCP238, DCP241: rollbacks, what is made of them, and that they are sent where they are due."""
 
-from dcpdump.check.rule import RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
 from dcpdump.check.rules.requests import awaited
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.explanation import Clause, Wrong, overdue
@@ -14,20 +14,17 @@ from dcpdump.streams.stream import Stream
 _LOOP = 3
 
 
-@rule(
-    "DCP225",
-    "L5",
-    "Rollback without a usable seqno",
-    severity=VIOLATION,
-    source="failover-table.cc, dcp/consumer.cc",
-    on=(STREAM_REQ | RESPONSE,),
-)
+@rule("DCP225", "L5", VIOLATION, on=(STREAM_REQ | RESPONSE,))
 def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a Rollback answer is without a seqno of 8 bytes, or has one above what was requested.
+    """Rollback without a usable seqno.
+
+    Reported when a Rollback answer is without a seqno of 8 bytes, or has one above what was requested.
 
     A server's consumer closes the connection. An application that obeys would skip changes.
 
     Usual causes: a proxy that answers in a server's place.
+
+    Source: failover-table.cc, dcp/consumer.cc
     """
     if frame.word != ROLLBACK:
         return None
@@ -39,22 +36,17 @@ def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return f"rollback to {seqno}, above the requested start {request.start}"
 
 
-@rule(
-    "DCP226",
-    "L6",
-    "Rollback that was not obeyed",
-    severity=SUSPICIOUS,
-    source="dcp/consumer.cc",
-    off=(Suspend.START,),
-    on=(STREAM_REQ,),
-    scope=Scope.CONNECTION,
-)
+@rule("DCP226", "L6", SUSPICIOUS, on=(STREAM_REQ,), off=(START,), scope=Scope.CONNECTION)
 def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a stream request, after Rollback to r, starts above r again with the same vbucket uuid.
+    """Rollback that was not obeyed.
+
+    Reported when a stream request, after Rollback to r, starts above r again with the same vbucket uuid.
 
     The server will say Rollback again. (Servers themselves try an older uuid first.)
 
     Usual causes: a client that rolls back in memory but requests from its stored checkpoint.
+
+    Source: dcp/consumer.cc
     """
     back = connection.rolled_back.get(stream_key(frame.word, request_of(frame).stream_id))
     if back is None or back.obeyed:
@@ -69,16 +61,11 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"asks from {start} again, though it was told {seqno}"
 
 
-@rule(
-    "DCP227",
-    "L7",
-    "Rollback loop",
-    severity=SUSPICIOUS,
-    source="",
-    on=(STREAM_REQ | RESPONSE,),
-)
+@rule("DCP227", "L7", SUSPICIOUS, on=(STREAM_REQ | RESPONSE,))
 def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the same Rollback is answered to the same request more than three times, whatever was granted in
+    """Rollback loop.
+
+    Reported when the same Rollback is answered to the same request more than three times, whatever was granted in
     between.
 
     Client and server repeat this without an end.
@@ -95,24 +82,19 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
     return f"rolled back to {seqno} for the {back.times + 1}th time" if back.times == _LOOP else None
 
 
-@rule(
-    "DCP238",
-    "L18",
-    "Stream granted although a rollback was due",
-    severity=VIOLATION,
-    source="failover-table.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(STREAM_REQ | RESPONSE,),
-    status="Rollback",
-)
+@rule("DCP238", "L18", VIOLATION, on=(STREAM_REQ | RESPONSE,), off=(START, LOST), status="Rollback")
 def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a stream is granted although, by the failover log that comes with the grant, the client has what
+    """Stream granted although a rollback was due.
+
+    Reported when a stream is granted although, by the failover log that comes with the grant, the client has what
     the server has not: its vbucket uuid is not in the log, or its snapshot goes beyond the end of that uuid's branch.
 
     A conforming server answers Rollback. The client keeps changes that were lost in a failover, and the two histories
     differ from then on.
 
     Usual causes: a proxy that answers in a server's place; a server that lost its failover log.
+
+    Source: failover-table.cc
     """
     request = awaited(frame, connection)
     if frame.word or request is None or frame.record is None:
@@ -127,16 +109,11 @@ def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     return None
 
 
-@rule(
-    "DCP241",
-    "L21",
-    "Rollback to another seqno than was due",
-    severity=VIOLATION,
-    source="failover-table.cc",
-    on=(Event.SENT_BACK,),
-)
+@rule("DCP241", "L21", VIOLATION, on=(Event.SENT_BACK,))
 def misdirected(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a Rollback goes to another seqno than the failover log gives, as "dcpdump rollbacks" explains it,
+    """Rollback to another seqno than was due.
+
+    Reported when a Rollback goes to another seqno than the failover log gives, as "dcpdump rollbacks" explains it,
     or when none is due: for a request from 0. Of equal ones of a stream, the first.
 
     It is a violation where the client keeps changes that the server does not vouch for: above the start of its
@@ -145,12 +122,11 @@ def misdirected(delayed: Delayed, connection: ConnectionState, stream: Stream) -
 
     Usual causes: a server that takes a failover's seqno although the client is in the middle of a snapshot; a proxy
     that answers in a server's place.
+
+    Source: failover-table.cc
     """
     found = delayed.explanation
     if found is None or found.wrong is None:
         return None
     severity = VIOLATION if found.wrong is Wrong.SURELY else SUSPICIOUS
     return Remark(f"rollback to {delayed.amount}: {found.text}", severity)
-
-
-RULES = (rollback_value, disobeyed, loop, due, misdirected)

@@ -1,7 +1,7 @@
 """DCP40x: the order of seqnos."""
 
 from dcpdump.batch.document_runs import Inspected
-from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import LOST, START, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import DISK, FROM_LATEST
 from dcpdump.streams.document_run import DocumentRun
@@ -19,21 +19,23 @@ def _all_in_snapshot(run: DocumentRun, close: Inspected, connection: ConnectionS
 @rule(
     "DCP401",
     "S11",
-    "Seqno outside its snapshot",
-    severity=VIOLATION,
-    source="snapshot-marker.md, dcp/passive_stream.cc (checkSnapshot)",
-    off=(Suspend.OUT_OF_ORDER, Suspend.START, Suspend.LOST),
+    VIOLATION,
     on=SEQUENCED,
+    off=(Suspend.OUT_OF_ORDER, START, LOST),
     scope=Scope.SNAPSHOT,
     spares=_all_in_snapshot,
 )
 def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when the seqno of an item is not in the range of the marker before it.
+    """Seqno outside its snapshot.
+
+    Reported when the seqno of an item is not in the range of the marker before it.
 
     A server's consumer answers Erange to documents and prepares: it cannot place them in any snapshot. Commits,
     aborts and system events it processes without that check.
 
     Usual causes: a marker with a wrong end; an item of the next snapshot sent too early.
+
+    Source: snapshot-marker.md, dcp/passive_stream.cc (checkSnapshot)
     """
     marker, seqno = stream.marker, frame.seqno
     if marker is None or seqno is None or marker.start <= seqno <= marker.end or marker.end < marker.start:
@@ -52,20 +54,22 @@ def _all_rising(run: DocumentRun, close: Inspected, connection: ConnectionState,
 @rule(
     "DCP402",
     "S12",
-    "Seqno does not rise",
-    severity=VIOLATION,
-    source="dcp/passive_stream.cc",
-    off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER, Suspend.START, Suspend.LOST),
+    VIOLATION,
     on=SEQUENCED,
+    off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER, START, LOST),
     scope=Scope.SNAPSHOT,
     spares=_all_rising,
 )
 def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a seqno is not above the last one of the stream, or not above the requested start.
+    """Seqno does not rise.
+
+    Reported when a seqno is not above the last one of the stream, or not above the requested start.
 
     The order of seqnos is what consumers resume by. They answer Erange, or drop the change as a repeat.
 
     Usual causes: an item sent twice; SEQNO_ADVANCED to a seqno that an item then has; two streams mixed.
+
+    Source: dcp/passive_stream.cc
     """
     seqno, last, request = frame.seqno, stream.last, stream.grant
     if seqno is None:
@@ -90,20 +94,16 @@ def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     return bool(stream.epoch or connection.holes != stream.holes) and connection.lost_frame >= stream.last_frame
 
 
-@rule(
-    "DCP403",
-    "S15",
-    "SEQNO_ADVANCED where it is not sent",
-    severity=SUSPICIOUS,
-    source="dcp/active_stream.cc (isSeqnoAdvancedEnabled)",
-    off=(Suspend.START,),
-    on=(ADVANCED,),
-)
+@rule("DCP403", "S15", SUSPICIOUS, on=(ADVANCED,), off=(START,))
 def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when SEQNO_ADVANCED comes without collections, on a connection that gets everything there is anyway,
+    """SEQNO_ADVANCED where it is not sent.
+
+    Reported when SEQNO_ADVANCED comes without collections, on a connection that gets everything there is anyway,
     with a seqno other than the snapshot's end, or in an out-of-order snapshot without true_with_seqno_advanced.
 
     Usual causes: a producer of another make. After 8.0 long backfills send one every 10,000 filtered items.
+
+    Source: dcp/active_stream.cc (isSeqnoAdvancedEnabled)
     """
     if connection.has_collections is False:
         return "SEQNO_ADVANCED on a connection without collections"
@@ -118,6 +118,3 @@ def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         return None
     text = f"SEQNO_ADVANCED to {frame.seqno} in snapshot {marker.start}..{marker.end}"
     return Remark(text, scope=Scope.SNAPSHOT)
-
-
-RULES = (in_snapshot, rising, advanced)

@@ -90,17 +90,11 @@ def _none_refused(run: DocumentRun, close: Inspected, connection: ConnectionStat
     )
 
 
-@rule(
-    "DCP103",
-    "F3",
-    "Sections or datatype that the message cannot have",
-    severity=VIOLATION,
-    source="daemon/mcbp_validators.cc",
-    on=(Event.DECODED, DELETION, EXPIRATION, PREPARE, OSO),
-    spares=_none_refused,
-)
+@rule("DCP103", "F3", VIOLATION, on=(Event.DECODED, DELETION, EXPIRATION, PREPARE, OSO), spares=_none_refused)
 def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when a message has extras of a length that it cannot have, a key or value that must not be there, or
+    """Sections or datatype that the message cannot have.
+
+    Reported when a message has extras of a length that it cannot have, a key or value that must not be there, or
     lacks one that must; a value of another length than its fields need; a PREPARE without CAS; a datatype on a message
     without a document; flags, states or levels that mean nothing or exclude each other; a value of DCP_OPEN that is not
     a JSON object with a consumer_name at most, or is not marked as JSON; and when STREAM_REQ, DELETION, EXPIRATION or
@@ -111,6 +105,8 @@ def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     A server refuses such a request with Einval; a client reads fields from the wrong places.
 
     Usual causes: an encoder of another version; extras length not changed with the layout.
+
+    Source: daemon/mcbp_validators.cc
     """
     if frame.response:
         return None
@@ -180,23 +176,19 @@ _RESERVED: dict[int, dict[str, tuple[tuple[int, str], ...]]] = {
 _WITHOUT_CAS = (SYSTEM_EVENT, SEQNO_ACK, COMMIT, ABORT, ADVANCED, OSO, CACHED, CACHED_END)
 
 
-@rule(
-    "DCP109",
-    "F9",
-    "Reserved field that is not zero",
-    severity=INFO,
-    source="memcached/protocol_binary.h",
-    on=(*_RESERVED, *_WITHOUT_CAS),
-    # What has something in a reserved field is in no run that is inspected closely.
-    spares=lambda run, close, connection, stream: True,
-)
+# What has something in a reserved field is in no run that is inspected closely.
+@rule("DCP109", "F9", INFO, on=(*_RESERVED, *_WITHOUT_CAS), spares=lambda run, close, connection, stream: True)
 def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a reserved field is not zero: DCP_OPEN's seqno, bytes 4-7 of a stream request, lock time,
+    """Reserved field that is not zero.
+
+    Reported when a reserved field is not zero: DCP_OPEN's seqno, bytes 4-7 of a stream request, lock time,
     nmeta, the last byte of a deletion's extras, and the CAS of messages that have none.
 
     Today's receivers ignore them, or refuse the message; a later version may give them a meaning.
 
     Usual causes: memory that was not cleared; the layout of another version.
+
+    Source: memcached/protocol_binary.h
     """
     opcode = frame.opcode
     fields = frame.fields
@@ -213,20 +205,22 @@ def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 @rule(
     "DCP110",
     "F10",
-    "Key without a proper collection id",
-    severity=VIOLATION,
-    source="daemon/mcbp_validators.cc, dockey",
+    VIOLATION,
     on=_KEYED,
     spares=lambda run, close, connection, stream: close.sound or not connection.has_collections,
 )
 def collection_key(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when the LEB128 prefix of a key, on a connection with collections, does not end, is not in its shortest
+    """Key without a proper collection id.
+
+    Reported when the LEB128 prefix of a key, on a connection with collections, does not end, is not in its shortest
     form, names one of the reserved ids 1-7, or is followed by nothing.
 
     The prefix decides which collection the document is in. A server's consumer answers Einval to documents and
     prepares; it does not check the keys of commits and aborts.
 
     Usual causes: a key sent without its prefix, so that its first letters are taken for one.
+
+    Source: daemon/mcbp_validators.cc, dockey
     """
     if not connection.has_collections:
         return None
@@ -255,25 +249,19 @@ def _prefix_fault(key: bytes) -> str:
     return "the key is a collection id and nothing else" if prefix.size == len(key) else ""
 
 
-@rule(
-    "DCP112",
-    "F12",
-    "Seqno 0",
-    severity=VIOLATION,
-    source="dcp/consumer.cc",
-    on=(Event.ZERO,),
-)
+@rule("DCP112", "F12", VIOLATION, on=(Event.ZERO,))
 def zero(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when the by seqno (or commit or abort seqno) of a message is 0.
+    """Seqno 0.
+
+    Reported when the by seqno (or commit or abort seqno) of a message is 0.
 
     0 is the state before the first change; no change has it. A consumer that stored it would stream from the
     beginning again. A server's consumer answers Einval, but does not check it in system events.
 
     Usual causes: a field left empty; extras read from a wrong offset.
+
+    Source: dcp/consumer.cc
     """
     if frame.opcode == ADVANCED:
         return None
     return Remark(f"{name(frame.opcode)} has seqno 0", status="" if frame.opcode == SYSTEM_EVENT else "Einval")
-
-
-RULES = (sections, reserved, collection_key, zero)

@@ -1,6 +1,19 @@
 """DCP3xx, second part: how snapshots follow one another."""
 
-from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import (
+    FILTER,
+    INFO,
+    LOST,
+    REPLICA,
+    START,
+    SUSPICIOUS,
+    VIOLATION,
+    Event,
+    Remark,
+    Scope,
+    Suspend,
+    rule,
+)
 from dcpdump.spec.names import CHECKPOINT, DISK, FROM_LATEST, HISTORY, MEMORY
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import MARKER
@@ -17,15 +30,15 @@ def _first(stream: Stream) -> bool:
 @rule(
     "DCP304",
     "S4",
-    "First snapshot does not begin where the client is",
-    severity=SUSPICIOUS,
-    source="dcp/active_stream.cc (adjustStartIfFirstSnapshot)",
-    off=(Suspend.START, Suspend.REPLICA),
+    SUSPICIOUS,
     on=(MARKER, Event.FIRST),
+    off=(START, REPLICA),
     spares=lambda run, close, connection, stream: not _first_is_far(stream, run.first_seqno),
 )
 def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when the first marker starts above the requested snapshot start and the requested start: of a disk
+    """First snapshot does not begin where the client is.
+
+    Reported when the first marker starts above the requested snapshot start and the requested start: of a disk
     snapshot always, of a memory snapshot (without the checkpoint flag) where no item with that seqno follows.
 
     Servers begin the first snapshot, from disk or from memory, at the requested snapshot start. Else the client gets a
@@ -33,6 +46,8 @@ def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     snapshot the next marker is not the first.)
 
     Usual causes: a source that joined a later checkpoint; start taken from the first item of a backfill.
+
+    Source: dcp/active_stream.cc (adjustStartIfFirstSnapshot)
     """
     request = stream.grant
     if request is None:
@@ -60,17 +75,11 @@ def _first_is_far(stream: Stream, seqno: int) -> bool:
     return max(request.start, request.snap_start) + 1 < marker.start < seqno
 
 
-@rule(
-    "DCP323",
-    "S23",
-    "First snapshot starts below the requested one",
-    severity=SUSPICIOUS,
-    source="dcp/active_stream.cc (snapshot, MB-59759), dcp/passive_stream.cc (reconnectStream)",
-    off=(Suspend.START, Suspend.LOST),
-    on=(MARKER,),
-)
+@rule("DCP323", "S23", SUSPICIOUS, on=(MARKER,), off=(START, LOST))
 def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when the first marker starts below the snapshot start that was requested. Between nodes it is a
+    """First snapshot starts below the requested one.
+
+    Reported when the first marker starts below the snapshot start that was requested. Between nodes it is a
     violation: snapshots of a replica do not go back, and it fails at such a marker when it reconnects.
 
     Servers begin the first snapshot at the requested snapshot start. Some before 7.6 begin where their checkpoint
@@ -78,6 +87,8 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     next for a snapshot that is larger than the one it is in, and may be rolled back further than it has to.
 
     Usual causes: a server before 7.6 that streams from the middle of a checkpoint.
+
+    Source: dcp/active_stream.cc (snapshot, MB-59759), dcp/passive_stream.cc (reconnectStream)
     """
     request, marker = stream.grant, connection.incoming
     if request is None or request.snap_start_seqno is None or marker is None:
@@ -93,19 +104,21 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 @rule(
     "DCP306",
     "S6",
-    "Memory snapshot does not begin with its first item",
-    severity=SUSPICIOUS,
-    source="snapshot-marker.md, dcp/active_stream.cc",
-    off=(Suspend.FILTER, Suspend.REPLICA, Suspend.START, Suspend.LOST, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
+    SUSPICIOUS,
     on=(Event.FIRST,),
+    off=(FILTER, REPLICA, START, LOST, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
     scope=Scope.SNAPSHOT,
     spares=lambda run, close, connection, stream: not _begins_elsewhere(stream, run.first_seqno),
 )
 def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a later memory snapshot does not start at the seqno of its first item (without the checkpoint
+    """Memory snapshot does not begin with its first item.
+
+    Reported when a later memory snapshot does not start at the seqno of its first item (without the checkpoint
     flag), or starts above it (with that flag: at the start of the producer's checkpoint).
 
     Usual causes: items that were dropped between the marker and the wire.
+
+    Source: snapshot-marker.md, dcp/active_stream.cc
     """
     marker, seqno = stream.marker, frame.seqno
     if marker is None or seqno is None or not _begins_elsewhere(stream, seqno):
@@ -121,18 +134,11 @@ def _begins_elsewhere(stream: Stream, seqno: int) -> bool:
     return marker.start > seqno or (marker.start != seqno and not marker.flags & CHECKPOINT)
 
 
-@rule(
-    "DCP309",
-    "S9",
-    "Snapshots overlap",
-    severity=SUSPICIOUS,
-    source="dcp/active_stream.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(MARKER,),
-    scope=Scope.SNAPSHOT,
-)
+@rule("DCP309", "S9", SUSPICIOUS, on=(MARKER,), off=(START, LOST), scope=Scope.SNAPSHOT)
 def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a marker starts at or below the end of the snapshot before. (The second marker of a pair with
+    """Snapshots overlap.
+
+    Reported when a marker starts at or below the end of the snapshot before. (The second marker of a pair with
     history may repeat the range.) As information only behind a disk snapshot of a stream that may come from a
     replica (its request does not insist on an active vbucket): those join what they have on disk and in memory;
     and of a disk snapshot without the checkpoint flag that starts where the requested one does: servers before 5.0
@@ -141,6 +147,8 @@ def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     The consumer has to decide which of the two a document belongs to. An active source closes the connection instead.
 
     Usual causes: a stream from a replica; an end that was extended after it was sent.
+
+    Source: dcp/active_stream.cc
     """
     marker, before = connection.incoming, stream.marker
     if marker is None or before is None or stream.oso_ended or marker.start > before.end or marker.end < before.end:
@@ -156,23 +164,18 @@ def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return Remark(text, INFO if joined or old else None)
 
 
-@rule(
-    "DCP310",
-    "S10",
-    "Snapshots go backwards",
-    severity=VIOLATION,
-    source="dcp/passive_stream.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(MARKER,),
-    scope=Scope.SNAPSHOT,
-)
+@rule("DCP310", "S10", VIOLATION, on=(MARKER,), off=(START, LOST), scope=Scope.SNAPSHOT)
 def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a marker ends below the end of the snapshot before.
+    """Snapshots go backwards.
+
+    Reported when a marker ends below the end of the snapshot before.
 
     A stream never goes back; a server's consumer answers Erange where all of it lies below what it has, and closes
     the connection where only its end does.
 
     Usual causes: a rollback that the client does not know of; two streams mixed into one.
+
+    Source: dcp/passive_stream.cc
     """
     marker, before = connection.incoming, stream.marker
     if marker is None or before is None or marker.end >= before.end:
@@ -184,18 +187,11 @@ def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return Remark(text, status="Erange" if refused else "")
 
 
-@rule(
-    "DCP313",
-    "S13",
-    "Snapshot left unfinished",
-    severity=SUSPICIOUS,
-    source="dcp/active_stream.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(MARKER,),
-    scope=Scope.SNAPSHOT,
-)
+@rule("DCP313", "S13", SUSPICIOUS, on=(MARKER,), off=(START, LOST), scope=Scope.SNAPSHOT)
 def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when a new marker comes before a message with the seqno of the snapshot's end. Where what ends it is not
+    """Snapshot left unfinished.
+
+    Reported when a new marker comes before a message with the seqno of the snapshot's end. Where what ends it is not
     for the client, that is SEQNO_ADVANCED. (Snapshots from disk may end so in streams with a filter and
     without SEQNO_ADVANCED, and of clients without collections, which get the default collection only; and the first of
     a pair of markers with history.)
@@ -203,6 +199,8 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Until the end arrives, the client must not take what it has for consistent: it resumes from before.
 
     Usual causes: the last item of a snapshot lost or filtered without SEQNO_ADVANCED.
+
+    Source: dcp/active_stream.cc
     """
     marker, before = connection.incoming, stream.marker
     if marker is None or before is None or stream.oso_ended or (stream.last or 0) >= before.end:
@@ -215,6 +213,3 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     if not connection.advances:
         return f"{text}, and the next begins"
     return f"{text}: neither an item with seqno {before.end} nor SEQNO_ADVANCED came before the next"
-
-
-RULES = (first_start, below_start, memory_start, overlap, snapshot_back, unfinished)

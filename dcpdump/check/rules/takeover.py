@@ -1,6 +1,6 @@
 """DCP52x: how a vbucket is handed over."""
 
-from dcpdump.check.rule import RESPONSE, SUSPICIOUS, VIOLATION, Event, Remark, Suspend, rule
+from dcpdump.check.rule import LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Event, Remark, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import ACTIVE, OK, PENDING, VBUCKET_STATE
 from dcpdump.streams.frame_event import FrameEvent
@@ -26,17 +26,11 @@ def _spoken(state: int | None) -> str:
     return f"{state} ({VBUCKET_STATE.names.get(state or 0, 'unknown')})"
 
 
-@rule(
-    "DCP521",
-    "T1",
-    "Hand-over out of order",
-    severity=SUSPICIOUS,
-    source="dcp/active_stream.cc",
-    off=(Suspend.START, Suspend.LOST),
-    on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE),
-)
+@rule("DCP521", "T1", SUSPICIOUS, on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE), off=(START, LOST))
 def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a takeover comes in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending)
+    """Hand-over out of order.
+
+    Reported when a takeover comes in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending)
     and its reply; the rest; SET_VBUCKET_STATE(active) and its reply; STREAM_END(Ok). What comes less than 50 ms before
     the reply that it has to wait for may have been captured out of order, and is spared; what comes before that is
     unknown where packets acknowledge bytes that are captured later.
@@ -44,6 +38,8 @@ def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     For a moment two nodes, or neither of them, take writes for the vbucket.
 
     Usual causes: a producer that does not wait for replies; a hand-over that was given up.
+
+    Source: dcp/active_stream.cc
     """
     if not stream.asked_takeover:
         return None
@@ -77,41 +73,34 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     return Remark(text, frame=reply._replace(number=frame, ts_ns=ts_ns), ordered=True)
 
 
-@rule(
-    "DCP522",
-    "T2",
-    "State set on a stream that is no takeover",
-    severity=VIOLATION,
-    source="dcp/active_stream.cc",
-    off=(Suspend.START,),
-    on=(SET_STATE,),
-)
+@rule("DCP522", "T2", VIOLATION, on=(SET_STATE,), off=(START,))
 def no_takeover(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when SET_VBUCKET_STATE comes on a stream that was requested without the takeover flag.
+    """State set on a stream that is no takeover.
+
+    Reported when SET_VBUCKET_STATE comes on a stream that was requested without the takeover flag.
 
     The consumer would become the owner of a vbucket that has one.
 
     Usual causes: flags of another stream.
+
+    Source: dcp/active_stream.cc
     """
     if stream.request is None or stream.asked_takeover:
         return None
     return "SET_VBUCKET_STATE on a stream that was not requested with takeover"
 
 
-@rule(
-    "DCP523",
-    "T3",
-    "State that no hand-over has",
-    severity=SUSPICIOUS,
-    source="dcp/active_stream.cc, daemon/mcbp_validators.cc",
-    on=(SET_STATE,),
-)
+@rule("DCP523", "T3", SUSPICIOUS, on=(SET_STATE,))
 def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
-    """Reported when SET_VBUCKET_STATE has another state than pending (3) and active (1).
+    """State that no hand-over has.
+
+    Reported when SET_VBUCKET_STATE has another state than pending (3) and active (1).
 
     A consumer takes replica (2) and dead (4) over all the same; it refuses states that do not exist with Einval.
 
     Usual causes: the numbers of an old prototype, where replica and pending were swapped.
+
+    Source: dcp/active_stream.cc, daemon/mcbp_validators.cc
     """
     state = frame.get("state")
     if state is None or state in (ACTIVE, PENDING):
@@ -120,25 +109,18 @@ def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"SET_VBUCKET_STATE with state {_spoken(state)}", status=status)
 
 
-@rule(
-    "DCP524",
-    "T4",
-    "Change after the hand-over",
-    severity=VIOLATION,
-    source="dcp/active_stream.cc",
-    off=(Suspend.LOST,),
-    on=(Event.OUTSIDE,),
-)
+@rule("DCP524", "T4", VIOLATION, on=(Event.OUTSIDE,), off=(LOST,))
 def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Reported when markers or documents come after SET_VBUCKET_STATE(active).
+    """Change after the hand-over.
+
+    Reported when markers or documents come after SET_VBUCKET_STATE(active).
 
     The consumer owns the vbucket by then and makes seqnos itself: the two histories diverge.
 
     Usual causes: a source that continues to take writes.
+
+    Source: dcp/active_stream.cc
     """
     if stream.state != ACTIVE or frame.opcode not in _DATA or stream.end_frame is not None:
         return None
     return f"{name(frame.opcode)} after SET_VBUCKET_STATE(active)"
-
-
-RULES = (order, no_takeover, odd_state, after)
