@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.check.rules import seqno
+from dcpdump.check.rules import snapshots
 from dcpdump.cli.main import COMMANDS
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_MUTATION
 from dcpdump.streams import opcode_kinds
@@ -53,7 +53,7 @@ def test_the_examples_of_the_library_run(page: str, example: str, capsys: pytest
 def test_the_opcode_and_the_rule_of_the_guide_are_as_the_code_has_them() -> None:
     guide = dict(BLOCK.findall((TOP / "CONTRIBUTING.md").read_text("utf-8")))
     assert guide["python"] in (TOP / "dcpdump/spec/snapshot.py").read_text("utf-8")
-    names = {**vars(seqno), **vars(opcode_kinds)}
+    names = {**vars(snapshots), **vars(opcode_kinds)}
     exec(compile(guide["py"], "CONTRIBUTING.md", "exec"), names)
     made = names["seqno_is_zero"]
     assert (made.code, made.on) == ("DCP499", (DCP_MUTATION, DCP_DELETION))

@@ -1,0 +1,558 @@
+"""DCP201-216, DCP511-516: how a connection is set up, who may send what on it, and what keeps it alive."""
+
+from dcpdump.check.evidence import SECOND
+from dcpdump.check.finding import quoted
+from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
+from dcpdump.check.rules.frames import name
+from dcpdump.escape import safe
+from dcpdump.nearest import nearest
+from dcpdump.spec import MESSAGES
+from dcpdump.spec.names import CONTROL_KEYS, DELETED_XATTRS, INCLUDE_XATTRS, REPLICATION
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import (
+    ADVANCED,
+    CONTROL,
+    FLUSH,
+    HELLO,
+    NOOP,
+    OPEN,
+    OSO,
+    SASL_AUTH,
+    SASL_STEP,
+    SELECT_BUCKET,
+    STREAM_REQ,
+    WANTED,
+)
+from dcpdump.streams.silence import has_interval, noop_interval_ns
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+
+# -- set-up, and who may send what --------------------------------------------------------------------
+
+_BEFORE_LOGIN = frozenset({HELLO, 0x20, SASL_AUTH, SASL_STEP, 0xFE})
+_UNORDERED = 0x0E
+
+
+@rule("DCP201", "C1", SUSPICIOUS, on=(Event.ASKED,), off=(START,), scope=Scope.CONNECTION, status="Eaccess")
+def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
+    """Command before authentication.
+
+    Reported when a command other than HELLO, SASL and GET_ERROR_MAP is sent after the authentication was refused,
+    and while no other is under way. Unknown where packets acknowledge bytes that are captured later: it may have been
+    sent before the answer.
+
+    It is refused with Eaccess, unless the user is known by a TLS certificate. Commands that are sent behind SASL_AUTH
+    without waiting for its answer are executed after it, in order.
+
+    Usual causes: a client that ignores the answer to its authentication.
+
+    Source: daemon/protocol/mcbp
+    """
+    if connection.authenticated is not False or frame.opcode in _BEFORE_LOGIN:
+        return None
+    if any(connection.asked_for(SASL_AUTH)) or any(connection.asked_for(SASL_STEP)):
+        return None
+    return Remark(f"{name(frame.opcode)} after the authentication was refused", ordered=True)
+
+
+@rule("DCP202", "C2", VIOLATION, on=(Event.ASKED,), off=(START,), status="Einval")
+def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """DCP before DCP_OPEN, or opened twice.
+
+    Reported when DCP_OPEN is sent on a connection that is open, and when a DCP command is sent on a connection that
+    began with HELLO and was not opened.
+
+    Either is refused with Einval: a connection keeps the role that it was opened with.
+
+    Usual causes: a connection from a pool, used again.
+
+    Source: daemon/mcbp_validators.cc
+    """
+    if frame.opcode == OPEN:
+        if connection.accepted_frame is None or connection.opened_by is None:
+            return None
+        if connection.exchanges.early(frame.direction, OPEN, frame.opaque) is not None:
+            return None  # that success was the answer to this one, captured before it
+        return f"DCP_OPEN, though frame {connection.accepted_frame} opened the connection"
+    if not MESSAGES[frame.opcode].dcp or connection.opened_by is not None or not connection.complete:
+        return None
+    if frame.direction != connection.began:  # it may answer to an OPEN that was captured later
+        return None
+    return f"{name(frame.opcode)} before DCP_OPEN"
+
+
+@rule("DCP203", "C3", SUSPICIOUS, on=(OPEN | RESPONSE,), off=(START,))
+def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """No bucket selected.
+
+    Reported when DCP_OPEN is refused after an authentication, and there was no SELECT_BUCKET, or it was refused.
+
+    Without it a connection has a bucket only where the user's name is that of one, as before 5.0.
+
+    Usual causes: SELECT_BUCKET sent, and refused.
+
+    Source: daemon/protocol/mcbp
+    """
+    if not frame.word or connection.bucket is not None or not connection.authenticated:
+        return None
+    return None if any(connection.asked_for(SELECT_BUCKET)) else "DCP_OPEN was refused, and no bucket was selected"
+
+
+@rule("DCP204", "C4", VIOLATION, on=(OPEN | RESPONSE,), off=(START,), scope=Scope.CONNECTION, status="NotSupported")
+def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Unordered execution on a DCP connection.
+
+    Reported when DCP_OPEN succeeds although HELLO granted UnorderedExecution.
+
+    DCP depends on the order of messages; a server refuses with NotSupported.
+
+    Usual causes: a feature list shared with clients that do not use DCP.
+
+    Source: daemon/mcbp_validators.cc
+    """
+    if frame.word or connection.features is None or _UNORDERED not in connection.features:
+        return None
+    return "DCP_OPEN succeeded although HELLO granted UnorderedExecution"
+
+
+@rule("DCP205", "C5", VIOLATION, on=(SASL_AUTH, SASL_STEP), off=(START,), scope=Scope.CONNECTION)
+def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Authentication after DCP_OPEN.
+
+    Reported when a SASL command is sent on a connection that is open for DCP.
+
+    It is refused: which streams were granted depends on who the user was.
+
+    Usual causes: a client that renews its token on every connection.
+
+    Source: daemon/connection.cc
+    """
+    if not connection.is_open:
+        return None
+    return f"{name(frame.opcode)} after DCP_OPEN"
+
+
+@rule("DCP206", "C6", INFO, on=(Event.CLOSING,))
+def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
+    """Connection name in use.
+
+    Reported when DCP_OPEN has the name of another connection to the same bucket of the same server, and that one
+    has not ended.
+
+    The server closes the older one, without a DCP message, whichever of the two produces.
+
+    Usual causes: two instances of an application with one configuration; a client that reconnects before its
+    old connection is gone.
+
+    Source: dcp/dcpconnmap.cc
+    """
+    other, opened = connection.namesake, connection.opened_by
+    if other is None or opened is None or not other.is_used(opened.ts_ns):  # its end may be known only by now
+        return None
+    return Remark(f"the name is that of connection {other.number}, which the server closes now", frame=opened)
+
+
+@rule("DCP207", "C7", VIOLATION, on=(Event.ASTRAY,), off=(START,), scope=Scope.CONNECTION)
+def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Message that a producer does not take.
+
+    Reported when a client sends what only the producing side sends: documents, markers, states, ADD_STREAM.
+
+    The server closes the connection.
+
+    Usual causes: DCP_OPEN with the producer flag where a consumer was meant.
+
+    Source: dcp/producer.cc
+    """
+    if connection.produces is not True or frame.direction == connection.feeder or frame.opcode in (NOOP, FLUSH):
+        return None
+    return f"{name(frame.opcode)} sent to a producer"
+
+
+@rule("DCP208", "C8", VIOLATION, on=(Event.ASTRAY, ADVANCED, OSO), off=(START,), scope=Scope.CONNECTION)
+def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+    """Message that a consumer does not take.
+
+    Reported when a server's consumer is sent what it does not take: requests that only it may send (it closes the
+    connection), SEQNO_ADVANCED and OSO_SNAPSHOT (it answers UnknownCommand).
+
+    Usual causes: DCP_OPEN without the producer flag where a producer was meant.
+
+    Source: dcp/consumer.cc, daemon/protocol/mcbp
+    """
+    if connection.produces is not False or frame.direction != connection.feeder:
+        return None
+    if frame.opcode in (ADVANCED, OSO):
+        return Remark(f"{name(frame.opcode)} sent to a consumer", status="UnknownCommand")
+    return f"{name(frame.opcode)} sent to a consumer" if frame.opcode in WANTED else None
+
+
+@rule(
+    "DCP209", "C9", VIOLATION, on=(STREAM_REQ | RESPONSE,), off=(START,), scope=Scope.CONNECTION, status="NotSupported"
+)
+def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Stream granted without the NOOPs that it needs.
+
+    Reported when a stream is granted on a connection with xattrs or collections before enable_noop was accepted.
+
+    A conforming server refuses the request with NotSupported: such connections have to be kept alive. (Unless
+    its setting dcp_noop_mandatory_for_v5_features was turned off.)
+
+    Usual causes: controls sent after the first stream request.
+
+    Source: dcp/producer.cc
+    """
+    if frame.word or not connection.controls_known or connection.on("enable_noop"):
+        return None
+    if (connection.open_flags or 0) & INCLUDE_XATTRS:
+        return "stream granted on a connection with xattrs and without enable_noop"
+    if connection.has_collections:
+        return "stream granted on a connection with collections and without enable_noop"
+    return None
+
+
+@rule(
+    "DCP211",
+    "C11",
+    VIOLATION,
+    on=(STREAM_REQ | RESPONSE,),
+    off=(START,),
+    scope=Scope.CONNECTION,
+    status="DcpStreamIdInvalid",
+)
+def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Stream id where none is enabled, or none where it is.
+
+    Reported when a stream is granted whose request had a sid without enable_stream_id, or none with it.
+
+    A conforming server refuses with DcpStreamIdInvalid.
+
+    Usual causes: a client that ignores the answer to enable_stream_id.
+
+    Source: dcp/producer.cc
+    """
+    waiting = connection.exchanges.asked(frame)
+    request = None if waiting is None else waiting.request
+    if frame.word or request is None or not request.readable or not connection.controls_known:
+        return None
+    if connection.on("enable_stream_id") is bool(request.stream_id):
+        return None
+    if request.stream_id:
+        return f"stream granted with sid {request.stream_id}, and enable_stream_id was not accepted"
+    return "stream granted without a sid, and enable_stream_id was accepted"
+
+
+@rule("DCP214", "C14", SUSPICIOUS, on=(HELLO,))
+def second_hello(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """HELLO after DCP_OPEN.
+
+    Reported when HELLO is sent on a connection that is open for DCP.
+
+    It replaces the features: from its answer on keys may have collection ids, or lose them, in the middle of
+    streams.
+
+    Usual causes: a client library that renews its features; a connection from a pool.
+
+    Source: daemon/protocol/mcbp
+    """
+    return None if not connection.is_open else "HELLO changes how messages of open streams are read"
+
+
+# -- controls: when they are sent, which of them may be accepted, and which are misspelt --------------
+
+#: Controls that are read when a stream is created.
+_AT_CREATION = frozenset(
+    (
+        "enable_expiry_opcode",
+        "force_value_compression",
+        "enable_sync_writes",
+        "consumer_name",
+        "flatbuffers_system_events",
+        "change_streams",
+        "max_marker_version",
+        "enable_out_of_order_snapshots",
+    )
+)
+#: The values that a control can have, where not any will do.
+_VALUES = {
+    "backfill_order": ("round-robin", "sequential"),
+    "set_priority": ("high", "medium", "low"),
+    "enable_out_of_order_snapshots": ("true", "true_with_seqno_advanced"),
+    "max_marker_version": ("2.2",),
+    **dict.fromkeys(
+        (
+            "enable_stream_id",
+            "enable_sync_writes",
+            "include_deleted_user_xattrs",
+            "v7_dcp_status_codes",
+            "flatbuffers_system_events",
+            "change_streams",
+        ),
+        ("true",),
+    ),
+}
+_SNAPPY = 0x0A  #: of the features of HELLO
+
+
+def control_asked(frame: FrameEvent, connection: ConnectionState) -> tuple[str, str]:
+    """Return the key and the value of the control that an answer is for; empty where it was not captured."""
+    waiting = connection.exchanges.asked(frame)
+    return ("", "") if waiting is None else (waiting.key, waiting.value)
+
+
+@rule("DCP210", "C10", SUSPICIOUS, on=(CONTROL,), off=(START,), scope=Scope.CONNECTION)
+def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Control after the streams that it should change.
+
+    Reported when a control that is read when a stream is created is sent while streams are open.
+
+    It changes later streams only; those that are open stay as they were.
+
+    Usual causes: controls sent in parallel with stream requests.
+
+    Source: dcp/producer.cc, dcp/active_stream.cc
+    """
+    key = safe(frame.key)
+    streams = connection.current.values()
+    if key not in _AT_CREATION or not any(each.begin_captured and each.live and not each.closed for each in streams):
+        return None
+    if connection.exchanges.early(frame.direction, CONTROL, frame.opaque) is not None:
+        return None  # it was captured after its answer, and maybe after the streams
+    return f"{key} changes nothing for the streams that are open"
+
+
+@rule("DCP212", "C12", VIOLATION, on=(CONTROL | RESPONSE,), off=(START,), scope=Scope.CONNECTION, status="NotSupported")
+def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Stream ids and durable writes together.
+
+    Reported when both enable_stream_id and enable_sync_writes are accepted.
+
+    They exclude each other; the second is to be refused with NotSupported.
+
+    Usual causes: a proxy that answers controls itself.
+
+    Source: dcp/producer.cc
+    """
+    key, value = control_asked(frame, connection)
+    other = {"enable_stream_id": "enable_sync_writes", "enable_sync_writes": "enable_stream_id"}.get(key)
+    if frame.word or other is None or value != "true" or not connection.on(other):
+        return None
+    return f"{key} accepted after {other}"
+
+
+@rule("DCP213", "C13", INFO, on=(CONTROL | RESPONSE,))
+def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Application that counts as a replica.
+
+    Reported when consumer_name and enable_sync_writes are accepted on a connection whose name is not one of
+    replication.
+
+    The server waits for this client's acknowledgements when it decides about durable writes.
+
+    Usual causes: controls copied from a capture of replication.
+
+    Source: dcp/producer.cc
+    """
+    key, value = control_asked(frame, connection)
+    if frame.word or not connection.name or connection.name.startswith(REPLICATION):
+        return None
+    both = (key == "consumer_name" and connection.on("enable_sync_writes")) or (
+        key == "enable_sync_writes" and value == "true" and "consumer_name" in connection.agreed
+    )
+    return "consumer_name and enable_sync_writes make this connection count for durable writes" if both else None
+
+
+@rule("DCP215", "C15", VIOLATION, on=(CONTROL | RESPONSE,), off=(START,), scope=Scope.CONNECTION)
+def accepted(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
+    """Control accepted that is to be refused.
+
+    Reported when a producer accepts a control that it has to refuse: stream_buffer_size, force_value_compression
+    where HELLO did not grant Snappy, include_deleted_user_xattrs where DCP_OPEN did not ask for them,
+    max_marker_version 2.2 without collections, and values that a control cannot have. Keys that are unknown here may
+    be known to another version, and are not judged.
+
+    The client relies on something that the producer does not do.
+
+    Usual causes: a proxy that answers controls itself.
+
+    Source: dcp/producer.cc
+    """
+    key, value = control_asked(frame, connection)
+    if frame.word or not key or connection.produces is not True:
+        return None
+    status = _refusal(key, value, connection)
+    return Remark(f"{key}={quoted(value)} accepted", status=status) if status else None
+
+
+def _refusal(key: str, value: str, connection: ConnectionState) -> str:
+    """Return with which status a producer refuses a control; nothing where it accepts it."""
+    if key == "stream_buffer_size":
+        return "NotSupported"
+    if value not in _VALUES.get(key, (value,)) or (key == "set_noop_interval" and not _is_interval(value)):
+        return "Einval"
+    features, flags = connection.features, connection.open_flags
+    if key == "force_value_compression" and features is not None and _SNAPPY not in features:
+        return "Einval"
+    if key == "include_deleted_user_xattrs" and flags is not None and not flags & DELETED_XATTRS:
+        return "Einval"
+    if key == "max_marker_version" and value == "2.2" and connection.has_collections is False:
+        return "NotSupported"
+    return ""
+
+
+def _is_interval(value: str) -> bool:
+    try:
+        return float(value) > 0
+    except ValueError:
+        return False
+
+
+_NEAR = 0.85  #: of 1, which is the same
+
+
+@rule("DCP216", "C16", SUSPICIOUS, on=(CONTROL,), status="Einval")
+def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Control key that is misspelt.
+
+    Reported when the key of a CONTROL is not one that any release knows, and differs little from one that is.
+
+    A producer refuses what it does not know. (Keys that resemble none may be those of a later release.)
+
+    Usual causes: a letter that is missing, doubled or of the wrong case.
+
+    Source: control.md, dcp/producer.cc
+    """
+    key = frame.key.decode("ascii", "replace")
+    if key in CONTROL_KEYS:
+        return None
+    known = {name.lower(): name for name in CONTROL_KEYS}
+    near = nearest(key.lower(), known, n=1, cutoff=_NEAR)
+    return f"control key {quoted(frame.key)}: no release knows it; {known[near[0]]} is near" if near else None
+
+
+# -- keep-alive ---------------------------------------------------------------------------------------
+
+
+@rule("DCP511", "N1", VIOLATION, on=(Event.OVERDUE,), off=(LOST,), scope=Scope.SINCE)
+def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | None:
+    """NOOP without an answer.
+
+    Reported when the opaque of a NOOP does not come back, though the consumer answers later ones, or for half a
+    minute.
+
+    The producer sends no other NOOP, and closes the connection when it receives nothing for its idle timeout.
+
+    Usual causes: a consumer whose reader is busy; an opaque byte-swapped in the answer.
+
+    Source: dcp/producer.cc
+    """
+    noop = delayed.frame
+    if noop.opcode != NOOP or noop.direction != connection.feeder or not delayed.late or not all(connection.frames):
+        return None
+    text = f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
+    waiting = connection.exchanges.by_kind.get((noop.direction, NOOP), {}).get(noop.number)
+    echo = 0 if waiting is None else waiting.echo
+    return f"{text}: frame {echo} has its opaque, and is a request (magic 0x80)" if echo else text
+
+
+@rule("DCP512", "N2", SUSPICIOUS, on=(NOOP,), off=(LOST,), scope=Scope.SINCE)
+def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
+    """Second NOOP before the first was answered.
+
+    Reported when a NOOP comes while another, sent a second or more before, waits for its answer. Unknown where
+    packets acknowledge bytes that are captured later: the answer may be captured late.
+
+    A producer has at most one under way.
+
+    Usual causes: a producer of another make; two connections taken for one.
+
+    Source: dcp/producer.cc
+    """
+    oldest = next(connection.exchanges.waiting((frame.direction, NOOP)), None)
+    if oldest is None or oldest.doubtful or frame.ts_ns is None or not all(connection.frames):
+        return None
+    asked = oldest.frame
+    if asked.number <= connection.lost_frame or frame.ts_ns - (asked.ts_ns or frame.ts_ns) < SECOND:
+        return None
+    return Remark(f"NOOP, though that of frame {asked.number} is not answered", ordered=True)
+
+
+@rule("DCP513", "N3", SUSPICIOUS, on=(Event.NOOPS_MISSING,), off=(START, LOST), scope=Scope.CONNECTION)
+def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
+    """NOOPs are missing.
+
+    Reported when no NOOP comes for more than two intervals although enable_noop was accepted, and the producer sends
+    other messages, or nothing at all up to the end of the connection or the capture. It need not come while the last
+    one waits for its answer, or the consumer does not read: its TCP receive window is zero. Where no interval was
+    accepted, it is the server's own, which no message says: as information then, behind two of the 20 s that servers
+    have unless they are set otherwise; and of a producer that sends nothing at all only a silence beyond the idle
+    timeout counts, as suspicious.
+
+    Producers send them whether or not there is other traffic; a client that waits for them disconnects.
+
+    Usual causes: a producer whose thread is busy; a server that hangs, or is gone; an interval that was refused.
+
+    Source: dcp/producer.cc
+    """
+    text = f"no NOOP for {delayed.waited_ns / SECOND:,.0f} s"
+    if has_interval(connection):
+        return f"{text}, the interval is {(noop_interval_ns(connection) or 0) / SECOND:,.0f} s"
+    text = f"{text}, though enable_noop was accepted; an interval was not"
+    return Remark(text, INFO if delayed.late else None)
+
+
+@rule("DCP514", "N4", VIOLATION, on=(NOOP,), off=(START,), scope=Scope.CONNECTION)
+def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """NOOP that was not asked for.
+
+    Reported when a producer sends a NOOP before enable_noop was accepted.
+
+    A client that does not know it leaves it unanswered, and is disconnected.
+
+    Usual causes: a control that was refused.
+
+    Source: dcp/producer.cc
+    """
+    if not connection.controls_known or connection.on("enable_noop") or connection.produces is not True:
+        return None
+    return "NOOP, and enable_noop is not on"
+
+
+@rule("DCP515", "N5", INFO, on=(Event.SILENCE,))
+def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """Silence beyond the idle timeout.
+
+    Reported when one end of a DCP connection on which enable_noop was accepted sends nothing for more than six
+    minutes, and then continues. (Without NOOPs a connection on which nothing changes is silent.)
+
+    Both ends disconnect after that long without a message, unless the timeout was changed.
+
+    Usual causes: a capture that was paused; a timeout that was raised.
+
+    Source: dcp/producer.cc, dcp/consumer.cc
+    """
+    before = connection.latest_ns[frame.direction]
+    if before is None or frame.ts_ns is None or not connection.on("enable_noop"):
+        return None
+    return f"silent for {(frame.ts_ns - before) / SECOND:,.0f} s"
+
+
+@rule("DCP516", "N6", VIOLATION, on=(Event.ASTRAY,))
+def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+    """NOOP sent to a producer.
+
+    Reported when a client sends DCP_NOOP to a producer, which then closes the connection.
+
+    Only producers ask; the NOOP of other connections is opcode 0x0a. Where it has the opaque of a NOOP that waits for
+    its answer, it is meant as that.
+
+    Usual causes: a keep-alive written for both ends; an answer with the magic of a request.
+
+    Source: dcp/producer.cc
+    """
+    if frame.opcode != NOOP or connection.produces is not True or frame.direction == connection.feeder:
+        return None
+    waiting = connection.exchanges.asked(frame)
+    if waiting is None:
+        return "DCP_NOOP sent to a producer"
+    return f"answers the NOOP of frame {waiting.frame.number} with a request (magic 0x80), not with a response (0x81)"
