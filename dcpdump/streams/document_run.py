@@ -1,11 +1,13 @@
 """DocumentRun: messages of one stream that follow one another, as one event. One event each means the same."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.batch.document_runs import Inspected
-from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.frame_event import FrameEvent
+
+if TYPE_CHECKING:
+    from dcpdump.streams.facts import Snapshot
 
 
 class DocumentRun(NamedTuple):
@@ -31,7 +33,7 @@ class DocumentRun(NamedTuple):
     pause_ns: int  #: the longest time between two of them
     each: Callable[[], list[FrameEvent]]  #: makes the events of all frames
     close: Inspected | None = None  #: where it was asked for
-    snapshot: Snapshot | None = None  #: what its marker announces, if one is among its frames
+    snapshot: "Snapshot | None" = None  #: what its marker announces, if one is among its frames
 
 
 Step = FrameEvent | DocumentRun
