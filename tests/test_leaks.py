@@ -20,7 +20,7 @@ from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.rewrite.concealed_frame import Concealer
 from dcpdump.spec.field import Blob
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
 from tests.support.check_cases import CASES

@@ -17,7 +17,7 @@ from dcpdump.capture import Capture
 from dcpdump.check.checking import Judging
 from dcpdump.net.packet import NO_TIME
 from dcpdump.redact import Redactor
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 

@@ -18,10 +18,10 @@ from dcpdump.redact import Redactor
 from dcpdump.render.findings import objects
 from dcpdump.render.streams import as_object
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.explanation import explain
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hidden_place
 from dcpdump.streams.request import Request
+from dcpdump.streams.rollbacks import explain
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 

@@ -15,7 +15,7 @@ from dcpdump.render import streams as stream_rows
 from dcpdump.render.conns import ConnectionTable, agent, ends
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import fitted, lost, number
-from dcpdump.streams.early_verdicts import EvictedStreams
+from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, place, short_name

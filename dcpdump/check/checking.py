@@ -7,11 +7,10 @@ from dcpdump.batch.part import Part
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import SHOWN, Fold
 from dcpdump.redact import Redactor
-from dcpdump.streams.document_run import DocumentRun, Step
-from dcpdump.streams.early_verdicts import judging_early
-from dcpdump.streams.ends_watching import Watching
-from dcpdump.streams.eviction import Evictable, evict_streams
+from dcpdump.streams.dissection import Watching
+from dcpdump.streams.eviction import Evictable, evict_streams, judging_early
 from dcpdump.streams.feed import Feed
+from dcpdump.streams.frame_event import DocumentRun, Step
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide, hide_requests
 from dcpdump.streams.stream import Stream

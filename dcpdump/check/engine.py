@@ -28,9 +28,7 @@ from dcpdump.record import Record
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
-from dcpdump.streams.document_run import DocumentRun, Step
-from dcpdump.streams.explanation import NoClause, explain
-from dcpdump.streams.frame_event import HIDDEN, Before, FrameEvent, event_of, kept, stream_key
+from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, kept, stream_key
 from dcpdump.streams.ledger import Ledger, find_place, simply
 from dcpdump.streams.messages import last_message, snapshot_of
 from dcpdump.streams.opcode_kinds import (
@@ -48,6 +46,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.request import Request
 from dcpdump.streams.resumptions import Skips
+from dcpdump.streams.rollbacks import NoClause, explain
 from dcpdump.streams.state import CARVED, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault

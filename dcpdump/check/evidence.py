@@ -8,16 +8,14 @@ from collections.abc import Iterator
 
 from dcpdump.check.rule import Delayed, Event
 from dcpdump.spec import find
-from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.flow_state import FlowState, standing
-from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.frame_event import DocumentRun, FrameEvent, kept
 from dcpdump.streams.intervals import between
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
-from dcpdump.streams.silence import missing_noops, noop_interval_ns
+from dcpdump.streams.silence import held_until, missing_noops, noop_interval_ns
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.tcp_faults import held_until
 from dcpdump.streams.window import is_settled
 
 SECOND = 1_000_000_000

@@ -25,7 +25,7 @@ from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson
 from dcpdump.render.style import Line, LineKind, Palette
 from dcpdump.render.text_columns import Fitting
-from dcpdump.streams.document_run import Step
+from dcpdump.streams.frame_event import Step
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 

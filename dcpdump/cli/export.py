@@ -90,7 +90,7 @@ def _export(
     from dcpdump.cli.exporting import Exporting
     from dcpdump.cli.reading import CaptureSource, Reading
     from dcpdump.cli.workers import worth_having
-    from dcpdump.streams.ends_watching import Watching
+    from dcpdump.streams.dissection import Watching
 
     jobs = worth_having(jobs, captures)
     dissection = Watching(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)

@@ -16,7 +16,7 @@ from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.tables import cut_notes
 from dcpdump.cli.workers import Workers
 from dcpdump.dissect import Dissector
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 
 #: Parts of more bytes than any block's have a frame that is large, of which handing it over would make more copies.
 _LARGE = 8 << 20

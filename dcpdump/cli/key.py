@@ -21,9 +21,9 @@ from dcpdump.record import Record, own_seqno
 from dcpdump.render import history as rows
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
-from dcpdump.streams.document_run import Step, one_by_one
+from dcpdump.streams.frame_event import Step, one_by_one
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
-from dcpdump.streams.rollback import Revocations
+from dcpdump.streams.rollbacks import Revocations
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning
 

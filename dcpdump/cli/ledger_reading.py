@@ -29,15 +29,13 @@ from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
-from dcpdump.streams.document_run import DocumentRun, Step
-from dcpdump.streams.early_verdicts import EvictedStreams, judging_early
-from dcpdump.streams.ends_watching import EndsWatching, Unanswered
-from dcpdump.streams.eviction import evict_streams
+from dcpdump.streams.dissection import EndsWatching, RunDissection, Unanswered
+from dcpdump.streams.eviction import EvictedStreams, evict_streams, judging_early
 from dcpdump.streams.feed import Feed, Lose
+from dcpdump.streams.frame_event import DocumentRun, Step
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
 from dcpdump.streams.roles import PORTS
-from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import span
@@ -172,7 +170,7 @@ class LedgerConsumer(Consumer[Any]):
         """Return the dissection that suits what is learnt: columns are imported where frames are looked at."""
         if self.runs and self._look is None:
             return RunDissection
-        from dcpdump.streams.ends_watching import Watching
+        from dcpdump.streams.dissection import Watching
 
         return Watching
 

@@ -24,8 +24,8 @@ from dcpdump.report.context import Context, Wish
 from dcpdump.report.dialogues import choose
 from dcpdump.report.gathered import Gathered
 from dcpdump.report.page import choose_frames, page
-from dcpdump.streams.document_run import Step
-from dcpdump.streams.ends_watching import EndsWatching, Watching
+from dcpdump.streams.dissection import EndsWatching, Watching
+from dcpdump.streams.frame_event import Step
 
 _MOST_FRAMES = 500
 _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)

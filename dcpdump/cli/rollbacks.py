@@ -14,9 +14,8 @@ from dcpdump.cli.sorting import Columns, sort_options, sorting
 from dcpdump.render import rollbacks as rows
 from dcpdump.render.style import Line
 from dcpdump.render.text_columns import Table
-from dcpdump.streams.rollback import Rollback
-from dcpdump.streams.rollback import resume as resume_of
-from dcpdump.streams.rollback import rollbacks as found_in
+from dcpdump.streams.rollbacks import Rollback, find_rollbacks
+from dcpdump.streams.rollbacks import resume as resume_of
 from dcpdump.streams.wording import client
 
 _COLUMNS: Columns[Rollback] = {
@@ -52,7 +51,7 @@ def rollbacks(captures: tuple[str, ...], resume: bool, quiet: bool, **options: A
         reading = consumer.read(paths, sink)
         streams = consumer.streams
         wanted = set(streams)
-        found = order(each for each in found_in(consumer.ledger) if each.stream in wanted)
+        found = order(each for each in find_rollbacks(consumer.ledger) if each.stream in wanted)
         advised = [(each, resume_of(each, consumer.ledger)) for each in found]
         if resume:
             advised = rows.latest(advised)

@@ -27,7 +27,7 @@ from dcpdump.record import Record
 from dcpdump.sql.database import Engine
 from dcpdump.sql.predicates import options_of, window_of
 from dcpdump.sql.query import FRAMES, Query
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part

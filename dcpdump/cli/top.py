@@ -30,7 +30,7 @@ from dcpdump.render.text_columns import fitted
 from dcpdump.render.top import Peer, StreamRow, TopView
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
-from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.frame_event import DocumentRun, Step
 from dcpdump.streams.rates import Rate, RateMeter
 from dcpdump.streams.redacted import hide_requests
 from dcpdump.streams.state import ConnectionState

@@ -15,8 +15,8 @@ from dcpdump.streams.frame_event import Missed
 from dcpdump.streams.intervals import Intervals, between
 from dcpdump.streams.leak import leak
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
+from dcpdump.streams.silence import TcpFault, tcp_faults
 from dcpdump.streams.state import CARVED, ConnectionState
-from dcpdump.streams.tcp_faults import TcpFault, tcp_faults
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
 from dcpdump.streams.wording import client, clock, short_name, span, times
 from dcpdump.tls.sealing import Failure

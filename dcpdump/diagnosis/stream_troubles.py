@@ -10,10 +10,9 @@ from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudg
 from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Degree, Reason, Situation, VerdictKind
 from dcpdump.streams.consumer import alike, host, same
-from dcpdump.streams.explanation import Clause, doubt, explain
 from dcpdump.streams.refusal import fault_of
 from dcpdump.streams.request import Request
-from dcpdump.streams.rollback import Rollback, branch_of, resume, rollbacks
+from dcpdump.streams.rollbacks import Clause, Rollback, branch_of, doubt, explain, find_rollbacks, resume
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP, ended_by, why_closed
@@ -404,7 +403,7 @@ class Rollbacks:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence, self._several = evidence, len(evidence.dcp) > 1
         any_of_them = any(stream.rollbacks for stream in evidence.ledger.streams)
-        self._every = rollbacks(evidence.ledger) if any_of_them else []
+        self._every = find_rollbacks(evidence.ledger) if any_of_them else []
         #: by stream: the latest
         self._latest = {attempt.stream: each for each in self._every for attempt in each.attempts}
 

@@ -13,8 +13,8 @@ from dcpdump.escape import bytes_of
 from dcpdump.net.reassembly import Counters
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.streams.causes import Degree, Situation, Verdict, degree_of
-from dcpdump.streams.early_verdicts import EvictedStreams
-from dcpdump.streams.ends_watching import Unanswered
+from dcpdump.streams.dissection import Unanswered
+from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream

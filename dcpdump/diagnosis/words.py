@@ -6,7 +6,7 @@ from dcpdump.diagnosis.trouble import speaks_dcp
 from dcpdump.plural import counted
 from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.causes import Cause, Reason
-from dcpdump.streams.ends_watching import Unanswered
+from dcpdump.streams.dissection import Unanswered
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream

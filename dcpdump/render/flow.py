@@ -14,8 +14,8 @@ from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standi
 from dcpdump.streams.intervals import Interval, between
 from dcpdump.streams.leak import UNEXPLAINED, Leak, leak
 from dcpdump.streams.losses import ONE_DIRECTION
+from dcpdump.streams.silence import TcpFaults, tcp_faults
 from dcpdump.streams.state import CARVED, ConnectionState
-from dcpdump.streams.tcp_faults import TcpFaults, tcp_faults
 from dcpdump.streams.window import Window
 from dcpdump.streams.wording import client, clock, span, times
 

@@ -9,9 +9,8 @@ from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Table
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.explanation import Explanation, written
 from dcpdump.streams.request import Request
-from dcpdump.streams.rollback import Resume, Rollback, branch_of
+from dcpdump.streams.rollbacks import Explanation, Resume, Rollback, branch_of, written
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
 from dcpdump.streams.wording import client, clock, place, seqno, span, status, times

@@ -16,7 +16,7 @@ from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import STREAM_FLAGS
 from dcpdump.spec.statuses import ROLLBACK, STATUS
 from dcpdump.streams.causes import Degree, Verdict
-from dcpdump.streams.early_verdicts import EvictedStreams
+from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.frame_event import Missed
 from dcpdump.streams.lag import Lag
 from dcpdump.streams.opcode_kinds import (

@@ -13,9 +13,9 @@ from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, lost, lost_keys, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.rates import Rate
+from dcpdump.streams.silence import held_up
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.tcp_faults import held_up
 from dcpdump.streams.wording import clock, lag_text, span
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")

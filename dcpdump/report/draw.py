@@ -10,8 +10,8 @@ from typing import NamedTuple
 from dcpdump.batch.gather import Array
 from dcpdump.report.axis import TimeAxis
 from dcpdump.report.html import Child, Markup, Value, element
+from dcpdump.streams.silence import tcp_faults
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.tcp_faults import tcp_faults
 from dcpdump.streams.wording import span
 
 WIDTH = 1000

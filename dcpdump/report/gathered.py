@@ -14,7 +14,7 @@ from dcpdump.batch.statistics import Statistics
 from dcpdump.net.event import CARVED
 from dcpdump.net.packet import NO_TIME
 from dcpdump.report.kept_frames import KeptFrames
-from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.frame_event import DocumentRun, Step
 from dcpdump.streams.ledger import Ledger
 
 #: Gaps that are kept; beyond, they are counted.

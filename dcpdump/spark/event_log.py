@@ -22,7 +22,7 @@ from dcpdump.net.limits import Limits
 from dcpdump.redact import Redactor
 from dcpdump.spec.names import JSON
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
-from dcpdump.streams.ends_watching import Ended, Watching
+from dcpdump.streams.dissection import Ended, Watching
 from dcpdump.wire.json_text import json_faults
 
 #: Connections that are remembered: which are over is not known here.

@@ -14,7 +14,7 @@ from dcpdump.spark.input import fetched
 from dcpdump.spark.outcome import UNUSABLE, Outcome
 from dcpdump.spark.parts import Parts, table_of
 from dcpdump.spark.row_options import Options
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 from dcpdump.tls.secrets import Secrets
 
 

@@ -14,7 +14,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import NO_TIME
 from dcpdump.spark.known_names import Ends, KnownNames, NamesState, Told, begun
 from dcpdump.spark.session_delta import WatchedSession
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 from dcpdump.wire.collection_names import Said
 from dcpdump.wire.session import Session
 

@@ -6,14 +6,20 @@ never evicted before that one, so nothing that is kept seems to be abandoned. Th
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from dcpdump.net.limits import CONNECTION, LEAST, LIVING, STREAM
-from dcpdump.streams.ends_watching import Ended, EndsWatching
-from dcpdump.streams.ledger import Ledger
+from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.spec.statuses import ROLLBACK
+from dcpdump.streams.consumer import NAMELESS
+from dcpdump.streams.dissection import Ended, EndsWatching
+from dcpdump.streams.frame_event import NOTHING_MISSED, Missed
+from dcpdump.streams.ledger import Ledger, compare, conclude
 from dcpdump.streams.roles import replicates
 from dcpdump.streams.state import ANY_TIME, ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import Judge
 
 #: Connections are looked through again when there are more by this share of those that are to be remembered.
 _LOOKS = 8
@@ -176,3 +182,55 @@ def _unlink(stream: Stream) -> None:
     stream.before = stream.next = stream.rival = None
     for request in stream.requests:
         request.still_open = None
+
+
+# -- verdicts on streams that are about to be evicted, before the input ends --------------------------
+
+
+@contextmanager
+def judging_early(ledger: Ledger, streams: Sequence[Stream]) -> Iterator[Judge]:
+    """Provide a judge of streams that are over. What connections say of one another is compared only meanwhile."""
+    by_connection: dict[ConnectionState, list[Stream]] = {}
+    for stream in streams:
+        by_connection.setdefault(stream.connection, []).append(stream)
+    for connection, mine in by_connection.items():
+        conclude(connection, mine)
+    connections = ledger.connections.values()
+    compare(connections, ledger.logs)
+    try:
+        yield Judge(ledger, early=True)
+    finally:
+        for connection in connections:
+            connection.identity, connection.inferred = NAMELESS, None
+
+
+@dataclass(slots=True)
+class EvictedStreams:
+    """What is still known of streams that were evicted, and of their connections."""
+
+    kinds: Counter[str] = field(default_factory=Counter)  #: how many there were by the kinds of their verdicts
+    troubled: Counter[str] = field(default_factory=Counter)  #: those in trouble
+    rollbacks: int = 0
+    connections: int = 0  #: that are evicted too
+    missed: Missed = NOTHING_MISSED  #: what of these is in no frame
+    by_connection: dict[int, Counter[str]] = field(default_factory=dict)  #: the kinds of those whose connection is not
+
+    @property
+    def streams(self) -> int:
+        """How many streams there were."""
+        return self.kinds.total()
+
+    def evict(self, connection: ConnectionState) -> None:
+        """Count a connection of streams that were evicted, and which is evicted itself."""
+        self.connections += 1
+        self.missed = self.missed.plus(connection.missing)
+        self.by_connection.pop(connection.number, None)
+
+    def add(self, streams: Sequence[Stream], judge: Judge) -> None:
+        """Count streams that are about to be evicted."""
+        for stream in streams:
+            verdict = judge.verdict(stream)
+            self.kinds[verdict.kind.value] += 1
+            self.by_connection.setdefault(stream.connection.number, Counter())[verdict.kind.value] += 1
+            self.troubled[verdict.kind.value] += verdict.trouble
+            self.rollbacks += stream.count_requests(ROLLBACK)

@@ -13,12 +13,10 @@ from dcpdump.batch.ends import Lost
 from dcpdump.disclosure import hides_numbers, is_stray
 from dcpdump.net.event import TcpChange
 from dcpdump.net.packet import NO_TIME
-from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
-from dcpdump.streams.ends_watching import Ended, EndsWatching
+from dcpdump.streams.dissection import Ended, EndsWatching, RunPiece, piece_of
 from dcpdump.streams.eviction import Evictable, Eviction
-from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, Before, FrameEvent, Missed
+from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, Before, DocumentRun, FrameEvent, Missed, Step, one_by_one
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.run_dissection import RunPiece, piece_of
 from dcpdump.wire.frame import Section
 from dcpdump.wire.value import Meaning
 

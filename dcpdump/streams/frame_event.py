@@ -1,16 +1,24 @@
-"""FrameEvent: what the ledger learns of one frame. Cheap to make, and all that it ever gets of a frame."""
+"""FrameEvent and DocumentRun: what the ledger learns of a frame, and of many documents at once.
 
-from collections.abc import Iterator
+They are cheap to make, and all that the ledger ever gets of a frame. A run means the same as one event each.
+"""
+
+from collections.abc import Callable, Iterator
 from functools import cache
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from dcpdump.batch.document_runs import Inspected
 from dcpdump.plural import counted, measured
 from dcpdump.record import Record
 from dcpdump.spec.field import Field, Layout
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import OWN_SEQNO
 from dcpdump.wire.frame import unpack_header
+
+if TYPE_CHECKING:
+    from dcpdump.streams.facts import Snapshot
+
 
 #: ``gap_before`` where an unknown number of bytes was lost.
 UNKNOWN_LOSS = -1
@@ -213,3 +221,40 @@ def failover_log(event: FrameEvent) -> Iterator[tuple[int, int]]:
             elif uuid is not None:
                 yield uuid, field.value
                 uuid = None
+
+
+# -- messages of one stream that follow one another ---------------------------------------------------
+
+
+class DocumentRun(NamedTuple):
+    """Mutations, deletions and expirations, all whole, with nothing lost in between and times that never go back.
+
+    Where it is not inspected closely, the snapshot marker that announces them may be its first frame.
+    """
+
+    first: int  #: number of the first frame
+    frames: int
+    connection: int
+    direction: int
+    word: int  #: the vbucket
+    opaque: int
+    stream_id: int  #: 0: none
+    size: int  #: bytes of all frames
+    first_ns: int
+    last_ns: int
+    first_seqno: int
+    last_seqno: int
+    high_seqno: int  #: the largest
+    kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of each message that there is
+    pause_ns: int  #: the longest time between two of them
+    each: Callable[[], list[FrameEvent]]  #: makes the events of all frames
+    close: Inspected | None = None  #: where it was asked for
+    snapshot: "Snapshot | None" = None  #: what its marker announces, if one is among its frames
+
+
+Step = FrameEvent | DocumentRun
+
+
+def one_by_one(step: Step) -> list[FrameEvent]:
+    """Return the events of a frame or a run."""
+    return step.each() if isinstance(step, DocumentRun) else [step]

@@ -11,10 +11,9 @@ from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLICATES, HISTORY
 from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.consumer import identify
-from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.facts import COUNTED, FIRST, Complaint, UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
-from dcpdump.streams.frame_event import Before, FrameEvent, kept, stream_key
+from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, kept, stream_key
 from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_documents, learn_keys
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,

@@ -16,11 +16,10 @@ from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.refusal import earlier, explained, reached, refusal, why_disconnected
 from dcpdump.streams.request import Request
 from dcpdump.streams.resumptions import Resumptions, Skips
-from dcpdump.streams.silence import CaptureEnds, Silences, is_recent
+from dcpdump.streams.silence import CaptureEnds, Silences, TcpFault, held_up, is_recent
 from dcpdump.streams.state import CARVED, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.takeover import BY_PRODUCER, IN_TURN, due, is_handed_over, outcome_due, unfinished
-from dcpdump.streams.tcp_faults import TcpFault, held_up
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
 # -- how a connection ended, by whom and why: what its streams and its reconnects are judged by -------

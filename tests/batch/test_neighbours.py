@@ -6,11 +6,10 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.learning import Later
 from dcpdump.check.engine import RuleEngine
 from dcpdump.net.packet import Packet
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching, piece_of
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import event_of
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.run_dissection import piece_of
 from tests.streams.test_document_runs import books
 from tests.support.batch_rows import columnar, scalar
 from tests.support.conversation import Said, events_of, opening, packets, said

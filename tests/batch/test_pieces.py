@@ -14,7 +14,7 @@ from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json
 from dcpdump.rewrite.packet_survey import PacketSurvey
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 from dcpdump.wire.encode import encode
 from tests.support.hostile import half_of_the_segments, many_noops, reconnects, stray_segments
 from tests.support.packets import TcpTalk

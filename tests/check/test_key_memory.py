@@ -4,7 +4,7 @@ import pytest
 
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.stream import KeyMemory

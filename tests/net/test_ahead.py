@@ -5,7 +5,7 @@ import pytest
 from dcpdump.batch.block import blocks
 from dcpdump.net.event import AHEAD
 from dcpdump.net.packet import Packet
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 from tests.support.check_cases import PLAIN
 from tests.support.conversation import packets, said
 

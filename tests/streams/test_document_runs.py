@@ -14,12 +14,10 @@ from dcpdump.batch.block import blocks
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
-from dcpdump.streams.document_run import DocumentRun
-from dcpdump.streams.ends_watching import EndsWatching, Watching
+from dcpdump.streams.dissection import EndsWatching, RunDissection, RunPiece, Watching, piece_of
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.run_dissection import RunDissection, RunPiece, piece_of
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.collection_names import ConnectionNames

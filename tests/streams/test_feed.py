@@ -4,7 +4,7 @@ import pytest
 
 from dcpdump.batch.block import blocks
 from dcpdump.streams.causes import VerdictKind
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState

@@ -8,7 +8,7 @@ from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams import failover_logs, state
 from dcpdump.streams import stream as stream_module
 from dcpdump.streams.frame_event import Before, Missed
-from dcpdump.streams.rollback import rollbacks
+from dcpdump.streams.rollbacks import find_rollbacks
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger, only
@@ -51,7 +51,7 @@ def test_of_very_many_equal_requests_the_first_and_the_latest_are_kept_and_all_a
     kept = ledger(text)
     stream = only(kept)
     assert len(stream.requests) < 256
-    assert [(each.count, each.requests[0].frame, each.requests[-1].frame) for each in rollbacks(kept)] == [
+    assert [(each.count, each.requests[0].frame, each.requests[-1].frame) for each in find_rollbacks(kept)] == [
         (300, 11, 609),
         (300, 611, 1209),
     ]

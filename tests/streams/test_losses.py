@@ -3,10 +3,10 @@
 import pytest
 
 from dcpdump.streams.causes import Reason
-from dcpdump.streams.explanation import NoClause as Why
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.rollback import rollbacks
+from dcpdump.streams.rollbacks import NoClause as Why
+from dcpdump.streams.rollbacks import find_rollbacks
 from tests.support.conversation import opening
 from tests.support.ledgers import damaged, judged
 
@@ -143,10 +143,10 @@ def test_what_may_be_lost_is_not_known(text: str, number: int, said: str) -> Non
 
 
 def test_a_rollback_that_may_be_lost_or_the_answer_to_another_request_has_no_reason() -> None:
-    (lost,) = rollbacks(damaged(CASES["rolled back, and the next request may be lost"][0]))
+    (lost,) = find_rollbacks(damaged(CASES["rolled back, and the next request may be lost"][0]))
     assert lost.lost is not None
     assert lost.lost.reason is Reason.BYTES_LOST
     asked = f"TX stream-request{{vb=1, start=9, {ONE}}}\n{BEGINS}TX stream-request{{vb=2, start=9, {ONE}}}\n"
     answers = f"RX stream-request-response{{rollback, rollback-seqno=2, {ONE}}}\n" * 2
-    (found,) = rollbacks(damaged(opening() + asked + answers))
+    (found,) = find_rollbacks(damaged(opening() + asked + answers))
     assert found.explanation.cause is Why.REQUEST

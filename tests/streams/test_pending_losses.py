@@ -7,9 +7,9 @@ from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part, joined
 from dcpdump.net.event import Gap, Seen
+from dcpdump.streams.dissection import piece_of
 from dcpdump.streams.feed import PendingLosses
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, Before, Missed
-from dcpdump.streams.run_dissection import piece_of
 from tests.support.conversation import opening, packets, said
 from tests.support.pieces import all_pieces
 

@@ -9,10 +9,9 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from dcpdump.streams.explanation import Clause, Explanation, NoClause, Wrong, overdue
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.request import Request
-from dcpdump.streams.rollback import Resume, resume, rollbacks
+from dcpdump.streams.rollbacks import Clause, Explanation, NoClause, Resume, Wrong, find_rollbacks, overdue, resume
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger
 
@@ -237,7 +236,7 @@ def test_the_explanation_names_the_clause_that_the_server_went_by(case: Case) ->
         return
     assert due is None or due.value == truth[0] or (truth[0] == "purge" and due.value in by_the_logs_alone(case))
     kept = ledger(spoken(case, truth))
-    (found,) = rollbacks(kept)
+    (found,) = find_rollbacks(kept)
     event(f"{truth[0]}: {found.explanation.clause.value}")
     check(case, truth, found.explanation)
     check_advice(case, resume(found, kept))
@@ -259,7 +258,7 @@ def test_a_rollback_that_the_logs_do_not_give_is_wrong(case: Case, back: int) ->
         return
     truth = needs_rollback(case, case.then, 0)
     newest = wanted.uuid == case.then[0][0]  # then the high seqno decides, which nobody knows
-    (found,) = rollbacks(ledger(spoken(case, ("", back))))
+    (found,) = find_rollbacks(ledger(spoken(case, ("", back))))
     if not newest:
         assert (found.explanation.wrong is None) == (truth is not None and truth[1] == back)
         if truth is not None and truth[1] < back:

@@ -7,10 +7,9 @@ import pytest
 
 from dcpdump.render.rollbacks import lines, objects
 from dcpdump.render.style import Line
-from dcpdump.streams import rollback
-from dcpdump.streams.explanation import NoClause
+from dcpdump.streams import rollbacks
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.rollback import Resume, Rollback, resume, rollbacks
+from dcpdump.streams.rollbacks import NoClause, Resume, Rollback, find_rollbacks, resume
 from tests.support.console import run
 from tests.support.conversation import codes, opening, packets, said
 from tests.support.diagnoses import objects as objects_of
@@ -35,7 +34,7 @@ STRICT = ", which counts at 0 by flag 0x20 (strict-vbuuid)"
 def explained(conversation: str | Ledger) -> list[tuple[int, str, int | None, str]]:
     """Return how often, clause, expected seqno and text of each rollback of a conversation."""
     found = []
-    for each in rollbacks(ledger(conversation) if isinstance(conversation, str) else conversation):
+    for each in find_rollbacks(ledger(conversation) if isinstance(conversation, str) else conversation):
         why = each.explanation
         found.append((len(each.requests), why.clause.value, why.expected, why.text))
     return found
@@ -238,7 +237,7 @@ EXPLAINED = {
 
 @pytest.mark.parametrize(("text", "wanted"), EXPLAINED.values(), ids=EXPLAINED)
 def test_a_rollback_is_explained(text: str, wanted: str) -> None:
-    (found,) = rollbacks(ledger(text))
+    (found,) = find_rollbacks(ledger(text))
     why = found.explanation
     assert f"{why.clause.value} {why.expected}: {why.text}" == wanted
 
@@ -255,7 +254,7 @@ def test_a_rollback_is_explained(text: str, wanted: str) -> None:
     ],
 )
 def test_an_unknown_clause_has_a_code_that_says_why(conversation: str, cause: NoClause | None) -> None:
-    (found,) = rollbacks(ledger(OPEN + conversation))
+    (found,) = find_rollbacks(ledger(OPEN + conversation))
     assert found.explanation.cause is cause
 
 
@@ -308,11 +307,11 @@ def test_the_logs_of_other_connections_count_once_the_server_is_known() -> None:
 
 
 def test_equal_rollbacks_are_one_and_are_counted_over_connections_of_one_client_too() -> None:
-    found = rollbacks(ledger(OPEN + LOG + (asked(4, 4, 9, 1, 0) + "WAIT 1\n") * 5 + "STREAM vb=5\n"))
+    found = find_rollbacks(ledger(OPEN + LOG + (asked(4, 4, 9, 1, 0) + "WAIT 1\n") * 5 + "STREAM vb=5\n"))
     counts = [(len(each.requests), each.lasted_ns, each.granted is not None) for each in found]
     assert counts == [(5, 4_009_000_000, True)]
     once = OPEN + asked(4, 4, 9, 1, 0)
-    assert [len(each.requests) for each in rollbacks(ledger("CONNECT\n".join([once] * 4)))] == [4]
+    assert [len(each.requests) for each in find_rollbacks(ledger("CONNECT\n".join([once] * 4)))] == [4]
 
 
 ONE, TWO = ', value={"sid":1}', ', value={"sid":2}'
@@ -404,7 +403,7 @@ def test_after_lost_bytes_it_is_not_known_whether_the_client_asked_again() -> No
 
 
 def test_where_too_many_were_rolled_back_or_granted_to_compare_all_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollback, "_FURTHER", 2)
+    monkeypatch.setattr(rollbacks, "_FURTHER", 2)
     others = [f"CONNECT\n{opening(name=name)}" for name in "abc"]
     once, refused = asked(100, 100, 100, 1, 80), asked(70, 70, 70, 1, 60)
     granted = "".join(each + retried(70, "0xfeed:0") for each in others)
@@ -457,7 +456,7 @@ def _lines(kept: Ledger) -> list[Line]:
 
 
 def advised(kept: Ledger) -> list[tuple[Rollback, Resume | None]]:
-    return [(each, resume(each, kept)) for each in rollbacks(kept)]
+    return [(each, resume(each, kept)) for each in find_rollbacks(kept)]
 
 
 # -- how to go on -------------------------------------------------------------------------------------------

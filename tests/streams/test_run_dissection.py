@@ -8,13 +8,11 @@ from hypothesis import strategies as st
 
 from dcpdump.net.packet import Packet
 from dcpdump.spec.names import COLLECTIONS
-from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
-from dcpdump.streams.ends_watching import EndsWatching, Watching
+from dcpdump.streams.dissection import EndsWatching, RunDissection, Watching
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.frame_event import FrameEvent, failover_log
+from dcpdump.streams.frame_event import DocumentRun, FrameEvent, Step, failover_log, one_by_one
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.opcode_kinds import DOCUMENTS, MARKER
-from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.wire.encode import encode
 from tests.support.packets import TcpTalk, flow
 from tests.support.pieces import told

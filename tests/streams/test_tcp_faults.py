@@ -13,7 +13,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.net.event import TcpChange
 from dcpdump.net.packet import Packet
 from dcpdump.spark.event_log import EventReplay
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 from dcpdump.streams.intervals import Interval, Intervals, Recurring
 from dcpdump.wire.encode import encode
 from tests.support.console import run

@@ -34,11 +34,9 @@ from dcpdump.net.packet import Packet
 from dcpdump.render.line import dialogue_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.statuses import STATUS
-from dcpdump.streams.document_run import one_by_one
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import RunPiece, Watching, piece_of
 from dcpdump.streams.feed import Feed, PendingLosses
-from dcpdump.streams.frame_event import Before, FrameEvent
-from dcpdump.streams.run_dissection import RunPiece, piece_of
+from dcpdump.streams.frame_event import Before, FrameEvent, one_by_one
 from dcpdump.wire.encode import encode
 from tests.support.packets import ACK, FIN, NOON, PSH, RST, SYN, flow
 from tests.support.packets import segment as tcp_segment

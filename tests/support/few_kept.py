@@ -11,7 +11,7 @@ from dcpdump.batch.dissector import BlockDissector
 from dcpdump.net import limits
 from dcpdump.net.limits import Limits
 from dcpdump.streams import eviction, exchanges
-from dcpdump.streams.run_dissection import RunDissection
+from dcpdump.streams.dissection import RunDissection
 
 #: Of everything that counts an eighth: of captures too, in which as much then happens before and behind each look.
 SHARE = 8

@@ -6,7 +6,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.check.checking import Judging
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
-from dcpdump.streams.ends_watching import Watching
+from dcpdump.streams.dissection import Watching
 from tests.support.conversation import findings, findings_of
 
 Captured = str | Sequence[Packet]

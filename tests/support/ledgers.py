@@ -5,11 +5,10 @@ from itertools import accumulate
 from typing import Any
 
 from dcpdump.net.packet import Packet
-from dcpdump.streams.document_run import DocumentRun
-from dcpdump.streams.ends_watching import EndsWatching, Watching
+from dcpdump.streams.dissection import EndsWatching, RunDissection, Watching
 from dcpdump.streams.feed import Feed
+from dcpdump.streams.frame_event import DocumentRun
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import frames_in, packets, said

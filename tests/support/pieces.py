@@ -7,8 +7,8 @@ from dcpdump.batch.block import BLOCK_BYTES, blocks
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
-from dcpdump.streams.document_run import Step
 from dcpdump.streams.feed import Feed
+from dcpdump.streams.frame_event import Step
 
 P = TypeVar("P")
 

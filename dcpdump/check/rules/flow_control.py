@@ -3,9 +3,8 @@
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.evidence import SECOND
 from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
-from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.flow_state import standing, why_blocked
-from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream

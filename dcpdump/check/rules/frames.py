@@ -34,8 +34,7 @@ from dcpdump.spec.field import Message
 from dcpdump.spec.header import MAGICS, REQUEST_INFOS, STREAM_ID_INFO, STREAM_ID_LENGTH
 from dcpdump.spec.names import FROM_LATEST, INCLUDE_XATTRS, JSON, SNAPPY, XATTR
 from dcpdump.spec.statuses import STATUS
-from dcpdump.streams.document_run import DocumentRun
-from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADD_STREAM,

@@ -28,8 +28,7 @@ from dcpdump.spec.names import (
     HISTORY,
     MEMORY,
 )
-from dcpdump.streams.document_run import DocumentRun
-from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,

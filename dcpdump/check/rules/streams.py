@@ -18,7 +18,6 @@ from dcpdump.check.rule import (
 from dcpdump.check.rules.frames import name, unmatched, without_stream
 from dcpdump.spec.names import CACHE_TRANSFER, FROM_LATEST, STREAM_END_STATUS
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.explanation import Clause, Wrong, overdue
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log, stream_key
 from dcpdump.streams.opcode_kinds import (
@@ -42,6 +41,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.phases import Phase, PhaseEvent, allows
 from dcpdump.streams.request import Request
 from dcpdump.streams.requests import request_of
+from dcpdump.streams.rollbacks import Clause, Wrong, overdue
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
