@@ -248,7 +248,7 @@ def prepares_that_are_decided_one_by_one(count: int) -> Callable[[], object]:
 
 def looks_for_the_answers_of_many_requests(count: int) -> Callable[[], object]:
     connection = ConnectionState(1, closely=True)
-    connection.latest_ns[0] = connection.last_ns = NOON + 60_000_000_000
+    connection.sides[0].latest_ns = connection.last_ns = NOON + 60_000_000_000
     for number in range(1, count + 1):
         request = NO_FRAME._replace(number=number, opcode=opcodes.DCP_CONTROL, opaque=number, ts_ns=NOON)
         connection.exchanges.ask(UnansweredRequest(request, 0), 0)

@@ -129,8 +129,8 @@ def _connections(evidence: Evidence) -> TabRows:
             agent(each.agent) or "?",
             each.bucket or "?",
             number(each.stream_count),
-            number(sum(each.frames)),
-            number(sum(each.bytes)),
+            number(each.frames),
+            number(each.bytes),
             lost(each.missing),
             f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "?" if each.carved else "open",
         )

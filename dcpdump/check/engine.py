@@ -29,6 +29,7 @@ from dcpdump.spec import MESSAGES
 from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
 from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, kept, stream_key
+from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.ledger import Ledger, find_place, simply
 from dcpdump.streams.messages import last_message, snapshot_of
 from dcpdump.streams.opcode_kinds import (
@@ -47,7 +48,7 @@ from dcpdump.streams.phases import Phase
 from dcpdump.streams.request import Request
 from dcpdump.streams.resumptions import Skips
 from dcpdump.streams.rollbacks import NoClause, explain
-from dcpdump.streams.state import CARVED, ConnectionState
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
 
@@ -219,7 +220,7 @@ class RuleRunner:
         if not stream.known:
             return False
         epoch, said = self._unknown.get(stream, (-1, set()))
-        losses = sum(stream.connection.losses)
+        losses = stream.connection.losses
         if epoch != losses:
             said = set()
             self._unknown[stream] = losses, said
@@ -261,7 +262,7 @@ def _reason(scope: Scope, frame: FrameEvent, connection: ConnectionState, stream
             return ""
     elif not stream.doubtful:
         return ""
-    return stream.unclear or (connection.lost_text if stream.lost else SUSPENSIONS[Suspend.START])
+    return stream.knowledge.reason or (connection.lost_text if stream.lost else SUSPENSIONS[Suspend.START])
 
 
 def _vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> int | None:
@@ -477,9 +478,9 @@ class RuleEngine:
 
     def _ask_before(self, frame: FrameEvent, connection: ConnectionState) -> None:
         """Ask about what lies between a frame and the one before it."""
-        if frame.before is not None and frame.before.skipped and connection.frames[frame.direction]:
+        if frame.before is not None and frame.before.skipped and connection.sides[frame.direction].frames:
             self._ask(Event.SKIPPED, frame, connection, connection.no_stream)
-        latest_ns = connection.latest_ns[frame.direction]
+        latest_ns = connection.sides[frame.direction].latest_ns
         if latest_ns is not None and frame.ts_ns is not None and frame.ts_ns - latest_ns > SILENT:
             self._ask(Event.SILENCE, frame, connection, connection.no_stream)
 
@@ -491,12 +492,12 @@ class RuleEngine:
         self, run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream
     ) -> list[tuple[Rule, Broken]] | None:
         """Return which rules a run breaks that just continues its stream; None where it may be more than that."""
-        before, found = connection.latest_ns[run.direction], []
+        before, found = connection.sides[run.direction].latest_ns, []
         if before is None or run.first_ns - before > SILENT or run.pause_ns > SILENT:
             return None
         if run.direction != connection.feeder or not stream.continues_with(run.opaque):
             return None
-        if stream.losses != connection.losses[run.direction]:
+        if stream.is_behind(run.direction):
             return None
         if (run.first - 1) // TICKS != (run.first + run.frames - 1) // TICKS and not self._evidence_of(
             connection

@@ -102,7 +102,7 @@ class PendingEvidence:
 
     @property
     def _frames(self) -> int:
-        return sum(self._connection.frames)
+        return self._connection.frames
 
     def _is_settled(self, frames: int, then_ns: int | None) -> bool:
         """Return whether nothing comes any more that was sent before what was captured so many frames ago."""
@@ -126,7 +126,7 @@ class PendingEvidence:
         connection, exchanges = self._connection, self._connection.exchanges
         for kind, unjudged in exchanges.unjudged.items():
             answered = exchanges.answered.get(kind, 0)
-            sent, held_ns = connection.frames[1 - kind[0]], held_until(connection, kind[0], now_ns)
+            sent, held_ns = connection.sides[1 - kind[0]].frames, held_until(connection, kind[0], now_ns)
             while (waiting := self._oldest(unjudged)) is not None:
                 asked = waiting.frame
                 waited = now_ns - (asked.ts_ns or now_ns)
@@ -174,7 +174,7 @@ class PendingEvidence:
         for a consumer that does not read.
         """
         connection, feeder = self._connection, self._connection.feeder
-        sent_ns = None if feeder is None else connection.latest_ns[feeder]
+        sent_ns = None if feeder is None else connection.sides[feeder].latest_ns
         if feeder is not None and sent_ns is not None and self._misses_noops(sent_ns):
             held_ns = held_until(connection, 1 - feeder, sent_ns)
             self._noop_missed_ns = max(self._noop_missed_ns, held_ns)

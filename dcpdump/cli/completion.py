@@ -84,7 +84,8 @@ def _rules() -> Iterable[tuple[str, str]]:
 
 
 def _causes() -> Iterable[tuple[str, str]]:
-    from dcpdump.streams.causes import Cause, Reason
+    from dcpdump.streams.causes import Cause
+    from dcpdump.streams.knowledge import Reason
 
     return [(each.value, "") for each in (*Cause, *Reason)]
 

@@ -28,9 +28,9 @@ CONNECTIONS: Columns[ConnectionState] = {
     "name": lambda each: each.name or None,
     "bucket": lambda each: each.bucket or None,
     "streams": lambda each: each.stream_count,
-    "frames": lambda each: sum(each.frames),
-    "bytes": lambda each: sum(each.bytes),
-    "lost": lambda each: each.lost_bytes,
+    "frames": lambda each: each.frames,
+    "bytes": lambda each: each.bytes,
+    "lost": lambda each: each.missing.lost,
     "end": lambda each: each.ended_ns,
 }
 

@@ -16,8 +16,9 @@ from dcpdump.cli.sorting import sort_options, sorting
 from dcpdump.nearest import nearest
 from dcpdump.render import streams as rows
 from dcpdump.render.text_columns import spark
-from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
+from dcpdump.streams.causes import Cause, Verdict, VerdictKind
 from dcpdump.streams.frame_event import stream_key
+from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
 

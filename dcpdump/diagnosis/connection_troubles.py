@@ -13,10 +13,11 @@ from dcpdump.streams.facts import SetupRefusal
 from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked
 from dcpdump.streams.frame_event import Missed
 from dcpdump.streams.intervals import Intervals, between
+from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.leak import leak
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.silence import TcpFault, tcp_faults
-from dcpdump.streams.state import CARVED, ConnectionState
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
 from dcpdump.streams.wording import client, clock, short_name, span, times
 from dcpdump.tls.sealing import Failure
@@ -68,7 +69,7 @@ def flow_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield what flow control did, and what of it does not add up."""
     several = len(evidence.dcp) > 1
     for each in evidence.connections:
-        if not all(each.frames):
+        if not each.has_both_sides:
             continue
         found = _blocked(evidence, each, several) or _exceeded(each, several)
         wrongly = _miscounted(each, several)
@@ -221,7 +222,7 @@ def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble
     for each in evidence.connections:
         noops, now = each.noops, evidence.now_ns
         until = each.ended_ns if each.ended_ns is not None else now
-        if each.number in known or noops.open_ns is None or until is None or not all(each.frames):
+        if each.number in known or noops.open_ns is None or until is None or not each.has_both_sides:
             continue
         waited = until - noops.open_ns
         if waited < IDLE_NS or each.lost_after(noops.open_ns):
@@ -270,7 +271,7 @@ def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
 
 def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Trouble:
     missed = reduce(Missed.plus, (each.missing for each in torn))
-    worst = sorted(torn, key=lambda each: -each.lost_bytes)
+    worst = sorted(torn, key=lambda each: -each.missing.lost)
     names, sender = words.named(worst, several), _sender(torn[0]) if len(torn) == 1 else ""
     if missed.gaps:
         amount, verb = measured(missed.lost, missed.unknown), "is" if missed[:3] == (1, 1, 0) else "are"
@@ -286,18 +287,18 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
         Command("conns", ("--connection", ",".join(str(each.number) for each in worst[:_LISTED]))),
         detail,
         "bytes-lost",
-        sum(sum(each.losses) for each in torn),
+        sum(each.losses for each in torn),
         tuple(each.number for each in worst),
         frames=tuple(each.lost_frame for each in worst if each.lost_frame)[: words.NAMED],
-        ts_ns=min((ns for each in torn for ns in each.lost_ns if ns is not None), default=None),
+        ts_ns=min((side.lost_ns for each in torn for side in each.sides if side.lost_ns is not None), default=None),
     )
 
 
 def _sender(connection: ConnectionState) -> str:
     """Say who sent what was lost; nothing where both ends did."""
-    if all(connection.losses):
+    if all(side.losses for side in connection.sides):
         return ""
-    direction = int(bool(connection.losses[1]))
+    direction = int(bool(connection.sides[1].losses))
     server = connection.roles.server
     who = (connection.dst if direction else connection.src) if server is None else ""
     return f", of what {who or ('the server' if direction == server else 'the client')} sent"

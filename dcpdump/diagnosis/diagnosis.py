@@ -26,8 +26,8 @@ from dcpdump.plural import counted
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.streams.causes import Situation, VerdictKind
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, standing, why_unknown
+from dcpdump.streams.knowledge import ONE_DIRECTION
 from dcpdump.streams.lag import Lag
-from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client, lag_text, place, times
 
@@ -146,9 +146,9 @@ def unjudged(evidence: Evidence) -> Iterator[Unjudged]:
 
 def _connections(evidence: Evidence) -> Iterator[Unjudged]:
     dcp = evidence.dcp
-    half = [each for each in dcp if not all(each.frames)]
-    late = [each for each in dcp if each.starts_late and all(each.frames)]
-    flow = [each for each in dcp if all(each.frames) and each.window.wire and _may_block(each, evidence.now_ns)]
+    half = [each for each in dcp if not each.has_both_sides]
+    late = [each for each in dcp if each.starts_late and each.has_both_sides]
+    flow = [each for each in dcp if each.has_both_sides and each.window.wire and _may_block(each, evidence.now_ns)]
     if half:
         yield _of(
             UnjudgedCode.ONE_DIRECTION,

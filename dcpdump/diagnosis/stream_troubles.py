@@ -8,8 +8,9 @@ from statistics import median
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode
 from dcpdump.plural import counted
-from dcpdump.streams.causes import Cause, Degree, Reason, Situation, VerdictKind
+from dcpdump.streams.causes import Cause, Degree, Situation, VerdictKind
 from dcpdump.streams.consumer import alike, host, same
+from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.refusal import fault_of
 from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import Clause, Rollback, branch_of, doubt, explain, find_rollbacks, resume

@@ -162,7 +162,7 @@ class Evidence:
     def frame_bytes(self) -> int:
         """Return how long all frames are together: what was captured twice counts once."""
         ledger = self.ledger
-        return ledger.evicted_bytes + sum(sum(each.bytes) for each in ledger.connections.values())
+        return ledger.evicted_bytes + sum(each.bytes for each in ledger.connections.values())
 
     @property
     def streams(self) -> int:

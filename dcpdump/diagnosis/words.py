@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from dcpdump.diagnosis.trouble import speaks_dcp
 from dcpdump.plural import counted
 from dcpdump.spec.statuses import STATUS
-from dcpdump.streams.causes import Cause, Reason
+from dcpdump.streams.causes import Cause
 from dcpdump.streams.dissection import Unanswered
+from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -83,7 +84,7 @@ def nothing_to_show(ledger: Ledger, connections: Sequence[ConnectionState], evic
     if not connections:
         return f"no connection matches: there {_are(len(ledger.connections), 'connection')} in the capture"
     if not any(map(speaks_dcp, connections)):
-        return f"no DCP: {counted(sum(sum(each.frames) for each in connections), 'frame')} of other KV commands"
+        return f"no DCP: {counted(sum(each.frames for each in connections), 'frame')} of other KV commands"
     if ledger.stream_count:
         return f"no stream matches: there {_are(ledger.stream_count, 'stream')} in the capture"
     return "no DCP streams"

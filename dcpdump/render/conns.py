@@ -122,8 +122,8 @@ def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
                 ", ".join(f"{_control(control)}({status(control.status)}{_said(control)})" for control in refused),
                 number(each.stream_count),
                 _noops(each),
-                number(sum(each.frames)),
-                number(sum(each.bytes)),
+                number(each.frames),
+                number(each.bytes),
                 lost(each.missing),
                 f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "?" if each.carved else "open",
             )
@@ -171,8 +171,8 @@ def objects(
                 "stream_requests": each.stream_requests,
                 "noops": {"sent": each.noops.sent, "answered": each.noops.answered},
                 "unanswered": each.exchanges.count,
-                "frames": sum(each.frames),
-                "bytes": sum(each.bytes),
+                "frames": each.frames,
+                "bytes": each.bytes,
                 "losses": each.missing.gaps,
                 **lost_keys(each.missing),
                 "skipped_bytes": each.missing.skipped,
@@ -260,7 +260,7 @@ def _noops(each: ConnectionState) -> str:
     noops = each.noops
     if not noops.sent:
         return ""
-    if not all(each.frames):
+    if not each.has_both_sides:
         return f"{noops.sent} seen, the other direction was not captured"
     text = f"{noops.answered} of {noops.sent} answered"
     if noops.latencies_ns:

@@ -95,7 +95,7 @@ def _who(found: Diagnosis, width: int | None, everything: bool) -> Iterator[Line
     troubled = {number: rank for rank, number in reversed(list(enumerate(ranked)))}
     order = sorted(
         evidence.connections,
-        key=lambda each: (not speaks_dcp(each), troubled.get(each.number, len(ranked)), -sum(each.bytes)),
+        key=lambda each: (not speaks_dcp(each), troubled.get(each.number, len(ranked)), -each.bytes),
     )
     shown = order if everything else order[:_CONNECTIONS]
     for each in sorted(shown, key=lambda each: each.number):
@@ -111,7 +111,7 @@ def _identity(evidence: Evidence, each: ConnectionState) -> str:
     if speaks_dcp(each):
         words.append(f"{counted(each.stream_count, 'stream')}{': ' * bool(kinds)}{kinds}")
     else:
-        words.append(f"no DCP, {counted(sum(each.frames), 'other frame')}")
+        words.append(f"no DCP, {counted(each.frames, 'other frame')}")
     return " · ".join(word for word in words if word)
 
 
@@ -212,8 +212,8 @@ def _connection(evidence: Evidence, each: ConnectionState) -> Json:
             "dcp": speaks_dcp(each),
             "streams": each.stream_count,
             "states": dict(evidence.kinds(each.number).most_common()),
-            "frames": sum(each.frames),
-            "bytes": sum(each.bytes),
+            "frames": each.frames,
+            "bytes": each.bytes,
             **lost_keys(each.missing),
         }
     )

@@ -12,10 +12,10 @@ from dcpdump.spec import find
 from dcpdump.streams.facts import FIRST, LAST, Excess
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing, stands_still
 from dcpdump.streams.intervals import Interval, between
+from dcpdump.streams.knowledge import CARVED, ONE_DIRECTION
 from dcpdump.streams.leak import UNEXPLAINED, Leak, leak
-from dcpdump.streams.losses import ONE_DIRECTION
 from dcpdump.streams.silence import TcpFaults, tcp_faults
-from dcpdump.streams.state import CARVED, ConnectionState
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Window
 from dcpdump.streams.wording import client, clock, span, times
 
@@ -46,7 +46,7 @@ def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: 
         if not window.wire and not window.acks and window.asked is None:
             continue
         found = standing(each, now_ns)
-        off = found.state is FlowState.OFF or not all(each.frames)
+        off = found.state is FlowState.OFF or not each.has_both_sides
         rows.append(
             (
                 str(each.number),
@@ -62,7 +62,7 @@ def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: 
                 _state(each, found),
             )
         )
-        notes += _notes(each, found, now_ns) if all(each.frames) else []
+        notes += _notes(each, found, now_ns) if each.has_both_sides else []
         notes += [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _held_up(each, now_ns)]
     return [Table(_HEADS, rows, _RIGHT, _LEAST), *notes] if rows else []
 
@@ -90,7 +90,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
             "tcp_faults": [_fault(found) for found in tcp_faults(each, now_ns)] or None,
             "kinds": [_kind(window, code) for code in range(FIRST, LAST + 1) if window.frames[code - FIRST]],
         }
-        if all(each.frames):
+        if each.has_both_sides:
             out |= {
                 "outstanding": window.outstanding,
                 "peak": window.peak,
@@ -119,7 +119,7 @@ def _state(each: ConnectionState, found: Standing) -> str:
     inferred = found.evidence is FlowEvidence.INFERRED
     if found.state is FlowState.UNKNOWN:
         why = "bytes were lost" if each.open_frame is not None else "the capture starts after DCP_OPEN"
-        why = CARVED if each.carved else why if all(each.frames) else ONE_DIRECTION
+        why = CARVED if each.carved else why if each.has_both_sides else ONE_DIRECTION
         return f"unknown: {why}"
     if inferred and found.state is FlowState.OFF:
         return "no flow control (inferred: it was not asked for in what was captured)"

@@ -94,7 +94,7 @@ COLUMNS: Mapping[str, Callable[[Judged], Any]] = {
         for name, opcode in _KINDS.items()
     },
     "bytes": lambda each: each[0].size,
-    "lost": lambda each: each[0].missed.lost,
+    "lost": lambda each: each[0].gaps.missed.lost,
     "verdict": lambda each: (each[1].rank, each[1].text),
 }
 
@@ -117,7 +117,7 @@ def table(judged: Sequence[Judged], now_ns: int | None, rates: Mapping[Stream, s
             number(stream.snapshots or None),
             *(number(stream.count(opcode) or None) for opcode in _KINDS.values()),
             number(stream.size or None),
-            lost(stream.missed),
+            lost(stream.gaps.missed),
             (rates or {}).get(stream, ""),
             verdict.text,
         )
@@ -196,7 +196,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         out |= {"end_status": stream.end_status, "end_status_name": reason_name(stream.end_status)}
     out["ended_at"] = _time(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
     out["last_at"] = _time(stream.last_ns)
-    out |= {"bytes": stream.size, **lost_keys(stream.missed)}
+    out |= {"bytes": stream.size, **lost_keys(stream.gaps.missed)}
     return without_none(out)
 
 

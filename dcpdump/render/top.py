@@ -152,7 +152,7 @@ def _stream(row: StreamRow, now_ns: int | None) -> tuple[str, ...]:
         _rate(row.rate.bytes / 1000),
         number(stream.high_seqno),
         lag_text(row.verdict.lag, now_ns),
-        lost(stream.missed),
+        lost(stream.gaps.missed),
         row.verdict.text,
     )
 
@@ -196,7 +196,7 @@ def _stream_object(row: StreamRow) -> Json:
             "bytes_per_second": round(row.rate.bytes),
             "last_seqno": stream.high_seqno,
             **lag_object(row.verdict.lag),
-            **lost_keys(stream.missed),
+            **lost_keys(stream.gaps.missed),
             "state": row.verdict.kind.value,
             "cause": row.verdict.cause.value,
             "why": row.verdict.why,

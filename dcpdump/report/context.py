@@ -63,7 +63,7 @@ class Context:
                 not has_lane(each.number),
                 places.get(each.number, len(ranked)),
                 not speaks_dcp(each),
-                -sum(each.bytes),
+                -each.bytes,
             ),
         )
         return sorted(order[:LANES], key=lambda each: each.number)

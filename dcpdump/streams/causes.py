@@ -1,9 +1,12 @@
 """Kinds and causes of verdicts, as codes: what decides reads these, texts are for people."""
 
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.streams.lag import Lag
+from dcpdump.streams.knowledge import Reason, Unknown
+
+if TYPE_CHECKING:
+    from dcpdump.streams.lag import Lag
 
 # -- situations: what can be said of a capture, how bad each is, and what it needs to be certain ------
 # This is the one table of it. ``diagnose``, ``report`` and ``streams`` go by it: *wrong* is what is certain to be
@@ -234,27 +237,6 @@ class Cause(Enum):
     CONNECTION_ENDED = "connection-ended"  #: by a side that is not known, or by another of the same ports
 
 
-class Reason(Enum):
-    """Why something is unknown."""
-
-    STARTS_LATE = "starts-late"
-    BYTES_LOST = "bytes-lost"
-    CARVED = "carved"  #: only chosen packets are in the file
-    ONE_DIRECTION = "one-direction"
-    CLOCK_GOES_BACK = "clock-goes-back"  #: so that how long nothing came is not known
-    OTHER_NODES = "other-nodes"  #: of which the capture has nothing, and which its consumer may have asked
-    TOO_MANY = "too-many"  #: of what may be asked for by its consumer, not all was looked through
-    FLOW_CONTROL = "flow-control-unknown"  #: it may hold the producer back
-    SYSTEM_COLLECTIONS = "system-collections"  #: what did not come may be of these, which not every user gets
-
-
-class Unknown(NamedTuple):
-    """Why something is unknown, and that in words."""
-
-    reason: Reason
-    text: str
-
-
 class Due(NamedTuple):
     """What has to come next, as the cause of a verdict and in words."""
 
@@ -272,7 +254,7 @@ class Verdict(NamedTuple):
     why: str = ""
     situation: Situation | None = None  #: that it is, if it is one that is to be looked at
     certain: bool = False  #: what that needs to be certain holds
-    lag: Lag | None = None  #: how far its consumer is behind; None where that is no question any more
+    lag: "Lag | None" = None  #: how far its consumer is behind; None where that is no question any more
 
     @property
     def degree(self) -> Degree | None:

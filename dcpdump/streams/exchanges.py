@@ -170,14 +170,14 @@ class Exchanges:
             if (1 - answer.direction, answer.opcode, answer.opaque) == (direction, opcode, opaque):
                 yield early
 
-    def is_unclaimed(self, kind: Kind, frames: list[int], now_ns: int | None) -> bool:
+    def is_unclaimed(self, kind: Kind, frames: int, now_ns: int | None) -> bool:
         """Return whether an answer of a kind waits for its request, which may be captured a little later.
 
-        ``frames``: how many of the connection were captured, by direction. One that waited for longer is stray.
+        ``frames``: how many of the connection were captured. One that waited for longer is stray.
         """
         return any(
             (1 - answer.direction, answer.opcode) == kind
-            and not is_settled(sum(frames) - before, answer.ts_ns, now_ns, self.grace)
+            and not is_settled(frames - before, answer.ts_ns, now_ns, self.grace)
             for answer, before, _ in self.earlier
         )
 

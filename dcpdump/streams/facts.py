@@ -51,6 +51,7 @@ class Snapshot:
     frame: int
     ts_ns: int | None
     high_completed: int | None = None
+    at: int = 0  #: how many frames of the connection had come with its marker
     items: int = 0  #: seqnos that came in it so far
     acked: bool = False  #: the acknowledgement that its flag asks for came
     acked_ns: int | None = None  #: then
@@ -79,7 +80,7 @@ class SetupRefusal:
     count: int  #: how often it was refused
     frame: int  #: the number of the latest answer
     ts_ns: int | None
-    losses: tuple[int, int]  #: of its connection when it was answered
+    losses: int  #: of its connection when it was answered
     said: str = ""  #: what the server said about it, with its reference
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from dcpdump.streams.facts import Mark
 from dcpdump.streams.intervals import between
-from dcpdump.streams.losses import ONE_DIRECTION
-from dcpdump.streams.state import CARVED, ConnectionState
+from dcpdump.streams.knowledge import CARVED, ONE_DIRECTION
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Window
 from dcpdump.streams.wording import clock
 
@@ -60,7 +60,7 @@ def standing(connection: ConnectionState, now_ns: int | None) -> Standing:
         return Standing(FlowState.BLOCKED, since_ns=window.blocked_since)
     if window.complete:
         return Standing(FlowState.OPEN if window.size is not None else FlowState.NOT_ACCEPTED)
-    if not all(connection.frames):
+    if not connection.has_both_sides:
         return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     if (
         connection.open_frame is not None
@@ -106,7 +106,8 @@ def why_blocked(window: Window, found: Standing) -> str:
 
 def _may_have_asked(connection: ConnectionState) -> bool:
     """Return whether a control that asks for flow control may have been sent and not captured."""
-    return connection.open_frame is None or connection.feeder is None or bool(connection.losses[1 - connection.feeder])
+    feeder = connection.feeder
+    return connection.open_frame is None or feeder is None or bool(connection.sides[1 - feeder].losses)
 
 
 def why_unknown(connection: ConnectionState) -> str:
@@ -114,7 +115,7 @@ def why_unknown(connection: ConnectionState) -> str:
     window = connection.window
     if connection.carved:
         return CARVED
-    if not all(connection.frames):
+    if not connection.has_both_sides:
         return ONE_DIRECTION
     if window.size is None:
         return "the buffer size was not captured"

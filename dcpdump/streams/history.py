@@ -5,8 +5,8 @@ from zlib import crc32
 
 from dcpdump.plural import counted
 from dcpdump.record import Record
+from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.request import Request
-from dcpdump.streams.state import CARVED
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import seqno, status
 
@@ -54,7 +54,7 @@ def coverage(stream: Stream) -> Coverage:
     if request is not None and stream.granted and stream.first_seqno is None:
         return Coverage(stream, first, last, True, "nothing was sent")
     why = "0 bytes lost"
-    if stream.joined:
+    if stream.gaps.bridged:
         why += ": where bytes of its connection were lost, it continues at the next seqno or snapshot"
     if begins is None:
         why += f"; the capture joined at seqno {seqno(first)}"
@@ -70,7 +70,7 @@ def _missing(stream: Stream) -> str:
         if request.status is None:
             return "no answer to its request was captured"
         return f"it was not granted: {status(request.status)}"
-    why = [_lost(stream)] if stream.epoch else []
+    why = [_lost(stream)] if stream.gaps.times else []
     if stream.cut:
         why.append(f"{counted(stream.cut, 'message')} whose key was not captured whole")
     if stream.oso:
@@ -82,13 +82,13 @@ def _lost(stream: Stream) -> str:
     """Return what may be missing, and behind which seqnos."""
     if stream.connection.carved:
         return CARVED
-    size = "" if stream.missed.unknown and not stream.missed.lost else "up to "
-    known = [seqno(each) for each in stream.lost_after if each is not None]
-    if len(known) < len(stream.lost_after):
+    size = "" if stream.gaps.missed.unknown and not stream.gaps.missed.lost else "up to "
+    known = [seqno(each) for each in stream.gaps.behind if each is not None]
+    if len(known) < len(stream.gaps.behind):
         where = " before its first seqno" + (f", and after {', '.join(known)}" if known else "")
     else:
         where = f" after seqno {', '.join(known)}"
-    return f"{size}{stream.missed.words()}{where}{', …' * (stream.epoch > len(stream.lost_after))}"
+    return f"{size}{stream.gaps.missed.words()}{where}{', …' * (stream.gaps.times > len(stream.gaps.behind))}"
 
 
 def vbucket_of(key: bytes) -> int:

@@ -14,6 +14,7 @@ from dcpdump.streams.consumer import identify
 from dcpdump.streams.facts import COUNTED, FIRST, Complaint, UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, kept, stream_key
+from dcpdump.streams.knowledge import NOT_YET
 from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_documents, learn_keys
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
@@ -38,7 +39,7 @@ from dcpdump.streams.phases import Phase
 from dcpdump.streams.requests import answered, asked, closed, doubt, request_of, set_apart
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, begin_direction, keep_alive, waiting_for
-from dcpdump.streams.state import ConnectionState, Turns, replaced
+from dcpdump.streams.state import ConnectionState, Turns
 from dcpdump.streams.stream import KeyMemory, Stream
 
 # -- to which stream of its connection a message belongs, by vbucket, stream id and opaque ------------
@@ -56,19 +57,14 @@ class StreamAddress(NamedTuple):
 def simply(connection: ConnectionState, frame: FrameEvent) -> Stream | None:
     """Return the stream that a message simply continues; None where that is not obvious."""
     stream = connection.stream_of(frame)
-    if (
-        stream is None
-        or not stream.in_order
-        or stream.opaque != frame.opaque
-        or stream.losses != connection.losses[frame.direction]
-    ):
+    if stream is None or not stream.in_order or stream.opaque != frame.opaque or stream.is_behind(frame.direction):
         return None
     return stream
 
 
 def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     """Find the stream of a message that is not simply the next of one."""
-    opaque, losses = frame.opaque, connection.losses[frame.direction]
+    opaque = frame.opaque
     known = connection.stream_of(frame)
     other = connection.by_opaque.get(opaque)
     if other is not None and (other.vbucket, other.stream_id) == (frame.word, frame.stream_id):
@@ -78,7 +74,7 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
         known = other
     if known is not None and known.is_sending and known.opaque in (None, opaque):
         request = known.request
-        unsure = known.losses != losses or (request is not None and request.ambiguous)
+        unsure = known.is_behind(frame.direction) or (request is not None and request.ambiguous)
         if known.ended and unsure and not _answers_close(known, frame):
             return StreamAddress(None, True)  # its request, or the answer, may be among what was lost
         if known.closing and _granted_early(connection, frame):
@@ -166,10 +162,16 @@ def _has_two_markers(stream: Stream) -> bool:
     """Return whether there may be another marker with the same range: for a part without history, or with it."""
     on_disk = stream.snapshot is not None and bool(stream.snapshot.flags & DISK)
     connection = stream.connection
-    if not on_disk or connection.late or stream.other_losses:
+    if not on_disk or connection.late or _lost_requests_before(stream):
         return on_disk  # the control may be among what was not captured
     control = connection.controls.get("change_streams")
     return control is not None and control.status in (None, SUCCESS) and control.value == "true"
+
+
+def _lost_requests_before(stream: Stream) -> bool:
+    """Return whether bytes of its consumer's side were lost before a stream began."""
+    side = stream.connection.sides[1 - (stream.connection.feeder or 0)]
+    return NOT_YET < side.first_lost_at <= stream.begun_at
 
 
 def marker_joins(stream: Stream, start: int, flags: int) -> bool:
@@ -214,7 +216,7 @@ def await_answer(connection: ConnectionState, frame: FrameEvent) -> tuple[Unansw
     late = connection.starts_late or (
         frame.opcode == STREAM_REQ and connection.torn and connection.shares(frame.opaque)
     )
-    return waiting, connection.exchanges.ask(waiting, sum(connection.frames), late=late)
+    return waiting, connection.exchanges.ask(waiting, connection.frames, late=late)
 
 
 def take_answer(connection: ConnectionState, frame: FrameEvent, logs: Logs, streams: list[Stream]) -> Stream | None:
@@ -223,7 +225,7 @@ def take_answer(connection: ConnectionState, frame: FrameEvent, logs: Logs, stre
         connection.server = server_by(frame.opcode, frame.direction, response=True)
     waiting = None
     if find(frame.opcode).replies:
-        waiting = connection.exchanges.answer(frame, sum(connection.frames), late=connection.starts_late)
+        waiting = connection.exchanges.answer(frame, connection.frames, late=connection.starts_late)
     return learn_answer(connection, frame, waiting, logs, streams)
 
 
@@ -316,7 +318,7 @@ def conclude(connection: ConnectionState, streams: Iterable[Stream]) -> None:
         connection.leave_out()
     feeder, mine = connection.feeder, list(streams)
     for stream in mine:
-        if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:
+        if feeder is not None and not stream.ended and stream.is_behind(feeder):
             stream.lose(feeder)
     doubt(connection, mine)
 
@@ -399,14 +401,15 @@ class Ledger:
     def arrive(self, frame: FrameEvent) -> ConnectionState:
         """Count the next frame and what was lost before it, and return its connection."""
         connection = self.connections.get(frame.connection) or self._connection(frame.connection)
-        direction, ts_ns, frames = frame.direction, frame.ts_ns, connection.frames
+        direction, ts_ns = frame.direction, frame.ts_ns
+        side = connection.sides[direction]
         self.frames += 1
-        if not frames[direction]:
+        if not side.frames:
             begin_direction(connection, frame)
-        frames[direction] += 1
-        connection.bytes[direction] += frame.length
+        side.frames += 1
+        side.bytes += frame.length
         if ts_ns is not None:
-            connection.last_ns = self.last_ns = connection.latest_ns[direction] = ts_ns
+            connection.last_ns = self.last_ns = side.latest_ns = ts_ns
             if connection.first_ns is None:
                 connection.first_ns = ts_ns
                 if self.first_ns is None:
@@ -434,10 +437,8 @@ class Ledger:
         begun = Stream(connection, frame.word, frame.stream_id)
         begun.opaque, begun.phase = frame.opaque, Phase.UNKNOWN
         begun.first_ns = frame.ts_ns
-        begun.losses = connection.losses[frame.direction]
-        begun.other_losses = connection.losses[1 - frame.direction]
-        begun.missed_before = connection.missed[frame.direction]
-        begun.holes = connection.holes
+        begun.begun_at = connection.frames
+        begun.know(frame.direction)
         if before is None or before.doubtful or not before.live:  # or else it may be an earlier one that trails in
             begun.follow(before)
             connection.current[place] = begun
@@ -448,7 +449,7 @@ class Ledger:
 
     def notice(self, connection: ConnectionState, frame: FrameEvent, stream: Stream) -> None:
         """Have a stream notice what was lost before a message of it."""
-        if stream.losses != connection.losses[frame.direction]:
+        if stream.is_behind(frame.direction):
             stream.lose(frame.direction, joins=joins(stream, frame))
 
     def learn_message(self, connection: ConnectionState, frame: FrameEvent, stream: Stream | None) -> Stream | None:
@@ -502,7 +503,7 @@ class Ledger:
             stream.forget()
             stream.cut += is_key_cut(frame)
             if seqno is None and opcode in SEQUENCED:
-                stream.lost_seqno = stream.last_seqno
+                stream.gaps = stream.gaps._replace(seqno=stream.last_seqno)
         return stream
 
     def feed_run(self, run: DocumentRun) -> None:
@@ -511,7 +512,7 @@ class Ledger:
         connection, begun = self.connections.get(number), run.snapshot
         stream = None if connection is None else connection.current.get(stream_key(word, stream_id))
         marker = begun or (stream and stream.marker)
-        lost = connection is not None and stream is not None and stream.losses != connection.losses[direction]
+        lost = connection is not None and stream is not None and stream.is_behind(direction)
         if (
             connection is None
             or connection.first_ns is None
@@ -539,9 +540,10 @@ class Ledger:
         """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
         _, frames, _, direction, _, _, stream_id, size, first_ns, last_ns, _, _, _, kinds, pause_ns, *_ = run
         self.frames += frames
-        connection.frames[direction] += frames
-        connection.bytes[direction] += size
-        connection.last_ns = self.last_ns = connection.latest_ns[direction] = last_ns
+        side = connection.sides[direction]
+        side.frames += frames
+        side.bytes += size
+        connection.last_ns = self.last_ns = side.latest_ns = last_ns
         learn_documents(stream, run)
         window, turns = connection.window, connection.turns
         if run.snapshot is None and window.last_sent_ns is not None and first_ns - window.last_sent_ns > pause_ns:
@@ -563,12 +565,12 @@ class Ledger:
         connection = self.connections.get(number)
         if connection is None:
             return
-        if reason != "fin" or all(connection.closed_by):
+        if reason != "fin" or connection.both_closed:
             for stream in connection.streams:
                 stream.forget_keys()
         before = connection.ended_ns
         if reason == "fin":
-            connection.closed_by = replaced(connection.closed_by, direction, value=True)
+            connection.sides[direction].closed = True
         if connection.ended_by is None or (before is not None and ts_ns is not None and ts_ns < before):
             connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):
@@ -577,7 +579,7 @@ class Ledger:
     def evict(self, connection: ConnectionState) -> None:
         """Forget a connection that is over and has no stream, or none any more, and remember that there was one."""
         self.evicted += 1
-        self.evicted_bytes += sum(connection.bytes)
+        self.evicted_bytes += connection.bytes
         self.evicted_lost_ns = max(self.evicted_lost_ns, connection.last_loss_ns)
         self.forget(connection)
 
@@ -623,7 +625,7 @@ class Ledger:
                 connection.feeder = 1 - direction
         if opcode == BUFFER_ACK:
             if frame.fields and frame.fields[0] is not None:
-                named, received = frame if connection.closely else None, connection.bytes[1 - direction]
+                named, received = frame if connection.closely else None, connection.sides[1 - direction].bytes
                 connection.window.acknowledges(frame.fields[0], frame.ts_ns, named, received)
             return None
         if opcode == NOOP:

@@ -9,32 +9,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
 
-from dcpdump.streams.causes import Reason, Unknown
 from dcpdump.streams.consumer import host, same
-from dcpdump.streams.state import CARVED, ConnectionState
+from dcpdump.streams.knowledge import Reason, Unknown, lost_since, missing_of
+from dcpdump.streams.state import ConnectionState
 
 #: So many connections that lost bytes after a moment are looked through for one of the same consumer.
 _FURTHER = 100
 
-#: The other direction may have been captured: who sends nothing but acknowledgements of TCP has no message in it.
-ONE_DIRECTION = "messages of only one direction of the connection were captured"
-
 _Torn = tuple[int, ConnectionState]  #: when something of a connection was lost last
-
-
-def lost_since(connection: ConnectionState, ts_ns: int | None) -> Unknown | None:
-    """Return what of both directions was not captured after a time; None where all was."""
-    if not all(connection.frames):
-        return Unknown(Reason.ONE_DIRECTION, ONE_DIRECTION)
-    if connection.lost_after(ts_ns):
-        return _missing(connection, " of the connection")
-    return None
-
-
-def _missing(connection: ConnectionState, of: str) -> Unknown:
-    if connection.carved:
-        return Unknown(Reason.CARVED, CARVED)
-    return Unknown(Reason.BYTES_LOST, connection.missing.words(of))
 
 
 class Losses:
@@ -68,7 +50,7 @@ class Losses:
             text = f"bytes of over {_FURTHER} connections of its host were lost, not all were compared"
             return Unknown(Reason.TOO_MANY, text) if many else None
         if mate.lost_after(ts_ns):
-            return _missing(mate, f" of connection {mate.number}")
+            return missing_of(mate, f" of connection {mate.number}")
         return Unknown(Reason.STARTS_LATE, f"the beginning of connection {mate.number} was not captured")
 
     def _mates(self, connection: ConnectionState, ts_ns: int) -> Iterator[ConnectionState]:

@@ -45,8 +45,7 @@ def _marker(stream: Stream, frame: FrameEvent) -> None:
     if snapshot is None:
         stream.snapshots += 1
         stream.snapshot = None
-        stream.advance(PhaseEvent.LOSS)
-        stream.unclear = f"the snapshot marker of frame {frame.number} could not be read"
+        stream.blur(f"the snapshot marker of frame {frame.number} could not be read")
         return
     begin_snapshot(stream, snapshot)
 
@@ -73,7 +72,7 @@ def _oso(stream: Stream, frame: FrameEvent) -> None:
         stream.advance(PhaseEvent.OSO_START)
         stream.oso_snapshots += 1
         stream.snapshot = None
-        stream.unclear = ""
+        stream.knowledge = stream.knowledge._replace(reason="")
         stream.items_since_marker = 0
     else:
         stream.advance(PhaseEvent.OSO_END)
@@ -160,6 +159,7 @@ def learn_documents(stream: Stream, run: DocumentRun) -> None:
     first, frames, _, _, _, _, _, size, _, last_ns, first_seqno, last_seqno, high_seqno, kinds, _, _, close, begun = run
     if begun is not None:
         begin_snapshot(stream, begun)
+        begun.at -= frames - 1  # its marker is the first of them
     counts = stream.counts
     for opcode, count, _ in kinds:
         counts[opcode - FIRST] += count

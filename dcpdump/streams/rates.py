@@ -159,6 +159,6 @@ def _look(ledger: Ledger, now_ns: int) -> _Look:
     counts: dict[Stream | ConnectionState, tuple[int, int]] = {
         stream: (sum(stream.counts), stream.size) for stream in ledger.streams
     }
-    counts |= {each: (sum(each.frames), sum(each.bytes)) for each in ledger.connections.values()}
+    counts |= {each: (each.frames, each.bytes) for each in ledger.connections.values()}
     latest = max((each.last_ns or 0 for each in ledger.connections.values()), default=0)
     return _Look(min(latest, now_ns), now_ns, counts)

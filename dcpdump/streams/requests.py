@@ -45,15 +45,14 @@ def asked(
     elif goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.counts_any:
         stream = goes_on
         request.still_open = before if goes_on is rival else None
-        if stream.losses != connection.losses[direction]:
+        if stream.is_behind(direction):
             stream.lose(direction, joins=goes_on.requests[-1].status is not None)
     elif joins and before is not None and before.alive:
         stream = before
     else:
         stream = Stream(connection, frame.word, request.stream_id)
-        stream.losses, stream.missed_before = connection.losses[direction], connection.missed[direction]
-        stream.other_losses = connection.losses[frame.direction]
-        stream.holes = connection.holes
+        stream.begun_at = connection.frames
+        stream.know(direction)
         stream.first_ns = frame.ts_ns
         if before is not None and before.alive:
             request.still_open, before.rival = before, stream
@@ -169,8 +168,7 @@ def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream
         return None
     later = Stream(connection, stream.vbucket, stream.stream_id, number=stream.number + 1)
     later.requests, stream.requests = stream.requests[at:], stream.requests[:at]
-    later.losses, later.other_losses, later.holes = stream.losses, stream.other_losses, stream.holes
-    later.missed_before, later.first_ns = stream.missed_before, stream.last_ns
+    later.begun_at, later.knowledge, later.first_ns = stream.begun_at, stream.knowledge, stream.last_ns
     later.opaque = later.requests[-1].opaque
     stream.opaque, stream.rival = request.opaque, later
     moved = set(map(id, later.requests))
@@ -210,7 +208,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
         stream.follow(before)
     if stream.granted and connection.torn:  # which of its requests each answer is for is unknown
         stream.marker = stream.snapshot = stream.last = None
-        stream.epoch += 1
+        stream.gaps = stream.gaps._replace(times=stream.gaps.times + 1)
     place = stream_key(stream.vbucket, stream.stream_id)
     stream.granted, stream.granted_ns, stream.granted_frame = True, frame.ts_ns, frame.number
     if connection.bucket is not None:
@@ -220,10 +218,9 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     if not stream.in_order:  # else its messages were captured before the grant
         cached = (request.flags or 0) & CACHE_TRANSFER
         stream.advance(PhaseEvent.GRANT_OF_CACHE if cached else PhaseEvent.GRANT)
-    stream.losses, stream.missed_before = connection.losses[frame.direction], connection.missed[frame.direction]
-    stream.other_losses, stream.holes = connection.losses[1 - frame.direction], connection.holes
+    stream.begun_at = connection.frames
+    stream.know(frame.direction)
     stream.reached = max(stream.reached, request.start)
-    stream.marker_holes = connection.holes
     connection.current[place] = stream
     back = connection.rolled_back.get(place)
     if back is not None:

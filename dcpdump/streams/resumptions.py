@@ -102,7 +102,7 @@ def _gone(connection: ConnectionState, ended_ns: int) -> int:
     """Return since when the client of a stream that ended may be gone: a server notices later that a host is lost."""
     if ended_ns != connection.ended_ns or connection.feeder is None:
         return ended_ns
-    return min(ended_ns, connection.latest_ns[1 - connection.feeder] or ended_ns)
+    return min(ended_ns, connection.sides[1 - connection.feeder].latest_ns or ended_ns)
 
 
 def _doubt(old: ConnectionState, new: ConnectionState, rivals: list[Stream]) -> str:

@@ -14,14 +14,13 @@ from typing import NamedTuple
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.names import FROM_LATEST, IGNORE_PURGED, STRICT_UUID
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
-from dcpdump.streams.causes import Reason, Unknown
 from dcpdump.streams.consumer import alike, same, same_by_name
 from dcpdump.streams.facts import NEVER, Entry
 from dcpdump.streams.failover_logs import Log, Moment, Purge, Purged, moment
+from dcpdump.streams.knowledge import CARVED, Reason, Unknown
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses
 from dcpdump.streams.request import Request
-from dcpdump.streams.state import CARVED
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import seqno
 
@@ -244,7 +243,7 @@ def doubt(request: Request, stream: Stream) -> str:
     """
     if request.ambiguous:
         return "others with its opaque were sent before it, and not all was captured"
-    requests_lost = stream.connection.losses[1 - (stream.connection.feeder or 0)]
+    requests_lost = stream.connection.sides[1 - (stream.connection.feeder or 0)].losses
     if request.doubtful and requests_lost:
         if stream.connection.carved:
             return CARVED

@@ -39,7 +39,7 @@ _FIRST = frozenset({HELLO, SASL_LIST_MECHS, SASL_AUTH})
 
 def begin_direction(connection: ConnectionState, frame: FrameEvent) -> None:
     """Note what the first frame of a direction shows of those before it."""
-    first = connection.syn or not connection.frames[1 - frame.direction]
+    first = connection.syn or not connection.sides[1 - frame.direction].frames
     if first and frame.opcode in _FIRST and not (frame.response or frame.server):
         connection.began = frame.direction
     elif connection.late and frame.direction != connection.feeder:
@@ -49,7 +49,7 @@ def begin_direction(connection: ConnectionState, frame: FrameEvent) -> None:
 
 def waiting_for(frame: FrameEvent, connection: ConnectionState) -> UnansweredRequest:
     """Return what is to be remembered of a request that has to be answered."""
-    waiting = UnansweredRequest(place_of(frame), connection.frames[1 - frame.direction])
+    waiting = UnansweredRequest(place_of(frame), connection.sides[1 - frame.direction].frames)
     if frame.opcode in _KEYED:
         waiting.key = _key(frame) or ""
     if frame.opcode == CONTROL:

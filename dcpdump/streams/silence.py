@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from dcpdump.net.event import NO_ANSWER, ZERO_WINDOW
 from dcpdump.streams.intervals import Interval, Intervals, between
+from dcpdump.streams.knowledge import lost_since
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.losses import hosts, lost_since
+from dcpdump.streams.losses import hosts
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, span
@@ -81,7 +82,7 @@ def fault_since(connection: ConnectionState, fault: TcpFault, direction: int) ->
     known = connection.tcp_faults.get((fault.value, direction))
     if known is None or known.since_ns is None:
         return None
-    later = between(known.since_ns, connection.latest_ns[1 - direction])
+    later = between(known.since_ns, connection.sides[1 - direction].latest_ns)
     return None if later is not None and later >= _STALE_NS else known.since_ns
 
 
@@ -269,7 +270,7 @@ def missing_noops(connection: ConnectionState, until_ns: int | None) -> MissingN
     latest_ns = max(since_ns, noops.answered_ns or 0)
     if until_ns - latest_ns <= allowed or lost_since(connection, latest_ns) is not None:
         return None
-    sent_ns = None if connection.feeder is None else connection.latest_ns[connection.feeder]
+    sent_ns = None if connection.feeder is None else connection.sides[connection.feeder].latest_ns
     silent = sent_ns is not None and until_ns - sent_ns > allowed
     return MissingNoops(since_ns, until_ns, interval if accepted else None, silent)
 

@@ -5,7 +5,7 @@ ask for (the keys of a snapshot) is kept where the connection is watched ``close
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.net.event import AHEAD
 from dcpdump.quick_dataclass import dataclass, field
@@ -16,6 +16,7 @@ from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, NameTaken, Noops, SetupRefusal, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed, stream_key
 from dcpdump.streams.intervals import Recurring
+from dcpdump.streams.knowledge import ANY_TIME, CARVED, NOT_YET, Side
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.request import Request
 from dcpdump.streams.roles import Roles, inferred, seen
@@ -52,9 +53,6 @@ class Turns:
         stream.turns[kind] = self.counts[kind]
 
 
-T = TypeVar("T")
-
-
 class RolledBack(NamedTuple):
     """The latest request for a stream that was rolled back."""
 
@@ -65,15 +63,6 @@ class RolledBack(NamedTuple):
 
 #: Opaques that several streams had are remembered up to so many.
 _MOST_SHARED = 16_384
-#: Why nothing is judged by what is missing of a connection.
-CARVED = "this file was carved: only chosen packets are in it"
-#: Later than all that was captured: of a loss at a time that is not known.
-ANY_TIME = 1 << 64
-
-
-def replaced(of: tuple[T, T], direction: int, value: T) -> tuple[T, T]:
-    """Return what is known of both directions, with another value for one of them."""
-    return (of[0], value) if direction else (value, of[1])
 
 
 @dataclass(slots=True, eq=False)
@@ -136,23 +125,17 @@ class ConnectionState:
     incoming: Snapshot | None = None  #: what the marker at hand announces
     collection_names: Names | None = None
     manifest_uid: int | None = None
-    frames: list[int] = field(default_factory=lambda: [0, 0])
-    bytes: list[int] = field(default_factory=lambda: [0, 0])
-    losses: tuple[int, int] = (0, 0)  #: how often bytes were lost or skipped, by direction
-    missed: tuple[Missed, Missed] = (NOTHING_MISSED, NOTHING_MISSED)  #: what of each direction is in no frame
-    lost_ns: tuple[int | None, int | None] = (None, None)  #: when bytes were lost last
-    holes: int = 0  #: frames of which bytes are missing
+    sides: tuple[Side, Side] = field(default_factory=lambda: (Side(), Side()))  #: by direction
+    torn_at: int = NOT_YET  #: how many frames had come with the last of which bytes are missing
     lost_frame: int = 0  #: the number of the frame before which bytes were lost last
     lost_text: str = ""  #: what was lost last
     first_ns: int | None = None
     last_ns: int | None = None
-    latest_ns: list[int | None] = field(default_factory=lambda: [None, None])  #: the last frame of each direction
     over: bool = False  #: the input is over
     gone: bool = False  #: and the connection was over before it
     ended_ns: int | None = None  #: the TCP connection ended, by FIN or RST
     ended_by: int | None = None  #: the direction whose end came first
     end_reason: str = ""  #: fin, rst, reused
-    closed_by: tuple[bool, bool] = (False, False)  #: the directions of which a FIN was captured
     until_ns: int | None = None  #: until when it was watched, once the input is over
     _no_stream: Stream | None = None
 
@@ -163,12 +146,11 @@ class ConnectionState:
         """Take it that bytes were lost or skipped before frame ``number``, or at the end."""
         if self.carved:  # what was left out is no loss, and may have been sent at any time
             before, ts_ns = Before(UNKNOWN_LOSS, NOTHING_MISSED), None
-        length, missed = before
-        self.missed = replaced(self.missed, direction, self.missed[direction].plus(missed))
+        (length, missed), side = before, self.sides[direction]
+        side.missed = side.missed.plus(missed)
         if not number and before.skipped:
             return  # it may be the end of the capture that cuts a frame
-        self.losses = replaced(self.losses, direction, self.losses[direction] + 1)
-        self.lost_ns = replaced(self.lost_ns, direction, ts_ns)
+        side.lose(self.frames + (not number), ts_ns)
         self.lost_frame = number
         self.window.lose(length if length > 0 else None, ts_ns, acks=direction != self.feeder)
         self.lost_text = f"{missed.words()} {f'before frame {number}' if number else 'at the end'}"
@@ -184,7 +166,7 @@ class ConnectionState:
 
     def miss(self, frame: FrameEvent) -> None:
         """Take it that bytes of a frame are missing, or hidden."""
-        self.holes += 1
+        self.torn_at = self.frames
         self.lost_frame = frame.number
         self.lost_text = CARVED if self.carved else f"bytes of frame {frame.number} were lost"
         if frame.shape is HIDDEN:
@@ -231,32 +213,47 @@ class ConnectionState:
     @property
     def missing(self) -> Missed:
         """What of both directions is in no frame."""
-        return self.missed[0].plus(self.missed[1])
+        return self.sides[0].missed.plus(self.sides[1].missed)
 
     @property
-    def lost_bytes(self) -> int:
-        """How many of its bytes were never captured, as far as that is known."""
-        return self.missed[0].lost + self.missed[1].lost
+    def frames(self) -> int:
+        """How many of its frames came."""
+        return self.sides[0].frames + self.sides[1].frames
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes these have."""
+        return self.sides[0].bytes + self.sides[1].bytes
+
+    @property
+    def has_both_sides(self) -> bool:
+        """Whether frames of both directions were captured."""
+        return bool(self.sides[0].frames and self.sides[1].frames)
+
+    @property
+    def losses(self) -> int:
+        """How often bytes of it were lost or skipped."""
+        return self.sides[0].losses + self.sides[1].losses
 
     @property
     def lossy(self) -> bool:
         """Whether bytes of it were lost or skipped."""
-        return bool(self.losses[0] or self.losses[1])
+        return bool(self.sides[0].losses or self.sides[1].losses)
 
     @property
     def torn(self) -> bool:
         """Whether bytes of it were lost, or are missing of a frame."""
-        return bool(self.losses[0] or self.losses[1] or self.holes)
+        return self.lossy or self.torn_at != NOT_YET
 
     @property
     def last_loss_ns(self) -> int:
         """When bytes were lost last, later than all times where that is not known; 0 where none were."""
-        times = [ns for ns, count in zip(self.lost_ns, self.losses, strict=True) if count]
+        times = [side.lost_ns for side in self.sides if side.losses]
         return max((ANY_TIME if ns is None else ns for ns in times), default=0)
 
     def lost_after(self, ts_ns: int | None) -> bool:
         """Return whether bytes were lost at a time or later, or may have been."""
-        times = (ns for ns, count in zip(self.lost_ns, self.losses, strict=True) if count)
+        times = (side.lost_ns for side in self.sides if side.losses)
         return any(ns is None or ts_ns is None or ns >= ts_ns for ns in times)
 
     @property
@@ -282,7 +279,12 @@ class ConnectionState:
     @property
     def ended_surely(self) -> bool:
         """Whether it is known who ended it: of two sides that close it, the end of the first may be missing."""
-        return self.end_reason != "fin" or all(self.closed_by) or (all(self.frames) and not self.torn)
+        return self.end_reason != "fin" or self.both_closed or (self.has_both_sides and not self.torn)
+
+    @property
+    def both_closed(self) -> bool:
+        """Whether the FIN of both directions was captured."""
+        return self.sides[0].closed and self.sides[1].closed
 
     @property
     def role(self) -> str | None:

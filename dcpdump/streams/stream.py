@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
-from dcpdump.streams.facts import FIRST, LAST, NEVER, Complaint, Entry, Snapshot, TakeoverState
-from dcpdump.streams.frame_event import NOTHING_MISSED, FrameEvent, Missed, kept, place_of
+from dcpdump.streams.facts import FIRST, LAST, Complaint, Entry, Snapshot, TakeoverState
+from dcpdump.streams.frame_event import FrameEvent, kept, place_of
+from dcpdump.streams.knowledge import NO_GAPS, Gaps, Knowledge
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.phases import Phase, PhaseEvent, after
 from dcpdump.streams.request import Request
@@ -146,7 +147,6 @@ class Prepares:
 NO_PREPARES = Prepares()
 
 
-_LOSSES = 8
 #: So many requests are looked through, and some of them forgotten.
 MOST_REQUESTS = 256
 #: What stands for the statuses of requests that were refused in too many ways to count each.
@@ -202,7 +202,6 @@ class Stream:
     reached: int = 0  #: the highest seqno or end of a snapshot that was announced
     phase: Phase = Phase.REQUESTED
     oso_snapshots: int = 0
-    unclear: str = ""  #: why its phase is not known, if not for lost bytes
     cached: int = 0  #: messages of the cache transfer
     states: list[TakeoverState] | tuple[()] = ()  #: that a takeover set
     state_acks: int = 0
@@ -221,17 +220,10 @@ class Stream:
     before: "Stream | None" = None  #: the one that it followed in its place
     next: "Stream | None" = None  #: the one that followed it
     rival: "Stream | None" = None  #: the one that was asked for in its place while it was open
-    # what was lost meanwhile
-    epoch: int = 0  #: how often bytes were lost in its direction since it began, and may have been its own
-    joined: int = 0  #: how often they were not: it continued where it was
-    losses: int = 0  #: the direction's count of losses that this state knows of
-    other_losses: int = 0  #: the other direction's count of losses when it began
-    holes: int = 0  #: frames of its connection that bytes were missing of, when it began
-    marker_holes: int = 0  #: and when its latest snapshot began
-    missed: Missed = NOTHING_MISSED  #: what its direction lost or skipped while it was open, and may be its own
-    lost_after: tuple[int | None, ...] = ()  #: its last seqno before such losses, the first few
-    lost_seqno: int | None = NEVER  #: its last seqno before the latest of these; NEVER: there were none
-    missed_before: Missed = NOTHING_MISSED  #: what the direction missed that is not its own, or counted already
+    # what is known of it
+    begun_at: int = 0  #: how many frames of its connection had come when it was asked for or granted, or came first
+    knowledge: Knowledge = Knowledge()
+    gaps: Gaps = NO_GAPS
     cut: int = 0  #: messages about documents of which bytes of the key are missing
     replaced: bool = False  #: another was granted in its place while it was open
     complaints: tuple[Complaint, ...] = ()  #: what the consumer answered with an error, the first few
@@ -262,14 +254,18 @@ class Stream:
     @property
     def lost(self) -> bool:
         """Whether bytes of its connection were lost since it began."""
-        connection = self.connection
+        connection, begun_at = self.connection, self.begun_at
         feeder = connection.feeder or 0
         return (
-            self.epoch > 0
-            or connection.losses[feeder] != self.losses
-            or connection.losses[1 - feeder] != self.other_losses
-            or connection.holes != self.holes
+            self.gaps.times > 0
+            or self.is_behind(feeder)
+            or connection.sides[1 - feeder].lost_at > begun_at
+            or connection.torn_at > begun_at
         )
+
+    def is_behind(self, direction: int) -> bool:
+        """Return whether bytes were lost in its direction of which it does not know yet."""
+        return self.connection.sides[direction].lost_at > self.knowledge.since
 
     @property
     def doubtful(self) -> bool:
@@ -279,7 +275,8 @@ class Stream:
     @property
     def stale(self) -> bool:
         """Whether bytes were lost, or it was joined, and no snapshot marker came since."""
-        return not self.ordered or self.connection.holes != self.marker_holes
+        since = self.begun_at if self.marker is None else max(self.begun_at, self.marker.at)
+        return not self.ordered or self.connection.torn_at > since
 
     @property
     def oso(self) -> bool:
@@ -372,7 +369,7 @@ class Stream:
 
         Seqnos rise: the next that comes after a loss says it again. Out of order, and in a cache transfer, they do not.
         """
-        if not self.rises or self.last_seqno == self.lost_seqno:
+        if not self.rises or self.last_seqno == self.gaps.seqno:
             return None
         if self.high_seqno is not None:
             return self.high_seqno
@@ -443,21 +440,25 @@ class Stream:
 
         ``joins``: none of its own can be among them, so it does.
         """
-        connection = self.connection
-        before = self.missed_before
-        self.losses, self.missed_before = connection.losses[direction], connection.missed[direction]
+        before = self.knowledge
+        self.know(direction)
         if joins:
-            self.joined += 1
+            self.gaps = self.gaps._replace(bridged=self.gaps.bridged + 1)
             return
-        self.epoch += 1
-        self.missed = self.missed.plus(self.missed_before.minus(before))
-        if len(self.lost_after) < _LOSSES:
-            self.lost_after += (self.last_seqno,)
-        self.lost_seqno = self.last_seqno
+        self.gaps = self.gaps.plus(self.knowledge.missed.minus(before.missed), self.last_seqno)
         self.snapshot = None
-        self.advance(PhaseEvent.LOSS)
-        self.unclear = ""
+        self.blur("")
         self.forget()
+
+    def know(self, direction: int) -> None:
+        """Take it that its state is certain as of now; ``direction``: that of its producer."""
+        side = self.connection.sides[direction]
+        self.knowledge = Knowledge(side.lost_at, side.missed, self.knowledge.reason)
+
+    def blur(self, reason: str) -> None:
+        """Take it that its phase is not known; ``reason``: why, if not for lost bytes."""
+        self.advance(PhaseEvent.LOSS)
+        self.knowledge = self.knowledge._replace(reason=reason)
 
     def follow(self, before: "Stream | None") -> None:
         """Come after another in its place."""
@@ -470,8 +471,8 @@ class Stream:
         if self.stale:
             self.last = None
             self.phase = Phase.UNKNOWN
-            self.unclear = ""
-        self.marker_holes = self.connection.holes
+            self.knowledge = self.knowledge._replace(reason="")
+        snapshot.at = self.connection.frames
         before, flags = self.marker, snapshot.flags
         if not (before and flags & HISTORY and (snapshot.start, snapshot.end) == (before.start, before.end)):
             self.forget_keys()

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from dcpdump.plural import counted
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, CACHE_TRANSFER, FROM_LATEST, PENDING, VBUCKET_STATE
-from dcpdump.streams.causes import Cause, Due, Reason, Unknown
+from dcpdump.streams.causes import Cause, Due
 from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.failover_logs import High
-from dcpdump.streams.losses import lost_since
+from dcpdump.streams.knowledge import Reason, Unknown, lost_since
 from dcpdump.streams.silence import could_not_send_until
 from dcpdump.streams.stream import OpenPrepare, Stream
 from dcpdump.streams.wording import clock

@@ -4,20 +4,21 @@ from functools import cache, cached_property, partial
 
 from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, OK, SLOW, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.causes import Cause, Due, Reason, Situation, Unknown, Verdict, VerdictKind
+from dcpdump.streams.causes import Cause, Due, Situation, Verdict, VerdictKind
 from dcpdump.streams.consumer import FURTHER, Again, Consumers, host, same
 from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked, why_unknown
 from dcpdump.streams.intervals import between
+from dcpdump.streams.knowledge import CARVED, Reason, Unknown, lost_since
 from dcpdump.streams.lag import Lag, Lags
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.losses import Losses, lost_since
+from dcpdump.streams.losses import Losses
 from dcpdump.streams.refusal import earlier, explained, reached, refusal, why_disconnected
 from dcpdump.streams.request import Request
 from dcpdump.streams.resumptions import Resumptions, Skips
 from dcpdump.streams.silence import CaptureEnds, Silences, TcpFault, held_up, is_recent
-from dcpdump.streams.state import CARVED, ConnectionState
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.takeover import BY_PRODUCER, IN_TURN, due, is_handed_over, outcome_due, unfinished
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
@@ -452,7 +453,7 @@ class Judge:
         if silent:
             why = f"nothing for {span(idle)}{silent}"
             return Verdict(VerdictKind.STUCK, Cause.NOOPS_MISSING, why, Situation.STUCK, certain=True)
-        if stream.snapshot is None and stream.epoch and stream.counts_any:
+        if stream.snapshot is None and stream.gaps.times and stream.counts_any:
             why = f"nothing for {span(idle)}; bytes were lost since its snapshot marker"
             return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST, why)
         if stream.snapshot is None and not stream.begin_captured:

@@ -344,7 +344,7 @@ def test_rates_are_those_of_the_last_five_seconds_whether_frames_come_often_or_n
     for at in range(0, 30_001, every_ms):  # faster and faster
         ledger.first_ns = ledger.first_ns or 1_000 * ms
         rates.pass_to(ledger, (1_000 + at) * ms)
-        ledger.frames, connection.frames, connection.bytes = at, [at * at, 0], [0, at]
+        ledger.frames, connection.sides[0].frames, connection.sides[1].bytes = at, at * at, at
         connection.last_ns = (1_000 + at) * ms
     rates.look(ledger, 31_000 * ms)
     last_ms, rate = rates.lasting_ns // ms, rates.of(connection)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dcpdump.streams.causes import Reason
 from dcpdump.streams.consumer import Consumers
+from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge

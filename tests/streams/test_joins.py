@@ -28,7 +28,9 @@ def items(vbucket: int, *seqnos: int) -> str:
 
 def losses(kept: Ledger) -> list[tuple[int, int, int, int]]:
     """Return for each stream: its vbucket, how often it may have lost something, how often not, and how many bytes."""
-    return [(stream.vbucket, stream.epoch, stream.joined, stream.missed.lost) for stream in kept.streams]
+    return [
+        (stream.vbucket, stream.gaps.times, stream.gaps.bridged, stream.gaps.missed.lost) for stream in kept.streams
+    ]
 
 
 def story(*spoken: str) -> str:
@@ -134,7 +136,9 @@ def check_claims(frames: Sequence[Said], gone: set[int]) -> None:
             and frame.ts_ns > (stream.first_ns or 0)
             and (until is None or frame.ts_ns < until)
         ]
-        assert stream.epoch or not mine, f"vb {stream.vbucket} is said to have lost nothing, without {sorted(gone)}"
+        assert stream.gaps.times or not mine, (
+            f"vb {stream.vbucket} is said to have lost nothing, without {sorted(gone)}"
+        )
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -447,7 +447,7 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     Source: dcp/producer.cc
     """
     noop = delayed.frame
-    if noop.opcode != NOOP or noop.direction != connection.feeder or not delayed.late or not all(connection.frames):
+    if noop.opcode != NOOP or noop.direction != connection.feeder or not delayed.late or not connection.has_both_sides:
         return None
     text = f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
     waiting = connection.exchanges.by_kind.get((noop.direction, NOOP), {}).get(noop.number)
@@ -469,7 +469,7 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Source: dcp/producer.cc
     """
     oldest = next(connection.exchanges.waiting((frame.direction, NOOP)), None)
-    if oldest is None or oldest.doubtful or frame.ts_ns is None or not all(connection.frames):
+    if oldest is None or oldest.doubtful or frame.ts_ns is None or not connection.has_both_sides:
         return None
     asked = oldest.frame
     if asked.number <= connection.lost_frame or frame.ts_ns - (asked.ts_ns or frame.ts_ns) < SECOND:
@@ -531,7 +531,7 @@ def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 
     Source: dcp/producer.cc, dcp/consumer.cc
     """
-    before = connection.latest_ns[frame.direction]
+    before = connection.sides[frame.direction].latest_ns
     if before is None or frame.ts_ns is None or not connection.on("enable_noop"):
         return None
     return f"silent for {(frame.ts_ns - before) / SECOND:,.0f} s"

@@ -621,7 +621,8 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
 
 def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     """Return whether bytes of a stream may have been lost since its last message."""
-    return bool(stream.epoch or connection.holes != stream.holes) and connection.lost_frame >= stream.last_frame
+    torn = stream.gaps.times or connection.torn_at > stream.begun_at
+    return bool(torn) and connection.lost_frame >= stream.last_frame
 
 
 @rule("DCP403", "S15", SUSPICIOUS, on=(ADVANCED,), off=(START,))
