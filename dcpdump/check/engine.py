@@ -28,6 +28,7 @@ from dcpdump.record import Record
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
+from dcpdump.streams.clients import Clients
 from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, kept, stream_key
 from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.ledger import Ledger, find_place, simply
@@ -46,7 +47,6 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.request import Request
-from dcpdump.streams.resumptions import Skips
 from dcpdump.streams.rollbacks import NoClause, explain
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -285,12 +285,12 @@ class AtEnd:
     """What becomes clear of the streams of a ledger that is closed, or whose streams were concluded."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._skips = ledger, Skips(ledger)
+        self._ledger, self._clients = ledger, Clients(ledger)
 
     def of(self, stream: Stream) -> Iterator[Found]:
         """Yield what becomes clear of a stream."""
         yield from self._sent_back(stream)
-        skip = self._skips.of(stream)
+        skip = self._clients.skip(stream)
         if skip is not None:
             request = skip.request
             yield Event.SKIPPED_CHANGES, Delayed(_place(stream, request.frame, request.ts_ns), stream, skip=skip)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.quick_dataclass import dataclass
+from dcpdump.streams.clients import Skip
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
-from dcpdump.streams.resumptions import Skip
 from dcpdump.streams.rollbacks import Explanation
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream

@@ -33,9 +33,9 @@ from dcpdump.streams.dissection import EndsWatching, RunDissection, Unanswered
 from dcpdump.streams.eviction import EvictedStreams, evict_streams, judging_early
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.frame_event import DocumentRun, Step
+from dcpdump.streams.identity import PORTS
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
-from dcpdump.streams.roles import PORTS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import span

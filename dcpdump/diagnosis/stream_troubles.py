@@ -9,7 +9,7 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode
 from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Degree, Situation, VerdictKind
-from dcpdump.streams.consumer import alike, host, same
+from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.refusal import fault_of
 from dcpdump.streams.request import Request

@@ -13,7 +13,7 @@ from dcpdump.report.draw import WIDTH, axis, band, lane, side_labels
 from dcpdump.report.html import Markup, Value, element
 from dcpdump.report.png import png
 from dcpdump.report.silence import COLOURS, LEVELS, Map, silence_map
-from dcpdump.streams.consumer import alike, host, same
+from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, seqno, span

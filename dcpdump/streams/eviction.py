@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 from dcpdump.net.limits import CONNECTION, LEAST, LIVING, STREAM
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.consumer import NAMELESS
 from dcpdump.streams.dissection import Ended, EndsWatching
 from dcpdump.streams.frame_event import NOTHING_MISSED, Missed
+from dcpdump.streams.identity import NAMELESS, replicates
 from dcpdump.streams.knowledge import ANY_TIME
 from dcpdump.streams.ledger import Ledger, compare, conclude
-from dcpdump.streams.roles import replicates
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge

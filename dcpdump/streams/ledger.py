@@ -10,10 +10,10 @@ from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLICATES, HISTORY
 from dcpdump.spec.statuses import SUCCESS
-from dcpdump.streams.consumer import identify
 from dcpdump.streams.facts import COUNTED, FIRST, Complaint, UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, kept, stream_key
+from dcpdump.streams.identity import identify, infer, server_by
 from dcpdump.streams.knowledge import NOT_YET
 from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_documents, learn_keys
 from dcpdump.streams.opcode_kinds import (
@@ -37,7 +37,6 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.requests import answered, asked, closed, doubt, request_of, set_apart
-from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, begin_direction, keep_alive, waiting_for
 from dcpdump.streams.state import ConnectionState, Turns
 from dcpdump.streams.stream import KeyMemory, Stream

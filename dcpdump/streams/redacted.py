@@ -10,7 +10,7 @@ from dcpdump.redact import Redactor
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Holds
 from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, DCP_STREAM_REQ, HELLO, SASL_AUTH, SELECT_BUCKET
-from dcpdump.streams.consumer import Identity
+from dcpdump.streams.identity import Identity
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState

@@ -14,12 +14,12 @@ from typing import NamedTuple
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.names import FROM_LATEST, IGNORE_PURGED, STRICT_UUID
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
-from dcpdump.streams.consumer import alike, same, same_by_name
+from dcpdump.streams.clients import Clients
 from dcpdump.streams.facts import NEVER, Entry
 from dcpdump.streams.failover_logs import Log, Moment, Purge, Purged, moment
+from dcpdump.streams.identity import alike, same, same_by_name
 from dcpdump.streams.knowledge import CARVED, Reason, Unknown
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.losses import Losses
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import seqno
@@ -521,13 +521,13 @@ def find_rollbacks(ledger: Ledger) -> list[Rollback]:
             equal.append(attempt)
     if not found:
         return []
-    retries, losses = _Retries(ledger), Losses(ledger.connections.values(), ledger.evicted_lost_ns)
+    retries, clients = _Retries(ledger), Clients(ledger)
     omitted, out = _omitted(ledger), []
     for attempts in found:
         attempts.sort(key=_asked)
         again, granted = retries.after(attempts[-1])
         clearest, last = min(attempts, key=lambda each: bool(doubt(*each))), attempts[-1]
-        lost = None if again is not None else losses.since(last.stream.connection, last.request.answered_ns)
+        lost = None if again is not None else clients.lost_since(last.stream.connection, last.request.answered_ns)
         place, target = _place(last.stream), last.request.rollback_seqno
         behind = max(omitted.get((place, target), 0), omitted.get((place, None), 0))
         if behind > last.request.frame or (again is not None and again.request.after_omitted):

@@ -11,15 +11,14 @@ from dcpdump.net.event import AHEAD
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
 from dcpdump.spec.statuses import SUCCESS
-from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, NameTaken, Noops, SetupRefusal, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed, stream_key
+from dcpdump.streams.identity import NAMELESS, Identity, Roles, inferred, seen
 from dcpdump.streams.intervals import Recurring
 from dcpdump.streams.knowledge import ANY_TIME, CARVED, NOT_YET, Side
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.request import Request
-from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.stream import KeyMemory, Stream
 from dcpdump.streams.window import FAR, Window
 from dcpdump.wire.collection_names import Names

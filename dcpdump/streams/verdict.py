@@ -1,11 +1,11 @@
 """Judge what became of a stream, as far as the capture shows it. What it does not show is unknown."""
 
-from functools import cache, cached_property, partial
+from functools import cache, partial
 
 from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, OK, SLOW, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.causes import Cause, Due, Situation, Verdict, VerdictKind
-from dcpdump.streams.consumer import FURTHER, Again, Consumers, host, same
+from dcpdump.streams.clients import Clients
 from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.failover_logs import High
 from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked, why_unknown
@@ -13,10 +13,8 @@ from dcpdump.streams.intervals import between
 from dcpdump.streams.knowledge import CARVED, Reason, Unknown, lost_since
 from dcpdump.streams.lag import Lag, Lags
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.losses import Losses
 from dcpdump.streams.refusal import earlier, explained, reached, refusal, why_disconnected
 from dcpdump.streams.request import Request
-from dcpdump.streams.resumptions import Resumptions, Skips
 from dcpdump.streams.silence import CaptureEnds, Silences, TcpFault, held_up, is_recent
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -61,50 +59,6 @@ def why_closed(connection: ConnectionState) -> str:
     return f"connection {taken.by} took its name at {clock(taken.ts_ns)}, and a server closes the older"
 
 
-# -- other nodes --------------------------------------------------------------------------------------
-# Whether a capture holds the connections on which a consumer would have asked elsewhere for a vbucket.
-#
-# A vbucket moves between nodes, and its consumer follows it. A capture of one node's traffic does not show that, so
-# what became of such a stream is known only where the consumer's connections to other nodes were captured too.
-
-UNSEEN = Unknown(Reason.OTHER_NODES, "another node may know, and this capture has no connection of its client to one")
-
-
-class OtherNodes:
-    """The connections of a ledger that is closed, by their consumers."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._until_ns = ledger.last_ns if ledger.alone else None
-        self._by_owner: dict[str | None, list[ConnectionState]] = {}
-        for connection in ledger.connections.values():
-            for owner in _owners(connection):
-                self._by_owner.setdefault(owner, []).append(connection)
-        self._last: dict[int, int] = {}  # by the number of a connection
-
-    def unseen(self, connection: ConnectionState, after_ns: int | None) -> Unknown | None:
-        """Return that another node may know what a consumer did after a time; None where the capture shows others."""
-        last_ns = self._last.get(connection.number)
-        if last_ns is None:
-            last_ns = self._last[connection.number] = self._seen_until(connection)
-        return UNSEEN if after_ns is None or last_ns < after_ns else None
-
-    def _seen_until(self, connection: ConnectionState) -> int:
-        """Return up to when the consumer of a connection is seen on one to another node; 0 where it is on none."""
-        mates = (each for owner in _owners(connection) for each in self._by_owner[owner])
-        here = connection.server_address
-        ends = [
-            each.ended_ns or self._until_ns or each.last_ns
-            for each in mates
-            if each.server_address not in (None, here) and each.opened_by is not None and same(connection, each)
-        ]
-        return max((each for each in ends if each is not None), default=0)
-
-
-def _owners(connection: ConnectionState) -> list[str | None]:
-    client_id, address = connection.identity.client_id, host(connection)
-    return [*([] if client_id is None else [f"id {client_id}"]), address]
-
-
 #: A stream that brings nothing for so long is looked at twice.
 IDLE_NS = 10 * 1_000_000_000
 #: Being blocked is a state only if it lasts: a full window is what a busy stream has again and again.
@@ -140,34 +94,14 @@ class Judge:
         self._missing_noops = cache(CaptureEnds(ledger).missing_noops)
         self._why_disconnected = cache(why_disconnected)
         self._standing = cache(partial(standing, now_ns=self._now))
-        self._skips = Skips(ledger)
+        self._clients = Clients(ledger)
         self._silences = Silences(self._now, idle_ns)
         self._lags = Lags(ledger)
-
-    @cached_property
-    def _consumers(self) -> Consumers:
-        """Return who asked for what: of no interest where nothing ended."""
-        return Consumers(self.ledger.streams)
-
-    @cached_property
-    def _resumptions(self) -> Resumptions:
-        """Return which clients continued the streams of others: of no interest where all was reopened."""
-        return Resumptions(self.ledger.streams)
-
-    @cached_property
-    def _other_nodes(self) -> OtherNodes:
-        """Return which consumers are seen on several nodes: of no interest where nothing ended."""
-        return OtherNodes(self.ledger)
-
-    @cached_property
-    def _losses(self) -> Losses:
-        """Return what may hide that somebody asked: of no interest where nothing ended."""
-        return Losses(self.ledger.connections.values(), self.ledger.evicted_lost_ns)
 
     def verdict(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream, with what happened to its requests before it was granted."""
         found = self._verdict(stream)
-        before, skip = (earlier(stream), self._skips.of(stream)) if stream.granted else ("", None)
+        before, skip = (earlier(stream), self._clients.skip(stream)) if stream.granted else ("", None)
         skipped = "" if skip is None else skip.text
         early = f"judged at {clock(self._now)}, as it was not kept in memory" if self._early and found.degree else ""
         return found._replace(why=_joined(found.why, before, skipped, early), lag=self._lag(stream, found))
@@ -223,7 +157,7 @@ class Judge:
 
         ``cause``: of its end, if more than its status; ``lost``: why it may have ended before, if it may.
         """
-        later = self._again(stream, ended_ns)
+        later = self._clients.again(stream, ended_ns)
         if later is not None:
             why += f"; {later.in_words(stream)}"
             if not later.doubt:
@@ -232,14 +166,14 @@ class Judge:
         gave_up = cause is Cause.CLOSED_BY_CLIENT and self._missing_noops(stream.connection) is not None
         if cause in _EXPECTED and not gave_up:
             return Verdict(VerdictKind.ENDED, cause, why)
-        mate = self._consumers.elsewhere(stream, ended_ns)
+        mate = self._clients.elsewhere(stream, ended_ns)
         if mate is not None:
             since = f"since {clock(mate.granted_ns)}" if mate.granted_ns is not None else "since before the capture"
             why += f"; its consumer has it open on connection {mate.connection.number} {since}"
             return Verdict(VerdictKind.ENDED, Cause.OPEN_ELSEWHERE, why)
         if later is not None:
             return Verdict(VerdictKind.ENDED, Cause.MAY_BE_REOPENED, why, Situation.ENDED)
-        lost = lost or self._hidden(stream, ended_ns)
+        lost = lost or self._clients.hidden(stream, ended_ns)
         left = self._since(ended_ns)
         if lost is None and cause not in _WITH_CONNECTION and left is not None and left >= BLOCKED_NS:
             lost = self._unseen(stream, ended_ns)
@@ -262,21 +196,7 @@ class Judge:
         connection = stream.connection
         if stream.end_frame is not None and stream.end_status in _STAYS and connection.ended_ns is None:
             return None
-        return self._other_nodes.unseen(connection, after_ns)
-
-    def _again(self, stream: Stream, after_ns: int | None) -> Again | None:
-        """Return where its consumer, or one that may be it, asked for a stream after a time."""
-        return self._consumers.again(stream, after_ns) or self._resumptions.of(stream, after_ns)
-
-    def _hidden(self, stream: Stream, after_ns: int | None) -> Unknown | None:
-        """Return what may hide that its consumer asked for a stream after a time, where that was not found."""
-        lost = self._losses.since(stream.connection, after_ns)
-        if lost is not None or after_ns is None:
-            return lost
-        if self._consumers.has_more(stream, after_ns) or self._resumptions.has_more(stream, after_ns):
-            text = f"over {FURTHER} streams of vbucket {stream.vbucket} may be its consumer's, not all were compared"
-            return Unknown(Reason.TOO_MANY, text)
-        return None
+        return self._clients.unseen(connection, after_ns)
 
     # -- not granted -------------------------------------------------------------------------------------
 
@@ -285,10 +205,10 @@ class Judge:
             return self._unanswered(stream, request)
         if request.ambiguous:
             return _ambiguous(stream.connection)
-        later = self._again(stream, request.answered_ns)
+        later = self._clients.again(stream, request.answered_ns)
         again, lost, surely = "", None, later is not None and not later.doubt
         if later is None:
-            lost = self._hidden(stream, request.answered_ns)
+            lost = self._clients.hidden(stream, request.answered_ns)
         elif surely:
             again = f"; asked for again on connection {later.stream.connection.number}{later.evidence}"
         else:
@@ -355,9 +275,9 @@ class Judge:
         left = self._since(request.ts_ns)
         if connection.ended_ns is not None:
             cause, why = ended_by(connection), f"{closing(connection)} before it was answered"
-            if cause is Cause.CLOSED_BY_CLIENT or self._again(stream, connection.ended_ns) is not None:
+            if cause is Cause.CLOSED_BY_CLIENT or self._clients.again(stream, connection.ended_ns) is not None:
                 return Verdict(VerdictKind.ENDED, cause, why)
-            lost = self._hidden(stream, connection.ended_ns)
+            lost = self._clients.hidden(stream, connection.ended_ns)
             if lost is not None:
                 return Verdict(VerdictKind.ENDED, lost.reason, f"{why}{_unknown_again(lost)}", Situation.ENDED)
             return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, cause in _BY_SERVER)

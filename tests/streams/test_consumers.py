@@ -2,8 +2,9 @@
 
 import pytest
 
-from dcpdump.streams.consumer import Consumers
+from dcpdump.streams.clients import Clients
 from dcpdump.streams.knowledge import Reason
+from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
@@ -203,7 +204,9 @@ def test_many_streams_that_ended_are_judged_in_few_steps() -> None:
     for at, stream in enumerate(streams):
         stream.first_ns = stream.ended_ns = at
         stream.end_frame, stream.number = at, 2
-    consumers = Consumers(streams)
-    found = [consumers.again(each, each.ended_ns) for each in streams[:1024]]
+    kept = Ledger()
+    kept.streams, kept.connections = streams, {each.number: each for each in connections}
+    clients = Clients(kept)
+    found = [clients.again(each, each.ended_ns) for each in streams[:1024]]
     assert [each and each.stream for each in found] == streams[1024:2048]
-    assert consumers.again(streams[-1], streams[-1].ended_ns) is None
+    assert clients.again(streams[-1], streams[-1].ended_ns) is None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.streams.consumer import FURTHER
+from dcpdump.streams.clients import FURTHER
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
 from tests.support.diagnoses import objects, written

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dcpdump.net.packet import Packet
-from dcpdump.streams.roles import Basis, Roles
+from dcpdump.streams.identity import Basis, Roles
 from dcpdump.streams.state import ConnectionState
 from tests.support.captures import Record, pcap
 from tests.support.console import run

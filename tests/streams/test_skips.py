@@ -2,7 +2,7 @@
 
 import pytest
 
-from dcpdump.streams.resumptions import Skips
+from dcpdump.streams.clients import Clients
 from dcpdump.streams.verdict import Judge
 from tests.support.check_cases import items
 from tests.support.conversation import opening
@@ -44,7 +44,7 @@ def granted(start: int, log: str, uuid: str = "0xfeed", extra: str = "") -> str:
 def found(text: str) -> list[str]:
     """Return what is skipped in what was captured of a conversation, written as ``captured`` has it."""
     kept = damaged(text)
-    return [skip.text for skip in map(Skips(kept).of, kept.streams) if skip is not None]
+    return [skip.text for skip in map(Clients(kept).skip, kept.streams) if skip is not None]
 
 
 NOOPS = "RX noop\nTX noop-response{success}\n"
@@ -130,7 +130,7 @@ def test_a_client_that_resumes_beyond_what_it_has_received_skips_changes(text: s
 
 def test_of_several_captures_and_of_streams_that_were_not_kept_nothing_is_said() -> None:
     kept = ledger(FIRST + MOVED + AGAIN)
-    of = Skips(kept).of
+    of = Clients(kept).skip
     whole, kept.alone = of(kept.streams[1]), False
     apart, kept.alone, kept.evicted_streams = of(kept.streams[1]), True, 1
     assert (whole is None, apart, of(kept.streams[1])) == (False, None, None)
@@ -159,8 +159,8 @@ def test_of_a_vbucket_with_very_many_streams_nothing_is_said() -> None:
 def test_however_many_streams_a_vbucket_has_each_takes_a_few_steps() -> None:
     def work(count: int) -> int:
         kept = ledger(skipping(count))
-        found = Skips(kept)
-        return steps(lambda: [found.of(stream) for stream in kept.streams])
+        found = Clients(kept)
+        return steps(lambda: [found.skip(stream) for stream in kept.streams])
 
     once, twice, four = map(work, (200, 400, 800))
     assert four - twice <= 2.2 * (twice - once)

@@ -1,0 +1,566 @@
+"""Clients: the index of what each client had and asked for, on whatever connection, of a ledger that is closed.
+
+Of a stream that is over or was refused it says where its consumer, or one that may be it, asked for it again; whether
+that has it open on another connection; and what may hide it: lost bytes, or nodes of which nothing was captured. Of one
+that was granted, it says which changes its client skipped. Each question costs a few steps. Who had a stream of the
+vbucket open all along is another consumer of the same host.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import cached_property
+from itertools import accumulate, islice
+from operator import itemgetter
+from typing import NamedTuple
+
+from dcpdump.spec.names import CLOSED, FILTER_EMPTY, FROM_LATEST, OK
+from dcpdump.streams.facts import NEVER
+from dcpdump.streams.frame_event import stream_key
+from dcpdump.streams.identity import Owner, alike, host, hosts, owners, same, same_by_name
+from dcpdump.streams.knowledge import Reason, Unknown, lost_since, missing_of
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.request import Request
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import clock
+
+#: So many streams, or connections, before or after a moment are looked through for one of the same consumer. What is
+#: not found among these, and may be among more, is unknown.
+FURTHER = 100
+#: With so many others of one name that had a vbucket open, which of them continues which is not asked.
+_COMPETITORS = 10
+#: Before everything that was captured, and after.
+_BEFORE, _AFTER = -1, 1 << 64
+#: A client that asks again so soon was served by nobody else meanwhile.
+_SOON_NS = 10 * 1_000_000_000
+#: Of a vbucket with more streams nothing is said of skips: each request would have to be compared with all before it.
+_MOST = 128
+#: Ends that a client wanted: it may have handed the vbucket over to another, or reads in parts.
+_WANTED = (OK, CLOSED, FILTER_EMPTY)
+UNSEEN = Unknown(Reason.OTHER_NODES, "another node may know, and this capture has no connection of its client to one")
+
+
+class Reopening(NamedTuple):
+    """A stream in the place of another, and when it was asked for after that."""
+
+    stream: Stream
+    ts_ns: int | None
+    evidence: str = ""  #: where not all of what it says of itself shows that it is the same consumer
+    doubt: str = ""  #: why it may be another consumer, if it may
+
+    def in_words(self, lost: Stream) -> str:
+        """Return when and where the stream in the place of a lost one was asked for."""
+        connection = self.stream.connection
+        place = "" if connection is lost.connection else f" on connection {connection.number}"
+        verb = "reopened" if self.stream.reopened else "asked for again"
+        text = f"{verb}{place} at {clock(self.ts_ns)}{self.evidence}"
+        return f"may have been {text}: {self.doubt}" if self.doubt else text
+
+
+class Skip(NamedTuple):
+    """A request from a seqno beyond all that its client had received."""
+
+    request: Request
+    received: int  #: the highest seqno that it can have had
+    last: Stream  #: the stream that it had before
+
+    @property
+    def text(self) -> str:
+        """Return what is skipped, in words."""
+        number, start = self.last.connection.number, self.request.start
+        return (
+            f"resumed from seqno {start}, and had received up to {self.received} on connection {number}: "
+            f"{self.received + 1}..{start} are not sent to it"
+        )
+
+
+class _Order:
+    """Streams in the order in which they began, and were asked for last: after a refusal, one is asked for again."""
+
+    def __init__(self, streams: Iterable[Stream] = ()) -> None:
+        streams = list(streams)
+        asked = [(each.requests[-1].ts_ns or 0, each) for each in streams if len(each.requests) > 1]
+        order = sorted([*((_began(stream), stream) for stream in streams), *asked], key=itemgetter(0))
+        self._streams = [stream for _, stream in order]
+        self._times = [ts_ns for ts_ns, _ in order]
+        self._ends = list(accumulate(map(_ended, self._streams), max))  # of those so far, the latest
+
+    def after(self, ts_ns: int) -> list[Stream]:
+        """Return the first streams that began, or were asked for, at a time or later."""
+        at = bisect_left(self._times, ts_ns)
+        return self._streams[at : at + FURTHER]
+
+    def before(self, ts_ns: int, open_ns: int) -> list[Stream]:
+        """Return the last streams that began, or were asked for, before a time, latest first.
+
+        ``open_ns``: those are left out before which all had ended by this time.
+        """
+        at = bisect_left(self._times, ts_ns)
+        return self._streams[max(bisect_right(self._ends, open_ns, hi=at), at - FURTHER) : at][::-1]
+
+    def has_more_after(self, ts_ns: int) -> bool:
+        """Return whether more streams than ``after`` gives began at a time or later."""
+        return len(self._times) - bisect_left(self._times, ts_ns) > FURTHER
+
+    def has_more_before(self, ts_ns: int) -> bool:
+        """Return whether more streams than ``before`` gives began before a time, and may be open then."""
+        at = bisect_left(self._times, ts_ns)
+        return at - bisect_right(self._ends, ts_ns, hi=at) > FURTHER
+
+
+class _Index:
+    """Streams by what they have in common; the order of each group is made when it is asked for."""
+
+    def __init__(self, streams: Iterable[Stream], keys: Callable[[Stream], Iterable[Hashable]]) -> None:
+        self._streams: dict[Hashable, list[Stream]] = {}
+        self._orders: dict[Hashable, _Order] = {}
+        for stream in streams:
+            for key in keys(stream):
+                self._streams.setdefault(key, []).append(stream)
+
+    def __getitem__(self, key: Hashable) -> _Order:
+        order = self._orders.get(key)
+        if order is None:
+            order = self._orders[key] = _Order(self._streams.get(key, ()))
+        return order
+
+
+class Clients:
+    """The streams and connections of a ledger that is closed, by their clients."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._succeeds: dict[tuple[int, int], bool] = {}  # by the numbers of two connections
+        self._last_streams: dict[int, dict[int, Stream]] = {}  # by the number of a connection, and stream key
+        self._seen_until: dict[int, int] = {}  # by the number of a connection
+
+    # What nobody asks for is not made: where nothing ended, none of these is.
+
+    @cached_property
+    def _of_consumers(self) -> _Index:
+        """Return the streams of each vbucket by consumer, and those of each connection by place."""
+        kept: dict[int, tuple[Owner, ...]] = {}
+
+        def keys(stream: Stream) -> Iterator[Hashable]:
+            connection = stream.connection
+            mine = kept.get(connection.number)
+            if mine is None:
+                mine = kept[connection.number] = owners(connection)
+            for owner in mine:
+                yield owner, stream.vbucket
+            yield _place(connection, stream)
+
+        return _Index(self._ledger.streams, keys)
+
+    @cached_property
+    def _of_names(self) -> _Index:
+        """Return the streams of each vbucket by the name of their client, without what differs between clients."""
+        return _Index(self._ledger.streams, lambda stream: (_name_place(stream),))
+
+    @cached_property
+    def _connections(self) -> dict[Owner, list[ConnectionState]]:
+        """Return the connections of each consumer."""
+        found: dict[Owner, list[ConnectionState]] = {}
+        for connection in self._ledger.connections.values():
+            for owner in owners(connection):
+                found.setdefault(owner, []).append(connection)
+        return found
+
+    # -- asked for again, or open elsewhere ----------------------------------------------------------------
+
+    def again(self, stream: Stream, after_ns: int | None) -> Reopening | None:
+        """Return where its consumer, or one that may be it, asked for a stream after a time."""
+        return self._reopened(stream, after_ns) or self._continued(stream, after_ns)
+
+    def elsewhere(self, stream: Stream, at_ns: int | None) -> Stream | None:
+        """Return the stream that its consumer, which names itself, had open in its place at a time."""
+        if at_ns is None:
+            return None
+        candidates = self._candidates(stream, lambda order: order.before(at_ns, at_ns))
+        mine = (each for each in candidates if _names_itself(stream, each) and _open_at(each, at_ns))
+        return next((each for each in mine if _was_sending(each, at_ns)), None)
+
+    def _reopened(self, stream: Stream, after_ns: int | None) -> Reopening | None:
+        """Return where its consumer asked in its place after a time: for what was granted first, if anything was."""
+        here = stream.next
+        if here is not None and (here.reopened or after_ns is None):
+            return Reopening(here, here.first_ns)
+        if after_ns is None:
+            return None
+        first: Stream | None = None
+        granted: Stream | None = None
+
+        def better(order: _Order) -> Iterator[Stream]:
+            """Yield streams that would change what is found."""
+            for each in order.after(after_ns):
+                if granted is not None and _began(each) >= _granted(granted):
+                    return  # so did those behind it
+                if first is None or (each.reopened and (granted is None or _granted(each) < _granted(granted))):
+                    yield each
+
+        for each in self._candidates(stream, better):
+            if not self._was_open(each.connection, stream, after_ns):
+                first = first or each
+                granted = each if each.reopened else granted
+        found = granted or here or first
+        if found is None:
+            return None
+        said = _say(stream.connection, found.connection)
+        return Reopening(found, _asked_after(found, after_ns), "" if said else " (inferred from the host alone)")
+
+    def _candidates(self, stream: Stream, chosen: Callable[[_Order], Iterable[Stream]]) -> Iterator[Stream]:
+        """Yield streams of the same consumer in the same place on other connections, in the order of a choice."""
+        connection = stream.connection
+        for owner in owners(connection):
+            for each in chosen(self._of_consumers[owner, stream.vbucket]):
+                if each.connection is not connection and _fits(stream, each) and same(connection, each.connection):
+                    yield each
+
+    def _was_open(self, connection: ConnectionState, stream: Stream, at_ns: int) -> bool:
+        """Return whether a stream in the same place was open on a connection at a time."""
+        latest = next(iter(self._of_consumers[_place(connection, stream)].before(at_ns, at_ns)), None)
+        return latest is not None and _open_at(latest, at_ns)
+
+    # -- continued by a client that was restarted, and has other ids since -----------------------------------
+    # It has the same name and agent but for ids, and asks for a seqno, of the same history, that the lost stream came
+    # to. That it is on the same host, and the old connection was over before the new one began, makes it the same
+    # client. Without that, or where several such clients had the vbucket open at one time, it may be another one, as of
+    # a group.
+
+    def _continued(self, stream: Stream, ended_ns: int | None) -> Reopening | None:
+        """Return where a client that may be the restarted one asked for a stream in place of one that ended."""
+        if ended_ns is None or stream.end_status in (OK, FILTER_EMPTY):
+            return None  # what finished needs no other to continue it
+        connection, order = stream.connection, self._of_names[_name_place(stream)]
+        gone_ns = _client_gone_ns(connection, ended_ns)
+        competitors: list[Stream] | None = None
+        for each in order.after(gone_ns):
+            request = next((one for one in each.requests if (one.ts_ns or 0) >= gone_ns), None)
+            if request is None or each.connection is connection or not alike(connection, each.connection):
+                continue
+            if not _continues(stream, request):
+                continue
+            if competitors is None:
+                competitors = _competitors(order, stream, ended_ns)
+            others = [one for one in competitors if one is not each]
+            if len(competitors) < _COMPETITORS and any(same(one.connection, each.connection) for one in others):
+                continue  # it continues its own
+            doubt = _doubt(connection, each.connection, others)
+            if not request.start and not self._has_succeeded(connection, each.connection):
+                if doubt:
+                    continue  # who asks for all does not depend on what others came to
+                doubt = "its name agrees, but it asked for all"
+            evidence = f" from seqno {request.start}" + (" (inferred from host, name and seqno)" * (not doubt))
+            return Reopening(each, request.ts_ns, evidence, doubt)
+        return None
+
+    def _has_succeeded(self, old: ConnectionState, new: ConnectionState) -> bool:
+        """Return whether one of the streams of a connection continues, beyond seqno 0, where one of another ended."""
+        found = self._succeeds.get((old.number, new.number))
+        if found is None:
+            before, after = self._by_key(old), self._by_key(new)
+            pairs = ((before[key], after[key].requests) for key in before.keys() & after.keys())
+            found = any(asked and asked[0].start and _continues(each, asked[0]) for each, asked in pairs)
+            self._succeeds[old.number, new.number] = found
+        return found
+
+    def _by_key(self, connection: ConnectionState) -> dict[int, Stream]:
+        """Return the last streams of a connection by vbucket and stream id."""
+        found = self._last_streams.get(connection.number)
+        if found is None:
+            found = {stream_key(each.vbucket, each.stream_id): each for each in connection.streams}
+            self._last_streams[connection.number] = found
+        return found
+
+    # -- what may hide it --------------------------------------------------------------------------------
+
+    def hidden(self, stream: Stream, after_ns: int | None) -> Unknown | None:
+        """Return what may hide that its consumer asked for a stream after a time, where that was not found."""
+        lost = self.lost_since(stream.connection, after_ns)
+        if lost is not None or after_ns is None:
+            return lost
+        connection = stream.connection
+        orders = [self._of_consumers[owner, stream.vbucket] for owner in owners(connection)]
+        more = any(order.has_more_after(after_ns) or order.has_more_before(after_ns) for order in orders)
+        if not more and connection.identity.family is not None:
+            more = self._of_names[_name_place(stream)].has_more_after(_client_gone_ns(connection, after_ns))
+        text = f"over {FURTHER} streams of vbucket {stream.vbucket} may be its consumer's, not all were compared"
+        return Unknown(Reason.TOO_MANY, text) if more else None
+
+    def lost_since(self, connection: ConnectionState, ts_ns: int | None) -> Unknown | None:
+        """Return what may hide that the consumer of a connection asked for something after a time.
+
+        That it did not is said only where each request of it would have been captured: on any of its connections, and
+        on any between the same two hosts.
+        """
+        found = lost_since(connection, ts_ns)
+        if found is not None or ts_ns is None:
+            return found
+        other = next(self._torn_after(connection, ts_ns), None)
+        if other is None and self._ledger.evicted_lost_ns >= ts_ns:
+            return Unknown(Reason.BYTES_LOST, "bytes of connections that were not kept in memory were lost or skipped")
+        if other is None:
+            torn = (self._torn.get(owner, []) for owner in owners(connection))
+            many = any(len(each) - bisect_left(each, ts_ns, key=itemgetter(0)) > FURTHER for each in torn)
+            text = f"bytes of over {FURTHER} connections of its host were lost, not all were compared"
+            return Unknown(Reason.TOO_MANY, text) if many else None
+        if other.lost_after(ts_ns):
+            return missing_of(other, f" of connection {other.number}")
+        return Unknown(Reason.STARTS_LATE, f"the beginning of connection {other.number} was not captured")
+
+    @cached_property
+    def _torn(self) -> dict[Owner, list[tuple[int, ConnectionState]]]:
+        """Return the connections of each consumer of which something is missing, by when that was sent at the latest.
+
+        Where nothing was lost, what begins late was merely silent before.
+        """
+        found: dict[Owner, list[tuple[int, ConnectionState]]] = {}
+        if any(each.lossy for each in self._ledger.connections.values()):
+            for owner, connections in self._connections.items():
+                torn = ((max(each.last_loss_ns, _late_ns(each)), each) for each in connections)
+                found[owner] = sorted((each for each in torn if each[0]), key=itemgetter(0))
+        return found
+
+    def _torn_after(self, connection: ConnectionState, ts_ns: int) -> Iterator[ConnectionState]:
+        """Yield other connections on which the consumer of one may have asked, and which lost bytes after a time."""
+        for owner in owners(connection):
+            torn = self._torn.get(owner, [])
+            at = bisect_left(torn, ts_ns, key=itemgetter(0))
+            for _, each in islice(torn, at, at + FURTHER):
+                if each is not connection and (same(connection, each) or hosts(connection) == hosts(each)):
+                    yield each
+
+    def unseen(self, connection: ConnectionState, after_ns: int | None) -> Unknown | None:
+        """Return that another node may know what a consumer did after a time; None where the capture shows others.
+
+        A vbucket moves between nodes, and its consumer follows it: a capture of one node's traffic does not show that.
+        """
+        until_ns = self._seen_until.get(connection.number)
+        if until_ns is None:
+            until_ns = self._seen_until[connection.number] = self._seen_elsewhere_until(connection)
+        return UNSEEN if after_ns is None or until_ns < after_ns else None
+
+    def _seen_elsewhere_until(self, connection: ConnectionState) -> int:
+        """Return up to when the consumer of a connection is seen on one to another node; 0 where it is on none."""
+        here, last_ns = connection.server_address, self._ledger.last_ns if self._ledger.alone else None
+        ends = [
+            each.ended_ns or last_ns or each.last_ns
+            for owner in owners(connection)
+            for each in self._connections.get(owner, ())
+            if each.server_address not in (None, here) and each.opened_by is not None and same(connection, each)
+        ]
+        return max((each for each in ends if each is not None), default=0)
+
+    # -- skips: a client resumes behind what it has received, and the changes in between are never sent to it ----
+    # It may have got them elsewhere, so nothing is said unless each stream of the vbucket that may be of this client
+    # was captured from its beginning without loss, and it asks again at once: another of its group, or another server,
+    # may have served the vbucket meanwhile. The end of each snapshot that was announced counts as received. Who asks
+    # from now on names a seqno that the server reported.
+
+    def skip(self, stream: Stream) -> Skip | None:
+        """Return what a client skips by the stream that it was granted; None where nothing is certain."""
+        request, ledger = stream.grant, self._ledger
+        if request is None or not _resumes(stream, request) or ledger.evicted_streams or not ledger.alone:
+            return None
+        last = self._last_before(stream, request)
+        if last is None or self.lost_since(last.connection, last.first_ns) is not None:
+            return None
+        received = self._received(stream, request)
+        if received is None or request.start <= received or ledger.logs.reports(stream.vbucket, request.start):
+            return None
+        return Skip(request, received, last)
+
+    @cached_property
+    def _of_vbuckets(self) -> dict[int, list[Stream]]:
+        """Return the streams of each vbucket that has not too many."""
+        found: dict[int, list[Stream]] = {}
+        for stream in self._ledger.streams:
+            found.setdefault(stream.vbucket, []).append(stream)
+        return {vbucket: streams for vbucket, streams in found.items() if len(streams) <= _MOST}
+
+    def _last_before(self, stream: Stream, request: Request) -> Stream | None:
+        """Return the stream that a client had, of those that ended shortly before a request the latest."""
+        asked_ns, found = request.ts_ns or 0, list[tuple[int, int]]()
+        streams = self._of_vbuckets.get(stream.vbucket, [])
+        for at, each in enumerate(streams):
+            ns = _gone_ns(each)
+            if ns is not None and 0 <= asked_ns - ns <= _SOON_NS and _precedes(each, stream, request):
+                found.append((ns, at))
+        return streams[max(found)[1]] if found else None
+
+    def _received(self, stream: Stream, request: Request) -> int | None:
+        """Return the highest seqno that a client can have received before a request; None where that is not known."""
+        received = 0
+        for each in self._of_vbuckets[stream.vbucket]:
+            if each is stream or each.waits or not _may_be_same(each.connection, stream.connection):
+                continue
+            if each.requests and each.requests[0].frame > request.frame:
+                continue
+            if each.doubtful:
+                return None
+            received = max(received, each.reached)
+        return received
+
+
+# -- when a stream began, was granted, asked for, open, over --------------------------------------------
+
+
+def _place(connection: ConnectionState, stream: Stream) -> Hashable:
+    """Return what the streams of a connection are kept by that are in the place of a stream."""
+    return connection.number, stream_key(stream.vbucket, stream.stream_id)
+
+
+def _name_place(stream: Stream) -> Hashable:
+    """Return the name of a stream's client without what differs between clients, and the vbucket."""
+    identity = stream.connection.identity
+    return identity.numberless or identity.family or "", stream.vbucket
+
+
+def _began(stream: Stream) -> int:
+    """Return when a stream began; of one that was open when the capture began, before everything."""
+    if not stream.requests and stream.number == 1 and not stream.connection.lossy:
+        return _BEFORE
+    return stream.first_ns or 0
+
+
+def _granted(stream: Stream) -> int:
+    """Return when a stream was granted; one that was not captured so, when it began."""
+    return stream.first_ns or 0 if stream.granted_ns is None else stream.granted_ns
+
+
+def _asked_after(stream: Stream, ts_ns: int) -> int | None:
+    """Return when a stream was first asked for after a time; one that was not captured so, when it began."""
+    asked = (each.ts_ns for each in stream.requests if each.ts_ns is not None and each.ts_ns >= ts_ns)
+    return next(asked, stream.first_ns)
+
+
+def _open_at(stream: Stream, ts_ns: int) -> bool:
+    """Return whether a stream that began before a time was open then, or asked for."""
+    if stream.requests and (not stream.granted or (stream.requests[-1].ts_ns or 0) >= ts_ns):
+        return False
+    if stream.replaced and stream.connection.lossy and (stream.last_ns or 0) < ts_ns:
+        return False  # its end was lost, or else no other would have been granted
+    return _ended(stream) > ts_ns
+
+
+def _ended(stream: Stream) -> int:
+    """Return when a stream ended, or was closed, or its connection; later than everything where none of it came."""
+    ends = (stream.ended_ns, stream.closed_ns, stream.connection.ended_ns)
+    return min((end for end in ends if end is not None), default=_AFTER)
+
+
+def _was_sending(stream: Stream, ts_ns: int) -> bool:
+    """Return whether a stream had surely not ended by a time: no end of it can have been lost before."""
+    return (stream.last_ns or 0) >= ts_ns or not stream.connection.lost_after(stream.last_ns)
+
+
+def _gone_ns(stream: Stream) -> int | None:
+    """Return when a stream ended against its client's will; None where it did not."""
+    if stream.closed:
+        return None
+    if stream.end_frame is not None:
+        return None if stream.end_status in _WANTED else stream.ended_ns
+    return stream.connection.ended_ns
+
+
+def _client_gone_ns(connection: ConnectionState, ended_ns: int) -> int:
+    """Return since when the client of a stream that ended may be gone: a server notices later that a host is lost."""
+    if ended_ns != connection.ended_ns or connection.feeder is None:
+        return ended_ns
+    return min(ended_ns, connection.sides[1 - connection.feeder].latest_ns or ended_ns)
+
+
+def _late_ns(connection: ConnectionState) -> int:
+    """Return when a connection begins whose beginning is missing, so that it may have been used before; else 0."""
+    return connection.first_ns or 0 if connection.starts_late else 0
+
+
+# -- whose it may be --------------------------------------------------------------------------------------
+
+
+def _fits(stream: Stream, other: Stream) -> bool:
+    """Return whether two streams of one vbucket have one purpose: the same id, or the same collections."""
+    if stream.stream_id == other.stream_id:
+        return True
+    mine, theirs = stream.request, other.request
+    return mine is not None and theirs is not None and mine.purpose == theirs.purpose
+
+
+def _say(one: ConnectionState, other: ConnectionState) -> bool:
+    """Return whether two connections of one consumer both say who it is."""
+    mine, theirs = one.identity, other.identity
+    named = mine.family is not None and theirs.family is not None
+    return one is other or named or (mine.client_id is not None and theirs.client_id is not None)
+
+
+def _names_itself(stream: Stream, other: Stream) -> bool:
+    """Return whether not the host alone says that both are of one consumer. A name is unique on its server only."""
+    mine, theirs = stream.connection, other.connection
+    if mine.identity.client_id is not None and theirs.identity.client_id is not None:
+        return True
+    return mine.name is not None and mine.name == theirs.name and mine.server_address != theirs.server_address
+
+
+def _may_be_same(one: ConnectionState, other: ConnectionState) -> bool:
+    """Return whether two connections may be of one client: also those that do not say who they are."""
+    nameless = None in (one.identity.family, other.identity.family)
+    return one is other or nameless or same(one, other) or alike(one, other)
+
+
+def _doubt(old: ConnectionState, new: ConnectionState, competitors: list[Stream]) -> str:
+    """Return why a client of the same name may be another than the one that is over; empty where nothing says so."""
+    if host(old) != host(new):
+        return "its name and the seqno agree, but its host is another"
+    if old.ended_ns is None or (new.first_ns or 0) < old.ended_ns:
+        return "its name and the seqno agree, but both connections were open at one time"
+    if competitors:
+        return f"connection {competitors[0].connection.number}, of the same name, had the vbucket open meanwhile"
+    return ""
+
+
+def _competitors(order: _Order, stream: Stream, ended_ns: int) -> list[Stream]:
+    """Return streams of clients of the same name that were open beside one before that ended, the latest first."""
+    begins_ns, connection = stream.granted_ns or stream.first_ns or 0, stream.connection
+    beside = (each for each in order.before(ended_ns, begins_ns) if each.reopened and _ended(each) > begins_ns)
+    others = (each for each in beside if each.connection is not connection and alike(each.connection, connection))
+    return list(islice(others, _COMPETITORS))
+
+
+# -- what a request continues -----------------------------------------------------------------------------
+
+
+def _continues(stream: Stream, request: Request) -> bool:
+    """Return whether a request is for what comes after a seqno that a stream came to, of the same history; or for all.
+
+    It is for the same documents. A client that resumes may have saved an older seqno than it has received, and never
+    a later one.
+    """
+    last, log = stream.grant or stream.request, stream.failover_log or ()
+    if last is None or request.start_seqno is None or request.start > max(last.start, stream.high_seqno or 0):
+        return False
+    if set(last.collections or ()) != set(request.collections or ()) or last.scope != request.scope:
+        return False
+    return not request.start or request.vbucket_uuid in {last.vbucket_uuid, *(each.uuid for each in log[:1])}
+
+
+def _resumes(stream: Stream, request: Request) -> bool:
+    """Return whether a stream is for all that comes after a seqno which its client names."""
+    named = request.start and request.ts_ns is not None and not request.bits & FROM_LATEST
+    return bool(named) and _is_plain(stream, request)
+
+
+def _is_plain(stream: Stream, request: Request) -> bool:
+    """Return whether a stream brings each change of its vbucket, and no takeover ends it."""
+    return not request.filtered and not stream.takeover
+
+
+def _precedes(before: Stream, stream: Stream, request: Request) -> bool:
+    """Return whether a client surely had a stream which it continues from beyond what that has brought."""
+    first, log = before.grant, before.failover_log or ()
+    if first is None or before.high_seqno is None or request.start <= before.reached:
+        return False
+    if before.stream_id != stream.stream_id or not _is_plain(before, first) or first.end_seqno != NEVER:
+        return False
+    branch = request.vbucket_uuid in {each.uuid for each in log}
+    named = request.start in {each.seqno for each in stream.failover_log or ()}
+    return branch and not named and same_by_name(before.connection, stream.connection)

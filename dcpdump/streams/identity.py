@@ -1,0 +1,292 @@
+"""Identity: who the two ends of a connection are: which is the server, and which consumer the other is.
+
+A consumer has one client id where its agent or its names carry one, else one host, and names of one family there, or
+that differ in one number. It has one bucket, and is on one side of a replication: the two legs of ns_server's proxy are
+not one consumer.
+"""
+
+from collections.abc import Collection
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.spec import MESSAGES
+from dcpdump.spec.field import Sender
+from dcpdump.spec.opcodes import DCP_ABORT, DCP_COMMIT, DCP_OPEN, DCP_PREPARE, DCP_SET_VBUCKET_STATE, GET_ERROR_MAP
+from dcpdump.wire.json_text import parse_json
+
+if TYPE_CHECKING:
+    from dcpdump.streams.state import ConnectionState
+
+# -- which end is the server, and how that is known; without evidence neither is ----------------------
+# In order of strength: what only a client or only a server sends; who opened the connection; an address that serves
+# another connection; the ports that Couchbase listens on; a port that several connections share; the ports of a
+# development cluster; and last, who sends the changes and who has a port of those that systems give to clients, if
+# they agree. The first two are seen, the others inferred.
+
+#: Data, data over TLS, and data between nodes.
+PORTS = frozenset({11210, 11207, 11209})
+#: Where the nodes of a development cluster listen, one after the other: 12000, 12002 …
+_DEVELOPMENT = frozenset(range(12000, 12064, 2))
+#: From here on are the ports that systems give to those who connect.
+_EPHEMERAL = 32_768
+#: What nodes send to one another, and a client does not ask for: SET_VBUCKET_STATE, PREPARE, COMMIT, ABORT.
+_BETWEEN_NODES = (DCP_SET_VBUCKET_STATE, DCP_PREPARE, DCP_COMMIT, DCP_ABORT)
+
+
+class Basis(Enum):
+    """The evidence of which end is the server."""
+
+    MESSAGES = "what only a client or only a server sends"
+    SYN = "who opened the connection"
+    ELSEWHERE = "the address is a server's on another connection"
+    PORT = "a port that Couchbase listens on"
+    SHARED = "a port that several connections share"
+    DEVELOPMENT = "a port of a development cluster"
+    PRODUCER = "who sends the changes"
+    EPHEMERAL = "only the other end has a port of those that systems give to clients"
+
+
+class Roles(NamedTuple):
+    """The direction in which the server sends, and the evidence. None: there is none."""
+
+    server: int | None = None
+    basis: Basis | None = None
+
+    @property
+    def word(self) -> str | None:
+        """Return whether they were ``seen`` or ``inferred``, as JSON has it; None where they are not known."""
+        return None if self.basis is None else "seen" if self.basis in (Basis.MESSAGES, Basis.SYN) else "inferred"
+
+    @property
+    def inferred(self) -> bool:
+        """Return whether they are known, and only inferred."""
+        return self.word == "inferred"
+
+
+UNKNOWN = Roles()
+
+
+def _by_client() -> list[bool | None]:
+    """Return for each opcode whether a client sends its request; None where that is not evidence of the ends."""
+    senders: list[bool | None] = [None] * 256
+    for opcode, message in MESSAGES.items():
+        if message.sender is Sender.MANAGER or (message.sender is Sender.CLIENT and not message.dcp):
+            senders[opcode] = True
+    senders[DCP_OPEN] = True  # who connected sends it, whatever the server is to be
+    senders[GET_ERROR_MAP] = None  # of either end: a server that replicates asked other servers for their error map
+    senders[0xFF] = None
+    return senders
+
+
+_BY_CLIENT = _by_client()
+
+
+def server_by(opcode: int, direction: int, *, response: bool) -> int | None:
+    """Return the direction in which the server sends, by a message that only one of both ends sends; else None."""
+    client = _BY_CLIENT[opcode]
+    return None if client is None else direction if response is client else 1 - direction
+
+
+def seen(connection: "ConnectionState") -> Roles:
+    """Return the roles that were seen, whatever follows from other connections."""
+    if connection.server is not None:
+        return Roles(connection.server, Basis.MESSAGES)
+    return Roles(1, Basis.SYN) if connection.syn else UNKNOWN
+
+
+def inferred(connection: "ConnectionState") -> Roles:
+    """Return what ports and messages of a connection suggest by themselves."""
+    ports = port(connection.src), port(connection.dst)
+    server = _one(ports, PORTS)
+    if server is not None:
+        return Roles(server, Basis.PORT)
+    return _weakly(connection, ports)
+
+
+def infer(connections: Collection["ConnectionState"]) -> None:
+    """Note in each connection of which the roles were not seen what all of them suggest."""
+    unknown = [each for each in connections if seen(each).server is None]
+    if not unknown:
+        return
+    known = [(each, seen(each).server) for each in connections]
+    servers = {each.src if server == 0 else each.dst for each, server in known if server is not None}
+    peers: dict[int, set[int]] = {}
+    for each in connections:
+        one, other = port(each.src), port(each.dst)
+        peers.setdefault(one, set()).add(other)
+        peers.setdefault(other, set()).add(one)
+    for each in unknown:
+        each.inferred = _among(each, servers, peers)
+
+
+def _among(connection: "ConnectionState", servers: set[str], peers: dict[int, set[int]]) -> Roles:
+    """Return what a connection among others suggests."""
+    elsewhere = _one((connection.src, connection.dst), servers)
+    if elsewhere is not None:
+        return Roles(elsewhere, Basis.ELSEWHERE)
+    alone = inferred(connection)
+    if alone.basis is Basis.PORT:
+        return alone
+    one, other = (len(peers[port(end)]) for end in (connection.src, connection.dst))
+    if one != other and min(one, other) == 1:
+        return Roles(0 if one > other else 1, Basis.SHARED)
+    return alone
+
+
+def _weakly(connection: "ConnectionState", ports: tuple[int, int]) -> Roles:
+    server = _one(ports, _DEVELOPMENT)
+    if server is not None:
+        return Roles(server, Basis.DEVELOPMENT)
+    producer = None if replicates(connection) else connection.feeder
+    given = [bool(each >= _EPHEMERAL) for each in ports]
+    lasting = None if given[0] is given[1] else int(given[0])
+    if lasting is not None and producer in (None, lasting):
+        return Roles(lasting, Basis.EPHEMERAL if producer is None else Basis.PRODUCER)
+    return Roles(producer, Basis.PRODUCER) if lasting is None and producer is not None else UNKNOWN
+
+
+def replicates(connection: "ConnectionState") -> bool:
+    """Return whether nodes talk to each other: then either may be the server."""
+    return connection.replicates or any(stream.count(*_BETWEEN_NODES) for stream in connection.streams)
+
+
+def _one(ends: tuple[object, object], among: Collection[object]) -> int | None:
+    """Return which of two ends is among others, if only one is."""
+    first, second = ends[0] in among, ends[1] in among
+    return None if first == second else 0 if first else 1
+
+
+def port(end: str) -> int:
+    """Return the port of an address; 0 where it has none."""
+    text = end.rpartition(":")[2]
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+# -- which consumer the other end is ------------------------------------------------------------------
+
+#: What differs between the names of one client's connections: a UUID; hexadecimal, with a digit, and not short; or a
+#: longer word at the end, of small letters, capitals, and digits or padding, as base64 has them.
+_COUNTER = lazy_pattern(
+    r"(?<![0-9A-Za-z])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z])"
+    r"|(?<![0-9A-Za-z])(?=[0-9A-Fa-f]*[0-9])[0-9A-Fa-f]{4,}(?![0-9A-Za-z])"
+    r"|(?<=:)(?=[^:]*[a-z])(?=[^:]*[A-Z])(?=[^:]*[0-9=])[0-9A-Za-z+/]{8,}={0,2}$"
+)
+#: A short number, by which connections, or workers, of one client are told apart where nothing else differs.
+_NUMBER = lazy_pattern(r"(?<![0-9A-Za-z])[0-9]{1,3}(?![0-9A-Za-z])")
+#: The address of a node, which names may have in them too, and the node that a replication has its changes from.
+_NODE = lazy_pattern(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?(?:_[0-9]+)?(?![0-9.])")
+_SOURCE = lazy_pattern(r"(?<=^replication:)[^>]*(?=->)")
+#: In the JSON of agents and names, which may be cut short: the client's id, before that of the connection.
+_ID = lazy_pattern(r'"i"\s*:\s*"([^"/]+)[^"]*')
+
+
+class Identity(NamedTuple):
+    """What a connection says of who uses it. None: nothing."""
+
+    client_id: str | None = None
+    family: str | None = None  #: its name, without what its other connections would have otherwise
+    agent: str | None = None
+    counters: tuple[str, ...] = ()  #: what was left out of the name, but for addresses
+    numberless: str | None = None  #: its family, without short numbers
+    numbers: tuple[str, ...] = ()  #: those
+
+
+NAMELESS = Identity()
+
+
+def identify(connection: "ConnectionState") -> Identity:
+    """Return what agent and name of a connection say."""
+    agent, name = connection.agent, connection.name
+    found = [_ID.search(text) for text in (agent, name) if text is not None]
+    client_id = next((each[1] for each in found if each), None)
+    if name is None:
+        return Identity(client_id, agent=_product(agent))
+    if name.startswith("replication:"):
+        return Identity(client_id, _SOURCE.sub("#", name), _product(agent))
+    placeless = _NODE.sub("#", _ID.sub("#", name))
+    family, counters = _COUNTER.sub("#", placeless), tuple(_COUNTER.findall(placeless))
+    numbers = tuple(_NUMBER.findall(family))
+    return Identity(client_id, family, _product(agent), counters, _NUMBER.sub("#", family), numbers)
+
+
+def same(one: "ConnectionState", other: "ConnectionState") -> bool:
+    """Return whether two connections are of one consumer, as far as they say."""
+    if one is other:
+        return True
+    if _apart(one, other):
+        return False
+    mine, theirs = one.identity, other.identity
+    if mine.client_id is not None and theirs.client_id is not None:
+        return mine.client_id == theirs.client_id
+    return _fit(mine, theirs) and host(one) == host(other) is not None
+
+
+def same_by_name(one: "ConnectionState", other: "ConnectionState") -> bool:
+    """Return whether two connections are of one consumer, and its whole name or its id says so."""
+    named = one.name is not None and one.name == other.name
+    known = one.identity.client_id is not None and other.identity.client_id is not None
+    return one is other or (same(one, other) and (named or known))
+
+
+def alike(one: "ConnectionState", other: "ConnectionState") -> bool:
+    """Return whether two connections have one name, but for ids: they may be of a client before and after a restart."""
+    mine, theirs = one.identity, other.identity
+    return None not in (mine.family, theirs.family) and not _apart(one, other) and _fit(mine, theirs)
+
+
+def _apart(one: "ConnectionState", other: "ConnectionState") -> bool:
+    return _differ(one.bucket, other.bucket) or _differ(one.role, other.role)
+
+
+def _fit(mine: Identity, theirs: Identity) -> bool:
+    """Return whether agents and names may be of one consumer, whatever client ids it has."""
+    if _differ(mine.agent, theirs.agent):
+        return False
+    if _differ(mine.family, theirs.family) and not _renumbered(mine, theirs):
+        return False
+    counters = list(zip(mine.counters, theirs.counters, strict=False))
+    # of several, one is of the connection, and another of the client
+    return len(counters) < 2 or any(each == other for each, other in counters)
+
+
+def _renumbered(mine: Identity, theirs: Identity) -> bool:
+    """Return whether two names differ in one short number, and in nothing else."""
+    if mine.numberless is None or mine.numberless != theirs.numberless or mine.counters != theirs.counters:
+        return False
+    return sum(each != other for each, other in zip(mine.numbers, theirs.numbers, strict=False)) == 1
+
+
+def host(connection: "ConnectionState") -> str | None:
+    """Return the address of the consumer's end: that which the changes are sent to."""
+    end = connection.consumer_address
+    return None if end is None else end.rpartition(":")[0]
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one != other
+
+
+def _product(agent: str | None) -> str | None:
+    """Return the agent of a HELLO, without what differs between its connections."""
+    try:
+        parsed = parse_json((agent or "").encode())
+    except ValueError:
+        return agent
+    name = parsed.get("a") if isinstance(parsed, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def hosts(connection: "ConnectionState") -> frozenset[str]:
+    """Return the addresses of both ends, without ports."""
+    return frozenset(each.rpartition(":")[0] for each in (connection.src, connection.dst))
+
+
+#: What the connections of one consumer have in common: its client id, or its host.
+Owner = tuple[str, str]
+
+
+def owners(connection: "ConnectionState") -> tuple[Owner, ...]:
+    """Return by what the other connections of a connection's consumer are found."""
+    client_id, address = connection.identity.client_id, host(connection)
+    return tuple((kind, text) for kind, text in (("id", client_id), ("host", address)) if text is not None)
