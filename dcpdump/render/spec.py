@@ -5,7 +5,7 @@ from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Layout, 
 from dcpdump.spec.names import CONTROL_KEYS
 from dcpdump.spec.opcodes import DCP_CONTROL
 from dcpdump.spec.statuses import STATUS
-from dcpdump.streams.phases import PHASES
+from dcpdump.streams.phases import MACHINES
 
 _CELL = 16  # characters of a byte in the grid, with its left border
 
@@ -17,18 +17,18 @@ def index(messages: list[Message]) -> str:
 
 
 def phases() -> str:
-    """Return the phases of a stream, and which message leads from one to which, as the rules of ``check`` know them."""
-    out = ["A stream, from its request to its end. What a phase does not list should not come there.", ""]
-    for phase, events in PHASES.items():
-        out.append(f"{phase.name.replace('_', ' ').capitalize()}: {phase.value}")
-        width = max(len(event.value) for event in events)
-        for event, to in events.items():
-            out.append(
-                f"  {event.value:<{width}}  → {'the same' if to is phase else to.name.replace('_', ' ').lower()}"
-            )
-        out.append("")
-    out += ["At any time CLOSE_STREAM and its answer close it, and STREAM_END ends it."]
-    return "\n".join(out) + "\n"
+    """Return the tables of phases, and which message leads from one to which, as the rules of ``check`` know them."""
+    out = ["What may come, and where it leads. What a phase does not list should not come there.", ""]
+    for subject, table in MACHINES.items():
+        out += [f"-- {subject} --", ""]
+        for phase, events in table.items():
+            out.append(f"{phase.name.replace('_', ' ').capitalize()}: {phase.value}")
+            width = max((len(event.value) for event in events), default=0)
+            for event, to in events.items():
+                where = "the same" if to is phase else to.name.replace("_", " ").lower()
+                out.append(f"  {event.value:<{width}}  → {where}")
+            out.append("")
+    return "\n".join(out)
 
 
 def page(message: Message) -> str:

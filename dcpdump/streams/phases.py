@@ -1,12 +1,16 @@
-"""The phases of a stream, and which message leads from one to which: the table that a conforming stream follows.
+"""Phases: where streams, their closing, takeovers, durable writes, connections and flow control are, as tables.
 
-It begins with a request that is granted. Then come snapshots, each announced by a marker, out-of-order snapshots, and
-before all of them a cache transfer, where one was asked for. A message that the table does not have in a phase should
-not come there: that is what ``check`` reports. Apart from these phases, a stream may be closed at any time by
-CLOSE_STREAM and its answer, and ends with STREAM_END.
+A table has for each phase the messages that may come, and the phase that each leads to. A message that it does not have
+should not come there: that is what rules of ``check`` report, and ``dcpdump spec streams`` prints the tables. The state
+of connections and streams says in which phase it is; what a capture does not show leaves a phase in which all may come.
 """
 
 from enum import Enum
+from typing import Any
+
+_Table = dict[Any, dict[Any, Any]]
+
+# -- streams --------------------------------------------------------------------------------------------
 
 
 class Phase(Enum):
@@ -40,8 +44,7 @@ class PhaseEvent(Enum):
 
 
 _P, _E = Phase, PhaseEvent
-#: By phase: the messages that may come, and the phase that each leads to.
-PHASES: dict[Phase, dict[PhaseEvent, Phase]] = {
+_STREAM: _Table = {
     _P.REQUESTED: {
         _E.GRANT: _P.OPEN,
         _E.GRANT_OF_CACHE: _P.CACHE_TRANSFER,
@@ -73,6 +76,193 @@ PHASES: dict[Phase, dict[PhaseEvent, Phase]] = {
         _E.LOSS: _P.UNKNOWN,
     },
 }
+
+
+# -- how a stream is closed, and ends -------------------------------------------------------------------
+
+
+class Closing(Enum):
+    """How far a stream has come to its end. The value says it in words."""
+
+    NOT_CLOSED = "neither closed nor ended"
+    CLOSE_ASKED = "CLOSE_STREAM waits for its answer"
+    CLOSED = "closed: what was queued may still come, and STREAM_END where that was asked for"
+    ENDED = "STREAM_END came"
+
+
+class ClosingEvent(Enum):
+    """What closes and ends a stream. The value is how it is written in a table."""
+
+    MESSAGE = "message of the stream"
+    CLOSE = "CLOSE_STREAM"
+    CLOSED = "closed"
+    REFUSED = "error"
+    END = "STREAM_END"
+    END_CLOSED = "STREAM_END Closed"
+
+
+_C, _CE = Closing, ClosingEvent
+_CLOSING: _Table = {
+    _C.NOT_CLOSED: {_CE.MESSAGE: _C.NOT_CLOSED, _CE.CLOSE: _C.CLOSE_ASKED, _CE.END: _C.ENDED},
+    _C.CLOSE_ASKED: {
+        _CE.MESSAGE: _C.CLOSE_ASKED,
+        _CE.CLOSED: _C.CLOSED,
+        _CE.REFUSED: _C.NOT_CLOSED,
+        _CE.END: _C.ENDED,
+        _CE.END_CLOSED: _C.ENDED,
+    },
+    _C.CLOSED: {_CE.MESSAGE: _C.CLOSED, _CE.END: _C.ENDED, _CE.END_CLOSED: _C.ENDED},
+    _C.ENDED: {},
+}
+
+
+# -- takeovers ------------------------------------------------------------------------------------------
+
+
+class Takeover(Enum):
+    """How far a vbucket is handed over. The value says it in words."""
+
+    SENDING = "snapshots, each acknowledged"
+    PENDING = "the vbucket is pending at the other end: the rest follows"
+    ACTIVE = "it is active there: only the end follows"
+    OTHER_STATE = "a state was set that no takeover has"
+
+
+class TakeoverEvent(Enum):
+    """What hands a vbucket over. The value is how it is written in a table."""
+
+    SET_PENDING = "SET_VBUCKET_STATE pending"
+    SET_ACTIVE = "SET_VBUCKET_STATE active"
+    END_OK = "STREAM_END Ok"
+
+
+_T, _TE = Takeover, TakeoverEvent
+_TAKEOVER: _Table = {
+    _T.SENDING: {_TE.SET_PENDING: _T.PENDING},
+    _T.PENDING: {_TE.SET_ACTIVE: _T.ACTIVE},
+    _T.ACTIVE: {_TE.END_OK: _T.ACTIVE},
+    _T.OTHER_STATE: {},
+}
+
+
+# -- durable writes of a key ----------------------------------------------------------------------------
+
+
+class Durable(Enum):
+    """Whether a key has a durable write under way. The value says it in words."""
+
+    NONE = "no durable write is under way"
+    PREPARED = "a prepare waits for its outcome"
+
+
+class DurableEvent(Enum):
+    """A message about a durable write. The value is how it is written in a table."""
+
+    PREPARE = "PREPARE"
+    COMMIT = "COMMIT"
+    ABORT = "ABORT"
+
+
+_D, _DE = Durable, DurableEvent
+_DURABLE: _Table = {
+    _D.NONE: {_DE.PREPARE: _D.PREPARED},
+    _D.PREPARED: {_DE.COMMIT: _D.NONE, _DE.ABORT: _D.NONE},
+}
+
+
+# -- connections ----------------------------------------------------------------------------------------
+
+
+class Setup(Enum):
+    """How far a connection is set up. The value says it in words."""
+
+    CONNECTED = "neither authenticated nor refused, as far as was captured"
+    LOGIN_REFUSED = "the authentication was refused"
+    AUTHENTICATED = "authenticated"
+    BUCKET_SELECTED = "a bucket is selected"
+    OPENING = "DCP_OPEN was sent, and is not accepted"
+    OPEN = "opened for DCP, as producer, consumer or notifier"
+
+
+class SetupEvent(Enum):
+    """What sets a connection up. The value is how it is written in a table."""
+
+    HELLO = "HELLO"
+    LOGIN = "SASL"
+    ACCEPTED = "login accepted"
+    REFUSED = "login refused"
+    COMMAND = "another command"
+    BUCKET = "SELECT_BUCKET accepted"
+    OPEN = "DCP_OPEN"
+    OPENED = "DCP_OPEN accepted"
+    DCP = "DCP message"
+
+
+_S, _SE = Setup, SetupEvent
+
+
+def _set_up(phase: Setup, **others: Setup) -> dict[SetupEvent, Setup]:
+    """Return what may come before a connection is open."""
+    return {_SE.HELLO: phase, _SE.LOGIN: phase, **{_SE[name]: to for name, to in others.items()}}
+
+
+_IN, _OUT = {"ACCEPTED": _S.AUTHENTICATED}, {"REFUSED": _S.LOGIN_REFUSED}
+_ON_TO = {"BUCKET": _S.BUCKET_SELECTED, "OPEN": _S.OPENING}
+_SETUP: _Table = {
+    # A TLS certificate authenticates without SASL, and up to 5.0 a user has the bucket of that name.
+    _S.CONNECTED: _set_up(_S.CONNECTED, COMMAND=_S.CONNECTED, **_IN, **_OUT, **_ON_TO),
+    _S.LOGIN_REFUSED: _set_up(_S.LOGIN_REFUSED, **_IN, **_OUT),
+    _S.AUTHENTICATED: _set_up(_S.AUTHENTICATED, COMMAND=_S.AUTHENTICATED, **_IN, **_OUT, **_ON_TO),
+    _S.BUCKET_SELECTED: _set_up(_S.BUCKET_SELECTED, COMMAND=_S.BUCKET_SELECTED, **_OUT, **_ON_TO),
+    _S.OPENING: _set_up(_S.OPENING, COMMAND=_S.OPENING, DCP=_S.OPENING, OPEN=_S.OPENING, OPENED=_S.OPEN),
+    _S.OPEN: {_SE.COMMAND: _S.OPEN, _SE.DCP: _S.OPEN},
+}
+
+
+# -- flow control ---------------------------------------------------------------------------------------
+
+
+class Flow(Enum):
+    """How a connection's window stands. The value says it in words."""
+
+    OFF = "no size was accepted, or 0: the producer sends as fast as it can"
+    ROOM = "the producer may send"
+    FULL = "as much as the window holds waits for its acknowledgement: the producer waits"
+    EXCEEDED = "the producer continues all the same"
+
+
+class FlowEvent(Enum):
+    """What changes how a window stands. The value is how it is written in a table."""
+
+    SIZE = "connection_buffer_size accepted"
+    SIZE_0 = "connection_buffer_size 0 accepted"
+    SEND = "message that leaves room"
+    FILL = "message that fills it"
+    ACK = "BUFFER_ACKNOWLEDGEMENT"
+
+
+_F, _FE = Flow, FlowEvent
+_ACCEPTED = {_FE.SIZE: _F.ROOM, _FE.SIZE_0: _F.OFF, _FE.ACK: _F.ROOM}
+_FLOW: _Table = {
+    _F.OFF: {_FE.SIZE: _F.ROOM, _FE.SEND: _F.OFF},
+    _F.ROOM: {**_ACCEPTED, _FE.SEND: _F.ROOM, _FE.FILL: _F.FULL},
+    _F.FULL: _ACCEPTED,
+    _F.EXCEEDED: _ACCEPTED,
+}
+
+
+# -- the tables -----------------------------------------------------------------------------------------
+
+#: The tables, by what they are about.
+MACHINES: dict[str, _Table] = {
+    "a stream, from its request on": _STREAM,
+    "how a stream is closed, and ends": _CLOSING,
+    "a takeover, which hands a vbucket over": _TAKEOVER,
+    "the durable writes of a key, on one stream": _DURABLE,
+    "a connection": _SETUP,
+    "flow control of a connection": _FLOW,
+}
+_MAY_COME = {phase: events for table in MACHINES.values() for phase, events in table.items()}
 #: Where a stream is after a message that should not have come; of others: where it was.
 _AFTER_ALL = {
     _E.GRANT: _P.OPEN,
@@ -84,15 +274,15 @@ _AFTER_ALL = {
 }
 
 
-def allows(phase: Phase, event: PhaseEvent) -> bool:
-    """Return whether a message may come in a phase."""
-    return event in PHASES[phase]
+def allows(phase: Enum, event: Enum) -> bool:
+    """Return whether a message may come in a phase, of whatever table."""
+    return event in _MAY_COME[phase]
 
 
 def after(phase: Phase, event: PhaseEvent) -> Phase:
     """Return the phase that a message leads to; one that should not come begins what it says all the same."""
-    known = PHASES[phase].get(event)
-    if known is not None:
+    known = _STREAM[phase].get(event)
+    if isinstance(known, Phase):
         return known
     # A marker ends neither an out-of-order snapshot nor a takeover.
     return phase if phase in (Phase.OUT_OF_ORDER, Phase.HANDED_OVER) else _AFTER_ALL.get(event, phase)

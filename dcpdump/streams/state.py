@@ -18,6 +18,7 @@ from dcpdump.streams.identity import NAMELESS, Identity, Roles, inferred, seen
 from dcpdump.streams.intervals import Recurring
 from dcpdump.streams.knowledge import ANY_TIME, CARVED, NOT_YET, Side
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
+from dcpdump.streams.phases import Setup
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import KeyMemory, Stream
 from dcpdump.streams.window import FAR, Window
@@ -341,6 +342,17 @@ class ConnectionState:
     def is_open(self) -> bool:
         """Whether DCP_OPEN was sent and succeeded."""
         return self.opened_by is not None and self.opened
+
+    @property
+    def setup(self) -> Setup:
+        """How far it is set up."""
+        if self.opened_by is not None:
+            return Setup.OPEN if self.opened else Setup.OPENING
+        if self.authenticated is False:
+            return Setup.LOGIN_REFUSED
+        if self.bucket is not None:
+            return Setup.BUCKET_SELECTED
+        return Setup.AUTHENTICATED if self.authenticated else Setup.CONNECTED
 
     @property
     def open_frame(self) -> int | None:

@@ -5,13 +5,13 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, TAKEOVER
+from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.facts import FIRST, LAST, Complaint, Entry, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.knowledge import NO_GAPS, Gaps, Knowledge
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
-from dcpdump.streams.phases import Phase, PhaseEvent, after
+from dcpdump.streams.phases import Closing, Durable, Phase, PhaseEvent, Takeover, after
 from dcpdump.streams.request import Request
 from dcpdump.wire.key_prefix import read_prefix
 
@@ -102,6 +102,10 @@ class Prepares:
         if closely and len(self.unacked) < _MOST_PREPARES:
             self.unacked[seqno] = place
 
+    def phase(self, key: bytes) -> Durable:
+        """Return whether a key has a durable write under way."""
+        return Durable.PREPARED if key in self.open else Durable.NONE
+
     def acknowledge(self, seqno: int) -> None:
         """Take it that all up to a seqno are acknowledged."""
         while self.unacked and (first := next(iter(self.unacked))) <= seqno:
@@ -159,6 +163,8 @@ _MOST_ACKS = 1_024
 _UNORDERED = (Phase.REQUESTED, Phase.REFUSED, Phase.UNKNOWN)
 _OUT_OF_ORDER = (Phase.OUT_OF_ORDER, Phase.CACHE_TRANSFER)
 _INSIDE = (Phase.SNAPSHOT, Phase.OUT_OF_ORDER)
+#: Phases of a takeover, by the state that was set last.
+_TAKEOVERS = {None: Takeover.SENDING, PENDING: Takeover.PENDING, ACTIVE: Takeover.ACTIVE}
 
 
 @dataclass(slots=True, eq=False)
@@ -314,6 +320,15 @@ class Stream:
         return self.end_frame is not None or self.closed
 
     @property
+    def closing_phase(self) -> Closing:
+        """How far it has come to its end."""
+        if self.end_frame is not None:
+            return Closing.ENDED
+        if self.closed:
+            return Closing.CLOSED
+        return Closing.CLOSE_ASKED if self.close_asked else Closing.NOT_CLOSED
+
+    @property
     def closing(self) -> bool:
         """Whether it ended, or its consumer may have closed it: the request of an answer to CLOSE_STREAM is missing."""
         if self.ended or self.close_asked:
@@ -430,6 +445,11 @@ class Stream:
     def state(self) -> int | None:
         """The last state that a takeover set."""
         return self.states[-1].state if self.states else None
+
+    @property
+    def takeover_phase(self) -> Takeover:
+        """How far its vbucket is handed over."""
+        return _TAKEOVERS.get(self.state, Takeover.OTHER_STATE)
 
     def advance(self, event: PhaseEvent) -> None:
         """Go to the phase that an event leads to."""

@@ -12,6 +12,7 @@ from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE, DCP_SNAPSH
 from dcpdump.streams.facts import FIRST, LAST, MARKER_SIZES, Excess, Mark, count_marker
 from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.intervals import MOST, Interval, Intervals, between
+from dcpdump.streams.phases import Flow
 
 # -- how far the two directions of a connection may be captured out of order --------------------------
 # Queues of a network card, ports of a tap and captures that were merged keep their own order each, not that of all. So
@@ -311,6 +312,13 @@ class Window:
             self.is_blocked = self._balance >= self._limit
             self.full_since = self.blocked_since = ts_ns if self.is_blocked else None
             self.beyond, self.beyond_ns = 0, None
+
+    @property
+    def phase(self) -> Flow:
+        """How it stands, as far as was captured."""
+        if self.size is None:
+            return Flow.OFF
+        return Flow.EXCEEDED if self.is_exceeded else Flow.FULL if self.is_blocked else Flow.ROOM
 
     @property
     def is_exceeded(self) -> bool:

@@ -23,6 +23,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_REQ,
     WANTED,
 )
+from dcpdump.streams.phases import SetupEvent, allows
 from dcpdump.streams.silence import has_interval, noop_interval_ns
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -48,7 +49,7 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
 
     Source: daemon/protocol/mcbp
     """
-    if connection.authenticated is not False or frame.opcode in _BEFORE_LOGIN:
+    if allows(connection.setup, SetupEvent.COMMAND) or frame.opcode in _BEFORE_LOGIN:
         return None
     if any(connection.asked_for(SASL_AUTH)) or any(connection.asked_for(SASL_STEP)):
         return None
@@ -69,12 +70,12 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     Source: daemon/mcbp_validators.cc
     """
     if frame.opcode == OPEN:
-        if connection.accepted_frame is None or connection.opened_by is None:
+        if allows(connection.setup, SetupEvent.OPEN):
             return None
         if connection.exchanges.early(frame.direction, OPEN, frame.opaque) is not None:
             return None  # that success was the answer to this one, captured before it
         return f"DCP_OPEN, though frame {connection.accepted_frame} opened the connection"
-    if not MESSAGES[frame.opcode].dcp or connection.opened_by is not None or not connection.complete:
+    if not MESSAGES[frame.opcode].dcp or allows(connection.setup, SetupEvent.DCP) or not connection.complete:
         return None
     if frame.direction != connection.began:  # it may answer to an OPEN that was captured later
         return None
@@ -127,7 +128,7 @@ def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 
     Source: daemon/connection.cc
     """
-    if not connection.is_open:
+    if allows(connection.setup, SetupEvent.LOGIN):
         return None
     return f"{name(frame.opcode)} after DCP_OPEN"
 
@@ -255,7 +256,9 @@ def second_hello(frame: FrameEvent, connection: ConnectionState, stream: Stream)
 
     Source: daemon/protocol/mcbp
     """
-    return None if not connection.is_open else "HELLO changes how messages of open streams are read"
+    if allows(connection.setup, SetupEvent.HELLO):
+        return None
+    return "HELLO changes how messages of open streams are read"
 
 
 # -- controls: when they are sent, which of them may be accepted, and which are misspelt --------------

@@ -33,6 +33,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_END,
     SYSTEM_EVENT,
 )
+from dcpdump.streams.phases import ClosingEvent, DurableEvent, Takeover, TakeoverEvent, allows
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.takeover import undecided
@@ -103,10 +104,9 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
         return None
     if stream.marker is not None and stream.marker.flags & DISK:
         return None
-    there = stream.prepares.open.get(frame.key)
-    if there is not None and there.seqno == prepared:
-        return None
-    if there is None and stream.prepares.missed:
+    there, decides = stream.prepares.open.get(frame.key), DurableEvent[name(frame.opcode)]
+    may_come = allows(stream.prepares.phase(frame.key), decides)
+    if (there is not None and there.seqno == prepared) or (not may_come and stream.prepares.missed):
         return None
     text = f"{name(frame.opcode)} of prepared seqno {prepared}"
     if there is not None:
@@ -163,9 +163,10 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
 
     Source: dcp/passive_stream.cc
     """
-    there = stream.prepares.open.get(frame.key)
-    if there is None or (stream.marker is not None and stream.marker.flags & DISK):
+    may_come = allows(stream.prepares.phase(frame.key), DurableEvent.PREPARE)
+    if may_come or (stream.marker is not None and stream.marker.flags & DISK):
         return None
+    there = stream.prepares.open[frame.key]
     return f"PREPARE seqno {frame.seqno}, though that of seqno {there.seqno} is not decided"
 
 
@@ -240,13 +241,13 @@ def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     if frame.response:
         return _too_soon(frame, stream)
     if frame.opcode == STREAM_END:
-        if frame.get("status") == OK and stream.state != ACTIVE:
+        if frame.get("status") == OK and not allows(stream.takeover_phase, TakeoverEvent.END_OK):
             return f"the takeover ended Ok in state {_spoken(stream.state)}"
         return None
-    state = frame.get("state")
-    if state == ACTIVE and stream.state != PENDING:
+    state, phase = frame.get("state"), stream.takeover_phase
+    if state == ACTIVE and not allows(phase, TakeoverEvent.SET_ACTIVE):
         return "SET_VBUCKET_STATE(active) before pending"
-    if state == PENDING and stream.state is not None:
+    if state == PENDING and not allows(phase, TakeoverEvent.SET_PENDING):
         return f"SET_VBUCKET_STATE(pending) after state {_spoken(stream.state)}"
     return None
 
@@ -315,6 +316,7 @@ def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
 
     Source: dcp/active_stream.cc
     """
-    if stream.state != ACTIVE or frame.opcode not in _DATA or stream.end_frame is not None:
+    handed = stream.takeover_phase is Takeover.ACTIVE
+    if not handed or frame.opcode not in _DATA or not allows(stream.closing_phase, ClosingEvent.MESSAGE):
         return None
     return f"{name(frame.opcode)} after SET_VBUCKET_STATE(active)"

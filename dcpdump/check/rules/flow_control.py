@@ -6,6 +6,7 @@ from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATIO
 from dcpdump.streams.flow_state import standing, why_blocked
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
+from dcpdump.streams.phases import FlowEvent, allows
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -124,7 +125,8 @@ def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Source: dcp/producer.cc
     """
-    if connection.window.size is not None or not connection.controls_known or connection.produces is False:
+    on = allows(connection.window.phase, FlowEvent.ACK)
+    if on or not connection.controls_known or connection.produces is False:
         return None
     if any(waiting.key == _SIZE for waiting in connection.asked_for(CONTROL)):
         return None  # its success may be captured a little later

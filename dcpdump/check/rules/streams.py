@@ -38,7 +38,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
     WITH_VALUES,
 )
-from dcpdump.streams.phases import Phase, PhaseEvent, allows
+from dcpdump.streams.phases import ClosingEvent, Phase, PhaseEvent, allows
 from dcpdump.streams.request import Request
 from dcpdump.streams.requests import request_of
 from dcpdump.streams.rollbacks import Clause, Wrong, overdue
@@ -373,7 +373,7 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 
     Source: dcp/producer.cc, dcp/active_stream.cc
     """
-    if stream.end_frame is not None and stream.vbucket == frame.word:
+    if not allows(stream.closing_phase, ClosingEvent.MESSAGE) and stream.vbucket == frame.word:
         text = f"{name(frame.opcode)} after the stream ended in frame {stream.end_frame}"
         return Remark(text, status=without_stream(connection))
     if stream.known or (connection.doubtful and any(connection.asked_for(STREAM_REQ))):
@@ -564,7 +564,7 @@ def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     """
     reason = frame.get("status")
     if reason == _CLOSED:
-        if stream.closed or stream.closing:
+        if stream.closing or allows(stream.closing_phase, ClosingEvent.END_CLOSED):
             if connection.controls_known and not connection.on("send_stream_end_on_client_close_stream"):
                 return "ended as Closed, though send_stream_end_on_client_close_stream is not on"
             return None
