@@ -153,8 +153,8 @@ def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str
     log = row.get("failover_log", ())
     row["failover_log"] = [{**each, "vbucket_uuid": int(each["vbucket_uuid"], 16)} for each in log] or None
     row["opened_at"] = _moment(stream.granted_ns)
-    row["ended_at"] = _moment(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
-    row["last_at"] = _moment(stream.last_ns)
+    row["ended_at"] = _moment(stream.ended_ns if stream.end is not None else stream.closed_ns)
+    row["last_at"] = _moment(stream.traffic.last_ns)
     row["high_seqno_at"] = _moment(None if verdict.lag is None else verdict.lag.high_ns)
     return row
 

@@ -301,7 +301,7 @@ class AtEnd:
         Those above the start of their request are wrong by themselves.
         """
         seen = set()
-        for request in stream.rollbacks:
+        for request in stream.requests.rolled_back:
             numbers, back = _numbers(request), request.rollback_seqno
             if back is None or numbers in seen or request.begins_below(back):
                 continue
@@ -449,9 +449,9 @@ class RuleEngine:
         self.streams += 1
         for event, delayed in at_end.of(stream):
             self._runner.ask_delayed(event, delayed, stream.connection, delayed.frame)
-        if stream.granted or stream.last_frame:
+        if stream.granted or stream.traffic.last_frame:
             self.partly += stream.doubtful
-            if stream.end_frame is None:
+            if stream.end is None:
                 self._done(last_message(stream), stream.connection, stream)
 
     def _close(self, connection: ConnectionState, at_end: AtEnd, alone: bool | None) -> None:
@@ -529,7 +529,7 @@ class RuleEngine:
             if stream is not None and place.outside:
                 ledger.notice(connection, frame, stream)
                 self._ask(Event.OUTSIDE, frame, connection, stream)
-            if stream is None or (stream.end_frame is not None and not stream.stale):
+            if stream is None or (stream.end is not None and not stream.stale):
                 ledger.learn_message(connection, frame, stream)
                 return
             ledger.notice(connection, frame, stream)
@@ -551,7 +551,7 @@ class RuleEngine:
                 events.append(Event.MARKED)
                 if frame.datatype != JSON:
                     events.append(Event.PACKED)
-            if not stream.items_since_marker:
+            if not stream.seqnos.since_marker:
                 events.append(Event.FIRST)
             if not frame.seqno:
                 events.append(Event.ZERO)
@@ -597,7 +597,7 @@ class RuleEngine:
         """Ask about the stream whose place one takes that is granted now."""
         waiting = connection.exchanges.asked(frame)
         before = None if waiting is None or waiting.request is None else waiting.request.still_open
-        if before is not None and before.end_frame is None:
+        if before is not None and before.end is None:
             self._done(last_message(before), connection, before)
 
 
@@ -610,7 +610,7 @@ def _events(run: DocumentRun, close: Inspected, connection: ConnectionState, str
         events.append(Event.COUNTED)
     if close.packed:
         events.append(Event.PACKED)
-    if not stream.items_since_marker:
+    if not stream.seqnos.since_marker:
         events.append(Event.FIRST)
     if run.stream_id:
         events.append(Event.FRAMED)

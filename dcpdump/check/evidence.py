@@ -61,15 +61,15 @@ class PendingEvidence:
         seqno = frame.get("prepared_seqno")
         if seqno is not None:
             self._lag(stream, seqno, frame.ts_ns, acknowledged=True)
-        beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.reached
+        beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.seqnos.reached
         if (beyond or not self._connection.sync_replication) and len(self._ahead) < _MOST:
             self._ahead.append((kept(frame), stream, self._frames))
 
     def finish(self, stream: Stream) -> None:
         """Take a stream that is over."""
         ended_ns = self._connection.now_ns if stream.ended_ns is None else stream.ended_ns
-        self._lag(stream, stream.reached, ended_ns, acknowledged=False)
-        if stream.acks_due or stream.acks_early:
+        self._lag(stream, stream.seqnos.reached, ended_ns, acknowledged=False)
+        if stream.acks.due or stream.acks.early:
             self._done.append(stream)
 
     def look(self, frame: FrameEvent) -> Iterator[Found]:
@@ -227,20 +227,22 @@ class PendingEvidence:
                 yield Event.OVERDRAWN, Delayed(over.frame, connection.no_stream, 0, over.sent + over.excess, over.sent)
         while self._ahead and self._is_settled(self._frames - self._ahead[0][2], self._ahead[0][0].ts_ns):
             frame, stream, _ = self._ahead.pop(0)
-            yield Event.AHEAD, Delayed(frame, stream, 0, frame.fields[0] or 0, stream.reached)
+            yield Event.AHEAD, Delayed(frame, stream, 0, frame.fields[0] or 0, stream.seqnos.reached)
 
     def _acknowledgements(self, frame: FrameEvent) -> Iterator[Found]:
         """Yield snapshots that were not acknowledged, and acknowledgements that were not asked for."""
         connection = self._connection
-        while self._done and self._is_settled(frame.number - self._done[0].last_frame, self._done[0].last_ns):
+        while self._done and self._is_settled(
+            frame.number - self._done[0].traffic.last_frame, self._done[0].traffic.last_ns
+        ):
             stream = self._done.pop(0)
             if stream.lost or (stream.opaque is not None and connection.shares(stream.opaque)):
                 continue
             if any(complaint.opcode == MARKER for complaint in stream.complaints):
                 continue  # the consumer refused a marker: it need not acknowledge that
-            more = abs(stream.acks_omitted)
-            for at, due in enumerate(stream.acks_due or ()):
+            more = abs(stream.acks.omitted)
+            for at, due in enumerate(stream.acks.due or ()):
                 waited = (connection.now_ns or 0) - (due.ts_ns or 0)
                 yield Event.UNACKNOWLEDGED, Delayed(due, stream, waited, 0 if at else more)
-            for at, extra in enumerate(stream.acks_early or ()):
+            for at, extra in enumerate(stream.acks.early or ()):
                 yield Event.ACK_UNASKED, Delayed(extra, stream, 0, 0 if at else more)

@@ -82,7 +82,7 @@ class StreamChoice:
             return False
         if self.stream_ids is not None and stream.stream_id not in self.stream_ids:
             return False
-        return self._lasts(stream.last_ns, start_ns) and self.connection(stream.connection, start_ns)
+        return self._lasts(stream.traffic.last_ns, start_ns) and self.connection(stream.connection, start_ns)
 
     def settled(self, connections: Iterable[ConnectionState]) -> "StreamChoice":
         """Return the same choice by the numbers of connections, before their addresses are hashed."""
@@ -257,7 +257,7 @@ class LedgerConsumer(Consumer[Any]):
                 f"dcpdump: note: the two directions of {which} have different clocks, or these go back: "
                 f"{answers:,} answers are stamped up to {most} before their requests"
             )
-        omitted = sum(sum((each.omitted or {}).values()) for each in self.streams) * self.lists_streams
+        omitted = sum(sum((each.requests.omitted or {}).values()) for each in self.streams) * self.lists_streams
         if omitted:
             which = counted(omitted, "stream request")
             yield f"dcpdump: note: {which}, in the middle of very many different ones of a stream: counted, not listed"

@@ -15,7 +15,8 @@ from dcpdump.spec import MESSAGES, PUSHES, UNKNOWN_NAME, find
 def spec(opcode: str | None, everything: bool) -> None:
     """Print a message's byte grids, fields, rules, flags and errors; without OPCODE, all messages in a line each.
 
-    OPCODE is a name (mutation, DCP_MUTATION) or a number (0x57); "streams" prints the phases of streams and connections.
+    OPCODE is a name (mutation, DCP_MUTATION) or a number (0x57); "streams" prints the phases
+    of streams and connections.
     """
     with Sink(None, paged=True) as sink:
         if opcode is None:

@@ -121,7 +121,7 @@ def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, en
     if not (stuck or rolled_back or ended):
         return True
     over = verdict.kind in (VerdictKind.ENDED, VerdictKind.TAKEN_OVER)
-    return (stuck and verdict.trouble) or (rolled_back and bool(stream.rollbacks)) or (ended and over)
+    return (stuck and verdict.trouble) or (rolled_back and bool(stream.requests.rolled_back)) or (ended and over)
 
 
 def _drawn(consumer: LedgerConsumer, rates: "Rates", shown: Sequence[Stream]) -> dict[Stream, str]:
@@ -131,8 +131,8 @@ def _drawn(consumer: LedgerConsumer, rates: "Rates", shown: Sequence[Stream]) ->
         return {}
     out: dict[Stream, str] = {}
     for stream in shown:
-        begin = max(first, stream.first_ns or first)
-        end = min(last, (stream.last_ns if stream.next is not None else None) or last)
+        begin = max(first, stream.traffic.first_ns or first)
+        end = min(last, (stream.traffic.last_ns if stream.next is not None else None) or last)
         place = stream_key(stream.vbucket, stream.stream_id)
         counts = rates.of(stream.connection.number, place, first, last, _BARS)
         length = max(1, last - first + 1)

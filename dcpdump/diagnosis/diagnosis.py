@@ -290,7 +290,10 @@ class Diagnosis:
     @property
     def rolled_back(self) -> int:
         """Return how many streams were rolled back, or how many times those that were evicted."""
-        return sum(bool(stream.rollbacks) for stream, _ in self.evidence.judged) + self.evidence.evicted.rollbacks
+        return (
+            sum(bool(stream.requests.rolled_back) for stream, _ in self.evidence.judged)
+            + self.evidence.evicted.rollbacks
+        )
 
     @property
     def looked_at(self) -> str:

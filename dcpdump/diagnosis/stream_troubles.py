@@ -120,7 +120,7 @@ def _statuses(streams: Sequence[Stream]) -> str:
 
 
 def _reasons(streams: Sequence[Stream]) -> str:
-    ends = {stream.end_status for stream in streams if stream.end_frame is not None}
+    ends = {stream.end_status for stream in streams if stream.end is not None}
     names = sorted(reason_name(each) or str(each) for each in ends if each is not None)
     return f" ({', '.join(names)})" if names else ""
 
@@ -157,7 +157,7 @@ def _trouble(evidence: Evidence, key: Key, judged: Sequence[Judged], several: bo
         connections,
         tuple(streams),
         tuple(frame for frame in map(_frame, streams) if frame is not None)[:_FRAMES],
-        first.last_ns if first.end_frame is None else first.ended_ns,
+        first.traffic.last_ns if first.end is None else first.ended_ns,
         verdict.certain,
     )
 
@@ -217,18 +217,18 @@ def _connections(numbers: Sequence[int]) -> tuple[str, ...]:
 def _frame(stream: Stream) -> int | None:
     """Return the frame that shows best what became of a stream: its end, the answer to its request, its request."""
     request = stream.request
-    if stream.end_frame is not None:
-        return stream.end_frame
+    if stream.end is not None:
+        return stream.end.frame
     if request is not None and not stream.granted:
         return request.answer_frame or request.frame
-    return stream.last_frame or stream.granted_frame
+    return stream.traffic.last_frame or stream.granted_frame
 
 
 def _detail(evidence: Evidence, situation: Situation, judged: Sequence[Judged]) -> str:
     """Return more of the first stream: its verdict; of a rollback the clause that explains the clearest request."""
     (stream, verdict), one = judged[0], len(judged) == 1
-    if situation in (Situation.LOOP, Situation.ROLLED_BACK) and stream.rollbacks:
-        clearest = min(stream.rollbacks, key=lambda request: bool(doubt(request, stream)))
+    if situation in (Situation.LOOP, Situation.ROLLED_BACK) and stream.requests.rolled_back:
+        clearest = min(stream.requests.rolled_back, key=lambda request: bool(doubt(request, stream)))
         text = explain(clearest, stream, evidence.ledger).text
         return text if one else f"{place(stream)}, {verdict.why}: {text}"
     waits = stream.connection.noops.open_ns if situation is Situation.CLOSED else None
@@ -306,7 +306,7 @@ def _by_consumer(evidence: Evidence) -> Iterable[list[ConnectionState]]:
 def _reopened(evidence: Evidence) -> Iterator[ConnectionState]:
     """Yield, for each stream that was open as its connection ended and was asked for again, the connection."""
     for stream, verdict in evidence.judged:
-        over = stream.end_frame is not None or stream.closed_ns is not None or stream.next is not None
+        over = stream.end is not None or stream.closed_ns is not None or stream.next is not None
         if verdict.cause in _AGAIN and not over:
             yield stream.connection
 
@@ -403,7 +403,7 @@ class Rollbacks:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence, self._several = evidence, len(evidence.dcp) > 1
-        any_of_them = any(stream.rollbacks for stream in evidence.ledger.streams)
+        any_of_them = any(stream.requests.rolled_back for stream in evidence.ledger.streams)
         self._every = find_rollbacks(evidence.ledger) if any_of_them else []
         #: by stream: the latest
         self._latest = {attempt.stream: each for each in self._every for attempt in each.attempts}
@@ -411,7 +411,7 @@ class Rollbacks:
     def troubles(self) -> Iterator[Trouble]:
         """Yield loops that streams do not show by themselves, and the other rollbacks of streams in no trouble."""
         evidence = self._evidence
-        fine = {stream for stream, verdict in evidence.judged if stream.rollbacks and verdict.degree is None}
+        fine = {stream for stream, verdict in evidence.judged if stream.requests.rolled_back and verdict.degree is None}
         loops: dict[int, list[Rollback]] = {}
         others: dict[tuple[Clause, int], list[Rollback]] = {}
         for each in self._every:
@@ -510,7 +510,7 @@ def _before(evidence: Evidence, stream: Stream) -> ConnectionState | None:
         if each.vbucket == stream.vbucket and each.connection is not connection and each.granted
         if same(each.connection, connection) or alike(each.connection, connection)
     )
-    begins_ns = stream.first_ns or 0
+    begins_ns = stream.traffic.first_ns or 0
     over = [each for each in mine if each.ended_ns is not None and each.ended_ns <= begins_ns]
     latest = max(over, key=lambda each: each.ended_ns or 0, default=None)
     return latest if latest is not None and ended_by(latest) in _SERVER_CAUSES else None

@@ -75,10 +75,10 @@ def latest(found: Sequence[Advised]) -> list[Advised]:
 
 def _none(streams: Sequence[Stream]) -> str:
     """Return the sentence that there are no rollbacks, and among how many requests."""
-    requests = sum(stream.count_requests() for stream in streams)
+    requests = sum(stream.requests.count() for stream in streams)
     if not requests:
         return "no stream requests were captured"
-    unanswered = sum(stream.count_requests(None) for stream in streams)
+    unanswered = sum(stream.requests.count(None) for stream in streams)
     text = f"no rollbacks in {counted(requests, 'stream request')}"
     return text + (f", {unanswered:,} of them without an answer in the capture" if unanswered else "")
 

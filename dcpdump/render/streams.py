@@ -86,14 +86,14 @@ COLUMNS: Mapping[str, Callable[[Judged], Any]] = {
     "vb": lambda each: each[0].vbucket,
     "sid": lambda each: each[0].stream_id or None,
     "asked": lambda each: None if each[0].request is None else each[0].request.ts_ns,
-    "last-seqno": lambda each: each[0].high_seqno,
+    "last-seqno": lambda each: each[0].seqnos.high,
     "lag": lambda each: None if each[1].lag is None else each[1].lag.rank,  # the worst first
-    "snapshots": lambda each: each[0].snapshots,
+    "snapshots": lambda each: each[0].traffic.snapshots,
     **{
         name.replace("_", "-"): partial(lambda opcode, each: each[0].count(opcode), opcode)
         for name, opcode in _KINDS.items()
     },
-    "bytes": lambda each: each[0].size,
+    "bytes": lambda each: each[0].traffic.size,
     "lost": lambda each: each[0].gaps.missed.lost,
     "verdict": lambda each: (each[1].rank, each[1].text),
 }
@@ -112,11 +112,11 @@ def table(judged: Sequence[Judged], now_ns: int | None, rates: Mapping[Stream, s
             "" if request is None else filter_text(request, stream.connection.collection_names),
             clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before",
             f"{seqno(request.start_seqno)}..{seqno(request.end_seqno)}" if request is not None else "?",
-            number(stream.high_seqno),
+            number(stream.seqnos.high),
             lag_text(verdict.lag, now_ns),
-            number(stream.snapshots or None),
-            *(number(stream.count(opcode) or None) for opcode in _KINDS.values()),
-            number(stream.size or None),
+            number(stream.traffic.snapshots or None),
+            *(number(stream.traffic.count(opcode) or None) for opcode in _KINDS.values()),
+            number(stream.traffic.size or None),
             lost(stream.gaps.missed),
             (rates or {}).get(stream, ""),
             verdict.text,
@@ -134,7 +134,7 @@ def total(judged: Sequence[Judged], evicted: EvictedStreams, connections: Sequen
     words = [counted(kinds.total(), "stream"), counted(len(connections) + evicted.connections, "connection")]
     if kinds:
         words.insert(1, ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()))
-    rollbacks = sum(stream.count_requests(ROLLBACK) for stream, _ in judged) + evicted.rollbacks
+    rollbacks = sum(stream.requests.count(ROLLBACK) for stream, _ in judged) + evicted.rollbacks
     if rollbacks:
         words.append(counted(rollbacks, "rollback"))
     if missed.gaps:
@@ -175,28 +175,28 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         "trouble": verdict.trouble,
         "degree": None if verdict.degree is None else verdict.degree.value,
         "requests": [_request(each, connection) for each in stream.requests],
-        "requests_omitted": sum((stream.omitted or {}).values()) or None,
+        "requests_omitted": sum((stream.requests.omitted or {}).values()) or None,
         "opened_at": _time(stream.granted_ns),
     }
     if request is not None:
         out |= {"start_seqno": request.start_seqno, "end_seqno": request.end_seqno}
-    out["snapshots"] = stream.snapshots
-    out |= {name: stream.count(opcode) for name, opcode in _KINDS.items()}
-    out |= {"seqno_advanced": stream.count(ADVANCED), "cache_transfers": stream.count(CACHED)}
-    out |= {"first_seqno": stream.first_seqno, "last_seqno": stream.last_seqno, **lag_object(verdict.lag)}
+    out["snapshots"] = stream.traffic.snapshots
+    out |= {name: stream.traffic.count(opcode) for name, opcode in _KINDS.items()}
+    out |= {"seqno_advanced": stream.traffic.count(ADVANCED), "cache_transfers": stream.traffic.count(CACHED)}
+    out |= {"first_seqno": stream.seqnos.first, "last_seqno": stream.seqnos.last, **lag_object(verdict.lag)}
     if stream.snapshot is not None:
         out["snapshot"] = {"start_seqno": stream.snapshot.start, "end_seqno": stream.snapshot.end}
-    if rollbacks := stream.rollbacks:
-        out |= {"rollback_seqno": rollbacks[-1].rollback_seqno, "rollbacks": stream.count_requests(ROLLBACK)}
+    if rollbacks := stream.requests.rolled_back:
+        out |= {"rollback_seqno": rollbacks[-1].rollback_seqno, "rollbacks": stream.requests.count(ROLLBACK)}
     if stream.failover_log:
         out["failover_log"] = [
             {"vbucket_uuid": f"0x{each.uuid:016x}", "seqno": each.seqno} for each in stream.failover_log
         ]
-    if stream.end_frame is not None:
+    if stream.end is not None:
         out |= {"end_status": stream.end_status, "end_status_name": reason_name(stream.end_status)}
-    out["ended_at"] = _time(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
-    out["last_at"] = _time(stream.last_ns)
-    out |= {"bytes": stream.size, **lost_keys(stream.gaps.missed)}
+    out["ended_at"] = _time(stream.ended_ns if stream.end is not None else stream.closed_ns)
+    out["last_at"] = _time(stream.traffic.last_ns)
+    out |= {"bytes": stream.traffic.size, **lost_keys(stream.gaps.missed)}
     return without_none(out)
 
 

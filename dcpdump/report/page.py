@@ -136,7 +136,7 @@ def _facts(context: Context) -> Iterator[str]:
     yield size(evidence.frame_bytes)
     yield counted(len(evidence.connections), "connection")
     yield counted(evidence.streams, "stream")
-    rollbacks = sum(stream.count_requests(ROLLBACK) for stream, _ in evidence.judged) + evidence.evicted.rollbacks
+    rollbacks = sum(stream.requests.count(ROLLBACK) for stream, _ in evidence.judged) + evidence.evicted.rollbacks
     if rollbacks:
         yield counted(rollbacks, "rollback")
     lost = evidence.tally.lost

@@ -81,9 +81,9 @@ def _row(came: Array, streams: Sequence[Stream], times: TimeAxis, used: int, lim
 
 def _life(stream: Stream, times: TimeAxis, used: int) -> tuple[int | None, int]:
     """Return the steps in which a stream was open."""
-    if stream.requests and not stream.granted and not stream.counts_any:
+    if stream.requests and not stream.granted and not stream.traffic.any:
         return None, 0
-    first = stream.granted_ns if stream.granted_ns is not None else stream.first_ns
+    first = stream.granted_ns if stream.granted_ns is not None else stream.traffic.first_ns
     ends = [ts for ts in (stream.ended_ns, stream.closed_ns, stream.connection.ended_ns) if ts is not None]
     begin = 0 if not stream.requests or first is None else min(used - 1, int(times.place(first) * used))
     return begin, min(used, int(times.place(min(ends)) * used) + 1) if ends else used

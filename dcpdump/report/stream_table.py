@@ -77,10 +77,10 @@ def _row(context: Context, judged: Judged, with_ids: bool) -> Markup:
         *([(str(stream.stream_id or ""), True)] if with_ids else []),
         (clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before", False),
         (asked, False),
-        ("" if stream.high_seqno is None else f"{stream.high_seqno:,}", True),
+        ("" if stream.seqnos.high is None else f"{stream.seqnos.high:,}", True),
         (lag_text(verdict.lag, context.evidence.now_ns), True),
-        (f"{sum(stream.counts):,}", True),
-        (f"{stream.size:,}", True),
+        (f"{sum(stream.traffic.counts):,}", True),
+        (f"{stream.traffic.size:,}", True),
         (said, False),
     ]
     return element(

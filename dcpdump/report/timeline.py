@@ -91,14 +91,11 @@ def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
     """Yield what happened on a connection."""
     for stream in each.streams:
         where = place(stream)
-        if stream.ended_ns is not None:
-            why = reason_name(stream.end_status) or reason(stream.end_status)
-            yield DrawnMark(
-                stream.ended_ns,
-                "ended",
-                f"{clock(stream.ended_ns)} {where} ended: {why}",
-                _href(context, stream.end_frame),
-            )
+        end = stream.end
+        if end is not None and end.ts_ns is not None:
+            why = reason_name(end.status) or reason(end.status)
+            text = f"{clock(end.ts_ns)} {where} ended: {why}"
+            yield DrawnMark(end.ts_ns, "ended", text, _href(context, end.frame))
         for request in stream.requests:
             if request.answered_ns is None or request.status in (None, SUCCESS):
                 continue

@@ -106,7 +106,7 @@ def _hits(times: TimeAxis, group: Sequence[ConnectionState], found: Map) -> Iter
     height = found.silence.shape[0]
     scale = height / max(1, len(found.vbuckets))
     for stream in (stream for connection in group for stream in connection.streams if stream.vbucket in rows):
-        for request in stream.rollbacks:
+        for request in stream.requests.rolled_back:
             when = request.answered_ns
             if when is not None:
                 text = f"vb {stream.vbucket} rolled back to {seqno(request.rollback_seqno)} at {clock(when)}"

@@ -184,7 +184,7 @@ class Clients:
         """Return where its consumer asked in its place after a time: for what was granted first, if anything was."""
         here = stream.next
         if here is not None and (here.reopened or after_ns is None):
-            return Reopening(here, here.first_ns)
+            return Reopening(here, here.traffic.first_ns)
         if after_ns is None:
             return None
         first: Stream | None = None
@@ -363,7 +363,7 @@ class Clients:
         if request is None or not _resumes(stream, request) or ledger.evicted_streams or not ledger.alone:
             return None
         last = self._last_before(stream, request)
-        if last is None or self.lost_since(last.connection, last.first_ns) is not None:
+        if last is None or self.lost_since(last.connection, last.traffic.first_ns) is not None:
             return None
         received = self._received(stream, request)
         if received is None or request.start <= received or ledger.logs.reports(stream.vbucket, request.start):
@@ -398,7 +398,7 @@ class Clients:
                 continue
             if each.doubtful:
                 return None
-            received = max(received, each.reached)
+            received = max(received, each.seqnos.reached)
         return received
 
 
@@ -420,25 +420,25 @@ def _began(stream: Stream) -> int:
     """Return when a stream began; of one that was open when the capture began, before everything."""
     if not stream.requests and stream.number == 1 and not stream.connection.lossy:
         return _BEFORE
-    return stream.first_ns or 0
+    return stream.traffic.first_ns or 0
 
 
 def _granted(stream: Stream) -> int:
     """Return when a stream was granted; one that was not captured so, when it began."""
-    return stream.first_ns or 0 if stream.granted_ns is None else stream.granted_ns
+    return stream.traffic.first_ns or 0 if stream.granted_ns is None else stream.granted_ns
 
 
 def _asked_after(stream: Stream, ts_ns: int) -> int | None:
     """Return when a stream was first asked for after a time; one that was not captured so, when it began."""
     asked = (each.ts_ns for each in stream.requests if each.ts_ns is not None and each.ts_ns >= ts_ns)
-    return next(asked, stream.first_ns)
+    return next(asked, stream.traffic.first_ns)
 
 
 def _open_at(stream: Stream, ts_ns: int) -> bool:
     """Return whether a stream that began before a time was open then, or asked for."""
     if stream.requests and (not stream.granted or (stream.requests[-1].ts_ns or 0) >= ts_ns):
         return False
-    if stream.replaced and stream.connection.lossy and (stream.last_ns or 0) < ts_ns:
+    if stream.replaced and stream.connection.lossy and (stream.traffic.last_ns or 0) < ts_ns:
         return False  # its end was lost, or else no other would have been granted
     return _ended(stream) > ts_ns
 
@@ -451,14 +451,14 @@ def _ended(stream: Stream) -> int:
 
 def _was_sending(stream: Stream, ts_ns: int) -> bool:
     """Return whether a stream had surely not ended by a time: no end of it can have been lost before."""
-    return (stream.last_ns or 0) >= ts_ns or not stream.connection.lost_after(stream.last_ns)
+    return (stream.traffic.last_ns or 0) >= ts_ns or not stream.connection.lost_after(stream.traffic.last_ns)
 
 
 def _gone_ns(stream: Stream) -> int | None:
     """Return when a stream ended against its client's will; None where it did not."""
     if stream.closed:
         return None
-    if stream.end_frame is not None:
+    if stream.end is not None:
         return None if stream.end_status in _WANTED else stream.ended_ns
     return stream.connection.ended_ns
 
@@ -520,7 +520,7 @@ def _doubt(old: ConnectionState, new: ConnectionState, competitors: list[Stream]
 
 def _competitors(order: _Order, stream: Stream, ended_ns: int) -> list[Stream]:
     """Return streams of clients of the same name that were open beside one before that ended, the latest first."""
-    begins_ns, connection = stream.granted_ns or stream.first_ns or 0, stream.connection
+    begins_ns, connection = stream.granted_ns or stream.traffic.first_ns or 0, stream.connection
     beside = (each for each in order.before(ended_ns, begins_ns) if each.reopened and _ended(each) > begins_ns)
     others = (each for each in beside if each.connection is not connection and alike(each.connection, connection))
     return list(islice(others, _COMPETITORS))
@@ -536,7 +536,7 @@ def _continues(stream: Stream, request: Request) -> bool:
     a later one.
     """
     last, log = stream.grant or stream.request, stream.failover_log or ()
-    if last is None or request.start_seqno is None or request.start > max(last.start, stream.high_seqno or 0):
+    if last is None or request.start_seqno is None or request.start > max(last.start, stream.seqnos.high or 0):
         return False
     if set(last.collections or ()) != set(request.collections or ()) or last.scope != request.scope:
         return False
@@ -557,7 +557,7 @@ def _is_plain(stream: Stream, request: Request) -> bool:
 def _precedes(before: Stream, stream: Stream, request: Request) -> bool:
     """Return whether a client surely had a stream which it continues from beyond what that has brought."""
     first, log = before.grant, before.failover_log or ()
-    if first is None or before.high_seqno is None or request.start <= before.reached:
+    if first is None or before.seqnos.high is None or request.start <= before.seqnos.reached:
         return False
     if before.stream_id != stream.stream_id or not _is_plain(before, first) or first.end_seqno != NEVER:
         return False

@@ -138,7 +138,7 @@ def _silent(streams: Sequence[Stream]) -> list[Stream]:
 def _latest(stream: Stream) -> int:
     """Return the number of the latest frame of a stream."""
     request = stream.request
-    return max(stream.last_frame, 0 if request is None else request.answer_frame or request.frame)
+    return max(stream.traffic.last_frame, 0 if request is None else request.answer_frame or request.frame)
 
 
 def _is_over(stream: Stream) -> bool:
@@ -233,4 +233,4 @@ class EvictedStreams:
             self.kinds[verdict.kind.value] += 1
             self.by_connection.setdefault(stream.connection.number, Counter())[verdict.kind.value] += 1
             self.troubled[verdict.kind.value] += verdict.trouble
-            self.rollbacks += stream.count_requests(ROLLBACK)
+            self.rollbacks += stream.requests.count(ROLLBACK)

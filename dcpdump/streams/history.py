@@ -46,12 +46,12 @@ def coverage(stream: Stream) -> Coverage:
     """Return whether everything that a stream brought is in the capture."""
     request = stream.request
     begins = request.start_seqno + 1 if stream.begin_captured and request and request.start_seqno is not None else None
-    first = begins if begins is not None else stream.first_seqno
-    last = stream.high_seqno
+    first = begins if begins is not None else stream.seqnos.first
+    last = stream.seqnos.high
     missing = _missing(stream)
     if missing:
         return Coverage(stream, first, last, False, missing)
-    if request is not None and stream.granted and stream.first_seqno is None:
+    if request is not None and stream.granted and stream.seqnos.first is None:
         return Coverage(stream, first, last, True, "nothing was sent")
     why = "0 bytes lost"
     if stream.gaps.bridged:
@@ -71,8 +71,8 @@ def _missing(stream: Stream) -> str:
             return "no answer to its request was captured"
         return f"it was not granted: {status(request.status)}"
     why = [_lost(stream)] if stream.gaps.times else []
-    if stream.cut:
-        why.append(f"{counted(stream.cut, 'message')} whose key was not captured whole")
+    if stream.gaps.cut:
+        why.append(f"{counted(stream.gaps.cut, 'message')} whose key was not captured whole")
     if stream.oso:
         why.append("an out-of-order snapshot is open: lower seqnos may follow")
     return "; ".join(why)

@@ -148,7 +148,7 @@ def _weakly(connection: "ConnectionState", ports: tuple[int, int]) -> Roles:
 
 def replicates(connection: "ConnectionState") -> bool:
     """Return whether nodes talk to each other: then either may be the server."""
-    return connection.replicates or any(stream.count(*_BETWEEN_NODES) for stream in connection.streams)
+    return connection.replicates or any(stream.traffic.count(*_BETWEEN_NODES) for stream in connection.streams)
 
 
 def _one(ends: tuple[object, object], among: Collection[object]) -> int | None:

@@ -86,11 +86,12 @@ class Gaps(NamedTuple):
     missed: Missed = NOTHING_MISSED
     behind: tuple[int | None, ...] = ()  #: its last seqno before each loss, of the first few
     seqno: int | None = NEVER  #: its last seqno before the latest loss; NEVER: there was none
+    cut: int = 0  #: messages about documents of which bytes of the key are missing
 
     def plus(self, missed: Missed, seqno: int | None) -> "Gaps":
         """Return it with one more loss, behind a seqno of the stream."""
         behind = self.behind if len(self.behind) >= _LOSSES else (*self.behind, seqno)
-        return Gaps(self.times + 1, self.bridged, self.missed.plus(missed), behind, seqno)
+        return Gaps(self.times + 1, self.bridged, self.missed.plus(missed), behind, seqno, self.cut)
 
 
 NO_GAPS = Gaps()

@@ -43,16 +43,17 @@ class Rung(NamedTuple):
 def ladder(stream: "Stream", now_ns: int | None) -> list[Rung]:
     """Return the rows of a stream's dialogue. ``now_ns``: when the capture ended."""
     exchanges = [_exchange(request) for request in stream.requests]
-    out = _folded(exchanges, stream.count_requests(), alike=not stream.omitted)
+    out = _folded(exchanges, stream.requests.count(), alike=not stream.requests.omitted)
     if not stream.requests:
         out.append(Rung(Arrow.NOTE, "the capture begins while the stream is open"))
-    if messages := sum(stream.counts) - (stream.end_frame is not None):  # its end has a row of its own
+    if messages := sum(stream.traffic.counts) - (stream.end is not None):  # its end has a row of its own
         out.append(Rung(Arrow.BAND, _messages(stream, messages)))
-    if stream.end_frame is not None:
-        arrow = Arrow.ANSWERS if stream.end_status in _EXPECTED else Arrow.REFUSES
-        out.append(Rung(arrow, f"stream-end{{{reason(stream.end_status)}}}", stream.ended_ns, stream.end_frame))
-    elif stream.closed_ns is not None:
-        arrow = Arrow.ANSWERS if stream.closed_by_feeder else Arrow.ASKS
+    if stream.end is not None:
+        code, ts_ns, frame = stream.end
+        arrow = Arrow.ANSWERS if code in _EXPECTED else Arrow.REFUSES
+        out.append(Rung(arrow, f"stream-end{{{reason(code)}}}", ts_ns, frame))
+    elif stream.close is not None and stream.closed_ns is not None:
+        arrow = Arrow.ANSWERS if stream.close.by_producer else Arrow.ASKS
         out.append(Rung(arrow, "close-stream, answered", stream.closed_ns))
     elif stream.connection.ended_ns is not None:
         text = f"the connection ends ({stream.connection.end_reason})"
@@ -94,16 +95,16 @@ def _folded(exchanges: Sequence[list[Rung]], count: int, *, alike: bool) -> list
 
 
 def _messages(stream: "Stream", messages: int) -> str:
-    words = [counted(stream.snapshots, "snapshot")] if stream.snapshots else []
+    words = [counted(stream.traffic.snapshots, "snapshot")] if stream.traffic.snapshots else []
     words.append(counted(messages, "message"))
-    if stream.first_seqno is not None and stream.high_seqno is not None:
-        words.append(f"seqno {stream.first_seqno:,} to {stream.high_seqno:,}")
+    if stream.seqnos.first is not None and stream.seqnos.high is not None:
+        words.append(f"seqno {stream.seqnos.first:,} to {stream.seqnos.high:,}")
     return ", ".join(words)
 
 
 def _rest(stream: "Stream", now_ns: int | None) -> Rung:
     """Return what follows, up to the end of the capture."""
-    over = (stream.last_ns, stream.ended_ns, stream.closed_ns)
+    over = (stream.traffic.last_ns, stream.ended_ns, stream.closed_ns)
     last = max((ts for ts in over if ts is not None), default=None)
     if stream.next is not None:
         return Rung(Arrow.NOTE, "the stream was asked for again on this connection")

@@ -174,10 +174,10 @@ def _changes(logs: Sequence[Log]) -> list[Moment]:
 
 def _sent(stream: "Stream", what: int) -> _Known | None:
     """Return the highest seqno that a stream brought or announced of something."""
-    marker, high = stream.marker, stream.high_seqno
+    marker, high = stream.marker, stream.seqnos.high
     if marker is not None and marker.end >= (high or 0) and (what == WHOLE or not stream.end_may_be_filtered):
         return _Known(marker.end, marker.ts_ns, MARKER)
-    return None if high is None else _Known(high, stream.last_item_ns, None)
+    return None if high is None else _Known(high, stream.seqnos.last_ns, None)
 
 
 def _wanted(stream: "Stream") -> _Wanted:
@@ -222,7 +222,7 @@ def _is_floor(high: High, stream: "Stream", wanted: _Wanted) -> bool:
 
 def _is_passed(high: High, stream: "Stream") -> bool:
     """Return whether a stream was beyond the last change of its collection when that was reported."""
-    return high.what >= 0 and _time(high) >= (stream.last_item_ns or 0)
+    return high.what >= 0 and _time(high) >= (stream.seqnos.last_ns or 0)
 
 
 def _time(high: High) -> int:
@@ -239,4 +239,4 @@ def _branch(stream: "Stream") -> int | None:
 
 def _over_ns(stream: "Stream") -> int | None:
     """Return when a stream ended, or its connection did; None where it is open."""
-    return stream.ended_ns if stream.end_frame is not None else stream.connection.ended_ns
+    return stream.ended_ns if stream.end is not None else stream.connection.ended_ns

@@ -67,7 +67,7 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     known = connection.stream_of(frame)
     other = connection.by_opaque.get(opaque)
     if other is not None and (other.vbucket, other.stream_id) == (frame.word, frame.stream_id):
-        if known is None or known.opaque != opaque or (known.waits and other.closed and other.end_frame is None):
+        if known is None or known.opaque != opaque or (known.waits and other.closed and other.end is None):
             known = other  # of a stream that was closed and asked for again, messages may trail in
     elif other is not None and other.vbucket == frame.word and known is None and _may_have(other, frame):
         known = other
@@ -100,7 +100,7 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
 
 def _answers_close(stream: Stream, frame: FrameEvent) -> bool:
     """Return whether a message is the STREAM_END that a closed stream still owes to its consumer."""
-    return frame.opcode == STREAM_END and stream.end_frame is None and frame.get("status") == CLOSED
+    return frame.opcode == STREAM_END and stream.end is None and frame.get("status") == CLOSED
 
 
 def _granted_early(connection: ConnectionState, frame: FrameEvent) -> bool:
@@ -112,7 +112,7 @@ def _granted_early(connection: ConnectionState, frame: FrameEvent) -> bool:
 def _may_have(stream: Stream, frame: FrameEvent) -> bool:
     """Return whether a stream may have the stream id of a message: its request's could not be read."""
     request = stream.request
-    if stream.items or request is None or request.readable:
+    if stream.seqnos.items or request is None or request.readable:
         return stream.doubtful
     stream.stream_id = frame.stream_id
     stream.connection.current[stream_key(frame.word, frame.stream_id)] = stream
@@ -150,7 +150,7 @@ def joins(stream: Stream, frame: FrameEvent) -> bool:
         return _end_joins(stream)
     if frame.seqno is None or not stream.ordered or stream.snapshot is None:
         return False
-    snapshot, last = stream.snapshot, stream.last_seqno
+    snapshot, last = stream.snapshot, stream.seqnos.last
     if not snapshot.items:
         before = _asked(stream) if last is None else last
         last = max(snapshot.start - 1, -1 if before is None else before)
@@ -178,18 +178,18 @@ def marker_joins(stream: Stream, start: int, flags: int) -> bool:
     may_be_second = flags & DISK and flags & _HAS_HISTORY
     if may_be_second or not stream.rises or stream.takeover:
         return False
-    if not stream.counts_any:
+    if not stream.traffic.any:
         asked = _asked(stream)
         return asked is not None and start <= asked + 1 and not stream.flags & CACHE_TRANSFER
     snapshot = stream.snapshot
-    return snapshot is not None and stream.ordered and stream.last_seqno == snapshot.end and start == snapshot.end + 1
+    return snapshot is not None and stream.ordered and stream.seqnos.last == snapshot.end and start == snapshot.end + 1
 
 
 def _end_joins(stream: Stream) -> bool:
     end = stream.request.fixed_end if stream.request is not None else None
-    if end is None or stream.takeover or not stream.ordered or stream.last_seqno is None:
+    if end is None or stream.takeover or not stream.ordered or stream.seqnos.last is None:
         return False
-    return stream.last_seqno >= end
+    return stream.seqnos.last >= end
 
 
 def _asked(stream: Stream) -> int | None:
@@ -245,8 +245,8 @@ def learn_answer(
         logs.learn_log(connection, waiting.frame.word, frame)
     if opcode == CLOSE_STREAM and waiting is not None:
         stream = connection.stream_of(waiting.frame)
-        while stream is not None and stream.before is not None and (stream.before.end_frame or 0) > frame.number:
-            stream = stream.before  # the one that follows it began behind an answer that was captured early
+        while stream is not None and (before := stream.before) and before.end and before.end.frame > frame.number:
+            stream = before  # the one that follows it began behind an answer that was captured early
         if stream is not None:
             closed(stream, frame)
         return stream
@@ -287,7 +287,7 @@ def _answer_to_message(
     if opcode == MARKER and frame.direction == connection.feeder:
         return None
     if opcode == SET_STATE and waiting is not None and waiting.stream is not None:
-        acknowledge_state(waiting.stream, frame)
+        waiting.stream.own_acks().take_state(frame)
     stream = connection.by_opaque.get(frame.opaque)
     if stream is None:
         if opcode == MARKER and not frame.word and len(connection.early_acks) < _EARLY_ACKS:
@@ -300,12 +300,6 @@ def _answer_to_message(
     if frame.word and len(stream.complaints) < _COMPLAINTS:
         stream.complaints += (Complaint(opcode, frame.word, frame.number, frame.ts_ns),)
     return stream
-
-
-def acknowledge_state(stream: Stream, frame: FrameEvent) -> None:
-    """Take the consumer's answer to a state that a takeover set: a producer takes any for the acknowledgement."""
-    stream.state_acks += 1
-    stream.state_acked_ns = frame.ts_ns
 
 
 # -- conclusions: what was learnt, so that it can be judged at the end or before ----------------------
@@ -435,7 +429,7 @@ class Ledger:
         before = connection.current.get(place)
         begun = Stream(connection, frame.word, frame.stream_id)
         begun.opaque, begun.phase = frame.opaque, Phase.UNKNOWN
-        begun.first_ns = frame.ts_ns
+        begun.traffic.first_ns = frame.ts_ns
         begun.begun_at = connection.frames
         begun.know(frame.direction)
         if before is None or before.doubtful or not before.live:  # or else it may be an earlier one that trails in
@@ -464,20 +458,20 @@ class Ledger:
         if stream.closed or stream.close_asked:
             window.sends_behind_close(length, answered=stream.closed)
         self.notice(connection, frame, stream)
-        stream.counts[opcode - FIRST] += 1
-        stream.size += length
-        stream.last_ns, stream.last_frame = ts_ns, frame.number
+        stream.traffic.counts[opcode - FIRST] += 1
+        stream.traffic.size += length
+        stream.traffic.last_ns, stream.traffic.last_frame = ts_ns, frame.number
         if stream.opaque is None:
             stream.opaque = frame.opaque
-        if stream.ended and stream.end_frame is not None and stream.ordered:
+        if stream.ended and stream.end is not None and stream.ordered:
             return stream
         seqno = frame.seqno
         if seqno is not None:
-            stream.last_seqno, stream.last_item_ns = seqno, ts_ns
-            if stream.high_seqno is None:
-                stream.first_seqno = stream.high_seqno = seqno
-            elif seqno > stream.high_seqno:
-                stream.high_seqno = seqno
+            stream.seqnos.last, stream.seqnos.last_ns = seqno, ts_ns
+            if stream.seqnos.high is None:
+                stream.seqnos.first = stream.seqnos.high = seqno
+            elif seqno > stream.seqnos.high:
+                stream.seqnos.high = seqno
             if stream.snapshot is not None:
                 stream.snapshot.items += 1
             if connection.closely and opcode in KEYED and stream.marker and not stream.marker.flags & DUPLICATES:
@@ -486,7 +480,7 @@ class Ledger:
             waiting, early = await_answer(connection, frame)
             waiting.stream = stream
             if early is not None:
-                acknowledge_state(stream, early)
+                stream.own_acks().take_state(early)
         learn = LEARN[opcode]
         if learn is not None:
             learn(stream, frame)
@@ -500,9 +494,9 @@ class Ledger:
             turns.serve(stream)
         if not frame.whole:
             stream.forget()
-            stream.cut += is_key_cut(frame)
+            stream.gaps = stream.gaps._replace(cut=stream.gaps.cut + is_key_cut(frame))
             if seqno is None and opcode in SEQUENCED:
-                stream.gaps = stream.gaps._replace(seqno=stream.last_seqno)
+                stream.gaps = stream.gaps._replace(seqno=stream.seqnos.last)
         return stream
 
     def feed_run(self, run: DocumentRun) -> None:
@@ -637,7 +631,7 @@ class Ledger:
             waiting, early = await_answer(connection, frame)
             if opcode == STREAM_REQ:
                 known = asked(connection, frame, waiting, early)
-                if len(known.requests) == 1 and not known.last_frame:  # or else it goes on
+                if len(known.requests) == 1 and not known.traffic.last_frame:  # or else it goes on
                     connection.streams.append(known)
                     self.streams.append(known)
             if early is not None:

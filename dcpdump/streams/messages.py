@@ -22,7 +22,7 @@ from dcpdump.streams.opcode_kinds import (
     WITH_VALUES,
 )
 from dcpdump.streams.phases import PhaseEvent
-from dcpdump.streams.stream import LONGEST, NO_PREPARES, Prepares, Stream
+from dcpdump.streams.stream import LONGEST, NO_PREPARES, Prepares, Stream, StreamEnd
 
 Learn = Callable[[Stream, FrameEvent], None]
 #: States that a stream sets, which are remembered: the first, and so many of the latest.
@@ -43,7 +43,7 @@ def _marker(stream: Stream, frame: FrameEvent) -> None:
     if snapshot is None or snapshot.frame != frame.number:
         snapshot = snapshot_of(frame)
     if snapshot is None:
-        stream.snapshots += 1
+        stream.traffic.snapshots += 1
         stream.snapshot = None
         stream.blur(f"the snapshot marker of frame {frame.number} could not be read")
         return
@@ -52,7 +52,7 @@ def _marker(stream: Stream, frame: FrameEvent) -> None:
 
 def begin_snapshot(stream: Stream, snapshot: Snapshot) -> None:
     """Begin the snapshot that a marker announces."""
-    stream.snapshots += 1
+    stream.traffic.snapshots += 1
     stream.begin(snapshot)
     stream.connection.turns.serve(stream, begins=True)
     if snapshot.high_completed:
@@ -62,7 +62,7 @@ def begin_snapshot(stream: Stream, snapshot: Snapshot) -> None:
 
 
 def _end(stream: Stream, frame: FrameEvent) -> None:
-    stream.end_status, stream.end_frame, stream.ended_ns = frame.get("status"), frame.number, frame.ts_ns
+    stream.end = StreamEnd(frame.get("status"), frame.ts_ns, frame.number)
     stream.forget_keys()
 
 
@@ -70,13 +70,13 @@ def _oso(stream: Stream, frame: FrameEvent) -> None:
     stream.forget_keys()
     if (frame.get("flags") or 0) & OSO_START:
         stream.advance(PhaseEvent.OSO_START)
-        stream.oso_snapshots += 1
+        stream.traffic.oso_snapshots += 1
         stream.snapshot = None
         stream.knowledge = stream.knowledge._replace(reason="")
-        stream.items_since_marker = 0
+        stream.seqnos.since_marker = 0
     else:
         stream.advance(PhaseEvent.OSO_END)
-        stream.last = None
+        stream.seqnos.floor = None
 
 
 def _state(stream: Stream, frame: FrameEvent) -> None:
@@ -87,7 +87,7 @@ def _state(stream: Stream, frame: FrameEvent) -> None:
         stream.states.append(TakeoverState(state, frame.ts_ns, frame.number))
         if len(stream.states) > _STATES:  # a takeover sets two
             del stream.states[1]
-            stream.state_acks -= stream.state_acks > 1
+            stream.acks.states -= stream.acks.states > 1
         if state == ACTIVE:
             stream.advance(PhaseEvent.SET_ACTIVE)
 
@@ -116,7 +116,6 @@ def _document(stream: Stream, frame: FrameEvent) -> None:
 
 def _transfer(stream: Stream, frame: FrameEvent) -> None:
     stream.advance(PhaseEvent.CACHED)
-    stream.cached += 1
 
 
 def _transfer_end(stream: Stream, frame: FrameEvent) -> None:
@@ -160,22 +159,22 @@ def learn_documents(stream: Stream, run: DocumentRun) -> None:
     if begun is not None:
         begin_snapshot(stream, begun)
         begun.at -= frames - 1  # its marker is the first of them
-    counts = stream.counts
+    counts = stream.traffic.counts
     for opcode, count, _ in kinds:
         counts[opcode - FIRST] += count
-    stream.size += size
-    stream.last_ns = stream.last_item_ns = last_ns
-    stream.last_frame = first + frames - 1
-    stream.last_seqno = stream.last = last_seqno
+    stream.traffic.size += size
+    stream.traffic.last_ns = stream.seqnos.last_ns = last_ns
+    stream.traffic.last_frame = first + frames - 1
+    stream.seqnos.last = stream.seqnos.floor = last_seqno
     documents = frames if begun is None else frames - 1
-    stream.items += documents
-    stream.items_since_marker += documents
-    if stream.reached < high_seqno:
-        stream.reached = high_seqno
-    if stream.high_seqno is None:
-        stream.first_seqno, stream.high_seqno = first_seqno, high_seqno
-    elif stream.high_seqno < high_seqno:
-        stream.high_seqno = high_seqno
+    stream.seqnos.items += documents
+    stream.seqnos.since_marker += documents
+    if stream.seqnos.reached < high_seqno:
+        stream.seqnos.reached = high_seqno
+    if stream.seqnos.high is None:
+        stream.seqnos.first, stream.seqnos.high = first_seqno, high_seqno
+    elif stream.seqnos.high < high_seqno:
+        stream.seqnos.high = high_seqno
     if stream.snapshot is not None:
         stream.snapshot.items += documents
     if close is not None and stream.connection.closely and stream.marker and not stream.marker.flags & DUPLICATES:
@@ -224,8 +223,8 @@ def last_message(stream: Stream) -> FrameEvent:
     """Return the place of a stream's latest message."""
     connection = stream.connection
     return NO_FRAME._replace(
-        number=stream.last_frame,
-        ts_ns=stream.last_ns,
+        number=stream.traffic.last_frame,
+        ts_ns=stream.traffic.last_ns,
         connection=connection.number,
         word=max(stream.vbucket, 0),
         opaque=stream.opaque or 0,

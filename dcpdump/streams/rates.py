@@ -157,7 +157,7 @@ class RateMeter:
 
 def _look(ledger: Ledger, now_ns: int) -> _Look:
     counts: dict[Stream | ConnectionState, tuple[int, int]] = {
-        stream: (sum(stream.counts), stream.size) for stream in ledger.streams
+        stream: (sum(stream.traffic.counts), stream.traffic.size) for stream in ledger.streams
     }
     counts |= {each: (each.frames, each.bytes) for each in ledger.connections.values()}
     latest = max((each.last_ns or 0 for each in ledger.connections.values()), default=0)

@@ -141,7 +141,7 @@ def _still_open(request: Request, stream: Stream) -> str:
     """Return which stream the server may mean that is open already."""
     open_one = request.still_open
     if open_one is not None:
-        since = clock(open_one.granted_ns or open_one.first_ns)
+        since = clock(open_one.granted_ns or open_one.traffic.first_ns)
         continues = open_one.alive and stream.connection.ended_ns is None
         now = "it continues" if continues else "no close was seen before"
         return f"the stream exists already: open on this connection since {since}; {now}"
@@ -221,7 +221,7 @@ def earlier(stream: Stream) -> str:
     counts = Counter[tuple[int | None, int | None]]()
     for each in answered:
         counts[each.status, each.rollback_seqno] += 1 + each.repeats
-    counts.update(stream.omitted or {})
+    counts.update(stream.requests.omitted or {})
     for target, count in [(target, count) for (code, target), count in counts.items() if code == ROLLBACK]:
         words.append(f"rolled back to {seqno(target)} before" + (f", {times(count)}" if count > 1 else ""))
     refused = dict.fromkeys(code for code, _ in counts if code not in (None, SUCCESS, ROLLBACK, OTHER_STATUS))
@@ -231,7 +231,7 @@ def earlier(stream: Stream) -> str:
 
 def reached(stream: Stream, request: Request) -> str:
     """Return how far a stream came that ended Ok, in words, and of how much where that is known."""
-    start, end, last = request.start_seqno, request.fixed_end, stream.high_seqno
+    start, end, last = request.start_seqno, request.fixed_end, stream.seqnos.high
     if stream.connection.notifies:
         return f": there is more than seqno {seqno(start)}"
     if request.end_seqno == NEVER:

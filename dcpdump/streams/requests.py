@@ -12,7 +12,7 @@ from dcpdump.streams.opcode_kinds import STREAM_REQ
 from dcpdump.streams.phases import PhaseEvent
 from dcpdump.streams.request import Request, json_fault
 from dcpdump.streams.state import ConnectionState, RolledBack
-from dcpdump.streams.stream import MOST_REQUESTS, OTHER_STATUS, Stream
+from dcpdump.streams.stream import MOST_REQUESTS, OTHER_STATUS, Closed, Stream
 from dcpdump.streams.wording import LONGEST, error_text, printable, whole_number
 
 #: Of very many requests of one stream these are kept: so many first and latest ones, and of those in between the first
@@ -40,9 +40,9 @@ def asked(
     goes_on = rival if rival is not None and not rival.granted else before
     granted = 0 if early is None or early.word != SUCCESS else early.number  # the number of its grant
     joins = bool(granted) and before is not None and before.opaque == frame.opaque
-    if joins and before is not None and not before.requests and (before.alive or before.last_frame > granted):
+    if joins and before is not None and not before.requests and (before.alive or before.traffic.last_frame > granted):
         stream = before
-    elif goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.counts_any:
+    elif goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.traffic.any:
         stream = goes_on
         request.still_open = before if goes_on is rival else None
         if stream.is_behind(direction):
@@ -53,7 +53,7 @@ def asked(
         stream = Stream(connection, frame.word, request.stream_id)
         stream.begun_at = connection.frames
         stream.know(direction)
-        stream.first_ns = frame.ts_ns
+        stream.traffic.first_ns = frame.ts_ns
         if before is not None and before.alive:
             request.still_open, before.rival = before, stream
             stream.number = before.number + 1
@@ -62,9 +62,9 @@ def asked(
             connection.current[place] = stream
     stream.requests.append(request)
     stream.advance(PhaseEvent.REQUEST)
-    if len(stream.requests) >= stream.most_requests:
+    if len(stream.requests) >= stream.requests.most:
         _forget_some(stream)
-    stream.opaque, stream.last_ns = frame.opaque, frame.ts_ns
+    stream.opaque, stream.traffic.last_ns = frame.opaque, frame.ts_ns
     waiting.stream = stream
     return stream
 
@@ -95,16 +95,16 @@ def _forget_some(stream: Stream) -> None:
             each.after_omitted |= omitted
             omitted = False
             kept.append(each)
-    stream.requests, stream.most_requests = kept, max(MOST_REQUESTS, 2 * len(kept))
+    stream.requests[:] = kept
+    stream.requests.most = max(MOST_REQUESTS, 2 * len(kept))
 
 
 def _count_omitted(stream: Stream, request: Request, count: int) -> None:
     """Count equal requests none of which is kept."""
-    omitted, answer = stream.omitted or {}, (request.status, request.rollback_seqno)
+    omitted, answer = stream.requests.omitted, (request.status, request.rollback_seqno)
     if answer not in omitted and len(omitted) >= _DIFFERENT:
         answer = request.status if request.status in (None, ROLLBACK) else OTHER_STATUS, None
     omitted[answer] = omitted.get(answer, 0) + count
-    stream.omitted = omitted
 
 
 def _may_be_other(connection: ConnectionState, before: Stream, request: Request) -> bool:
@@ -127,7 +127,7 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
     request.status, request.answer_frame, request.answered_ns = frame.word, frame.number, frame.ts_ns
     request.ambiguous, request.doubtful = waiting.behind, waiting.doubtful
     request.torn = connection.doubtful
-    stream.last_ns = frame.ts_ns
+    stream.traffic.last_ns = frame.ts_ns
     record = frame.record
     if frame.word == SUCCESS:
         request.ambiguous = waiting.doubtful  # it may have been refused, and what was granted asked for after that
@@ -167,8 +167,9 @@ def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream
     if stream is None or request is None or not 0 < at < len(stream.requests):
         return None
     later = Stream(connection, stream.vbucket, stream.stream_id, number=stream.number + 1)
-    later.requests, stream.requests = stream.requests[at:], stream.requests[:at]
-    later.begun_at, later.knowledge, later.first_ns = stream.begun_at, stream.knowledge, stream.last_ns
+    later.requests[:] = stream.requests[at:]
+    del stream.requests[at:]
+    later.begun_at, later.knowledge, later.traffic.first_ns = stream.begun_at, stream.knowledge, stream.traffic.last_ns
     later.opaque = later.requests[-1].opaque
     stream.opaque, stream.rival = request.opaque, later
     moved = set(map(id, later.requests))
@@ -207,20 +208,20 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
         before.replaced |= before.alive
         stream.follow(before)
     if stream.granted and connection.torn:  # which of its requests each answer is for is unknown
-        stream.marker = stream.snapshot = stream.last = None
+        stream.marker = stream.snapshot = stream.seqnos.floor = None
         stream.gaps = stream.gaps._replace(times=stream.gaps.times + 1)
     place = stream_key(stream.vbucket, stream.stream_id)
-    stream.granted, stream.granted_ns, stream.granted_frame = True, frame.ts_ns, frame.number
+    stream.granted = True
     if connection.bucket is not None:
         connection.producing[connection.bucket, stream.vbucket] = stream
-    stream.last_frame = max(stream.last_frame, frame.number)
+    stream.traffic.last_frame = max(stream.traffic.last_frame, frame.number)
     stream.failover_log = request.failover_log
     if not stream.in_order:  # else its messages were captured before the grant
         cached = (request.flags or 0) & CACHE_TRANSFER
         stream.advance(PhaseEvent.GRANT_OF_CACHE if cached else PhaseEvent.GRANT)
     stream.begun_at = connection.frames
     stream.know(frame.direction)
-    stream.reached = max(stream.reached, request.start)
+    stream.seqnos.reached = max(stream.seqnos.reached, request.start)
     connection.current[place] = stream
     back = connection.rolled_back.get(place)
     if back is not None:
@@ -232,7 +233,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     if connection.early_acks:
         for each in connection.early_acks:
             if each.opaque == frame.opaque:
-                stream.acknowledge_early(each)
+                stream.own_acks().take_early(each)
         connection.early_acks = [each for each in connection.early_acks if each.opaque != frame.opaque]
 
 
@@ -240,9 +241,8 @@ def closed(stream: Stream, frame: FrameEvent) -> None:
     """Take the answer to a CLOSE_STREAM."""
     stream.close_asked = False
     if frame.word == SUCCESS and not stream.closed:
-        stream.closed = True
-        stream.closed_ns = stream.last_ns = frame.ts_ns
-        stream.closed_by_feeder = stream.connection.feeder == 1 - frame.direction
+        stream.close = Closed(frame.ts_ns, stream.connection.feeder == 1 - frame.direction)
+        stream.traffic.last_ns = frame.ts_ns
 
 
 def _filter(collections: list[Any]) -> tuple[str, ...]:

@@ -506,7 +506,7 @@ def find_rollbacks(ledger: Ledger) -> list[Rollback]:
     by_numbers: dict[Hashable, list[list[Attempt]]] = {}
     crowded: set[Hashable] = set()
     for stream in ledger.streams:
-        for request in stream.rollbacks:
+        for request in stream.requests.rolled_back:
             attempt = Attempt(request, stream)
             numbers = _same(attempt)
             groups = by_numbers.setdefault(numbers, [])
@@ -545,7 +545,7 @@ def _omitted(ledger: Ledger) -> dict[Hashable, int]:
     """Return where rollbacks were counted alone, by place and seqno, and the last request behind them; None: any."""
     out: dict[Hashable, int] = {}
     for stream in ledger.streams:
-        targets = [target for status, target in stream.omitted or () if status == ROLLBACK]
+        targets = [target for status, target in stream.requests.omitted or () if status == ROLLBACK]
         behind = max((each.frame for each in stream.requests if each.after_omitted), default=0) if targets else 0
         for target in targets:
             out[_place(stream), target] = max(out.get((_place(stream), target), 0), behind)
@@ -724,7 +724,7 @@ def received_from(request: Request, stream: Stream, ledger: Ledger) -> int | Non
             continue
         if not (same(each.connection, connection) or alike(each.connection, connection)):
             continue
-        if log[0].seqno <= start <= (each.high_seqno or 0) and grant.start < start:
+        if log[0].seqno <= start <= (each.seqnos.high or 0) and grant.start < start:
             found.append((grant.frame, log[0].uuid))
     return max(found)[1] if found else None
 
@@ -770,7 +770,7 @@ class Revocations:
         self._rollbacks: dict[_StreamPlace, list[tuple[Request, Stream]]] = {}
         for stream in ledger.streams:
             # Nothing comes between equal rollbacks of one stream.
-            first = {(each.start_seqno, each.rollback_seqno): each for each in reversed(stream.rollbacks)}
+            first = {(each.start_seqno, each.rollback_seqno): each for each in reversed(stream.requests.rolled_back)}
             for each in first.values():
                 if _is_of_history(each, stream, ledger):
                     self._rollbacks.setdefault((stream.vbucket, stream.stream_id), []).append((each, stream))

@@ -200,8 +200,8 @@ def could_not_send_until(connection: ConnectionState, by_ns: int) -> int:
 def _left(stream: Stream, kind: int) -> int | None:
     """Return when a stream was served last from memory, or from disk."""
     if stream.from_disk == bool(kind):
-        return stream.last_item_ns if stream.last_item_ns is not None else stream.last_ns
-    return stream.last_ns if stream.marker is None else stream.marker.ts_ns
+        return stream.seqnos.last_ns if stream.seqnos.last_ns is not None else stream.traffic.last_ns
+    return stream.traffic.last_ns if stream.marker is None else stream.marker.ts_ns
 
 
 # -- missing NOOPs ------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What is known of one DCP stream. None always means: not captured."""
 
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -150,13 +151,145 @@ class Prepares:
 #: Most streams have none: these have one in common, to which nothing is added.
 NO_PREPARES = Prepares()
 
+# -- what came of a stream, and what its consumer acknowledged --------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Traffic:
+    """The messages of a stream that came."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (LAST - FIRST + 1))  #: frames by opcode, from FIRST on
+    size: int = 0  #: their bytes
+    first_ns: int | None = None  #: the first time of anything about it, requests and answers too
+    last_ns: int | None = None
+    last_frame: int = 0  #: the number of its latest message
+    snapshots: int = 0  #: that markers announced
+    oso_snapshots: int = 0  #: out-of-order snapshots that began
+
+    def count(self, *opcodes: int) -> int:
+        """Return how many messages of these opcodes came."""
+        return sum(self.counts[opcode - FIRST] for opcode in opcodes)
+
+    @property
+    def any(self) -> bool:
+        """Whether any message came."""
+        return any(self.counts)
+
+
+@dataclass(slots=True, eq=False)
+class Seqnos:
+    """The seqnos that a stream brought."""
+
+    first: int | None = None
+    last: int | None = None  #: of the latest message that brought one
+    last_ns: int | None = None  #: when that came
+    high: int | None = None  #: the largest
+    reached: int = 0  #: the highest seqno or end of a snapshot that was announced
+    floor: int | None = None  #: the next has to be above; None after a loss, from the next marker on
+    items: int = 0  #: messages with a seqno
+    since_marker: int = 0  #: of these, since the latest marker
+
+
+#: Items that wait for acknowledgements, and acknowledgements that came before their items, are kept up to so many.
+_MOST_ACKS = 1_024
+
+
+@dataclass(slots=True, eq=False)
+class Acks:
+    """What the consumer of a stream acknowledged, and what still waits for it: last items of snapshots, states, seqnos.
+
+    A producer takes any answer to a message for the acknowledgement that it waits for.
+    """
+
+    due: deque[FrameEvent] = field(default_factory=deque)  #: last items of snapshots that want one
+    early: list[FrameEvent] = field(default_factory=list)  #: that came before what they acknowledge
+    omitted: int = 0  #: how many more came of the first kind, or if negative, of the second, the latest
+    states: int = 0  #: of the states that a takeover set
+    states_ns: int | None = None  #: when one was answered last
+    seqno: int | None = None  #: of its SEQNO_ACKNOWLEDGED
+
+    def expect(self, item: FrameEvent) -> None:
+        """Take the last item of a snapshot that is to be acknowledged."""
+        if self.omitted < 0:
+            self.omitted += 1
+        elif self.early:
+            self.early.pop()
+        elif self.omitted or len(self.due) >= _MOST_ACKS:
+            self.omitted += 1
+        else:
+            self.due.append(place_of(item))
+
+    def take(self, answer: FrameEvent) -> None:
+        """Take the answer to a marker. A refusal of a marker that asked for none acknowledges nothing."""
+        if self.due:
+            self.due.popleft()
+        elif self.omitted > 0:
+            self.omitted -= 1
+        elif not answer.word:
+            self.take_early(answer)
+
+    def take_early(self, answer: FrameEvent) -> None:
+        """Take the answer to a marker that was captured before the item that it acknowledges, if there is one."""
+        if len(self.early) < _MOST_ACKS:
+            self.early.append(kept(answer))
+        else:
+            self.omitted -= 1
+
+    def take_state(self, answer: FrameEvent) -> None:
+        """Take the answer to a state that a takeover set."""
+        self.states += 1
+        self.states_ns = answer.ts_ns
+
+    def forget(self) -> None:
+        """Forget which snapshots are acknowledged, as messages are missing."""
+        self.due, self.early, self.omitted = deque(), [], 0
+
+
+#: Most streams have none: these have one in common, to which nothing is added.
+NO_ACKS = Acks()
+
+
+class StreamEnd(NamedTuple):
+    """A STREAM_END."""
+
+    status: int | None
+    ts_ns: int | None
+    frame: int
+
+
+class Closed(NamedTuple):
+    """A CLOSE_STREAM that succeeded."""
+
+    ts_ns: int | None
+    by_producer: bool  #: the end that sends its messages asked for it
+
+
+class Requests(list[Request]):
+    """The requests of a stream; of very many not all."""
+
+    __slots__ = ("most", "omitted")
+
+    def __init__(self, requests: Iterable[Request] = ()) -> None:
+        super().__init__(requests)
+        #: by status and rollback seqno: how many requests are neither kept nor among the repeats of one that is
+        self.omitted: dict[tuple[int | None, int | None], int] = {}
+        self.most = MOST_REQUESTS  #: of more, not all are kept
+
+    def count(self, *statuses: int | None) -> int:  # type: ignore[override]
+        """Return how many there were, kept or not; of some statuses those alone, None: not answered."""
+        there = sum(1 + each.repeats for each in self if not statuses or each.status in statuses)
+        return there + sum(n for (status, _), n in self.omitted.items() if not statuses or status in statuses)
+
+    @property
+    def rolled_back(self) -> list[Request]:
+        """The requests that were answered with a rollback, of those that are kept."""
+        return [request for request in self if request.status == ROLLBACK]
+
 
 #: So many requests are looked through, and some of them forgotten.
 MOST_REQUESTS = 256
 #: What stands for the statuses of requests that were refused in too many ways to count each.
 OTHER_STATUS = -1
-#: Items that wait for acknowledgements, and acknowledgements that came before their items, are kept up to so many.
-_MOST_ACKS = 1_024
 
 
 #: Phases in which it is not known what was sent last, and in which seqnos do not rise.
@@ -179,50 +312,28 @@ class Stream:
     stream_id: int = 0
     number: int = 1  #: 1, 2, 3 … of those with this vbucket and stream id on this connection
     opaque: int | None = None
-    requests: list[Request] = field(default_factory=list)  #: of very many not all: see ``requests``
-    omitted: dict[tuple[int | None, int | None], int] | None = None
-    #: by status and rollback seqno: how many requests are neither kept nor among the repeats of one that is
-    most_requests: int = MOST_REQUESTS  #: of more, not all are kept
+    requests: Requests = field(default_factory=Requests)
     granted: bool = False
-    granted_ns: int | None = None
-    granted_frame: int | None = None
     failover_log: tuple[Entry, ...] | None = None
     # what came
-    counts: list[int] = field(default_factory=lambda: [0] * (LAST - FIRST + 1))  #: frames by opcode, from FIRST on
-    size: int = 0  #: bytes of its messages
-    first_ns: int | None = None  #: of anything about it
-    last_ns: int | None = None
-    first_seqno: int | None = None
-    last_seqno: int | None = None  #: of the latest message that brought one
-    high_seqno: int | None = None  #: the largest that came
-    last_item_ns: int | None = None
-    last_frame: int = 0  #: the number of its latest message
+    traffic: Traffic = field(default_factory=Traffic)
+    seqnos: Seqnos = field(default_factory=Seqnos)
     turns: list[int] = field(default_factory=lambda: [0, 0])  #: its latest of its connection: from memory, from disk
     # where it is
+    phase: Phase = Phase.REQUESTED
     snapshot: Snapshot | None = None  #: None before the first marker, and after lost bytes until the next
     marker: Snapshot | None = None  #: the latest that came, whatever was lost since
-    snapshots: int = 0
-    items: int = 0  #: messages with a seqno
-    items_since_marker: int = 0
-    last: int | None = None  #: the seqno that the next has to be above; None after a loss, from the next marker on
-    reached: int = 0  #: the highest seqno or end of a snapshot that was announced
-    phase: Phase = Phase.REQUESTED
-    oso_snapshots: int = 0
-    cached: int = 0  #: messages of the cache transfer
     states: list[TakeoverState] | tuple[()] = ()  #: that a takeover set
-    state_acks: int = 0
-    state_acked_ns: int | None = None  #: when one was answered last
-    acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
+    acks: Acks = NO_ACKS
     prepares: Prepares = NO_PREPARES
+    keys: SnapshotKeys = NO_KEYS  #: that rules ask for, where the connection is watched closely
     collections: dict[int, bool] | None = None  #: that its events created (True) or dropped, by id
+    complaints: tuple[Complaint, ...] = ()  #: what the consumer answered with an error, the first few
     # how it ended
-    end_status: int | None = None
-    ended_ns: int | None = None
-    end_frame: int | None = None
     close_asked: bool = False  #: a CLOSE_STREAM waits for its answer
-    closed_ns: int | None = None  #: one of both ends closed it
-    closed: bool = False
-    closed_by_feeder: bool = False  #: that was the end that sends its messages
+    close: Closed | None = None
+    end: StreamEnd | None = None
+    replaced: bool = False  #: another was granted in its place while it was open
     before: "Stream | None" = None  #: the one that it followed in its place
     next: "Stream | None" = None  #: the one that followed it
     rival: "Stream | None" = None  #: the one that was asked for in its place while it was open
@@ -230,14 +341,6 @@ class Stream:
     begun_at: int = 0  #: how many frames of its connection had come when it was asked for or granted, or came first
     knowledge: Knowledge = Knowledge()
     gaps: Gaps = NO_GAPS
-    cut: int = 0  #: messages about documents of which bytes of the key are missing
-    replaced: bool = False  #: another was granted in its place while it was open
-    complaints: tuple[Complaint, ...] = ()  #: what the consumer answered with an error, the first few
-    # what rules ask for, where the connection is watched closely
-    keys: SnapshotKeys = NO_KEYS
-    acks_due: deque[FrameEvent] | None = None  #: last items of snapshots that want an ack; None: there was none yet
-    acks_early: list[FrameEvent] | None = None  #: acknowledgements before what they acknowledge; None as above
-    acks_omitted: int = 0  #: how many more came of the first kind, or if negative, of the second, the latest
 
     @property
     def request(self) -> Request | None:
@@ -251,6 +354,38 @@ class Stream:
             if request.status == SUCCESS:
                 return request
         return None
+
+    @property
+    def granted_ns(self) -> int | None:
+        """When it was granted."""
+        grant = self.grant
+        return None if grant is None else grant.answered_ns
+
+    @property
+    def granted_frame(self) -> int | None:
+        """The number of the frame that granted it."""
+        grant = self.grant
+        return None if grant is None else grant.answer_frame
+
+    @property
+    def closed(self) -> bool:
+        """Whether one of both ends closed it."""
+        return self.close is not None
+
+    @property
+    def closed_ns(self) -> int | None:
+        """When one of both ends closed it."""
+        return None if self.close is None else self.close.ts_ns
+
+    @property
+    def end_status(self) -> int | None:
+        """The reason of its STREAM_END."""
+        return None if self.end is None else self.end.status
+
+    @property
+    def ended_ns(self) -> int | None:
+        """When its STREAM_END came."""
+        return None if self.end is None else self.end.ts_ns
 
     @property
     def begin_captured(self) -> bool:
@@ -292,7 +427,7 @@ class Stream:
     @property
     def oso_ended(self) -> bool:
         """Whether an out-of-order snapshot ended, and no marker came since."""
-        return self.phase is Phase.OPEN and (self.snapshots > 0 or self.oso_snapshots > 0)
+        return self.phase is Phase.OPEN and (self.traffic.snapshots > 0 or self.traffic.oso_snapshots > 0)
 
     @property
     def rises(self) -> bool:
@@ -307,7 +442,7 @@ class Stream:
     @property
     def in_order(self) -> bool:
         """Whether it is inside a snapshot, and has not ended."""
-        return self.end_frame is None and self.phase in _INSIDE
+        return self.end is None and self.phase in _INSIDE
 
     @property
     def known(self) -> bool:
@@ -317,12 +452,12 @@ class Stream:
     @property
     def ended(self) -> bool:
         """Whether it came to an end: by STREAM_END, or by CLOSE_STREAM."""
-        return self.end_frame is not None or self.closed
+        return self.end is not None or self.closed
 
     @property
     def closing_phase(self) -> Closing:
         """How far it has come to its end."""
-        if self.end_frame is not None:
+        if self.end is not None:
             return Closing.ENDED
         if self.closed:
             return Closing.CLOSED
@@ -345,12 +480,12 @@ class Stream:
     @property
     def live(self) -> bool:
         """Whether messages of it are to be expected: also after CLOSE_STREAM, up to STREAM_END."""
-        return self.end_frame is None and self.is_sending
+        return self.end is None and self.is_sending
 
     @property
     def waits(self) -> bool:
         """Whether it was asked for, and neither granted yet nor any message of it came."""
-        return bool(self.requests) and not self.granted and not self.last_frame
+        return bool(self.requests) and not self.granted and not self.traffic.last_frame
 
     @property
     def reopened(self) -> bool:
@@ -360,23 +495,7 @@ class Stream:
     @property
     def is_sending(self) -> bool:
         """Whether it was granted, or messages of it say that it was."""
-        return self.granted or not self.requests or self.last_frame > 0
-
-    @property
-    def counts_any(self) -> bool:
-        """Whether any message of it came."""
-        return any(self.counts)
-
-    @property
-    def rollbacks(self) -> list[Request]:
-        """The requests that were answered with a rollback, of those that are kept."""
-        return [request for request in self.requests if request.status == ROLLBACK]
-
-    def count_requests(self, *statuses: int | None) -> int:
-        """Return how many requests there were, kept or not; of some statuses those alone, None: not answered."""
-        kept = sum(1 + each.repeats for each in self.requests if not statuses or each.status in statuses)
-        omitted = (self.omitted or {}).items()
-        return kept + sum(count for (status, _), count in omitted if not statuses or status in statuses)
+        return self.granted or not self.requests or self.traffic.last_frame > 0
 
     @property
     def position(self) -> int | None:
@@ -384,10 +503,10 @@ class Stream:
 
         Seqnos rise: the next that comes after a loss says it again. Out of order, and in a cache transfer, they do not.
         """
-        if not self.rises or self.last_seqno == self.gaps.seqno:
+        if not self.rises or self.seqnos.last == self.gaps.seqno:
             return None
-        if self.high_seqno is not None:
-            return self.high_seqno
+        if self.seqnos.high is not None:
+            return self.seqnos.high
         grant = self.grant
         unknown = grant is None or grant.ambiguous or grant.flags is None or grant.flags & FROM_LATEST
         return None if grant is None or unknown else grant.start_seqno
@@ -465,7 +584,7 @@ class Stream:
         if joins:
             self.gaps = self.gaps._replace(bridged=self.gaps.bridged + 1)
             return
-        self.gaps = self.gaps.plus(self.knowledge.missed.minus(before.missed), self.last_seqno)
+        self.gaps = self.gaps.plus(self.knowledge.missed.minus(before.missed), self.seqnos.last)
         self.snapshot = None
         self.blur("")
         self.forget()
@@ -489,7 +608,7 @@ class Stream:
     def begin(self, snapshot: Snapshot) -> None:
         """Take a snapshot marker."""
         if self.stale:
-            self.last = None
+            self.seqnos.floor = None
             self.phase = Phase.UNKNOWN
             self.knowledge = self.knowledge._replace(reason="")
         snapshot.at = self.connection.frames
@@ -498,52 +617,35 @@ class Stream:
             self.forget_keys()
         self.snapshot = self.marker = snapshot
         self.advance(PhaseEvent.MARKER)
-        self.reached = max(self.reached, snapshot.end)
-        self.items_since_marker = 0
+        self.seqnos.reached = max(self.seqnos.reached, snapshot.end)
+        self.seqnos.since_marker = 0
 
     def item(self, frame: FrameEvent, seqno: int) -> None:
         """Take a message with a seqno."""
-        self.last = seqno
-        self.items += 1
-        self.items_since_marker += 1
-        marker, self.reached = self.marker, max(self.reached, seqno)
+        marker, seqnos = self.marker, self.seqnos
+        seqnos.floor = seqno
+        seqnos.items += 1
+        seqnos.since_marker += 1
+        seqnos.reached = max(seqnos.reached, seqno)
         if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
-            if self.acks_omitted < 0:
-                self.acks_omitted += 1
-            elif self.acks_early:
-                self.acks_early.pop()
-            elif self.acks_omitted or len(self.acks_due or ()) >= _MOST_ACKS:
-                self.acks_omitted += 1
-            else:
-                self.acks_due = self.acks_due or deque()
-                self.acks_due.append(place_of(frame))
+            self.own_acks().expect(frame)
 
-    def acknowledge_marker(self, frame: FrameEvent) -> None:
-        """Take the consumer's answer to a marker: a producer takes any for the acknowledgement that it waits for.
-
-        A refusal of a marker that asked for none acknowledges nothing.
-        """
+    def acknowledge_marker(self, answer: FrameEvent) -> None:
+        """Take the consumer's answer to a marker."""
         if self.snapshot is not None:
-            self.snapshot.acked, self.snapshot.acked_ns = True, frame.ts_ns
-        if self.acks_due:
-            self.acks_due.popleft()
-        elif self.acks_omitted > 0:
-            self.acks_omitted -= 1
-        elif not frame.word:
-            self.acknowledge_early(frame)
-
-    def acknowledge_early(self, frame: FrameEvent) -> None:
-        """Take the answer to a marker that was captured before the item that it acknowledges, if there is one."""
-        self.acks_early = self.acks_early or []
-        if len(self.acks_early) < _MOST_ACKS:
-            self.acks_early.append(kept(frame))
-        else:
-            self.acks_omitted -= 1
+            self.snapshot.acked, self.snapshot.acked_ns = True, answer.ts_ns
+        self.own_acks().take(answer)
 
     def acknowledge(self, seqno: int) -> None:
         """Take a SEQNO_ACKNOWLEDGED."""
-        self.acked_seqno = seqno
+        self.own_acks().seqno = seqno
         self.prepares.acknowledge(seqno)
+
+    def own_acks(self) -> Acks:
+        """Return where its acknowledgements are to be kept."""
+        if self.acks is NO_ACKS:
+            self.acks = Acks()
+        return self.acks
 
     def own_keys(self) -> SnapshotKeys:
         """Return where keys of its snapshot are to be kept."""
@@ -559,7 +661,8 @@ class Stream:
     def forget(self) -> None:
         """Forget what a message of which bytes are missing may have changed."""
         self.prepares = Prepares(missed=True) if self.prepares.missed else NO_PREPARES
-        self.acks_due, self.acks_early, self.acks_omitted = None, None, 0
+        if self.acks is not NO_ACKS:
+            self.acks.forget()
         self.forget_keys()
 
     def forget_keys(self) -> None:
@@ -580,8 +683,4 @@ class Stream:
         if seqno is None or not self.live:
             return self.live
         inside = self.oso or (marker is not None and marker.start <= seqno <= marker.end)
-        return inside and (self.oso or self.last is None or seqno > self.last)
-
-    def count(self, *opcodes: int) -> int:
-        """Return how many messages of these opcodes came."""
-        return sum(self.counts[opcode - FIRST] for opcode in opcodes)
+        return inside and (self.oso or self.seqnos.floor is None or seqno > self.seqnos.floor)

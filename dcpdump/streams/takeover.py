@@ -20,7 +20,7 @@ def next_of_takeover(stream: Stream, by_ns: int | None) -> Due | None:
         return None
     if stream.request is not None and not stream.asked_takeover:
         return None
-    answered = f"was answered at {clock(stream.state_acked_ns)}"
+    answered = f"was answered at {clock(stream.acks.states_ns)}"
     if stream.state == ACTIVE:
         text = f"SET_VBUCKET_STATE(active) {answered}, no STREAM_END"
         return Due(Cause.TAKEOVER_NOT_ENDED, text, since_ns=since_ns)
@@ -53,7 +53,7 @@ def unfinished(stream: Stream) -> str:
     """Return how far the takeover of a stream came that is over, in words; empty where it is none, was finished, or
     that is not known.
     """
-    unanswered = stream.state_acks < len(stream.states)
+    unanswered = stream.acks.states < len(stream.states)
     if not stream.takeover or lost_since(stream.connection, stream.granted_ns) is not None:
         return ""
     if stream.state == ACTIVE and not unanswered:
@@ -61,7 +61,7 @@ def unfinished(stream: Stream) -> str:
     if unanswered:
         how = f"SET_VBUCKET_STATE({VBUCKET_STATE.names.get(stream.state or 0, 'unknown')}) was not answered"
     elif stream.state == PENDING:
-        how = f"SET_VBUCKET_STATE(pending) was answered at {clock(stream.state_acked_ns)}, active did not come"
+        how = f"SET_VBUCKET_STATE(pending) was answered at {clock(stream.acks.states_ns)}, active did not come"
     else:
         how = "SET_VBUCKET_STATE(pending) did not come"
     return f"the takeover was not finished: {how}"
@@ -70,7 +70,7 @@ def unfinished(stream: Stream) -> str:
 def _quiet_since(stream: Stream) -> int | None:
     """Return when the latest message of a stream came, or the latest answer that its producer waits for."""
     acked_ns = None if stream.snapshot is None else stream.snapshot.acked_ns
-    times = (stream.last_ns, stream.state_acked_ns, acked_ns)
+    times = (stream.traffic.last_ns, stream.acks.states_ns, acked_ns)
     return max((each for each in times if each is not None), default=None)
 
 
@@ -123,7 +123,7 @@ def _acknowledged(stream: Stream, prepare: OpenPrepare) -> str:
     """Return whether the consumer has acknowledged a prepare, in words; empty where it need not."""
     if not stream.connection.sync_replication:
         return ""
-    acked = stream.acked_seqno is not None and stream.acked_seqno >= prepare.seqno
+    acked = stream.acks.seqno is not None and stream.acks.seqno >= prepare.seqno
     return f", which its consumer {'acknowledged' if acked else 'did not acknowledge'},"
 
 
@@ -154,20 +154,20 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
     ``high``: the vbucket's high seqno that the server reported last; ``by_ns``: what was due by then should have come
     by now.
     """
-    request, snapshot, last = stream.request, stream.snapshot, stream.high_seqno
+    request, snapshot, last = stream.request, stream.snapshot, stream.seqnos.high
     if stream.oso:
         return Due(Cause.SNAPSHOT_INCOMPLETE, "in the middle of an out-of-order snapshot")
-    if stream.states and stream.state_acks < len(stream.states):
+    if stream.states and stream.acks.states < len(stream.states):
         lost = lost_since(stream.connection, stream.states[0].ts_ns)
         return Due(Cause.STATE_NOT_ANSWERED, "waits for the answer to SET_VBUCKET_STATE", lost)
     ended = _end_reached(stream)
     if ended is not None:
         return ended
     if snapshot is None or not stream.ordered:
-        return None if stream.snapshots or stream.doubtful else next_of_takeover(stream, by_ns)
+        return None if stream.traffic.snapshots or stream.doubtful else next_of_takeover(stream, by_ns)
     if snapshot.items == 0 or last is None or last < snapshot.end:
         return _rest_of(stream, snapshot)
-    if snapshot.flags & ACKNOWLEDGE and (not snapshot.acked or stream.acks_due or stream.acks_omitted > 0):
+    if snapshot.flags & ACKNOWLEDGE and (not snapshot.acked or stream.acks.due or stream.acks.omitted > 0):
         why = f"waits for the acknowledgement of snapshot {snapshot.start}..{snapshot.end}"
         # what acknowledged an earlier one may have been lost
         lost = lost_since(stream.connection, stream.granted_ns) if snapshot.acked else None
@@ -184,7 +184,7 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
 
 def _end_reached(stream: Stream) -> Due | None:
     """Return that the end of a stream was reached, if it was: there is nothing left to send but STREAM_END."""
-    request, last = stream.request, stream.high_seqno
+    request, last = stream.request, stream.seqnos.high
     end = request.fixed_end if request is not None else None
     if request is None or end is None or not stream.begin_captured:
         return None
@@ -198,7 +198,7 @@ def _end_reached(stream: Stream) -> Due | None:
 
 def _rest_of(stream: Stream, snapshot: Snapshot) -> Due | None:
     """Return that the rest of a snapshot is due, unless it may have been left out by a filter."""
-    last = stream.high_seqno
+    last = stream.seqnos.high
     if stream.end_may_be_filtered:
         return None
     here = "nothing of it came" if not snapshot.items else f"at seqno {last}"
@@ -212,7 +212,7 @@ def _rest_of(stream: Stream, snapshot: Snapshot) -> Due | None:
 def _behind(stream: Stream, last: int, high: High, by_ns: int | None) -> Due | None:
     """Return that the server had more for long, if it had."""
     ts_ns = high.ts_ns
-    later = ts_ns is not None and stream.last_ns is not None and ts_ns >= stream.last_ns
+    later = ts_ns is not None and stream.traffic.last_ns is not None and ts_ns >= stream.traffic.last_ns
     if last >= high.seqno or not later or by_ns is None or ts_ns is None or ts_ns > by_ns:
         return None
     text = f"at seqno {last}, the server's high seqno is {high.seqno} since {clock(ts_ns)}"

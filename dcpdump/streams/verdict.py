@@ -112,18 +112,18 @@ class Judge:
         return None if over else self._lags.of(stream)
 
     def _verdict(self, stream: Stream) -> Verdict:
-        if stream.end_frame is not None:
+        if stream.end is not None:
             return self._ended(stream)
-        if stream.closed_ns is not None:
-            by, who = (Cause.CLOSED_BY_PRODUCER, "producer") if stream.closed_by_feeder else (Cause.CLOSED, "consumer")
+        if stream.close is not None and stream.closed_ns is not None:
+            by, who = (Cause.CLOSED_BY_PRODUCER, "producer") if stream.close.by_producer else (Cause.CLOSED, "consumer")
             why = f"closed by its {who} at {clock(stream.closed_ns)}"
             return self._left(stream, why, stream.closed_ns, by)
         if stream.replaced:
             why = "another was granted in its place; no STREAM_END was captured; reopened"
             return Verdict(VerdictKind.ENDED, Cause.REPLACED, why)
-        if stream.connection.carved and (stream.granted or stream.counts_any):
+        if stream.connection.carved and (stream.granted or stream.traffic.any):
             return Verdict(VerdictKind.UNKNOWN, Reason.CARVED, CARVED)
-        if stream.requests and not stream.granted and not stream.counts_any:
+        if stream.requests and not stream.granted and not stream.traffic.any:
             return self._not_granted(stream, stream.requests[-1])
         if stream.next is not None:
             if stream.connection.lossy:
@@ -194,7 +194,7 @@ class Judge:
     def _unseen(self, stream: Stream, after_ns: int | None) -> Unknown | None:
         """Return why another node may know what became of a stream after a time; None where none has to be asked."""
         connection = stream.connection
-        if stream.end_frame is not None and stream.end_status in _STAYS and connection.ended_ns is None:
+        if stream.end is not None and stream.end_status in _STAYS and connection.ended_ns is None:
             return None
         return self._clients.unseen(connection, after_ns)
 
@@ -240,9 +240,9 @@ class Judge:
         self, stream: Stream, request: Request, again: str, lost: Unknown | None, *, surely: bool
     ) -> Verdict:
         """Return the verdict on a stream whose latest request was rolled back."""
-        equal = [each for each in stream.rollbacks if each.rollback_seqno == request.rollback_seqno]
+        equal = [each for each in stream.requests.rolled_back if each.rollback_seqno == request.rollback_seqno]
         to = f"to {seqno(request.rollback_seqno)}"
-        omitted = stream.omitted or {}
+        omitted = stream.requests.omitted or {}
         unkept = omitted.get((ROLLBACK, request.rollback_seqno), 0)
         count = sum(1 + each.repeats for each in equal) + unkept
         if count > LOOP:
@@ -252,7 +252,7 @@ class Judge:
             lasted = f" in {span(between(equal[0].ts_ns, equal[-1].answered_ns))}" if whole else ""
             why = f"{to}, {least}{times(count)}{lasted}: a loop{again}"
             return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, Situation.LOOP, certain=True)
-        retried = f", retried {times(stream.count_requests() - 1)}" if len(stream.requests) > 1 else ""
+        retried = f", retried {times(stream.requests.count() - 1)}" if len(stream.requests) > 1 else ""
         then, so = self._not_again(request)
         if lost is None and not again and then is Cause.NOT_ASKED_AGAIN:
             lost = self._unseen(stream, request.answered_ns)
@@ -306,22 +306,23 @@ class Judge:
         connection = stream.connection
         if is_handed_over(stream, self._by_ns):
             return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
-        if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
-            lost = lost_since(connection, stream.last_ns)
+        last_ns = stream.traffic.last_ns
+        if connection.ended_ns is not None and (last_ns is None or last_ns <= connection.ended_ns):
+            lost = lost_since(connection, last_ns)
             why = f"{closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
             stalled, missing = held_up(connection, connection.ended_ns), self._missing_noops(connection)
             because = (self._why_disconnected(connection), why_closed(connection))
             why = _joined(why, unfinished(stream), *because, stalled and stalled.text, missing and missing.text)
             return self._left(stream, why, connection.ended_ns, ended_by(connection), lost)
-        idle, held = self._since(stream.last_ns), self._standing(connection)
-        back_ns = between(self._now, stream.last_ns) or 0
+        idle, held = self._since(stream.traffic.last_ns), self._standing(connection)
+        back_ns = between(self._now, stream.traffic.last_ns) or 0
         if back_ns > _BACK_NS:
             full = "its window was full" if held.state is FlowState.BLOCKED else ""
             why = f"how long nothing came is not known: its last message is {span(back_ns)} later than the last packet"
             return Verdict(VerdictKind.UNKNOWN, Reason.CLOCK_GOES_BACK, _joined(f"{why}, as the clock goes back", full))
         if held.state is FlowState.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
             unable = held_up(connection, self._now, by_producer=True)
-            lost = lost_since(connection, stream.last_ns)
+            lost = lost_since(connection, stream.traffic.last_ns)
             why = _joined(why_blocked(connection.window, held), unable and unable.text, _until(lost))
             waits = stands_still(connection, self._now, self._idle_ns)
             return Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, why, Situation.BLOCKED, waits)
@@ -343,8 +344,8 @@ class Judge:
 
     def _recent(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream that is open as far as was captured, and was not silent for long."""
-        lost = lost_since(stream.connection, stream.last_ns)
-        if not stream.counts_any:
+        lost = lost_since(stream.connection, stream.traffic.last_ns)
+        if not stream.traffic.any:
             why = f"nothing came since it was granted at {clock(stream.granted_ns)}"
             if lost is not None:
                 return Verdict(VerdictKind.UNKNOWN, lost.reason, f"{why}, but {lost.text}")
@@ -355,7 +356,7 @@ class Judge:
         return Verdict(VerdictKind.FLOWING, Cause.FLOWING, _joined(since, undecided, _until(lost)))
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
-        lost = lost_since(stream.connection, stream.last_ns)
+        lost = lost_since(stream.connection, stream.traffic.last_ns)
         if lost is not None:
             return Verdict(VerdictKind.UNKNOWN, lost.reason, f"nothing for {span(idle)}, but {lost.text}")
         waits = due(stream, self._high(stream), self._by_ns)
@@ -373,7 +374,7 @@ class Judge:
         if silent:
             why = f"nothing for {span(idle)}{silent}"
             return Verdict(VerdictKind.STUCK, Cause.NOOPS_MISSING, why, Situation.STUCK, certain=True)
-        if stream.snapshot is None and stream.gaps.times and stream.counts_any:
+        if stream.snapshot is None and stream.gaps.times and stream.traffic.any:
             why = f"nothing for {span(idle)}; bytes were lost since its snapshot marker"
             return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST, why)
         if stream.snapshot is None and not stream.begin_captured:
@@ -394,8 +395,8 @@ class Judge:
         """Return what speaks for a stream being quiet, and not stuck."""
         connection, words = stream.connection, []
         known = self._high(stream)
-        if known is not None and stream.high_seqno is not None:
-            ours = "= ours" if known.seqno == stream.high_seqno else f"ours {stream.high_seqno}"
+        if known is not None and stream.seqnos.high is not None:
+            ours = "= ours" if known.seqno == stream.seqnos.high else f"ours {stream.seqnos.high}"
             words.append(f"server's high seqno {known.seqno} {ours}")
         elif stream.snapshot is not None:
             words.append(_came(stream, stream.snapshot))
@@ -423,9 +424,9 @@ class Judge:
 def _came(stream: Stream, snapshot: Snapshot) -> str:
     """Return how much of the latest snapshot came."""
     whole = f"snapshot {snapshot.start}..{snapshot.end}"
-    if (stream.high_seqno or 0) >= snapshot.end:
+    if (stream.seqnos.high or 0) >= snapshot.end:
         return f"all of {whole} came"
-    return f"{whole} came up to seqno {stream.high_seqno or 0}: the rest is filtered out, as far as that is known"
+    return f"{whole} came up to seqno {stream.seqnos.high or 0}: the rest is filtered out, as far as that is known"
 
 
 def _joined(*words: str | None) -> str:

@@ -262,7 +262,8 @@ def judged(events: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tuple[A
         replay.feed(each)
     judging = replay.close()
     streams: list[tuple[Any, ...]] = [
-        (s.connection.number, s.vbucket, s.opaque, s.size, s.high_seqno, s.counts) for s in judging.ledger.streams
+        (s.connection.number, s.vbucket, s.opaque, s.traffic.size, s.seqnos.high, s.traffic.counts)
+        for s in judging.ledger.streams
     ]
     found: list[tuple[Any, ...]] = [
         (each.rule.code, each.message, each.connection, each.frame, each.severity, more)

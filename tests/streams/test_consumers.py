@@ -6,7 +6,7 @@ from dcpdump.streams.clients import Clients
 from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import Stream
+from dcpdump.streams.stream import Stream, StreamEnd
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening, packets, said
 from tests.support.ledgers import judged, ledger, ledger_of
@@ -202,8 +202,8 @@ def test_many_streams_that_ended_are_judged_in_few_steps() -> None:
     connections = [connection(number=number, src=f"10.0.0.9:{number}") for number in range(40)]
     streams = [Stream(each, vbucket) for each in connections for vbucket in range(1024)]
     for at, stream in enumerate(streams):
-        stream.first_ns = stream.ended_ns = at
-        stream.end_frame, stream.number = at, 2
+        stream.traffic.first_ns = at
+        stream.end, stream.number = StreamEnd(None, at, at), 2
     kept = Ledger()
     kept.streams, kept.connections = streams, {each.number: each for each in connections}
     clients = Clients(kept)

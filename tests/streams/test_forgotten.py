@@ -55,14 +55,15 @@ def test_of_very_many_equal_requests_the_first_and_the_latest_are_kept_and_all_a
         (300, 11, 609),
         (300, 611, 1209),
     ]
-    assert (stream.count_requests(), stream.omitted) == (600, None)
+    assert (stream.requests.count(), stream.requests.omitted) == (600, {})
     assert Judge(kept).verdict(stream).text == "rolled back (to 0, 600 times in 1.2 s: a loop)"
 
 
 def test_very_many_requests_that_are_all_different_some_are_only_counted() -> None:
     kept = ledger(opening() + "".join(map(SENT_BACK.format, range(1, 600))))
     stream = only(kept)
-    assert (stream.count_requests(ROLLBACK), stream.omitted) == (599, {(ROLLBACK, 0): 599 - len(stream.requests)})
+    requests = stream.requests
+    assert (requests.count(ROLLBACK), requests.omitted) == (599, {(ROLLBACK, 0): 599 - len(requests)})
     assert Judge(kept).verdict(stream).text == "rolled back (to 0, 599 times in 1.2 s: a loop)"
 
 
@@ -78,7 +79,7 @@ def test_of_very_many_acknowledgements_that_are_missing_or_too_many_the_first_ar
     for answered, expected in zip((3, 17, 20), left, strict=True):
         text = opening() + "STREAM vb=5\n" + "".join(first) + "".join(then[:answered])
         found = only(ledger(text))
-        assert (len(found.acks_early or found.acks_due or ()), abs(found.acks_omitted)) == expected
+        assert (len(found.acks.early or found.acks.due or ()), abs(found.acks.omitted)) == expected
 
 
 def test_of_a_very_long_value_of_a_control_the_beginning_is_kept() -> None:

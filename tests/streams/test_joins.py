@@ -128,12 +128,12 @@ def check_claims(frames: Sequence[Said], gone: set[int]) -> None:
     last = {(frame.connection, frame.direction): at for at, frame in enumerate(frames) if at not in gone}
     missing = [frames[at] for at in gone if at < last.get((frames[at].connection, frames[at].direction), -1)]
     for stream in kept.streams:
-        until = stream.ended_ns if stream.ended else stream.next.first_ns if stream.next is not None else None
+        until = stream.ended_ns if stream.ended else stream.next.traffic.first_ns if stream.next is not None else None
         mine = [
             frame
             for frame in missing
             if of_stream(frame) == (stream.connection.number, stream.vbucket, stream.stream_id)
-            and frame.ts_ns > (stream.first_ns or 0)
+            and frame.ts_ns > (stream.traffic.first_ns or 0)
             and (until is None or frame.ts_ns < until)
         ]
         assert stream.gaps.times or not mine, (

@@ -40,7 +40,7 @@ def test_what_came_before_the_first_acknowledgement_of_a_late_capture_may_be_ack
     late = LIMITED + BEGINS + ITEMS + "-" + ACK % 150 + "RX mutation{seqno:3}\n" + ACK % 10 + "RX mutation{seqno:4}\n"
     kept = damaged(late)
     window = kept.connections[0].window
-    mutation = kept.streams[0].size - 44  # of the marker
+    mutation = kept.streams[0].traffic.size - 44  # of the marker
     assert (window.complete, window.outstanding, window.sent) == (False, mutation // 4, 44 + mutation)
 
 

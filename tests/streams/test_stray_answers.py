@@ -85,8 +85,8 @@ def test_a_close_whose_answer_was_captured_early_closes_the_stream_that_was_ther
     text += "RX snapshot-marker{start=1, end=2, flags=0x6, opaque=0x22}\n"
     text += CLOSE + "TX stream-request{vb=5, start=1, opaque=0x22}\nRX mutation{seqno=2, opaque=0x22}\n"
     first, second = ledger(text).streams
-    assert (first.closed, first.end_frame is not None) == (True, True)
-    assert (second.closed, second.closing, second.granted, second.last_seqno) == (False, False, True, 2)
+    assert (first.closed, first.end is not None) == (True, True)
+    assert (second.closed, second.closing, second.granted, second.seqnos.last) == (False, False, True, 2)
 
 
 def test_a_close_whose_answer_was_captured_early_waits_for_no_other() -> None:

@@ -132,7 +132,7 @@ def left_undecided(frame: FrameEvent, connection: ConnectionState, stream: Strea
     """
     if not stream.prepares.open:
         return None
-    if stream.end_frame is None:
+    if stream.end is None:
         return _open_for_long(connection, stream)
     seqnos = sorted(prepare.seqno for prepare in stream.prepares.open.values())
     shown = ", ".join(map(str, seqnos[:3])) + (" …" if len(seqnos) > 3 else "")
@@ -189,9 +189,9 @@ def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: St
             return f"acknowledges seqno {event.amount}, sent were those up to {event.limit}"
         return None
     seqno = event.get("prepared_seqno")
-    if stream.acked_seqno is None or seqno is None or seqno >= stream.acked_seqno:
+    if stream.acks.seqno is None or seqno is None or seqno >= stream.acks.seqno:
         return None
-    return f"acknowledges seqno {seqno} after {stream.acked_seqno}"
+    return f"acknowledges seqno {seqno} after {stream.acks.seqno}"
 
 
 @rule("DCP418", "D8", INFO, on=(Event.LAGGING,))
@@ -254,12 +254,12 @@ def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
 
 def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     """Return what was sent although it has to wait for a reply to SET_VBUCKET_STATE; None where all waited."""
-    at = stream.state_acks
+    at = stream.acks.states
     if at + 1 < len(stream.states):
         early = stream.states[at + 1]
         ts_ns, frame, what = early.ts_ns, early.frame, f"SET_VBUCKET_STATE({VBUCKET_STATE.names.get(early.state)})"
-    elif at + 1 == len(stream.states) and stream.end_frame is not None and stream.end_status == OK:
-        ts_ns, frame, what = stream.ended_ns, stream.end_frame, "STREAM_END(Ok)"
+    elif at + 1 == len(stream.states) and stream.end is not None and stream.end_status == OK:
+        ts_ns, frame, what = stream.end.ts_ns, stream.end.frame, "STREAM_END(Ok)"
     else:
         return None
     if ts_ns is None or reply.ts_ns is None or reply.ts_ns - ts_ns < OUT_OF_ORDER_NS:

@@ -765,7 +765,7 @@ def _from_zero(stream: Stream) -> bool:
     request = stream.grant
     if request is None or request.start_seqno != 0 or request.bits & FROM_LATEST or not request.readable:
         return False
-    return not stream.doubtful and not stream.oso_snapshots
+    return not stream.doubtful and not stream.traffic.oso_snapshots
 
 
 def _none_closed(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:

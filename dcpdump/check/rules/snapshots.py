@@ -218,7 +218,7 @@ def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 def _first(stream: Stream) -> bool:
     """Return whether the marker at hand is the first of a stream whose beginning was captured."""
     request = stream.grant
-    return request is not None and not stream.snapshots and not request.bits & FROM_LATEST
+    return request is not None and not stream.traffic.snapshots and not request.bits & FROM_LATEST
 
 
 @rule(
@@ -248,7 +248,7 @@ def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
         return None
     if frame.opcode == MARKER:
         marker = connection.incoming
-        if marker is None or not marker.flags & DISK or not _first(stream) or stream.oso_snapshots:
+        if marker is None or not marker.flags & DISK or not _first(stream) or stream.traffic.oso_snapshots:
             return None
         if marker.start <= max(request.start, request.snap_start) + 1:
             return None
@@ -262,9 +262,9 @@ def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 def _first_is_far(stream: Stream, seqno: int) -> bool:
     """Return whether the first snapshot, from memory, begins neither where the client is nor with its first item."""
     request, marker = stream.grant, stream.marker
-    if request is None or marker is None or stream.snapshots != 1 or stream.items_since_marker:
+    if request is None or marker is None or stream.traffic.snapshots != 1 or stream.seqnos.since_marker:
         return False
-    if marker.flags & (DISK | CHECKPOINT) or stream.oso_snapshots or request.bits & FROM_LATEST:
+    if marker.flags & (DISK | CHECKPOINT) or stream.traffic.oso_snapshots or request.bits & FROM_LATEST:
         return False
     return max(request.start, request.snap_start) + 1 < marker.start < seqno
 
@@ -287,7 +287,7 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     request, marker = stream.grant, connection.incoming
     if request is None or request.snap_start_seqno is None or marker is None:
         return None
-    if not _first(stream) or stream.oso_snapshots or marker.start >= request.snap_start_seqno:
+    if not _first(stream) or stream.traffic.oso_snapshots or marker.start >= request.snap_start_seqno:
         return None
     nodes = connection.between_nodes
     follows = "a replica that reconnects fails at it" if nodes else "the client's own snapshot began later"
@@ -323,7 +323,7 @@ def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream)
 def _begins_elsewhere(stream: Stream, seqno: int) -> bool:
     """Return whether a memory snapshot, but the first, begins with another seqno than that of its first item."""
     marker = stream.marker
-    if marker is None or stream.items_since_marker or stream.snapshots < 2 or not marker.flags & MEMORY:
+    if marker is None or stream.seqnos.since_marker or stream.traffic.snapshots < 2 or not marker.flags & MEMORY:
         return False
     return marker.start > seqno or (marker.start != seqno and not marker.flags & CHECKPOINT)
 
@@ -377,7 +377,8 @@ def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream
     if marker.end < marker.start or before.end < before.start:
         return None  # S1 reports markers that run backwards
     text = f"snapshot {marker.start}..{marker.end} ends below {before.start}..{before.end}"
-    refused = stream.last is not None and marker.start < stream.last and marker.end <= stream.last
+    floor = stream.seqnos.floor
+    refused = floor is not None and marker.start < floor and marker.end <= floor
     return Remark(text, status="Erange" if refused else "")
 
 
@@ -397,13 +398,13 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Source: dcp/active_stream.cc
     """
     marker, before = connection.incoming, stream.marker
-    if marker is None or before is None or stream.oso_ended or (stream.last or 0) >= before.end:
+    if marker is None or before is None or stream.oso_ended or (stream.seqnos.floor or 0) >= before.end:
         return None
     if stream.end_may_be_filtered:
         return None
     if marker.flags & HISTORY and not before.flags & HISTORY and marker.end == before.end:
         return None
-    text = f"snapshot {before.start}..{before.end} came to {stream.last or 'nothing'}"
+    text = f"snapshot {before.start}..{before.end} came to {stream.seqnos.floor or 'nothing'}"
     if not connection.advances:
         return f"{text}, and the next begins"
     return f"{text}: neither an item with seqno {before.end} nor SEQNO_ADVANCED came before the next"
@@ -515,9 +516,9 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
         return Remark(f"acknowledgement of a snapshot that did not ask for one{unlisted}", SUSPICIOUS)
     text = f"the snapshot that ended with seqno {delayed.frame.seqno} was not acknowledged{unlisted}"
     if delayed.waited_ns >= _SECOND:
-        cut = connection.over and stream.end_frame is None and delayed.waited_ns < 30 * _SECOND
+        cut = connection.over and stream.end is None and delayed.waited_ns < 30 * _SECOND
         return Remark(text, INFO) if cut else text
-    return text if stream.end_frame is not None and stream.state == ACTIVE else None
+    return text if stream.end is not None and stream.state == ACTIVE else None
 
 
 @rule("DCP322", "S22", SUSPICIOUS, on=(COMMIT,), off=(REPLICA,))
@@ -575,7 +576,7 @@ def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 
 
 def _all_rising(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
-    request, last = stream.grant, stream.last
+    request, last = stream.grant, stream.seqnos.floor
     if last is None and request is not None:
         last = request.start
     return close.rising and not stream.stale and (last is None or run.first_seqno > last)
@@ -601,7 +602,7 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
 
     Source: dcp/passive_stream.cc
     """
-    seqno, last, request = frame.seqno, stream.last, stream.grant
+    seqno, last, request = frame.seqno, stream.seqnos.floor, stream.grant
     if seqno is None:
         return None
     if last is not None and seqno > last:
@@ -613,7 +614,7 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
         return Remark(f"{name(frame.opcode)} seqno {seqno} after {last}", status=status)
     if request is None or (connection.doubtful and len(stream.requests) > 1):  # its answer may be that of another
         return None
-    if seqno > request.start or stream.items or request.bits & FROM_LATEST:
+    if seqno > request.start or stream.seqnos.items or request.bits & FROM_LATEST:
         return None
     text = f"{name(frame.opcode)} seqno {seqno}, requested were those above {request.start}"
     return Remark(text, status=status, scope=Scope.STREAM)
@@ -622,7 +623,7 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
 def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     """Return whether bytes of a stream may have been lost since its last message."""
     torn = stream.gaps.times or connection.torn_at > stream.begun_at
-    return bool(torn) and connection.lost_frame >= stream.last_frame
+    return bool(torn) and connection.lost_frame >= stream.traffic.last_frame
 
 
 @rule("DCP403", "S15", SUSPICIOUS, on=(ADVANCED,), off=(START,))

@@ -357,7 +357,7 @@ _DATA = frozenset({*WITH_VALUES, FLUSH, SYSTEM_EVENT, COMMIT, ABORT, ADVANCED})
 def _is_outside(frame: FrameEvent, stream: Stream) -> bool:
     """Return whether a frame is a change of a stream that is in no snapshot: not ended, and not handed over."""
     out = stream.phase is not Phase.HANDED_OVER and not allows(stream.phase, PhaseEvent.ITEM)
-    return out and frame.opcode in _DATA and stream.end_frame is None
+    return out and frame.opcode in _DATA and stream.end is None
 
 
 @rule("DCP223", "L3", VIOLATION, on=(Event.OUTSIDE, Event.STRAY), off=(START, LOST))
@@ -373,8 +373,9 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 
     Source: dcp/producer.cc, dcp/active_stream.cc
     """
-    if not allows(stream.closing_phase, ClosingEvent.MESSAGE) and stream.vbucket == frame.word:
-        text = f"{name(frame.opcode)} after the stream ended in frame {stream.end_frame}"
+    may_come = allows(stream.closing_phase, ClosingEvent.MESSAGE)
+    if stream.end is not None and not may_come and stream.vbucket == frame.word:
+        text = f"{name(frame.opcode)} after the stream ended in frame {stream.end.frame}"
         return Remark(text, status=without_stream(connection))
     if stream.known or (connection.doubtful and any(connection.asked_for(STREAM_REQ))):
         return None
@@ -426,7 +427,7 @@ def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Source: dcp/active_stream.cc, dcp/cache_transfer_stream.cc
     """
-    if stream.items or not _is_outside(frame, stream) or stream.oso_ended:
+    if stream.seqnos.items or not _is_outside(frame, stream) or stream.oso_ended:
         return None
     return Remark(f"the stream begins with {name(frame.opcode)}", status=_out_of_range(frame))
 
@@ -450,7 +451,7 @@ def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     if stream.oso_ended:
         text = f"{name(frame.opcode)} after the end of an out-of-order snapshot, and before a marker"
         return Remark(text, status=_out_of_range(frame))
-    if not stream.items:
+    if not stream.seqnos.items:
         return None
     return Remark(f"{name(frame.opcode)} before any marker", status=_out_of_range(frame))
 
@@ -473,7 +474,7 @@ def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     if request is None:
         return None
     if frame.opcode == MARKER:
-        early = request.bits & CACHE_TRANSFER and stream.phase is Phase.CACHE_TRANSFER and stream.cached
+        early = request.bits & CACHE_TRANSFER and stream.phase is Phase.CACHE_TRANSFER and stream.traffic.count(CACHED)
         return "snapshot marker before the cache transfer ended" if early else None
     if not request.bits & CACHE_TRANSFER:
         return f"{name(frame.opcode)} on a stream that was not requested with cache-transfer"
@@ -545,9 +546,9 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
         return None
     if request.fixed_end is None or request.bits & CACHE_TRANSFER or request.start >= request.end:
         return None
-    if stream.reached >= request.end or stream.filtered_silently:
+    if stream.seqnos.reached >= request.end or stream.filtered_silently:
         return None
-    text = f"ended Ok at seqno {stream.last or request.start}, requested up to {request.end}"
+    text = f"ended Ok at seqno {stream.seqnos.floor or request.start}, requested up to {request.end}"
     return Remark(text, None if connection.between_nodes else INFO)
 
 
@@ -605,6 +606,6 @@ def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream)
         return "CLOSE_STREAM answered with Success, and there is no such stream"
     if known.closed:
         return "CLOSE_STREAM answered with Success, and the stream was closed before"
-    if known.end_frame is None or known.end_status == _CLOSED:
+    if known.end is None or known.end_status == _CLOSED:
         return None
-    return f"CLOSE_STREAM answered with Success, and the stream ended in frame {known.end_frame}"
+    return f"CLOSE_STREAM answered with Success, and the stream ended in frame {known.end.frame}"
