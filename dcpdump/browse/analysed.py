@@ -72,7 +72,7 @@ def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamPlac
     found: dict[StreamPlace, list[Dialogue]] = defaultdict(list)
     for stream in streams:
         connection = stream.connection
-        wants = short_name(connection.name) or connection.client_address or connection.src
+        wants = short_name(connection.setup.name) or connection.client_address or connection.src
         has = connection.server_address or connection.dst
         title = f"{place(stream)} of c{connection.number}"
         rungs = tuple(ladder(stream, evidence.now_ns))
@@ -125,14 +125,14 @@ def _connections(evidence: Evidence) -> TabRows:
         cells = (
             str(each.number),
             ends(each),
-            each.name or "?",
-            agent(each.agent) or "?",
-            each.bucket or "?",
+            each.setup.name or "?",
+            agent(each.setup.agent) or "?",
+            each.setup.bucket or "?",
             number(each.stream_count),
             number(each.frames),
             number(each.bytes),
             lost(each.missing),
-            f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "?" if each.carved else "open",
+            f"{each.end.reason} {clock(each.end.ts_ns)}" if each.end.reason else "?" if each.carved else "open",
         )
         card = ConnectionTable([each]).lines(_WIDTH)
         windows = fitted(flow.lines([each], evidence.now_ns), None)

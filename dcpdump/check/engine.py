@@ -105,7 +105,7 @@ class RuleRunner:
         """Take it that bytes were lost: what was found while they were missing unnoticed is not a verdict any more."""
         for findings in self._waiting.pop((connection.number, direction), {}).values():
             for finding in findings:
-                self._found.append(replace(finding, severity=Severity.UNKNOWN, reason=connection.lost_text))
+                self._found.append(replace(finding, severity=Severity.UNKNOWN, reason=connection.lost.text))
 
     def release(self, connection: int, direction: int) -> None:
         """Take it that a direction continues without a loss: what waited for that is a verdict."""
@@ -252,17 +252,17 @@ def _reason(scope: Scope, frame: FrameEvent, connection: ConnectionState, stream
     if scope is Scope.FRAME:
         return ""
     if scope is Scope.SINCE:
-        return connection.lost_text if connection.torn else ""
+        return connection.lost.text if connection.torn else ""
     if scope is Scope.CONNECTION or stream is None:
         if connection.late:
             return "the start of the connection was not captured"
-        return connection.lost_text if connection.torn else ""
+        return connection.lost.text if connection.torn else ""
     if scope is Scope.SNAPSHOT:
         if not stream.stale:
             return ""
     elif not stream.doubtful:
         return ""
-    return stream.knowledge.reason or (connection.lost_text if stream.lost else SUSPENSIONS[Suspend.START])
+    return stream.knowledge.reason or (connection.lost.text if stream.lost else SUSPENSIONS[Suspend.START])
 
 
 def _vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> int | None:
@@ -389,7 +389,7 @@ class RuleEngine:
     def feed_run(self, run: DocumentRun) -> list[Finding]:
         """Take documents of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
         connection, close = self.ledger.connections.get(run.connection), run.close
-        stream = None if connection is None else connection.current.get(stream_key(run.word, run.stream_id))
+        stream = None if connection is None else connection.lookup.current.get(stream_key(run.word, run.stream_id))
         broken = None
         if connection is not None and stream is not None and close is not None:
             broken = self._broken(run, close, connection, stream)
@@ -455,12 +455,12 @@ class RuleEngine:
                 self._done(last_message(stream), stream.connection, stream)
 
     def _close(self, connection: ConnectionState, at_end: AtEnd, alone: bool | None) -> None:
-        connection.over = True
+        connection.end.over = True
         if alone is not None:
-            connection.gone = connection.ended_by is not None
-            until_ns = connection.ended_ns if connection.gone or not alone else self.ledger.last_ns
+            connection.end.gone = connection.end.by is not None
+            until_ns = connection.end.ts_ns if connection.end.gone or not alone else self.ledger.last_ns
             if until_ns is not None and connection.last_ns is not None:
-                connection.until_ns = max(connection.last_ns, until_ns)
+                connection.end.until_ns = max(connection.last_ns, until_ns)
         self.partly += connection.doubtful
         for stream in connection.streams:
             self._finish(stream, at_end)
@@ -574,7 +574,7 @@ class RuleEngine:
             self.ledger.learn(connection, frame)
             return
         if opcode == SEQNO_ACK:
-            stream = connection.stream_of(frame) or connection.by_opaque.get(frame.opaque) or stream
+            stream = connection.stream_of(frame) or connection.lookup.by_opaque.get(frame.opaque) or stream
             evidence.acknowledge_seqno(frame, stream)
         self._ask(opcode, frame, connection, stream)
         if opcode in _REPLIES:
@@ -584,8 +584,8 @@ class RuleEngine:
 
     def _answer(self, frame: FrameEvent, connection: ConnectionState) -> None:
         opcode = frame.opcode
-        stream = connection.by_opaque.get(frame.opaque) if opcode in STREAMED else None
-        if stream is None or connection.shares(frame.opaque):
+        stream = connection.lookup.by_opaque.get(frame.opaque) if opcode in STREAMED else None
+        if stream is None or connection.lookup.shares(frame.opaque):
             stream = connection.no_stream
         self._ask(opcode | RESPONSE, frame, connection, stream)
         if opcode == STREAM_REQ and not frame.word:

@@ -62,7 +62,7 @@ class PendingEvidence:
         if seqno is not None:
             self._lag(stream, seqno, frame.ts_ns, acknowledged=True)
         beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.seqnos.reached
-        if (beyond or not self._connection.sync_replication) and len(self._ahead) < _MOST:
+        if (beyond or not self._connection.setup.sync_replication) and len(self._ahead) < _MOST:
             self._ahead.append((kept(frame), stream, self._frames))
 
     def finish(self, stream: Stream) -> None:
@@ -107,15 +107,15 @@ class PendingEvidence:
     def _is_settled(self, frames: int, then_ns: int | None) -> bool:
         """Return whether nothing comes any more that was sent before what was captured so many frames ago."""
         connection = self._connection
-        return connection.over or is_settled(frames, then_ns, connection.now_ns)
+        return connection.end.over or is_settled(frames, then_ns, connection.now_ns)
 
     def _unasked(self) -> Iterator[Found]:
         connection = self._connection
-        if connection.over:
+        if connection.end.over:
             connection.exchanges.close()
         for answer in connection.exchanges.take_unasked(self._frames, connection.now_ns):
             asked = not connection.late and (connection.syn or find(answer.opcode).dcp)
-            if asked and not connection.shares(answer.opaque):
+            if asked and not connection.lookup.shares(answer.opaque):
                 yield Event.UNASKED, Delayed(answer, connection.no_stream)
 
     def _overdue(self, now_ns: int) -> Iterator[Found]:
@@ -132,12 +132,12 @@ class PendingEvidence:
                 waited = now_ns - (asked.ts_ns or now_ns)
                 later = asked.opcode in _SAME_ORDER and answered > asked.number
                 slow = min(waited, now_ns - held_ns) >= _SLOW and (
-                    connection.over
+                    connection.end.over
                     or (
                         not connection.window.out_of_order and (asked.opcode != NOOP or sent - waiting.frames >= _SPOKE)
                     )
                 )
-                if waited < _SOON or not (later or slow or connection.over):
+                if waited < _SOON or not (later or slow or connection.end.over):
                     break  # nor are those that were sent after it
                 del unjudged[asked.number]
                 yield Event.OVERDUE, Delayed(asked, connection.no_stream, waited, late=later or slow)
@@ -146,7 +146,7 @@ class PendingEvidence:
         """Return the oldest request that may be found overdue, and leave out those whose answers may be lost."""
         while unjudged:
             number, waiting = next(iter(unjudged.items()))
-            if number > self._connection.lost_frame and not waiting.doubtful:
+            if number > self._connection.lost.frame and not waiting.doubtful:
                 return waiting
             del unjudged[number]
         return None
@@ -181,8 +181,8 @@ class PendingEvidence:
             if self._misses_noops(sent_ns):
                 since, self._noop_missed_ns = self._noop_ns(), sent_ns
                 yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since, late=True)
-        elif connection.over:  # where it sends nothing else either, only the end tells how long it was silent
-            until_ns = connection.now_ns if connection.ended_ns is None else connection.ended_ns
+        elif connection.end.over:  # where it sends nothing else either, only the end tells how long it was silent
+            until_ns = connection.now_ns if connection.end.ts_ns is None else connection.end.ts_ns
             missing = missing_noops(connection, until_ns)
             if missing is not None and missing.silent and self._noop_missed_ns <= missing.since_ns:
                 yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, missing.until_ns - missing.since_ns)
@@ -190,15 +190,15 @@ class PendingEvidence:
     def _misses_noops(self, at_ns: int) -> bool:
         """Return whether NOOPs are missing at a time."""
         connection = self._connection
-        interval = noop_interval_ns(connection) if connection.on("enable_noop") else None
-        if interval is None or connection.noops_enabled_ns is None or connection.noops.open_ns is not None:
+        interval = noop_interval_ns(connection) if connection.setup.on("enable_noop") else None
+        if interval is None or connection.setup.noops_enabled_ns is None or connection.noops.open_ns is not None:
             return False
         return at_ns > self._noop_ns() + 2 * interval + SECOND
 
     def _noop_ns(self) -> int:
         """Return the time of the latest NOOP, or since when they are expected."""
         connection, noops = self._connection, self._connection.noops
-        enabled_ns = connection.noops_enabled_ns or 0
+        enabled_ns = connection.setup.noops_enabled_ns or 0
         return max(noops.last_ns or 0, noops.answered_ns or 0, enabled_ns, self._noop_missed_ns)
 
     def _lag(self, stream: Stream, seqno: int, until_ns: int | None, *, acknowledged: bool) -> None:
@@ -211,7 +211,7 @@ class PendingEvidence:
         if (
             first is None
             or first > seqno
-            or not (self._connection.controls_known and self._connection.sync_replication)
+            or not (self._connection.controls_known and self._connection.setup.sync_replication)
         ):
             return
         waited = between(unacked[first].ts_ns, until_ns)
@@ -222,7 +222,7 @@ class PendingEvidence:
     def _beyond(self) -> Iterator[Found]:
         """Yield acknowledgements, of bytes and of seqnos, of what was not sent even by now."""
         connection = self._connection
-        for over in connection.window.take_overacks(final=connection.over):
+        for over in connection.window.take_overacks(final=connection.end.over):
             if not connection.doubtful:
                 yield Event.OVERDRAWN, Delayed(over.frame, connection.no_stream, 0, over.sent + over.excess, over.sent)
         while self._ahead and self._is_settled(self._frames - self._ahead[0][2], self._ahead[0][0].ts_ns):
@@ -236,7 +236,7 @@ class PendingEvidence:
             frame.number - self._done[0].traffic.last_frame, self._done[0].traffic.last_ns
         ):
             stream = self._done.pop(0)
-            if stream.lost or (stream.opaque is not None and connection.shares(stream.opaque)):
+            if stream.lost or (stream.opaque is not None and connection.lookup.shares(stream.opaque)):
                 continue
             if any(complaint.opcode == MARKER for complaint in stream.complaints):
                 continue  # the consumer refused a marker: it need not acknowledge that

@@ -101,7 +101,7 @@ def form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
     """Return which form of a message is not what HELLO and DCP_OPEN have agreed on: it is refused."""
     if frame.opcode == OPEN:
         return _open_value(frame)
-    flags = connection.open_flags
+    flags = connection.setup.flags
     if flags is None or flags & COLLECTIONS_PREVIEW:  # the preview had forms of its own
         return ""
     if frame.opcode == STREAM_REQ and frame.value_length and without_collections(connection):
@@ -113,7 +113,7 @@ def form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
 
 def deletion_not_agreed(connection: ConnectionState, *, second: bool) -> str:
     """Return why a deletion of version 1, or of the second, is refused; nothing where it is not."""
-    flags = connection.open_flags
+    flags = connection.setup.flags
     if flags is None or flags & COLLECTIONS_PREVIEW:
         return ""
     times = bool(flags & DELETE_TIMES)
@@ -150,9 +150,9 @@ def expiration_not_agreed(frame: FrameEvent, connection: ConnectionState, stream
     return (
         frame.opcode == EXPIRATION
         and stream.request is not None
-        and connection.produces is True
+        and connection.setup.produces is True
         and connection.controls_known
-        and not connection.on(_EXPIRY)
+        and not connection.setup.on(_EXPIRY)
         and not any(waiting.key == _EXPIRY for waiting in connection.asked_for(CONTROL))
     )
 
@@ -160,14 +160,14 @@ def expiration_not_agreed(frame: FrameEvent, connection: ConnectionState, stream
 def without_collections(connection: ConnectionState) -> bool:
     """Return whether keys have no collection ids, and that is known for sure."""
     waits = any(connection.asked_for(HELLO))
-    return connection.has_collections is False and not connection.doubtful and not waits
+    return connection.setup.has_collections is False and not connection.doubtful and not waits
 
 
 def is_astray(frame: FrameEvent, connection: ConnectionState) -> bool:
     """Return whether a DCP request travels against the roles of the ends, as far as those are known."""
     opcode = frame.opcode
     if connection.feeder is None or opcode in (OPEN, ADD_STREAM, CLOSE_STREAM):
-        return connection.produces is True and opcode == ADD_STREAM
+        return connection.setup.produces is True and opcode == ADD_STREAM
     if opcode in WANTED:
         return frame.direction == connection.feeder
     if opcode in STREAMED or opcode in (NOOP, FLUSH):

@@ -113,7 +113,7 @@ class Checking(LedgerConsumer):
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return also how many keys were not compared."""
         yield from super().remarks(dissection)
-        missed = self.ledger.keys.missed
+        missed = self.ledger.memory.keys.missed
         if missed:
             yield f"dcpdump: note: {counted(missed, 'key')} were not compared with later ones: so many are not kept"
         if dissection.balance.conflicts:

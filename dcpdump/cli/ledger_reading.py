@@ -231,7 +231,7 @@ class LedgerConsumer(Consumer[Any]):
         ports = PORTS | {
             int(each.server_address.rpartition(":")[2])
             for each in self.connections
-            if each.is_open and each.server_address
+            if each.setup.is_open and each.server_address
         }
         shown = self._shown.redactor
         return [

@@ -25,13 +25,13 @@ _SAME = {"connection": "conn", "vbucket": "vb", "stream_id": "sid", "lost_bytes"
 CONNECTIONS: Columns[ConnectionState] = {
     "conn": lambda each: each.number,
     "client": client,
-    "name": lambda each: each.name or None,
-    "bucket": lambda each: each.bucket or None,
+    "name": lambda each: each.setup.name or None,
+    "bucket": lambda each: each.setup.bucket or None,
     "streams": lambda each: each.stream_count,
     "frames": lambda each: each.frames,
     "bytes": lambda each: each.bytes,
     "lost": lambda each: each.missing.lost,
-    "end": lambda each: each.ended_ns,
+    "end": lambda each: each.end.ts_ns,
 }
 
 

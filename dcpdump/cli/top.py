@@ -205,7 +205,7 @@ class LiveTables(LedgerConsumer):
         ended = {
             number
             for number, each in ledger.connections.items()
-            if each.ended_ns is not None and each.ended_ns + _FORGET_NS < now
+            if each.end.ts_ns is not None and each.end.ts_ns + _FORGET_NS < now
         }
         if ended:
             ledger.streams = [stream for stream in ledger.streams if stream.connection.number not in ended]
@@ -243,7 +243,7 @@ class LiveTables(LedgerConsumer):
 
 def _peer(each: ConnectionState, rate: Rate, redactor: Redactor | None) -> Peer:
     """Return a connection with its names as they may be shown."""
-    src, dst, name = each.src, each.dst, each.name
+    src, dst, name = each.src, each.dst, each.setup.name
     if redactor is not None:
         src, dst = redactor.endpoint(src), redactor.endpoint(dst)
         name = None if name is None else redactor.key(MESSAGES[DCP_OPEN], name)

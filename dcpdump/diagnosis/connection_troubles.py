@@ -137,7 +137,7 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
             time = max(_watched(each, now), between(first_ns, now) or 0)  # it may begin before the first frame
             if not _slows(total, lasted, time):
                 continue
-            said = found.fault.words(past=found.since_ns is None or each.ended_ns is not None)
+            said = found.fault.words(past=found.since_ns is None or each.end.ts_ns is not None)
             when = f"since {clock(found.since_ns)}, {span(lasted)} up to the end"
             if found.since_ns is None:
                 when = f"for {span(total)}{_share(total, time)}"
@@ -166,7 +166,7 @@ _HELD_UP = {TcpFault.ZERO_WINDOW: Situation.ZERO_WINDOW, TcpFault.NO_ANSWER: Sit
 
 def _end_of(each: ConnectionState, now: int | None) -> int | None:
     """Return until when a connection was watched, or was there."""
-    return now if each.ended_ns is None or now is None else min(now, each.ended_ns)
+    return now if each.end.ts_ns is None or now is None else min(now, each.end.ts_ns)
 
 
 def _watched(each: ConnectionState, now: int | None) -> int:
@@ -221,7 +221,7 @@ def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble
     several = len(evidence.dcp) > 1
     for each in evidence.connections:
         noops, now = each.noops, evidence.now_ns
-        until = each.ended_ns if each.ended_ns is not None else now
+        until = each.end.ts_ns if each.end.ts_ns is not None else now
         if each.number in known or noops.open_ns is None or until is None or not each.has_both_sides:
             continue
         waited = until - noops.open_ns
@@ -289,7 +289,7 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
         "bytes-lost",
         sum(each.losses for each in torn),
         tuple(each.number for each in worst),
-        frames=tuple(each.lost_frame for each in worst if each.lost_frame)[: words.NAMED],
+        frames=tuple(each.lost.frame for each in worst if each.lost.frame)[: words.NAMED],
         ts_ns=min((side.lost_ns for each in torn for side in each.sides if side.lost_ns is not None), default=None),
     )
 
@@ -404,7 +404,10 @@ def _refused(evidence: Evidence) -> Iterator[Refused]:
         for refusal in _first(each):
             if accepted is None:
                 accepted = _accepted(evidence)
-            places = (each.number, (each.name, each.bucket, each.server_address) if each.name else None)
+            places = (
+                each.number,
+                (each.setup.name, each.setup.bucket, each.server_address) if each.setup.name else None,
+            )
             if all(accepted.get((place, refusal.opcode, refusal.vbucket), 0) <= refusal.frame for place in places):
                 yield each, refusal
 
@@ -413,9 +416,11 @@ def _accepted(evidence: Evidence) -> dict[_Granted, int]:
     """Return the frame that accepted each OPEN and each stream last: by connection, and by the name of its client."""
     found: dict[_Granted, int] = {}
     for each in evidence.ledger.connections.values():
-        frames: list[tuple[int, int | None, int | None]] = [(OPEN, None, each.accepted_frame)]
-        frames += [(ADD_STREAM, stream.vbucket, stream.granted_frame) for stream in each.streams if not each.produces]
-        places = (each.number, (each.name, each.bucket, each.server_address) if each.name else None)
+        frames: list[tuple[int, int | None, int | None]] = [(OPEN, None, each.setup.accepted_frame)]
+        frames += [
+            (ADD_STREAM, stream.vbucket, stream.granted_frame) for stream in each.streams if not each.setup.produces
+        ]
+        places = (each.number, (each.setup.name, each.setup.bucket, each.server_address) if each.setup.name else None)
         for opcode, vbucket, frame in frames:
             for place in places:
                 if frame is not None and place is not None:
@@ -425,15 +430,15 @@ def _accepted(evidence: Evidence) -> dict[_Granted, int]:
 
 def _first(connection: ConnectionState) -> list[SetupRefusal]:
     """Return the refusals of the first step that was refused: the others follow from it."""
-    opcodes = {refusal.opcode for refusal in connection.refusals.values()}
+    opcodes = {refusal.opcode for refusal in connection.setup.refusals.values()}
     first = next((opcode for opcode in _CAUSES if opcode in opcodes), None)
-    return [refusal for refusal in connection.refusals.values() if refusal.opcode == first]
+    return [refusal for refusal in connection.setup.refusals.values() if refusal.opcode == first]
 
 
 def _case(connection: ConnectionState, refusal: SetupRefusal) -> _Case:
     host = (connection.client_address or client(connection)).rpartition(":")[0]
     agent, server = connection.identity.agent, connection.server_address
-    return _Case(refusal.opcode, refusal.status, refusal.asked, connection.name, host, agent, server)
+    return _Case(refusal.opcode, refusal.status, refusal.asked, connection.setup.name, host, agent, server)
 
 
 def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
@@ -449,7 +454,7 @@ def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
         often = f", {times(count)}" if count > len(refusals) else ""
     by = f" by {case.server}" if case.server else ""
     said = f"; server: {earliest.said}" if earliest.said else ""
-    bucket = f"; its bucket is {first.bucket}" if first.bucket and case.opcode != SELECT_BUCKET else ""
+    bucket = f"; its bucket is {first.setup.bucket}" if first.setup.bucket and case.opcode != SELECT_BUCKET else ""
     return Trouble(
         Situation.NOT_SET_UP,
         f"{who}: {_what(refusals)} was refused with {words.status_name(case.status)}{often}",
@@ -464,7 +469,7 @@ def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
 
 
 def _who(connection: ConnectionState, several: bool) -> str:
-    agent = connection.identity.agent if connection.name is None else None
+    agent = connection.identity.agent if connection.setup.name is None else None
     return words.who(connection, several) + (f" ({agent})" if agent else "")
 
 

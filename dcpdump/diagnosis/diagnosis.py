@@ -255,7 +255,9 @@ class Diagnosis:
     def _tells(self) -> bool:
         """Return whether there is anything of which it can be said that nothing is wrong with it."""
         known = any(kind != VerdictKind.UNKNOWN.value for kind in self.evidence.kinds())
-        return known or (not self.evidence.ledger.stream_count and any(each.is_open for each in self.evidence.dcp))
+        return known or (
+            not self.evidence.ledger.stream_count and any(each.setup.is_open for each in self.evidence.dcp)
+        )
 
     @property
     def _is_choice_empty(self) -> bool:

@@ -190,7 +190,7 @@ def _closed(by: str, streams: Sequence[Stream], several: bool) -> str:
         return f"{counted(len(connections), 'connection')} were {by} with {counted(len(streams), 'stream')} open"
     (connection,) = connections
     open_ones = place(streams[0]) if len(streams) == 1 else counted(len(streams), "stream")
-    who, when = words.who(connection, several), clock(connection.ended_ns)
+    who, when = words.who(connection, several), clock(connection.end.ts_ns)
     return f"the connection of {who} was {by} at {when} with {open_ones} open"
 
 
@@ -262,14 +262,14 @@ def _names_taken(evidence: Evidence) -> Iterator[Trouble]:
     """Yield the names for which connections were opened in turn, each of which the server closed for the next."""
     found: dict[tuple[str, str, str], list[ConnectionState]] = {}
     for each in evidence.connections:
-        if each.place is not None and why_closed(each):
-            found.setdefault(each.place, []).append(each)
+        if each.setup.place is not None and why_closed(each):
+            found.setdefault(each.setup.place, []).append(each)
     for (server, _, name), closed in found.items():
         if len(closed) < _TAKEN:
             continue
-        closed.sort(key=lambda each: each.ended_ns or 0)
+        closed.sort(key=lambda each: each.end.ts_ns or 0)
         first, last = closed[0], closed[-1]
-        lasting = span((last.ended_ns or 0) - (first.ended_ns or 0))
+        lasting = span((last.end.ts_ns or 0) - (first.end.ts_ns or 0))
         hosts = sorted({host(each) or "?" for each in closed})
         numbers = tuple(each.number for each in closed)
         yield Trouble(
@@ -282,7 +282,7 @@ def _names_taken(evidence: Evidence) -> Iterator[Trouble]:
             "name-taken",
             len(closed),
             numbers,
-            ts_ns=first.ended_ns,
+            ts_ns=first.end.ts_ns,
         )
 
 
@@ -298,7 +298,7 @@ def _by_consumer(evidence: Evidence) -> Iterable[list[ConnectionState]]:
     """Return the connections that ended with a stream open which was asked for on another one, by consumer."""
     found: dict[object, dict[int, ConnectionState]] = {}
     for connection in _reopened(evidence):
-        if None not in (connection.first_ns, connection.ended_ns):
+        if None not in (connection.first_ns, connection.end.ts_ns):
             found.setdefault(_consumer(connection), {})[connection.number] = connection
     return (list(connections.values()) for connections in found.values())
 
@@ -315,22 +315,22 @@ def _consumer(connection: ConnectionState) -> object:
     """Return what the connections of a consumer to a server have in common: not its id, if it is restarted."""
     identity = connection.identity
     name = host(connection), identity.agent, identity.numberless or identity.family
-    return name, connection.bucket, connection.server_address
+    return name, connection.setup.bucket, connection.server_address
 
 
 def _one_after_another(connections: Iterable[ConnectionState]) -> list[ConnectionState]:
     """Return the most connections of which each began when the one before it had ended."""
     chain: list[ConnectionState] = []
-    for each in sorted(connections, key=lambda connection: connection.ended_ns or 0):
-        if not chain or (each.first_ns or 0) >= (chain[-1].ended_ns or 0):
+    for each in sorted(connections, key=lambda connection: connection.end.ts_ns or 0):
+        if not chain or (each.first_ns or 0) >= (chain[-1].end.ts_ns or 0):
             chain.append(each)
     return chain
 
 
 def _reconnect(chain: list[ConnectionState]) -> Trouble:
     first, last = chain[0], chain[-1]
-    lasting = span((last.ended_ns or 0) - (first.first_ns or 0))
-    lasted = span(int(median((each.ended_ns or 0) - (each.first_ns or 0) for each in chain)))
+    lasting = span((last.end.ts_ns or 0) - (first.first_ns or 0))
+    lasted = span(int(median((each.end.ts_ns or 0) - (each.first_ns or 0) for each in chain)))
     causes = Counter(ended_by(each) for each in chain)
     how = ", ".join(f"{count:,} {words.ENDS[cause]}" for cause, count in causes.most_common())
     rivals = sum(bool(why_closed(each)) for each in chain)
@@ -338,7 +338,7 @@ def _reconnect(chain: list[ConnectionState]) -> Trouble:
     numbers = tuple(each.number for each in chain)
     return Trouble(
         Situation.RECONNECTS,
-        f"{len(chain):,} connections of {short_name(first.name) or host(first) or client(first)} to "
+        f"{len(chain):,} connections of {short_name(first.setup.name) or host(first) or client(first)} to "
         f"{first.server_address or 'a server'} ended one after another in {lasting}, with streams open that were asked "
         "for again",
         Command("conns", ("--connection", _listed(numbers))),
@@ -346,7 +346,7 @@ def _reconnect(chain: list[ConnectionState]) -> Trouble:
         "reconnects",
         len(chain),
         numbers,
-        ts_ns=first.ended_ns,
+        ts_ns=first.end.ts_ns,
         certain=len(chain) - causes[Cause.CLOSED_BY_CLIENT] - causes[Cause.CONNECTION_ENDED] >= _MANY,
     )
 
@@ -367,7 +367,7 @@ def _by_servers(evidence: Evidence, said: set[int]) -> Iterator[Trouble]:
             why_closed(each),
             cause.value,
             connections=(each.number,),
-            ts_ns=each.ended_ns,
+            ts_ns=each.end.ts_ns,
             certain=False,
         )
 
@@ -377,9 +377,8 @@ def server_ended(connection: ConnectionState, streams: int, *, several: bool) ->
     how = words.ENDS[ended_by(connection)].partition(" ")[0]
     server = connection.server_address or "the server"
     who = words.who(connection, several)
-    return (
-        f"{server} {how} the connection of {who} at {clock(connection.ended_ns)} with {counted(streams, 'stream')} open"
-    )
+    when = clock(connection.end.ts_ns)
+    return f"{server} {how} the connection of {who} at {when} with {counted(streams, 'stream')} open"
 
 
 def _listed(numbers: Iterable[int]) -> str:
@@ -511,8 +510,8 @@ def _before(evidence: Evidence, stream: Stream) -> ConnectionState | None:
         if same(each.connection, connection) or alike(each.connection, connection)
     )
     begins_ns = stream.traffic.first_ns or 0
-    over = [each for each in mine if each.ended_ns is not None and each.ended_ns <= begins_ns]
-    latest = max(over, key=lambda each: each.ended_ns or 0, default=None)
+    over = [each for each in mine if each.end.ts_ns is not None and each.end.ts_ns <= begins_ns]
+    latest = max(over, key=lambda each: each.end.ts_ns or 0, default=None)
     return latest if latest is not None and ended_by(latest) in _SERVER_CAUSES else None
 
 

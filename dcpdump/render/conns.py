@@ -105,18 +105,18 @@ def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
 def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for each in connections:
-        accepted = [control for control in each.controls.values() if control.status in (None, SUCCESS)]
-        refused = [control for control in each.controls.values() if control.status not in (None, SUCCESS)]
+        accepted = [control for control in each.setup.controls.values() if control.status in (None, SUCCESS)]
+        refused = [control for control in each.setup.controls.values() if control.status not in (None, SUCCESS)]
         rows.append(
             (
                 str(each.number),
                 ends(each),
                 each.role or "?",
-                each.name or "?",
-                agent(each.agent) or "?",
+                each.setup.name or "?",
+                agent(each.setup.agent) or "?",
                 _bucket(each),
                 _authentication(each),
-                ",".join(_features(each.features) or ()) if each.features is not None else "?",
+                ",".join(_features(each.setup.features) or ()) if each.setup.features is not None else "?",
                 _flags(each),
                 " ".join(_control(control) for control in accepted),
                 ", ".join(f"{_control(control)}({status(control.status)}{_said(control)})" for control in refused),
@@ -125,7 +125,7 @@ def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
                 number(each.frames),
                 number(each.bytes),
                 lost(each.missing),
-                f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "?" if each.carved else "open",
+                f"{each.end.reason} {clock(each.end.ts_ns)}" if each.end.reason else "?" if each.carved else "open",
             )
         )
     return rows
@@ -155,20 +155,20 @@ def objects(
                 "tls": (tls or {}).get(each.number),
                 "roles": each.roles.word,
                 "role": each.role,
-                "name": each.name,
-                "agent": each.agent,
-                "bucket": each.bucket,
+                "name": each.setup.name,
+                "agent": each.setup.agent,
+                "bucket": each.setup.bucket,
                 **_refused_bucket(each),
-                "mechanism": each.mechanism,
-                "authenticated": each.authenticated,
-                "features_asked": _features(each.asked_features),
-                "features": _features(each.features),
-                "open_flags": each.open_flags,
-                "open_flags_names": None if each.open_flags is None else list(OPEN_FLAGS.describe(each.open_flags)),
-                "open_status": each.open_status,
-                "controls": [_control_object(control) for control in each.controls.values()],
+                "mechanism": each.setup.mechanism,
+                "authenticated": each.setup.authenticated,
+                "features_asked": _features(each.setup.asked_features),
+                "features": _features(each.setup.features),
+                "open_flags": each.setup.flags,
+                "open_flags_names": None if each.setup.flags is None else list(OPEN_FLAGS.describe(each.setup.flags)),
+                "open_status": each.setup.status,
+                "controls": [_control_object(control) for control in each.setup.controls.values()],
                 "streams": each.stream_count,
-                "stream_requests": each.stream_requests,
+                "stream_requests": each.lookup.requests,
                 "noops": {"sent": each.noops.sent, "answered": each.noops.answered},
                 "unanswered": each.exchanges.count,
                 "frames": each.frames,
@@ -180,8 +180,8 @@ def objects(
                 "collection_names": _collections(each.collection_names),
                 "first": None if each.first_ns is None else iso_time(each.first_ns),
                 "last": None if each.last_ns is None else iso_time(each.last_ns),
-                "end": each.end_reason or None,
-                "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
+                "end": each.end.reason or None,
+                "ended_at": None if each.end.ts_ns is None else iso_time(each.end.ts_ns),
             }
         )
 
@@ -211,21 +211,21 @@ def ends(each: ConnectionState) -> str:
 
 def _bucket(each: ConnectionState) -> str:
     """Return the bucket; where one was refused, that and why."""
-    refusal = each.refusals.get((SELECT_BUCKET, 0))
+    refusal = each.setup.refusals.get((SELECT_BUCKET, 0))
     if refusal is None:
-        return each.bucket or "?"
-    return f"{f'{each.bucket}, ' if each.bucket else ''}{refusal.asked or '?'} ({status(refusal.status)})"
+        return each.setup.bucket or "?"
+    return f"{f'{each.setup.bucket}, ' if each.setup.bucket else ''}{refusal.asked or '?'} ({status(refusal.status)})"
 
 
 def _refused_bucket(each: ConnectionState) -> Json:
-    refusal = each.refusals.get((SELECT_BUCKET, 0))
+    refusal = each.setup.refusals.get((SELECT_BUCKET, 0))
     return {} if refusal is None else {"bucket_refused": refusal.asked or None, "bucket_status": refusal.status}
 
 
 def _authentication(each: ConnectionState) -> str:
-    if each.mechanism is None:
+    if each.setup.mechanism is None:
         return "?"
-    return each.mechanism + {True: "", False: " refused", None: " unanswered"}[each.authenticated]
+    return each.setup.mechanism + {True: "", False: " refused", None: " unanswered"}[each.setup.authenticated]
 
 
 def _features(features: frozenset[int] | None) -> list[str] | None:
@@ -235,10 +235,10 @@ def _features(features: frozenset[int] | None) -> list[str] | None:
 
 
 def _flags(each: ConnectionState) -> str:
-    if each.open_flags is None:
+    if each.setup.flags is None:
         return "?"
-    refused = "" if each.open_status in (None, SUCCESS) else f" ({status(each.open_status)})"
-    return ("+".join(OPEN_FLAGS.describe(each.open_flags)) or "consumer") + refused
+    refused = "" if each.setup.status in (None, SUCCESS) else f" ({status(each.setup.status)})"
+    return ("+".join(OPEN_FLAGS.describe(each.setup.flags)) or "consumer") + refused
 
 
 def _control(control: Control) -> str:

@@ -107,7 +107,12 @@ def _who(found: Diagnosis, width: int | None, everything: bool) -> Iterator[Line
 def _identity(evidence: Evidence, each: ConnectionState) -> str:
     """Say who is on a connection, and what became of its streams."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence.kinds(each.number).most_common())
-    words = [short_name(each.name), agent(each.agent), f"bucket {each.bucket}" if each.bucket else "", ends(each)]
+    words = [
+        short_name(each.setup.name),
+        agent(each.setup.agent),
+        f"bucket {each.setup.bucket}" if each.setup.bucket else "",
+        ends(each),
+    ]
     if speaks_dcp(each):
         words.append(f"{counted(each.stream_count, 'stream')}{': ' * bool(kinds)}{kinds}")
     else:
@@ -206,9 +211,9 @@ def _connection(evidence: Evidence, each: ConnectionState) -> Json:
             "client": each.client_address,
             "server": each.server_address,
             "roles": each.roles.word,
-            "name": each.name,
-            "agent": each.agent,
-            "bucket": each.bucket,
+            "name": each.setup.name,
+            "agent": each.setup.agent,
+            "bucket": each.setup.bucket,
             "dcp": speaks_dcp(each),
             "streams": each.stream_count,
             "states": dict(evidence.kinds(each.number).most_common()),

@@ -74,7 +74,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
         found = leak(window)
         out: Json = {
             "connection": each.number,
-            "name": each.name,
+            "name": each.setup.name,
             "client": client(each),
             "roles": each.roles.word,
             "buffer": window.size,
@@ -118,7 +118,7 @@ def _least(window: Window, count: int) -> str:
 def _state(each: ConnectionState, found: Standing) -> str:
     inferred = found.evidence is FlowEvidence.INFERRED
     if found.state is FlowState.UNKNOWN:
-        why = "bytes were lost" if each.open_frame is not None else "the capture starts after DCP_OPEN"
+        why = "bytes were lost" if each.setup.open_frame is not None else "the capture starts after DCP_OPEN"
         why = CARVED if each.carved else why if each.has_both_sides else ONE_DIRECTION
         return f"unknown: {why}"
     if inferred and found.state is FlowState.OFF:

@@ -97,7 +97,7 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
         yield without_none(out)
     for covered in coverages:
         stream = covered.stream
-        place: Json = {"type": "coverage", "connection": stream.connection.number, "name": stream.connection.name}
+        place: Json = {"type": "coverage", "connection": stream.connection.number, "name": stream.connection.setup.name}
         place |= {"vbucket": stream.vbucket, "stream_id": stream.stream_id or None}
         place |= {"first_seqno": covered.first, "last_seqno": covered.last, "complete": covered.complete}
         place["why"] = covered.why

@@ -144,7 +144,11 @@ def objects(found: Sequence[Advised]) -> Iterator[Json]:
     """Yield rollbacks as objects."""
     for each, advice in found:
         request, stream, explanation, granted = each.first, each.stream, each.explanation, each.granted
-        out: Json = {"connection": stream.connection.number, "name": stream.connection.name, "vbucket": stream.vbucket}
+        out: Json = {
+            "connection": stream.connection.number,
+            "name": stream.connection.setup.name,
+            "vbucket": stream.vbucket,
+        }
         out["stream_id"] = stream.stream_id or None
         out |= {
             "frame": request.frame,

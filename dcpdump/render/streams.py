@@ -165,7 +165,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         "dst": connection.dst,
         "vbucket": stream.vbucket,
         "stream_id": stream.stream_id or None,
-        "name": connection.name,
+        "name": connection.setup.name,
         "roles": connection.roles.word,
         "opaque": stream.opaque,
         "verdict": verdict.text,

@@ -59,7 +59,7 @@ class TopView(NamedTuple):
 def lines(view: TopView, most: int | None = None) -> "list[Line | Fitting]":
     """Return tables. ``most``: of at most so many rows; those that matter least are left out."""
     out: list[Line | Fitting] = [Line(LineKind.TITLE, _title(view))]
-    connections = sorted(view.connections, key=lambda peer: (bool(peer.connection.end_reason), -peer.rate.bytes))
+    connections = sorted(view.connections, key=lambda peer: (bool(peer.connection.end.reason), -peer.rate.bytes))
     streams = sorted(view.streams, key=_rank)
     limit = None if most is None else max(2, min(len(connections), most // 3))
     shown = connections[:limit]
@@ -137,7 +137,7 @@ def _connection(peer: Peer, now_ns: int | None) -> tuple[str, ...]:
         number(window.size),
         f"{100 * window.outstanding // window.size} %" if known and window.size else "",
         lost(each.missing),
-        f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else _mark(each, now_ns),
+        f"{each.end.reason} {clock(each.end.ts_ns)}" if each.end.reason else _mark(each, now_ns),
     )
 
 
@@ -179,8 +179,8 @@ def _connection_object(peer: Peer) -> Json:
             "blocked": window.is_blocked and not window.is_exceeded if known else None,
             "exceeded": window.is_exceeded or None if known else None,
             **lost_keys(each.missing),
-            "end": each.end_reason or None,
-            "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
+            "end": each.end.reason or None,
+            "ended_at": None if each.end.ts_ns is None else iso_time(each.end.ts_ns),
         }
     )
 

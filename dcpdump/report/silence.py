@@ -84,7 +84,7 @@ def _life(stream: Stream, times: TimeAxis, used: int) -> tuple[int | None, int]:
     if stream.requests and not stream.granted and not stream.traffic.any:
         return None, 0
     first = stream.granted_ns if stream.granted_ns is not None else stream.traffic.first_ns
-    ends = [ts for ts in (stream.ended_ns, stream.closed_ns, stream.connection.ended_ns) if ts is not None]
+    ends = [ts for ts in (stream.ended_ns, stream.closed_ns, stream.connection.end.ts_ns) if ts is not None]
     begin = 0 if not stream.requests or first is None else min(used - 1, int(times.place(first) * used))
     return begin, min(used, int(times.place(min(ends)) * used) + 1) if ends else used
 

@@ -66,8 +66,8 @@ def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
     found = list(_events(context, each))
     met.update(mark.kind for mark in found)
     shades = blocked_bands(times, each, _HEIGHT)
-    if each.ended_ns is not None:
-        shades.append(band(times, each.ended_ns, times.last_ns, _HEIGHT, "over", f"ended at {clock(each.ended_ns)}"))
+    if each.end.ts_ns is not None:
+        shades.append(band(times, each.end.ts_ns, times.last_ns, _HEIGHT, "over", f"ended at {clock(each.end.ts_ns)}"))
     label = (
         f"connection {each.number}: {size(float(values.sum()))}, at most {size(rate)}/s; {counted(len(found), 'event')}"
     )
@@ -108,8 +108,8 @@ def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
             yield DrawnMark(when, kind, f"{clock(when)} {where} {text}", _href(context, request.answer_frame))
     if each.noops.open_ns is not None and each.number in _silent(context):
         yield DrawnMark(each.noops.open_ns, "noop", f"{clock(each.noops.open_ns)} a NOOP that was not answered")
-    if each.ended_ns is not None:
-        yield DrawnMark(each.ended_ns, "closed", f"{clock(each.ended_ns)} connection ended: {each.end_reason}")
+    if each.end.ts_ns is not None:
+        yield DrawnMark(each.end.ts_ns, "closed", f"{clock(each.end.ts_ns)} connection ended: {each.end.reason}")
     for gap in context.gathered.gaps:
         if gap.connection == each.number and gap.ts_ns is not None:
             lost = "an unknown number of bytes" if gap.length is None else counted(gap.length, "byte")

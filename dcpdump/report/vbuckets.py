@@ -219,4 +219,4 @@ def _shares(group: Group, connection: ConnectionState, vbuckets: set[int]) -> bo
 def _after(group: Sequence[ConnectionState], connection: ConnectionState) -> bool:
     """Return whether a connection begins when all of a group are over."""
     begins = connection.first_ns
-    return begins is not None and all(each.ended_ns is not None and each.ended_ns <= begins for each in group)
+    return begins is not None and all(each.end.ts_ns is not None and each.end.ts_ns <= begins for each in group)

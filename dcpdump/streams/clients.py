@@ -344,10 +344,10 @@ class Clients:
         """Return up to when the consumer of a connection is seen on one to another node; 0 where it is on none."""
         here, last_ns = connection.server_address, self._ledger.last_ns if self._ledger.alone else None
         ends = [
-            each.ended_ns or last_ns or each.last_ns
+            each.end.ts_ns or last_ns or each.last_ns
             for owner in owners(connection)
             for each in self._connections.get(owner, ())
-            if each.server_address not in (None, here) and each.opened_by is not None and same(connection, each)
+            if each.server_address not in (None, here) and each.setup.opened_by is not None and same(connection, each)
         ]
         return max((each for each in ends if each is not None), default=0)
 
@@ -445,7 +445,7 @@ def _open_at(stream: Stream, ts_ns: int) -> bool:
 
 def _ended(stream: Stream) -> int:
     """Return when a stream ended, or was closed, or its connection; later than everything where none of it came."""
-    ends = (stream.ended_ns, stream.closed_ns, stream.connection.ended_ns)
+    ends = (stream.ended_ns, stream.closed_ns, stream.connection.end.ts_ns)
     return min((end for end in ends if end is not None), default=_AFTER)
 
 
@@ -460,12 +460,12 @@ def _gone_ns(stream: Stream) -> int | None:
         return None
     if stream.end is not None:
         return None if stream.end_status in _WANTED else stream.ended_ns
-    return stream.connection.ended_ns
+    return stream.connection.end.ts_ns
 
 
 def _client_gone_ns(connection: ConnectionState, ended_ns: int) -> int:
     """Return since when the client of a stream that ended may be gone: a server notices later that a host is lost."""
-    if ended_ns != connection.ended_ns or connection.feeder is None:
+    if ended_ns != connection.end.ts_ns or connection.feeder is None:
         return ended_ns
     return min(ended_ns, connection.sides[1 - connection.feeder].latest_ns or ended_ns)
 
@@ -498,7 +498,11 @@ def _names_itself(stream: Stream, other: Stream) -> bool:
     mine, theirs = stream.connection, other.connection
     if mine.identity.client_id is not None and theirs.identity.client_id is not None:
         return True
-    return mine.name is not None and mine.name == theirs.name and mine.server_address != theirs.server_address
+    return (
+        mine.setup.name is not None
+        and mine.setup.name == theirs.setup.name
+        and mine.server_address != theirs.server_address
+    )
 
 
 def _may_be_same(one: ConnectionState, other: ConnectionState) -> bool:
@@ -511,7 +515,7 @@ def _doubt(old: ConnectionState, new: ConnectionState, competitors: list[Stream]
     """Return why a client of the same name may be another than the one that is over; empty where nothing says so."""
     if host(old) != host(new):
         return "its name and the seqno agree, but its host is another"
-    if old.ended_ns is None or (new.first_ns or 0) < old.ended_ns:
+    if old.end.ts_ns is None or (new.first_ns or 0) < old.end.ts_ns:
         return "its name and the seqno agree, but both connections were open at one time"
     if competitors:
         return f"connection {competitors[0].connection.number}, of the same name, had the vbucket open meanwhile"

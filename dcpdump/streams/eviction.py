@@ -121,7 +121,7 @@ class Eviction:
 
     def _ends(self, connection: ConnectionState) -> bool:
         """Return whether a connection has ended, as far as its packets show; frames may still be on their way."""
-        ends = connection.ended_by is not None or connection.number in self._resets
+        ends = connection.end.by is not None or connection.number in self._resets
         return ends or self._is_over(connection)
 
     def _is_over(self, connection: ConnectionState) -> bool:
@@ -159,18 +159,18 @@ def evict_streams(ledger: Ledger, streams: Sequence[Stream]) -> None:
         connection.replicates = replicates(connection)
         connection.streams = [each for each in connection.streams if each not in gone]
         connection.evicted += before - len(connection.streams)
-        for place in [place for place, each in connection.current.items() if each in gone]:
-            del connection.current[place]
-            connection.rolled_back.pop(place, None)
-        for opaque in [opaque for opaque, each in connection.by_opaque.items() if each in gone]:
-            del connection.by_opaque[opaque]
-        for each in connection.current.values():
+        for place in [place for place, each in connection.lookup.current.items() if each in gone]:
+            del connection.lookup.current[place]
+            connection.lookup.rolled_back.pop(place, None)
+        for opaque in [opaque for opaque, each in connection.lookup.by_opaque.items() if each in gone]:
+            del connection.lookup.by_opaque[opaque]
+        for each in connection.lookup.current.values():
             if each.rival in gone:
                 each.rival = None
     for stream in streams:
-        producing = stream.connection.bucket or "", stream.vbucket
-        if ledger.producing.get(producing) is stream:
-            del ledger.producing[producing]
+        producing = stream.connection.setup.bucket or "", stream.vbucket
+        if ledger.memory.producing.get(producing) is stream:
+            del ledger.memory.producing[producing]
         _unlink(stream)
     ledger.streams = [each for each in ledger.streams if each not in gone]
     ledger.evicted_streams += len(gone)

@@ -77,7 +77,7 @@ def shared_place(connection: ConnectionState) -> tuple[str, str] | None:
 
     Where the server is the consumer, a proxy brings what another server said.
     """
-    address, bucket = connection.server_address, connection.bucket
+    address, bucket = connection.server_address, connection.setup.bucket
     return None if address is None or bucket is None or connection.role == "consumer" else (address, bucket)
 
 
@@ -154,7 +154,7 @@ class Logs:
         vbucket, current = record.frame.get("observed_vbucket"), record.frame.get("current_seqno")
         if vbucket is not None and current is not None:
             self._learn_high(connection, vbucket, frame, current)
-        seen = {True: WHOLE, False: VISIBLE, None: EITHER}[connection.has_collections]
+        seen = {True: WHOLE, False: VISIBLE, None: EITHER}[connection.setup.has_collections]
         collection = int(waiting.value) if waiting is not None and waiting.value else None
         for each in record.frame.fields:
             if each.group != "seqnos" or not isinstance(each.value, int):
@@ -240,7 +240,7 @@ class Logs:
         for connection in connections:
             address = connection.server_address
             alone = address is None or connection.role == "consumer"
-            place: Hashable = connection if alone else (address, connection.bucket)
+            place: Hashable = connection if alone else (address, connection.setup.bucket)
             members = self._members[connection] = places.setdefault(place, [])
             facts = self._by_connection.get(connection)
             if facts is not None:

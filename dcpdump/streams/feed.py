@@ -411,7 +411,7 @@ class Feed:
     def _reset(self, ended: Ended) -> None:
         """Have the ledger know who reset a connection of which no frame has come since."""
         connection = self._ledger.connections.get(ended.connection)
-        if connection is not None and not connection.end_reason and (connection.last_ns or 0) <= (ended.ts_ns or 0):
+        if connection is not None and not connection.end.reason and (connection.last_ns or 0) <= (ended.ts_ns or 0):
             self._ledger.end(*ended)
 
     def close(self, last_ns: int | None = None, lose: Lose | None = None) -> None:

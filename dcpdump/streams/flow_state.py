@@ -63,7 +63,7 @@ def standing(connection: ConnectionState, now_ns: int | None) -> Standing:
     if not connection.has_both_sides:
         return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     if (
-        connection.open_frame is not None
+        connection.setup.open_frame is not None
         and window.asked is None
         and not window.acks
         and not _may_have_asked(connection)
@@ -80,8 +80,8 @@ def stands_still(connection: ConnectionState, now_ns: int | None, least_ns: int)
     A consumer that is slower than its producer fills the window again and again: it stands still only if the producer
     waits for more than twice as long as ever before.
     """
-    if None not in (now_ns, connection.ended_ns):
-        now_ns = min(now_ns or 0, connection.ended_ns or 0)
+    if None not in (now_ns, connection.end.ts_ns):
+        now_ns = min(now_ns or 0, connection.end.ts_ns or 0)
     found, window = standing(connection, now_ns), connection.window
     if found.state is not FlowState.BLOCKED:
         return False
@@ -107,7 +107,7 @@ def why_blocked(window: Window, found: Standing) -> str:
 def _may_have_asked(connection: ConnectionState) -> bool:
     """Return whether a control that asks for flow control may have been sent and not captured."""
     feeder = connection.feeder
-    return connection.open_frame is None or feeder is None or bool(connection.sides[1 - feeder].losses)
+    return connection.setup.open_frame is None or feeder is None or bool(connection.sides[1 - feeder].losses)
 
 
 def why_unknown(connection: ConnectionState) -> str:

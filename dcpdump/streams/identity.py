@@ -197,7 +197,7 @@ NAMELESS = Identity()
 
 def identify(connection: "ConnectionState") -> Identity:
     """Return what agent and name of a connection say."""
-    agent, name = connection.agent, connection.name
+    agent, name = connection.setup.agent, connection.setup.name
     found = [_ID.search(text) for text in (agent, name) if text is not None]
     client_id = next((each[1] for each in found if each), None)
     if name is None:
@@ -224,7 +224,7 @@ def same(one: "ConnectionState", other: "ConnectionState") -> bool:
 
 def same_by_name(one: "ConnectionState", other: "ConnectionState") -> bool:
     """Return whether two connections are of one consumer, and its whole name or its id says so."""
-    named = one.name is not None and one.name == other.name
+    named = one.setup.name is not None and one.setup.name == other.setup.name
     known = one.identity.client_id is not None and other.identity.client_id is not None
     return one is other or (same(one, other) and (named or known))
 
@@ -236,7 +236,7 @@ def alike(one: "ConnectionState", other: "ConnectionState") -> bool:
 
 
 def _apart(one: "ConnectionState", other: "ConnectionState") -> bool:
-    return _differ(one.bucket, other.bucket) or _differ(one.role, other.role)
+    return _differ(one.setup.bucket, other.setup.bucket) or _differ(one.role, other.role)
 
 
 def _fit(mine: Identity, theirs: Identity) -> bool:

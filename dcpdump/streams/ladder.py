@@ -55,9 +55,9 @@ def ladder(stream: "Stream", now_ns: int | None) -> list[Rung]:
     elif stream.close is not None and stream.closed_ns is not None:
         arrow = Arrow.ANSWERS if stream.close.by_producer else Arrow.ASKS
         out.append(Rung(arrow, "close-stream, answered", stream.closed_ns))
-    elif stream.connection.ended_ns is not None:
-        text = f"the connection ends ({stream.connection.end_reason})"
-        out.append(Rung(Arrow.NOTE, text, stream.connection.ended_ns))
+    elif stream.connection.end.ts_ns is not None:
+        text = f"the connection ends ({stream.connection.end.reason})"
+        out.append(Rung(Arrow.NOTE, text, stream.connection.end.ts_ns))
     return [*out, _rest(stream, now_ns)]
 
 

@@ -186,8 +186,8 @@ def _wanted(stream: "Stream") -> _Wanted:
     With durable writes but without collections, it brings more than the server's answers to such a client count.
     """
     connection, request = stream.connection, stream.request
-    has = connection.has_collections
-    what = WHOLE if has else VISIBLE if has is False and not connection.on("enable_sync_writes") else EITHER
+    has = connection.setup.has_collections
+    what = WHOLE if has else VISIBLE if has is False and not connection.setup.on("enable_sync_writes") else EITHER
     if request is None or request.flags is None:
         return _Wanted(what, True, NEVER)
     end = request.fixed_end
@@ -239,4 +239,4 @@ def _branch(stream: "Stream") -> int | None:
 
 def _over_ns(stream: "Stream") -> int | None:
     """Return when a stream ended, or its connection did; None where it is open."""
-    return stream.ended_ns if stream.end is not None else stream.connection.ended_ns
+    return stream.ended_ns if stream.end is not None else stream.connection.end.ts_ns

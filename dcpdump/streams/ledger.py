@@ -38,8 +38,8 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.requests import answered, asked, closed, doubt, request_of, set_apart
 from dcpdump.streams.setup import ANSWERS, REQUESTS, begin_direction, keep_alive, waiting_for
-from dcpdump.streams.state import ConnectionState, Turns
-from dcpdump.streams.stream import KeyMemory, Stream
+from dcpdump.streams.state import ConnectionState, Memory, Turns
+from dcpdump.streams.stream import Stream
 
 # -- to which stream of its connection a message belongs, by vbucket, stream id and opaque ------------
 
@@ -65,7 +65,7 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     """Find the stream of a message that is not simply the next of one."""
     opaque = frame.opaque
     known = connection.stream_of(frame)
-    other = connection.by_opaque.get(opaque)
+    other = connection.lookup.by_opaque.get(opaque)
     if other is not None and (other.vbucket, other.stream_id) == (frame.word, frame.stream_id):
         if known is None or known.opaque != opaque or (known.waits and other.closed and other.end is None):
             known = other  # of a stream that was closed and asked for again, messages may trail in
@@ -84,7 +84,7 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
         return StreamAddress(None, True)  # it was granted, and its request is captured a little later
     stray = other or connection.no_stream
     if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
-        connection.share(opaque)
+        connection.lookup.share(opaque)
         return StreamAddress(None, True)
     waits = known is not None and known.requests and not known.granted
     if waits and known is not None and known.opaque == opaque and known.requests[-1].status is None:
@@ -115,7 +115,7 @@ def _may_have(stream: Stream, frame: FrameEvent) -> bool:
     if stream.seqnos.items or request is None or request.readable:
         return stream.doubtful
     stream.stream_id = frame.stream_id
-    stream.connection.current[stream_key(frame.word, frame.stream_id)] = stream
+    stream.connection.lookup.current[stream_key(frame.word, frame.stream_id)] = stream
     return True
 
 
@@ -163,7 +163,7 @@ def _has_two_markers(stream: Stream) -> bool:
     connection = stream.connection
     if not on_disk or connection.late or _lost_requests_before(stream):
         return on_disk  # the control may be among what was not captured
-    control = connection.controls.get("change_streams")
+    control = connection.setup.controls.get("change_streams")
     return control is not None and control.status in (None, SUCCESS) and control.value == "true"
 
 
@@ -213,7 +213,7 @@ def await_answer(connection: ConnectionState, frame: FrameEvent) -> tuple[Unansw
     if frame.opcode == STREAM_REQ:
         waiting.request = request_of(frame)
     late = connection.starts_late or (
-        frame.opcode == STREAM_REQ and connection.torn and connection.shares(frame.opaque)
+        frame.opcode == STREAM_REQ and connection.torn and connection.lookup.shares(frame.opaque)
     )
     return waiting, connection.exchanges.ask(waiting, connection.frames, late=late)
 
@@ -288,12 +288,12 @@ def _answer_to_message(
         return None
     if opcode == SET_STATE and waiting is not None and waiting.stream is not None:
         waiting.stream.own_acks().take_state(frame)
-    stream = connection.by_opaque.get(frame.opaque)
+    stream = connection.lookup.by_opaque.get(frame.opaque)
     if stream is None:
-        if opcode == MARKER and not frame.word and len(connection.early_acks) < _EARLY_ACKS:
-            connection.early_acks.append(kept(frame))
+        if opcode == MARKER and not frame.word and len(connection.lookup.early_acks) < _EARLY_ACKS:
+            connection.lookup.early_acks.append(kept(frame))
         return None
-    if connection.shares(frame.opaque):
+    if connection.lookup.shares(frame.opaque):
         return None  # of which of them it is is unknown
     if opcode == MARKER:
         stream.acknowledge_marker(frame)
@@ -340,15 +340,11 @@ class Ledger:
         self.connections: dict[int, ConnectionState] = {}
         self.streams: list[Stream] = []  #: in the order in which they were first seen
         self.logs = Logs()
-        #: by server, bucket and name: the connection that was opened last
-        self.names: dict[tuple[str, str, str], ConnectionState] = {}
-        #: by bucket and vbucket: the stream that was granted last
-        self.producing: dict[tuple[str, int], Stream] = {}
+        self.memory = Memory()  #: across connections
         self.evicted = 0  #: connections that were forgotten to bound memory
         self.evicted_streams = 0  #: streams that were forgotten
         self.evicted_bytes = 0  #: of their frames
         self.evicted_lost_ns = 0  #: when bytes of one of those were lost last
-        self.keys = KeyMemory()
         self.frames = 0
         self.alone = True  #: it is of one capture: up to whose end each connection was watched that had not ended
         self.first_ns: int | None = None
@@ -386,9 +382,7 @@ class Ledger:
     def _connection(self, number: int) -> ConnectionState:
         connection = self.connections.get(number)
         if connection is None:
-            connection = self.connections[number] = ConnectionState(
-                number, closely=self._closely, names=self.names, producing=self.producing, key_memory=self.keys
-            )
+            connection = self.connections[number] = ConnectionState(number, closely=self._closely, memory=self.memory)
         return connection
 
     def arrive(self, frame: FrameEvent) -> ConnectionState:
@@ -426,7 +420,7 @@ class Ledger:
     def begin(self, connection: ConnectionState, frame: FrameEvent) -> Stream:
         """Begin a stream with a message of it, as its request was not captured."""
         place = stream_key(frame.word, frame.stream_id)
-        before = connection.current.get(place)
+        before = connection.lookup.current.get(place)
         begun = Stream(connection, frame.word, frame.stream_id)
         begun.opaque, begun.phase = frame.opaque, Phase.UNKNOWN
         begun.traffic.first_ns = frame.ts_ns
@@ -434,8 +428,8 @@ class Ledger:
         begun.know(frame.direction)
         if before is None or before.doubtful or not before.live:  # or else it may be an earlier one that trails in
             begun.follow(before)
-            connection.current[place] = begun
-        connection.by_opaque[frame.opaque] = begun
+            connection.lookup.current[place] = begun
+        connection.lookup.by_opaque[frame.opaque] = begun
         connection.streams.append(begun)
         self.streams.append(begun)
         return begun
@@ -503,7 +497,7 @@ class Ledger:
         """Take documents of one stream. Where that is not simply its next, they are taken one by one."""
         number, direction, word, opaque, stream_id, size = run[2:8]  # at once: each by its name would be a call
         connection, begun = self.connections.get(number), run.snapshot
-        stream = None if connection is None else connection.current.get(stream_key(word, stream_id))
+        stream = None if connection is None else connection.lookup.current.get(stream_key(word, stream_id))
         marker = begun or (stream and stream.marker)
         lost = connection is not None and stream is not None and stream.is_behind(direction)
         if (
@@ -561,11 +555,11 @@ class Ledger:
         if reason != "fin" or connection.both_closed:
             for stream in connection.streams:
                 stream.forget_keys()
-        before = connection.ended_ns
+        before = connection.end.ts_ns
         if reason == "fin":
             connection.sides[direction].closed = True
-        if connection.ended_by is None or (before is not None and ts_ns is not None and ts_ns < before):
-            connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
+        if connection.end.by is None or (before is not None and ts_ns is not None and ts_ns < before):
+            connection.end.by, connection.end.reason, connection.end.ts_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):
                 self.last_ns = ts_ns
 
@@ -579,8 +573,8 @@ class Ledger:
     def forget(self, connection: ConnectionState) -> None:
         """Forget a connection that is over, but for its streams."""
         del self.connections[connection.number]
-        if connection.place is not None and self.names.get(connection.place) is connection:
-            del self.names[connection.place]
+        if connection.setup.place is not None and self.memory.names.get(connection.setup.place) is connection:
+            del self.memory.names[connection.setup.place]
         self.logs.forget(connection)
         connection.turns = Turns()  # its streams refer to it
         connection.unlink()

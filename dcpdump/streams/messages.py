@@ -141,7 +141,7 @@ def _event(stream: Stream, frame: FrameEvent) -> None:
 
 def learn_keys(stream: Stream, frame: FrameEvent) -> None:
     """Remember the key of a document or a durable write, for the rules that ask whether it came before."""
-    key, memory = frame.key, stream.connection.key_memory
+    key, memory = frame.key, stream.connection.memory.keys
     if stream.oso:
         known = stream.keys.out_of_order
         if frame.opcode in DOCUMENTS and key not in known and len(key) <= LONGEST and memory.takes(1):
@@ -185,7 +185,7 @@ def _learn_keys_of_run(stream: Stream, close: Inspected) -> None:
     """Remember the keys of documents that follow one another, of which none came before in their snapshot."""
     keys = stream.own_keys().documents
     before = len(keys)
-    memory = stream.connection.key_memory
+    memory = stream.connection.memory.keys
     if max(map(len, close.keys)) <= LONGEST and memory.takes(len(close.keys)):
         keys.update(zip(close.keys, close.seqnos, strict=True))
         memory.give_back(before + len(close.keys) - len(keys))

@@ -173,7 +173,7 @@ _DURABLE: _Table = {
 # -- connections ----------------------------------------------------------------------------------------
 
 
-class Setup(Enum):
+class SetupPhase(Enum):
     """How far a connection is set up. The value says it in words."""
 
     CONNECTED = "neither authenticated nor refused, as far as was captured"
@@ -198,10 +198,10 @@ class SetupEvent(Enum):
     DCP = "DCP message"
 
 
-_S, _SE = Setup, SetupEvent
+_S, _SE = SetupPhase, SetupEvent
 
 
-def _set_up(phase: Setup, **others: Setup) -> dict[SetupEvent, Setup]:
+def _set_up(phase: SetupPhase, **others: SetupPhase) -> dict[SetupEvent, SetupPhase]:
     """Return what may come before a connection is open."""
     return {_SE.HELLO: phase, _SE.LOGIN: phase, **{_SE[name]: to for name, to in others.items()}}
 

@@ -19,8 +19,8 @@ from dcpdump.streams.stream import Stream
 
 def hide(ledger: Ledger, redactor: Redactor) -> None:
     """Hash what a ledger that is closed holds of names, addresses and texts."""
-    ledger.names.clear()  # asked for only while connections are opened, and streams granted
-    ledger.producing.clear()
+    ledger.memory.names.clear()  # asked for only while connections are opened, and streams granted
+    ledger.memory.producing.clear()
     for connection in ledger.connections.values():
         _hide(connection, redactor)
         for stream in connection.streams:
@@ -37,21 +37,21 @@ def _key(redactor: Redactor, opcode: int, text: str | None) -> str | None:
 def _hide(connection: ConnectionState, redactor: Redactor) -> None:
     """Hash the names of a connection, and of what was set and created on it."""
     message = MESSAGES[DCP_CONTROL]
-    connection.place = None
-    connection.bucket = _key(redactor, SELECT_BUCKET, connection.bucket)
-    connection.name = _key(redactor, DCP_OPEN, connection.name)
-    connection.agent = _key(redactor, HELLO, connection.agent)
-    connection.mechanism = _key(redactor, SASL_AUTH, connection.mechanism)
+    connection.setup.place = None
+    connection.setup.bucket = _key(redactor, SELECT_BUCKET, connection.setup.bucket)
+    connection.setup.name = _key(redactor, DCP_OPEN, connection.setup.name)
+    connection.setup.agent = _key(redactor, HELLO, connection.setup.agent)
+    connection.setup.mechanism = _key(redactor, SASL_AUTH, connection.setup.mechanism)
     connection.identity = _hidden_identity(connection.identity, redactor)
-    for refusal in connection.refusals.values():
+    for refusal in connection.setup.refusals.values():
         refusal.asked = redactor.key(MESSAGES[SELECT_BUCKET], refusal.asked) if refusal.asked else ""
         refusal.said = ""
-    for control in connection.controls.values():
+    for control in connection.setup.controls.values():
         control.key, control.value = redactor.key(message, control.key), redactor.value(message, control.value)
         control.said = ""
-    connection.controls = {control.key: control for control in connection.controls.values()}
-    connection.agreed = {
-        redactor.key(message, key): redactor.value(message, value) for key, value in connection.agreed.items()
+    connection.setup.controls = {control.key: control for control in connection.setup.controls.values()}
+    connection.setup.agreed = {
+        redactor.key(message, key): redactor.value(message, value) for key, value in connection.setup.agreed.items()
     }
     connection.collection_names = redactor.settled_names(connection.collection_names)
     for queue in connection.exchanges.by_place.values():
@@ -91,7 +91,8 @@ def hide_requests(ledger: Ledger, redactor: Redactor) -> None:
 def hidden_place(stream: Stream, redactor: Redactor) -> Stream:
     """Return a copy of a stream, and of its connection, that has hashes for the names and addresses of its row."""
     hidden, connection = copy(stream), copy(stream.connection)
-    connection.name = _key(redactor, DCP_OPEN, connection.name)
+    connection.setup = copy(connection.setup)
+    connection.setup.name = _key(redactor, DCP_OPEN, connection.setup.name)
     connection.collection_names = redactor.settled_names(connection.collection_names)
     connection.src, connection.dst = (redactor.endpoint(end) for end in (connection.src, connection.dst))
     hidden.connection = connection

@@ -95,7 +95,7 @@ def fault_in(request: Request, connection: ConnectionState) -> RequestFault | No
         return request.fault if request.fault is not None and request.fault.member == "sid" else None
     if request.status != EINVAL:
         return None
-    if request.has_json and connection.has_collections is False:
+    if request.has_json and connection.setup.has_collections is False:
         return RequestFault("value", "", "needs collections, which HELLO did not grant")
     if request.datatype:
         return RequestFault("datatype", f"0x{request.datatype:02x}", "is not 0")
@@ -142,7 +142,7 @@ def _still_open(request: Request, stream: Stream) -> str:
     open_one = request.still_open
     if open_one is not None:
         since = clock(open_one.granted_ns or open_one.traffic.first_ns)
-        continues = open_one.alive and stream.connection.ended_ns is None
+        continues = open_one.alive and stream.connection.end.ts_ns is None
         now = "it continues" if continues else "no close was seen before"
         return f"the stream exists already: open on this connection since {since}; {now}"
     before = stream.before
@@ -192,21 +192,21 @@ def _nothing_invalid(request: Request) -> str:
 
 def _not_supported(request: Request, stream: Stream) -> str:
     connection = stream.connection
-    needed = connection.has_collections or (connection.open_flags or 0) & INCLUDE_XATTRS
-    if needed and connection.begun and connection.accepted("enable_noop") != "true":
+    needed = connection.setup.has_collections or (connection.setup.flags or 0) & INCLUDE_XATTRS
+    if needed and connection.begun and connection.setup.accepted("enable_noop") != "true":
         return "enable_noop was not accepted before, which xattrs and collections need"
-    if request.filtered and connection.accepted("enable_sync_writes") == "true":
+    if request.filtered and connection.setup.accepted("enable_sync_writes") == "true":
         return "a collection filter and sync writes exclude each other"
     possible = []
-    if connection.accepted("enable_noop") != "true":
+    if connection.setup.accepted("enable_noop") != "true":
         possible.append("enable_noop is missing")
-    if request.filtered and not (connection.begun and "enable_sync_writes" not in connection.controls):
+    if request.filtered and not (connection.begun and "enable_sync_writes" not in connection.setup.controls):
         possible.append("a collection filter meets sync writes")
     return ", or ".join(possible) or "enable_noop was accepted, and no collection filter meets sync writes"
 
 
 def _stream_id(stream: Stream) -> str:
-    enabled = stream.connection.accepted("enable_stream_id") == "true"
+    enabled = stream.connection.setup.accepted("enable_stream_id") == "true"
     if stream.stream_id and stream.connection.begun and not enabled:
         return "it has a stream id, and enable_stream_id was not accepted"
     if not stream.stream_id and enabled:
@@ -232,7 +232,7 @@ def earlier(stream: Stream) -> str:
 def reached(stream: Stream, request: Request) -> str:
     """Return how far a stream came that ended Ok, in words, and of how much where that is known."""
     start, end, last = request.start_seqno, request.fixed_end, stream.seqnos.high
-    if stream.connection.notifies:
+    if stream.connection.setup.notifies:
         return f": there is more than seqno {seqno(start)}"
     if request.end_seqno == NEVER:
         return ""
@@ -255,8 +255,8 @@ _ACKNOWLEDGED = frozenset({MARKER, SET_STATE})
 
 def why_disconnected(connection: ConnectionState) -> str:
     """Return which error of its consumer a producer disconnected for, in words; empty where none explains it."""
-    ended_ns = connection.ended_ns
-    if ended_ns is None or connection.ended_by != connection.feeder or not connection.ended_surely:
+    ended_ns = connection.end.ts_ns
+    if ended_ns is None or connection.end.by != connection.feeder or not connection.ended_surely:
         return ""
     found = [
         (complaint.ts_ns, stream, complaint)
@@ -277,7 +277,7 @@ def _disconnects(connection: ConnectionState, complaint: Complaint) -> bool:
     if opcode == STREAM_END and code == KEY_ENOENT:
         return False
     if code == KEY_EEXISTS or (code == KEY_ENOENT and opcode not in (COMMIT, ABORT)):
-        return connection.on("v7_dcp_status_codes")
+        return connection.setup.on("v7_dcp_status_codes")
     return True
 
 

@@ -31,11 +31,11 @@ def asked(
     """
     request = waiting.request or request_of(frame)
     place = stream_key(frame.word, request.stream_id)
-    before = connection.current.get(place)
+    before = connection.lookup.current.get(place)
     if before is not None and _may_be_other(connection, before, request):
         before = None
     direction = 1 - frame.direction  # of what the stream brings
-    connection.stream_requests += 1
+    connection.lookup.requests += 1
     rival = None if before is None else before.rival
     goes_on = rival if rival is not None and not rival.granted else before
     granted = 0 if early is None or early.word != SUCCESS else early.number  # the number of its grant
@@ -59,7 +59,7 @@ def asked(
             stream.number = before.number + 1
         else:
             stream.follow(before)
-            connection.current[place] = stream
+            connection.lookup.current[place] = stream
     stream.requests.append(request)
     stream.advance(PhaseEvent.REQUEST)
     if len(stream.requests) >= stream.requests.most:
@@ -113,13 +113,13 @@ def _may_be_other(connection: ConnectionState, before: Stream, request: Request)
     After a refusal or an end it is taken for the next request of that stream.
     """
     open_or_asked = before.alive or (before.waits and before.requests[-1].status is None)
-    return not request.readable and connection.on("enable_stream_id") and open_or_asked
+    return not request.readable and connection.setup.on("enable_stream_id") and open_or_asked
 
 
 def answered(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> Stream | None:
     """Take the answer to a stream request, and return the stream that it is about."""
     if waiting is None or waiting.stream is None or waiting.request is None:
-        stream = connection.by_opaque.get(frame.opaque)
+        stream = connection.lookup.by_opaque.get(frame.opaque)
         if stream is not None and not stream.requests and frame.word == SUCCESS:
             stream.failover_log = _log(frame)
         return stream
@@ -149,11 +149,11 @@ def doubt(connection: ConnectionState, streams: Iterable[Stream]) -> None:
     ``streams``: those of the connection that are to be judged.
     """
     unpaired = connection.exchanges.unpaired
-    if not (connection.shared or unpaired) or not connection.doubtful:
+    if not (connection.lookup.shared or unpaired) or not connection.doubtful:
         return
     for stream in streams:
         for request in stream.requests:
-            mixed = connection.shares(request.opaque) or request.opaque in unpaired
+            mixed = connection.lookup.shares(request.opaque) or request.opaque in unpaired
             request.ambiguous |= request.torn and mixed
 
 
@@ -193,13 +193,13 @@ def _log(frame: FrameEvent) -> tuple[Entry, ...] | None:
 def _roll_back(connection: ConnectionState, stream: Stream, request: Request) -> None:
     """Count how often the same request got the same answer in a row."""
     place = stream_key(stream.vbucket, stream.stream_id)
-    before = connection.rolled_back.get(place)
+    before = connection.lookup.rolled_back.get(place)
     same = (
         before is not None
         and before.request.rollback_seqno == request.rollback_seqno
         and before.request.start_seqno == request.start_seqno
     )
-    connection.rolled_back[place] = RolledBack(request, before.times + 1 if before is not None and same else 1)
+    connection.lookup.rolled_back[place] = RolledBack(request, before.times + 1 if before is not None and same else 1)
 
 
 def _grant(connection: ConnectionState, stream: Stream, request: Request, frame: FrameEvent) -> None:
@@ -212,8 +212,8 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
         stream.gaps = stream.gaps._replace(times=stream.gaps.times + 1)
     place = stream_key(stream.vbucket, stream.stream_id)
     stream.granted = True
-    if connection.bucket is not None:
-        connection.producing[connection.bucket, stream.vbucket] = stream
+    if connection.setup.bucket is not None:
+        connection.memory.producing[connection.setup.bucket, stream.vbucket] = stream
     stream.traffic.last_frame = max(stream.traffic.last_frame, frame.number)
     stream.failover_log = request.failover_log
     if not stream.in_order:  # else its messages were captured before the grant
@@ -222,19 +222,19 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     stream.begun_at = connection.frames
     stream.know(frame.direction)
     stream.seqnos.reached = max(stream.seqnos.reached, request.start)
-    connection.current[place] = stream
-    back = connection.rolled_back.get(place)
+    connection.lookup.current[place] = stream
+    back = connection.lookup.rolled_back.get(place)
     if back is not None:
-        connection.rolled_back[place] = back._replace(obeyed=True)
-    other = connection.by_opaque.get(frame.opaque)
+        connection.lookup.rolled_back[place] = back._replace(obeyed=True)
+    other = connection.lookup.by_opaque.get(frame.opaque)
     if other is not None and other.live and not other.closed and other.vbucket != stream.vbucket:
-        connection.share(frame.opaque)
-    connection.by_opaque[frame.opaque] = stream
-    if connection.early_acks:
-        for each in connection.early_acks:
+        connection.lookup.share(frame.opaque)
+    connection.lookup.by_opaque[frame.opaque] = stream
+    if connection.lookup.early_acks:
+        for each in connection.lookup.early_acks:
             if each.opaque == frame.opaque:
                 stream.own_acks().take_early(each)
-        connection.early_acks = [each for each in connection.early_acks if each.opaque != frame.opaque]
+        connection.lookup.early_acks = [each for each in connection.lookup.early_acks if each.opaque != frame.opaque]
 
 
 def closed(stream: Stream, frame: FrameEvent) -> None:

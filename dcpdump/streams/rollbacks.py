@@ -222,7 +222,7 @@ def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
     if wanted.stands:
         return _never(wanted, known[0] if known else None)
     purged = logs.purged(connection, stream.vbucket, when, answered)
-    sure = connection.has_collections is True and not request.filtered  # no filter can exempt it from that clause
+    sure = connection.setup.has_collections is True and not request.filtered  # no filter can exempt it from that clause
     case = _Case(request, wanted, target, purged, below(wanted, purged) if target == 0 else Below.NO)
     if case.below is Below.YES and sure:
         return _purge_seqno(case, known[0] if known else None)

@@ -1,8 +1,10 @@
 """How a connection is set up: HELLO, authentication, bucket, OPEN, controls; and what keeps it alive."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES
+from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES, NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
 from dcpdump.spec.statuses import AUTH_CONTINUE, KEY_EEXISTS, SUCCESS
 from dcpdump.streams.facts import Control, NameTaken, SetupRefusal, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
@@ -19,8 +21,11 @@ from dcpdump.streams.opcode_kinds import (
     SASL_STEP,
     SELECT_BUCKET,
 )
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.phases import SetupPhase
 from dcpdump.streams.wording import error_text, safe_text, whole_number
+
+if TYPE_CHECKING:
+    from dcpdump.streams.state import ConnectionState
 
 _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable_expiry_opcode"
 _LATENCIES = 100
@@ -37,17 +42,101 @@ _STEPS = (SASL_AUTH, SELECT_BUCKET, OPEN)
 _FIRST = frozenset({HELLO, SASL_LIST_MECHS, SASL_AUTH})
 
 
-def begin_direction(connection: ConnectionState, frame: FrameEvent) -> None:
+@dataclass(slots=True, eq=False)
+class Setup:
+    """How a connection is set up, as far as that was captured: HELLO, login, bucket, DCP_OPEN, controls."""
+
+    began: int | None = None  #: the direction of its very first frame, if that is what a client says first
+    agent: str | None = None  #: of HELLO
+    asked_features: frozenset[int] | None = None
+    features: frozenset[int] | None = None  #: granted
+    has_collections: bool | None = None  #: whether keys have collection ids; None where HELLO was not captured
+    mechanism: str | None = None
+    authenticated: bool | None = None
+    bucket: str | None = None
+    name: str | None = None  #: of DCP_OPEN
+    flags: int | None = None
+    opened_by: FrameEvent | None = None  #: the latest DCP_OPEN
+    accepted_frame: int | None = None  #: the number of its success
+    status: int | None = None  #: of its answer
+    place: tuple[str, str, str] | None = None  #: server, bucket and name, once it was opened
+    previous_with_name: "ConnectionState | None" = None  #: that had its name before, on that server and bucket
+    name_taken: NameTaken | None = None  #: by the one that has had its name since
+    refusals: dict[tuple[int, int], SetupRefusal] = field(default_factory=dict)
+    #: by opcode and vbucket: the steps that were refused, and not accepted since
+    controls: dict[str, Control] = field(default_factory=dict)  #: the latest of each key
+    agreed: dict[str, str] = field(default_factory=dict)  #: the controls that were accepted, and are in force
+    noops_enabled_ns: int | None = None
+
+    @property
+    def phase(self) -> SetupPhase:
+        """How far it is set up."""
+        if self.opened_by is not None:
+            return SetupPhase.OPEN if self.accepted_frame is not None else SetupPhase.OPENING
+        if self.authenticated is False:
+            return SetupPhase.LOGIN_REFUSED
+        if self.bucket is not None:
+            return SetupPhase.BUCKET_SELECTED
+        return SetupPhase.AUTHENTICATED if self.authenticated else SetupPhase.CONNECTED
+
+    @property
+    def produces(self) -> bool | None:
+        """Whether the end that was opened sends changes, or notifies of them; None where that was not captured."""
+        return None if self.flags is None else bool(self.flags & (PRODUCER | NOTIFIER))
+
+    @property
+    def notifies(self) -> bool:
+        """Whether its streams only end, as soon as there is something above their start (up to 6.6)."""
+        return bool((self.flags or 0) & NOTIFIER)
+
+    @property
+    def between_nodes(self) -> bool:
+        """Whether it replicates between nodes, as far as DCP_OPEN says."""
+        return self.produces is False or (self.name or "").startswith(REPLICATION)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether DCP_OPEN was sent and succeeded."""
+        return self.opened_by is not None and self.accepted_frame is not None
+
+    @property
+    def open_frame(self) -> int | None:
+        """The number of the latest DCP_OPEN."""
+        return None if self.opened_by is None else self.opened_by.number
+
+    @property
+    def advances(self) -> bool:
+        """Whether the producer sends SEQNO_ADVANCED where items are filtered out at a snapshot's end."""
+        skips = bool((self.flags or 0) & SKIP_DELETES)
+        quiet = self.on("enable_sync_writes") and self.on("flatbuffers_system_events") and not skips
+        return bool(self.has_collections) and not quiet
+
+    @property
+    def sync_replication(self) -> bool:
+        """Whether this is replication of durable writes."""
+        return self.on("enable_sync_writes") and bool(self.agreed.get("consumer_name"))
+
+    def accepted(self, key: str) -> str | None:
+        """Return the value of a control that was accepted; None where it was not, or not captured."""
+        control = self.controls.get(key)
+        return control.value if control is not None and control.status == SUCCESS else None
+
+    def on(self, key: str) -> bool:
+        """Return whether a control is in force, and on."""
+        return self.agreed.get(key, "false").startswith("true")
+
+
+def begin_direction(connection: "ConnectionState", frame: FrameEvent) -> None:
     """Note what the first frame of a direction shows of those before it."""
     first = connection.syn or not connection.sides[1 - frame.direction].frames
     if first and frame.opcode in _FIRST and not (frame.response or frame.server):
-        connection.began = frame.direction
+        connection.setup.began = frame.direction
     elif connection.late and frame.direction != connection.feeder:
         # The consumer may have acknowledged what came before.
         connection.window.lose(None, frame.ts_ns, acks=True)
 
 
-def waiting_for(frame: FrameEvent, connection: ConnectionState) -> UnansweredRequest:
+def waiting_for(frame: FrameEvent, connection: "ConnectionState") -> UnansweredRequest:
     """Return what is to be remembered of a request that has to be answered."""
     waiting = UnansweredRequest(place_of(frame), connection.sides[1 - frame.direction].frames)
     if frame.opcode in _KEYED:
@@ -60,7 +149,7 @@ def waiting_for(frame: FrameEvent, connection: ConnectionState) -> UnansweredReq
     return waiting
 
 
-def keep_alive(connection: ConnectionState, frame: FrameEvent, *, asks: bool) -> None:
+def keep_alive(connection: "ConnectionState", frame: FrameEvent, *, asks: bool) -> None:
     """Take a DCP_NOOP. Not ``asks``: it is from the wrong end, and maybe meant as the answer to one."""
     noops = connection.noops
     if not asks:
@@ -74,7 +163,7 @@ def keep_alive(connection: ConnectionState, frame: FrameEvent, *, asks: bool) ->
     _wait(connection, frame.direction, frame)
 
 
-def _wait(connection: ConnectionState, direction: int, latest: FrameEvent | None) -> None:
+def _wait(connection: "ConnectionState", direction: int, latest: FrameEvent | None) -> None:
     """Note which NOOP waits longest for its answer. ``latest``: one that is not among those that wait yet.
 
     The answer to one may be among lost bytes: a producer that sends the next has received it.
@@ -86,34 +175,34 @@ def _wait(connection: ConnectionState, direction: int, latest: FrameEvent | None
 # -- requests -----------------------------------------------------------------------------------------------
 
 
-def _hello(connection: ConnectionState, frame: FrameEvent) -> None:
-    connection.agent = _key(frame) or None
-    connection.asked_features = _features(frame)
+def _hello(connection: "ConnectionState", frame: FrameEvent) -> None:
+    connection.setup.agent = _key(frame) or None
+    connection.setup.asked_features = _features(frame)
 
 
-def _sasl(connection: ConnectionState, frame: FrameEvent) -> None:
-    connection.mechanism = _key(frame) or None
+def _sasl(connection: "ConnectionState", frame: FrameEvent) -> None:
+    connection.setup.mechanism = _key(frame) or None
 
 
-def _open(connection: ConnectionState, frame: FrameEvent) -> None:
-    connection.name = _key(frame)
-    connection.open_flags, connection.opened_by = frame.get("flags"), kept(frame)
-    if connection.produces is not None:
-        connection.feeder = 1 - frame.direction if connection.produces else frame.direction
+def _open(connection: "ConnectionState", frame: FrameEvent) -> None:
+    connection.setup.name = _key(frame)
+    connection.setup.flags, connection.setup.opened_by = frame.get("flags"), kept(frame)
+    if connection.setup.produces is not None:
+        connection.feeder = 1 - frame.direction if connection.setup.produces else frame.direction
     connection.window.complete = not connection.lossy
 
 
-def _control(connection: ConnectionState, frame: FrameEvent) -> None:
+def _control(connection: "ConnectionState", frame: FrameEvent) -> None:
     key, value = _key(frame), safe_text(frame.value)
     if key is None:
         return
-    if key in connection.controls or len(connection.controls) < _CONTROLS:
-        connection.controls[key] = Control(key, value, frame.number, frame.ts_ns)
+    if key in connection.setup.controls or len(connection.setup.controls) < _CONTROLS:
+        connection.setup.controls[key] = Control(key, value, frame.number, frame.ts_ns)
     if key == _BUFFER_SIZE:
         connection.window.ask(whole_number(value))
 
 
-REQUESTS: dict[int, Callable[[ConnectionState, FrameEvent], None]] = {
+REQUESTS: dict[int, Callable[["ConnectionState", FrameEvent], None]] = {
     HELLO: _hello,
     SASL_AUTH: _sasl,
     SASL_STEP: _sasl,
@@ -125,56 +214,56 @@ REQUESTS: dict[int, Callable[[ConnectionState, FrameEvent], None]] = {
 # -- answers ------------------------------------------------------------------------------------------------
 
 
-def _helloed(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+def _helloed(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if frame.word == SUCCESS and frame.whole:
-        connection.features = _features(frame)
-        if connection.features is not None:
-            connection.has_collections = COLLECTIONS in connection.features
+        connection.setup.features = _features(frame)
+        if connection.setup.features is not None:
+            connection.setup.has_collections = COLLECTIONS in connection.setup.features
 
 
-def _authenticated(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+def _authenticated(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if frame.word != AUTH_CONTINUE:
-        if frame.word == SUCCESS or not connection.is_open:  # a refusal on an open connection changes nothing
-            connection.authenticated = frame.word == SUCCESS
+        if frame.word == SUCCESS or not connection.setup.is_open:  # a refusal on an open connection changes nothing
+            connection.setup.authenticated = frame.word == SUCCESS
         _settle(connection, frame, SASL_AUTH)
 
 
-def _selected(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+def _selected(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if frame.word == SUCCESS and waiting is not None:
-        connection.bucket = waiting.key or None
+        connection.setup.bucket = waiting.key or None
     _settle(connection, frame, SELECT_BUCKET, "" if waiting is None else waiting.key)
 
 
-def _opened(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
-    connection.open_status = frame.word
+def _opened(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+    connection.setup.status = frame.word
     _settle(connection, frame, OPEN)
     if frame.word == SUCCESS:
-        connection.opened, connection.accepted_frame = True, frame.number
-        if connection.name:
-            place = connection.server_address or connection.dst, connection.bucket or "", connection.name
-            connection.place = place
-            other = connection.names.get(place)
+        connection.setup.accepted_frame = frame.number
+        if connection.setup.name:
+            place = connection.server_address or connection.dst, connection.setup.bucket or "", connection.setup.name
+            connection.setup.place = place
+            other = connection.memory.names.get(place)
             if other is not connection:
-                connection.namesake = other
+                connection.setup.previous_with_name = other
                 if other is not None:
-                    asked = connection.opened_by or frame
-                    other.name_taken = NameTaken(connection.number, asked.ts_ns)
-            connection.names[place] = connection
+                    asked = connection.setup.opened_by or frame
+                    other.setup.name_taken = NameTaken(connection.number, asked.ts_ns)
+            connection.memory.names[place] = connection
 
 
-def _added(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+def _added(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if waiting is not None and frame.word != KEY_EEXISTS:
         _settle(connection, frame, ADD_STREAM, vbucket=waiting.frame.word)
 
 
 def _settle(
-    connection: ConnectionState, frame: FrameEvent, opcode: int, asked: str = "", *, vbucket: int | None = None
+    connection: "ConnectionState", frame: FrameEvent, opcode: int, asked: str = "", *, vbucket: int | None = None
 ) -> None:
     """Remember that a step was refused, or that what was refused before was accepted.
 
     An answer that was captured before its request is learnt twice.
     """
-    refusals, place = connection.refusals, (opcode, vbucket or 0)
+    refusals, place = connection.setup.refusals, (opcode, vbucket or 0)
     if frame.word == SUCCESS:
         if refusals:
             accepted = _STEPS[: _STEPS.index(opcode) + 1] if opcode in _STEPS else ()
@@ -192,23 +281,23 @@ def _settle(
     )
 
 
-def _controlled(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+def _controlled(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if waiting is None or not waiting.key:
         return
     key, value = waiting.key, waiting.value
-    control = connection.controls.get(key)
+    control = connection.setup.controls.get(key)
     if control is not None and control.frame == waiting.frame.number:
         control.status, control.said = frame.word, _said(frame)
     if frame.word != SUCCESS:
         if key == _BUFFER_SIZE:
             connection.window.refuse()
         return
-    if key == _EXPIRY and not (connection.open_flags or 0) & DELETE_TIMES:
+    if key == _EXPIRY and not (connection.setup.flags or 0) & DELETE_TIMES:
         return  # accepted, and without effect
-    if key in connection.agreed or len(connection.agreed) < _CONTROLS:
-        connection.agreed[key] = value
+    if key in connection.setup.agreed or len(connection.setup.agreed) < _CONTROLS:
+        connection.setup.agreed[key] = value
     if key == _NOOPS:
-        connection.noops_enabled_ns = connection.last_ns
+        connection.setup.noops_enabled_ns = connection.last_ns
     size = whole_number(value) if key == _BUFFER_SIZE else None
     if size is not None:
         connection.window.resize(size, frame.ts_ns)
@@ -216,7 +305,7 @@ def _controlled(connection: ConnectionState, frame: FrameEvent, waiting: Unanswe
         connection.window.refuse()
 
 
-def _kept_alive(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+def _kept_alive(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     noops = connection.noops
     if waiting is None:
         return
@@ -228,7 +317,7 @@ def _kept_alive(connection: ConnectionState, frame: FrameEvent, waiting: Unanswe
         noops.latencies_ns.append(took_ns)
 
 
-ANSWERS: dict[int, Callable[[ConnectionState, FrameEvent, UnansweredRequest | None], None]] = {
+ANSWERS: dict[int, Callable[["ConnectionState", FrameEvent, UnansweredRequest | None], None]] = {
     HELLO: _helloed,
     SASL_AUTH: _authenticated,
     SASL_STEP: _authenticated,

@@ -67,8 +67,8 @@ class TcpFaults(NamedTuple):
 
 def tcp_faults(connection: ConnectionState, until_ns: int | None) -> Iterator[TcpFaults]:
     """Yield how the ends held each other up, to a time or the end of the connection."""
-    if connection.ended_ns is not None and until_ns is not None:
-        until_ns = min(until_ns, connection.ended_ns)
+    if connection.end.ts_ns is not None and until_ns is not None:
+        until_ns = min(until_ns, connection.end.ts_ns)
     for (fault, direction), known in sorted(connection.tcp_faults.items()):
         since = fault_since(connection, TcpFault(fault), direction)
         still = [] if since is None else [Interval(since, until_ns)]
@@ -117,7 +117,7 @@ def held_up(connection: ConnectionState, until_ns: int | None, *, by_producer: b
     for fault in TcpFault:
         since = fault_since(connection, fault, direction)
         if since is not None and (between(since, until_ns) or 0) >= _LONG_NS:
-            said = fault.words(past=connection.ended_ns is not None)
+            said = fault.words(past=connection.end.ts_ns is not None)
             text = f"its {end} {said.does}: {said.seen} since {clock(since)}"
             return HeldUp(fault, since, text, connection.tcp_faults[fault.value, direction].over)
     return None
@@ -163,7 +163,7 @@ class Silences:
         patience_ns = max(idle_ns, MANY * turns.pause_ns) if turns.pause_ns > SECOND else idle_ns
         silent_ns = between(sent_ns, now_ns)
         if silent_ns is None or silent_ns >= patience_ns:
-            alone = len(connection.current) < 2
+            alone = len(connection.lookup.current) < 2
             return Silence(False, "" if alone else f"its producer sends no other stream either since {clock(sent_ns)}")
         if silent_ns >= idle_ns:
             return Silence(True, "its producer has paused for as long before")
@@ -235,12 +235,12 @@ class MissingNoops(NamedTuple):
 
 def has_interval(connection: ConnectionState) -> bool:
     """Return whether an interval of NOOPs was agreed on: else it is the server's own."""
-    return _INTERVAL_KEY in connection.agreed
+    return _INTERVAL_KEY in connection.setup.agreed
 
 
 def noop_interval_ns(connection: ConnectionState) -> int | None:
     """Return the interval of NOOPs that was agreed on, or that servers have; None where it is not a number."""
-    text = connection.agreed.get(_INTERVAL_KEY, "")
+    text = connection.setup.agreed.get(_INTERVAL_KEY, "")
     try:
         return int(float(text) * _SECOND) if text else _INTERVAL
     except (ValueError, OverflowError):
@@ -257,11 +257,11 @@ def is_recent(connection: ConnectionState, until_ns: int | None) -> bool:
 
 def missing_noops(connection: ConnectionState, until_ns: int | None) -> MissingNoops | None:
     """Return which NOOPs are missing of a connection that was captured up to a time, or to its end; None: none are."""
-    noops, enabled_ns = connection.noops, connection.noops_enabled_ns
-    if enabled_ns is None or until_ns is None or noops.open_ns is not None or not connection.on("enable_noop"):
+    noops, enabled_ns = connection.noops, connection.setup.noops_enabled_ns
+    if enabled_ns is None or until_ns is None or noops.open_ns is not None or not connection.setup.on("enable_noop"):
         return None
     interval = noop_interval_ns(connection)
-    if not interval or interval < 0 or connection.end_reason == "reused":  # of that it is not known when it ended
+    if not interval or interval < 0 or connection.end.reason == "reused":  # of that it is not known when it ended
         return None
     accepted = has_interval(connection)
     allowed = 2 * interval + _SECOND if accepted else _IDLE_TIMEOUT
@@ -293,8 +293,8 @@ class CaptureEnds:
 
         Of several captures, each may be of another place: there, what was captured between the same hosts tells.
         """
-        if connection.ended_by is not None:
-            return connection.ended_ns
+        if connection.end.by is not None:
+            return connection.end.ts_ns
         if self._latest.get(frozenset((connection.src, connection.dst))) != connection.number:
             return None  # another of the same ports followed, so its end was not captured
         return self._ledger.last_ns if self._ledger.alone else self._between.get(hosts(connection))

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.net.event import AHEAD
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.spec.names import NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
-from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.exchanges import Exchanges
-from dcpdump.streams.facts import Control, NameTaken, Noops, SetupRefusal, Snapshot, UnansweredRequest
+from dcpdump.streams.facts import Noops, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed, stream_key
 from dcpdump.streams.identity import NAMELESS, Identity, Roles, inferred, seen
 from dcpdump.streams.intervals import Recurring
 from dcpdump.streams.knowledge import ANY_TIME, CARVED, NOT_YET, Side
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
-from dcpdump.streams.phases import Setup
 from dcpdump.streams.request import Request
+from dcpdump.streams.setup import Setup
 from dcpdump.streams.stream import KeyMemory, Stream
 from dcpdump.streams.window import FAR, Window
 from dcpdump.wire.collection_names import Names
@@ -66,6 +64,59 @@ _MOST_SHARED = 16_384
 
 
 @dataclass(slots=True, eq=False)
+class Memory:
+    """What is remembered across the connections of a ledger."""
+
+    names: "dict[tuple[str, str, str], ConnectionState]" = field(default_factory=dict)
+    #: by server, bucket and name: the connection that was opened last
+    producing: "dict[tuple[str, int], Stream]" = field(default_factory=dict)
+    #: by bucket and vbucket: the stream that was granted last
+    keys: KeyMemory = field(default_factory=KeyMemory)
+
+
+@dataclass(slots=True, eq=False)
+class Lookup:
+    """The streams of a connection by what tells them apart, and what was asked for in their places."""
+
+    current: dict[int, Stream] = field(default_factory=dict)  #: by ``stream_key``
+    by_opaque: dict[int, Stream] = field(default_factory=dict)
+    shared: set[int] = field(default_factory=set)  #: opaques that several streams had at one time
+    requests: int = 0  #: stream requests
+    rolled_back: dict[int, RolledBack] = field(default_factory=dict)
+    #: by ``stream_key``: the latest request that was rolled back
+    early_acks: list[FrameEvent] = field(default_factory=list)  #: answers to markers of streams not granted yet
+
+    def share(self, opaque: int) -> None:
+        """Take it that several streams had an opaque at one time."""
+        if len(self.shared) < _MOST_SHARED:
+            self.shared.add(opaque)
+
+    def shares(self, opaque: int) -> bool:
+        """Return whether several streams had an opaque at one time; of very many such, it may be one of the others."""
+        return opaque in self.shared or len(self.shared) >= _MOST_SHARED
+
+
+class LastLoss(NamedTuple):
+    """What a connection lost last."""
+
+    torn_at: int = NOT_YET  #: how many frames had come with the last of which bytes are missing
+    frame: int = 0  #: the number of the frame before which bytes were lost
+    text: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class ConnectionEnd:
+    """How a TCP connection ended, and until when it was watched."""
+
+    ts_ns: int | None = None  #: the first FIN, or the RST
+    by: int | None = None  #: the direction whose end came first
+    reason: str = ""  #: fin, rst, reused
+    until_ns: int | None = None  #: until when it was watched, once the input is over
+    over: bool = False  #: the input is over
+    gone: bool = False  #: and the connection was over before it
+
+
+@dataclass(slots=True, eq=False)
 class ConnectionState:
     """One TCP connection. Direction 0 is what ``src`` sends, who opened it where the SYN was captured."""
 
@@ -73,70 +124,32 @@ class ConnectionState:
     src: str = ""
     dst: str = ""
     closely: bool = False  #: what only rules ask for is kept too
-    names: "dict[tuple[str, str, str], ConnectionState]" = field(default_factory=dict)
-    #: of all connections, by server, bucket and name: the one that was opened last
-    producing: "dict[tuple[str, int], Stream]" = field(default_factory=dict)
-    #: of all connections, by bucket and vbucket: the stream that was granted last
-    key_memory: KeyMemory = field(default_factory=KeyMemory)  #: of all connections
+    memory: Memory = field(default_factory=Memory)  #: of all connections of its ledger
     syn: bool = False  #: the opening was captured
     carved: bool = False  #: only chosen packets are in the file
-    place: tuple[str, str, str] | None = None  #: server, bucket and name, of a connection that was opened
-    namesake: "ConnectionState | None" = None  #: the one that had its name before, on that server and bucket
-    name_taken: NameTaken | None = None  #: by the one that has had its name since
+    setup: Setup = field(default_factory=Setup)
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
     feeder: int | None = None  #: the direction in which messages of streams travel
     identity: Identity = NAMELESS  #: what it says of its consumer, once the ledger is closed
     replicates: bool = False  #: the consumer acknowledged seqnos, as nodes do
-    began: int | None = None  #: the direction of its very first frame, if that is what a client says first
-    agent: str | None = None  #: of HELLO
-    asked_features: frozenset[int] | None = None
-    features: frozenset[int] | None = None  #: granted
-    has_collections: bool | None = None  #: whether keys have collection ids; None where HELLO was not captured
-    mechanism: str | None = None
-    authenticated: bool | None = None
-    bucket: str | None = None
-    name: str | None = None  #: of DCP_OPEN
-    open_flags: int | None = None
-    opened: bool = False  #: DCP_OPEN was answered with Success
-    opened_by: FrameEvent | None = None  #: the latest request
-    accepted_frame: int | None = None  #: the number of its success
-    open_status: int | None = None
-    refusals: dict[tuple[int, int], SetupRefusal] = field(default_factory=dict)
-    #: by opcode and vbucket: the steps of setting it up that were refused, and not accepted since
-    controls: dict[str, Control] = field(default_factory=dict)  #: the latest of each key
-    agreed: dict[str, str] = field(default_factory=dict)  #: the controls that were accepted, and are in force
-    noops_enabled_ns: int | None = None
-    stream_requests: int = 0
     window: Window = field(default_factory=Window)
     tcp_faults: dict[tuple[str, int], Recurring] = field(default_factory=dict)
     #: by fault and the direction in which an end sends: when it held the other up
     noops: Noops = field(default_factory=Noops)
     streams: list[Stream] = field(default_factory=list)
     evicted: int = 0  #: streams of it that were forgotten to bound memory
-    current: dict[int, Stream] = field(default_factory=dict)  #: by ``stream_key``
-    by_opaque: dict[int, Stream] = field(default_factory=dict)
+    lookup: Lookup = field(default_factory=Lookup)
     turns: Turns = field(default_factory=Turns)
-    shared: set[int] = field(default_factory=set)  #: opaques that several streams had at one time
     exchanges: Exchanges = field(init=False)
-    rolled_back: dict[int, RolledBack] = field(default_factory=dict)
-    #: by place: the latest request that was rolled back
-    early_acks: list[FrameEvent] = field(default_factory=list)  #: answers to markers of streams not granted yet
     incoming: Snapshot | None = None  #: what the marker at hand announces
     collection_names: Names | None = None
     manifest_uid: int | None = None
     sides: tuple[Side, Side] = field(default_factory=lambda: (Side(), Side()))  #: by direction
-    torn_at: int = NOT_YET  #: how many frames had come with the last of which bytes are missing
-    lost_frame: int = 0  #: the number of the frame before which bytes were lost last
-    lost_text: str = ""  #: what was lost last
+    lost: LastLoss = LastLoss()
     first_ns: int | None = None
     last_ns: int | None = None
-    over: bool = False  #: the input is over
-    gone: bool = False  #: and the connection was over before it
-    ended_ns: int | None = None  #: the TCP connection ended, by FIN or RST
-    ended_by: int | None = None  #: the direction whose end came first
-    end_reason: str = ""  #: fin, rst, reused
-    until_ns: int | None = None  #: until when it was watched, once the input is over
+    end: ConnectionEnd = field(default_factory=ConnectionEnd)
     _no_stream: Stream | None = None
 
     def __post_init__(self) -> None:
@@ -151,11 +164,9 @@ class ConnectionState:
         if not number and before.skipped:
             return  # it may be the end of the capture that cuts a frame
         side.lose(self.frames + (not number), ts_ns)
-        self.lost_frame = number
         self.window.lose(length if length > 0 else None, ts_ns, acks=direction != self.feeder)
-        self.lost_text = f"{missed.words()} {f'before frame {number}' if number else 'at the end'}"
-        if self.carved:
-            self.lost_text = CARVED
+        text = f"{missed.words()} {f'before frame {number}' if number else 'at the end'}"
+        self.lost = self.lost._replace(frame=number, text=CARVED if self.carved else text)
         self.exchanges.lose()
 
     def leave_out(self) -> None:
@@ -166,13 +177,12 @@ class ConnectionState:
 
     def miss(self, frame: FrameEvent) -> None:
         """Take it that bytes of a frame are missing, or hidden."""
-        self.torn_at = self.frames
-        self.lost_frame = frame.number
-        self.lost_text = CARVED if self.carved else f"bytes of frame {frame.number} were lost"
+        text = CARVED if self.carved else f"bytes of frame {frame.number} were lost"
         if frame.shape is HIDDEN:
-            self.lost_text = f"the numbers of frame {frame.number} are hidden"
+            text = f"the numbers of frame {frame.number} are hidden"
             if frame.opcode == BUFFER_ACK:
                 self.window.lose(None, frame.ts_ns, acks=True)
+        self.lost = LastLoss(self.frames, frame.number, text)
 
     def hold_up(self, direction: int, fault: str, *, begins: bool, ts_ns: int | None) -> None:
         """Take it that the sender of a direction begins to hold the other up, or no longer does; or is ahead of it."""
@@ -181,22 +191,13 @@ class ConnectionState:
             return
         self.tcp_faults.setdefault((fault, direction), Recurring()).change(begins=begins, ts_ns=ts_ns)
 
-    def share(self, opaque: int) -> None:
-        """Take it that several streams had an opaque at one time."""
-        if len(self.shared) < _MOST_SHARED:
-            self.shared.add(opaque)
-
-    def shares(self, opaque: int) -> bool:
-        """Return whether several streams had an opaque at one time; of very many such, it may be one of the others."""
-        return opaque in self.shared or len(self.shared) >= _MOST_SHARED
-
     def unlink(self) -> None:
         """Refer to no other connection and not to itself, so that its memory is free."""
-        self.namesake = self._no_stream = None
+        self.setup.previous_with_name = self._no_stream = None
 
     def stream_of(self, frame: FrameEvent) -> Stream | None:
         """Return the stream that has the vbucket and the stream id of a frame now; None where there is none."""
-        return self.current.get(stream_key(frame.word, frame.stream_id))
+        return self.lookup.current.get(stream_key(frame.word, frame.stream_id))
 
     @property
     def stream_count(self) -> int:
@@ -243,7 +244,7 @@ class ConnectionState:
     @property
     def torn(self) -> bool:
         """Whether bytes of it were lost, or are missing of a frame."""
-        return self.lossy or self.torn_at != NOT_YET
+        return self.lossy or self.lost.torn_at != NOT_YET
 
     @property
     def last_loss_ns(self) -> int:
@@ -259,7 +260,7 @@ class ConnectionState:
     @property
     def late(self) -> bool:
         """Whether its beginning is missing: neither DCP_OPEN nor what a client says first was captured."""
-        return self.opened_by is None and self.began is None
+        return self.setup.opened_by is None and self.setup.began is None
 
     @property
     def starts_late(self) -> bool:
@@ -274,12 +275,12 @@ class ConnectionState:
     @property
     def complete(self) -> bool:
         """Whether it was captured from its very first frame on, without a loss."""
-        return self.began is not None and not self.torn
+        return self.setup.began is not None and not self.torn
 
     @property
     def ended_surely(self) -> bool:
         """Whether it is known who ended it: of two sides that close it, the end of the first may be missing."""
-        return self.end_reason != "fin" or self.both_closed or (self.has_both_sides and not self.torn)
+        return self.end.reason != "fin" or self.both_closed or (self.has_both_sides and not self.torn)
 
     @property
     def both_closed(self) -> bool:
@@ -289,8 +290,8 @@ class ConnectionState:
     @property
     def role(self) -> str | None:
         """What the server is on it: ``producer`` or ``consumer``."""
-        if self.produces is not None:
-            return "producer" if self.produces else "consumer"
+        if self.setup.produces is not None:
+            return "producer" if self.setup.produces else "consumer"
         server = self.roles.server
         if server is None or self.feeder is None:
             return None
@@ -324,83 +325,28 @@ class ConnectionState:
         return (self.src if self.feeder else self.dst) or None
 
     @property
-    def produces(self) -> bool | None:
-        """Whether the end that was opened sends changes, or notifies of them; None where that was not captured."""
-        return None if self.open_flags is None else bool(self.open_flags & (PRODUCER | NOTIFIER))
-
-    @property
-    def notifies(self) -> bool:
-        """Whether its streams only end, as soon as there is something above their start (up to 6.6)."""
-        return bool((self.open_flags or 0) & NOTIFIER)
-
-    @property
-    def between_nodes(self) -> bool:
-        """Whether it replicates between nodes, as far as DCP_OPEN says."""
-        return self.produces is False or (self.name or "").startswith(REPLICATION)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether DCP_OPEN was sent and succeeded."""
-        return self.opened_by is not None and self.opened
-
-    @property
-    def setup(self) -> Setup:
-        """How far it is set up."""
-        if self.opened_by is not None:
-            return Setup.OPEN if self.opened else Setup.OPENING
-        if self.authenticated is False:
-            return Setup.LOGIN_REFUSED
-        if self.bucket is not None:
-            return Setup.BUCKET_SELECTED
-        return Setup.AUTHENTICATED if self.authenticated else Setup.CONNECTED
-
-    @property
-    def open_frame(self) -> int | None:
-        """The number of the latest DCP_OPEN."""
-        return None if self.opened_by is None else self.opened_by.number
-
-    @property
     def now_ns(self) -> int | None:
         """The latest time at which it was watched."""
-        return self.last_ns if self.until_ns is None else self.until_ns
+        return self.last_ns if self.end.until_ns is None else self.end.until_ns
 
     def is_used(self, ts_ns: int | None) -> bool:
         """Return whether it had not ended by a time, as far as that was captured, and not maybe left out."""
-        if self.ended_by is None:
+        if self.end.by is None:
             return not self.carved
-        return None not in (ts_ns, self.ended_ns) and (ts_ns or 0) < (self.ended_ns or 0)
+        return None not in (ts_ns, self.end.ts_ns) and (ts_ns or 0) < (self.end.ts_ns or 0)
 
     @property
     def controls_known(self) -> bool:
         """Whether every control and its answer was captured: where that to DCP_OPEN was not, nor may others be."""
-        kind = 0 if self.opened_by is None else self.opened_by.direction, CONTROL
-        return self.is_open and not self.doubtful and not self.exchanges.is_unclaimed(kind, self.frames, self.now_ns)
+        kind = 0 if self.setup.opened_by is None else self.setup.opened_by.direction, CONTROL
+        return (
+            self.setup.is_open and not self.doubtful and not self.exchanges.is_unclaimed(kind, self.frames, self.now_ns)
+        )
 
     def asked_for(self, opcode: int) -> Iterator[UnansweredRequest]:
         """Yield the requests of either end that wait for their answers."""
         for direction in (0, 1):
             yield from self.exchanges.waiting((direction, opcode))
-
-    def accepted(self, key: str) -> str | None:
-        """Return the value of a control that was accepted; None where it was not, or not captured."""
-        control = self.controls.get(key)
-        return control.value if control is not None and control.status == SUCCESS else None
-
-    def on(self, key: str) -> bool:
-        """Return whether a control is in force, and on."""
-        return self.agreed.get(key, "false").startswith("true")
-
-    @property
-    def advances(self) -> bool:
-        """Whether the producer sends SEQNO_ADVANCED where items are filtered out at a snapshot's end."""
-        skips = bool((self.open_flags or 0) & SKIP_DELETES)
-        quiet = self.on("enable_sync_writes") and self.on("flatbuffers_system_events") and not skips
-        return bool(self.has_collections) and not quiet
-
-    @property
-    def sync_replication(self) -> bool:
-        """Whether this is replication of durable writes."""
-        return self.on("enable_sync_writes") and bool(self.agreed.get("consumer_name"))
 
     @property
     def begun(self) -> bool:
@@ -408,4 +354,4 @@ class ConnectionState:
 
         Not after lost bytes: what was lost may have been one.
         """
-        return self.opened_by is not None and not self.lossy
+        return self.setup.opened_by is not None and not self.lossy

@@ -401,7 +401,7 @@ class Stream:
             self.gaps.times > 0
             or self.is_behind(feeder)
             or connection.sides[1 - feeder].lost_at > begun_at
-            or connection.torn_at > begun_at
+            or connection.lost.torn_at > begun_at
         )
 
     def is_behind(self, direction: int) -> bool:
@@ -417,7 +417,7 @@ class Stream:
     def stale(self) -> bool:
         """Whether bytes were lost, or it was joined, and no snapshot marker came since."""
         since = self.begun_at if self.marker is None else max(self.begun_at, self.marker.at)
-        return not self.ordered or self.connection.torn_at > since
+        return not self.ordered or self.connection.lost.torn_at > since
 
     @property
     def oso(self) -> bool:
@@ -525,7 +525,9 @@ class Stream:
     def may_be_of_replica(self) -> bool:
         """Whether its source may be a replica: nothing says that it is an active vbucket, as its request may insist."""
         connection = self.connection
-        active = self.flags & (ACTIVE_ONLY | TAKEOVER) or connection.between_nodes or connection.sync_replication
+        active = (
+            self.flags & (ACTIVE_ONLY | TAKEOVER) or connection.setup.between_nodes or connection.setup.sync_replication
+        )
         return not active
 
     @property
@@ -539,8 +541,8 @@ class Stream:
 
         A connection without collections gets the default collection only.
         """
-        gets_all = self.filtered is False and self.connection.has_collections is True
-        return not (gets_all or self.connection.advances)
+        gets_all = self.filtered is False and self.connection.setup.has_collections is True
+        return not (gets_all or self.connection.setup.advances)
 
     @property
     def end_may_be_filtered(self) -> bool:
@@ -668,7 +670,7 @@ class Stream:
     def forget_keys(self) -> None:
         """Forget the keys of the snapshot, which is over."""
         if self.keys is not NO_KEYS:
-            self.connection.key_memory.give_back(len(self.keys))
+            self.connection.memory.keys.give_back(len(self.keys))
             self.keys = NO_KEYS
 
     def continues_with(self, opaque: int) -> bool:

@@ -43,7 +43,7 @@ def is_handed_over(stream: Stream, by_ns: int | None) -> bool:
         return False
     if lost_since(connection, stream.granted_ns) is not None:
         return True
-    if connection.ended_ns is not None:
+    if connection.end.ts_ns is not None:
         return not unfinished(stream)
     since_ns = _quiet_since(stream)
     return since_ns is None or by_ns is None or since_ns > by_ns
@@ -121,7 +121,7 @@ def outcome_due(stream: Stream, by_ns: int | None) -> Due | None:
 
 def _acknowledged(stream: Stream, prepare: OpenPrepare) -> str:
     """Return whether the consumer has acknowledged a prepare, in words; empty where it need not."""
-    if not stream.connection.sync_replication:
+    if not stream.connection.setup.sync_replication:
         return ""
     acked = stream.acks.seqno is not None and stream.acks.seqno >= prepare.seqno
     return f", which its consumer {'acknowledged' if acked else 'did not acknowledge'},"
@@ -175,7 +175,7 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
     takeover = next_of_takeover(stream, by_ns)
     if takeover is not None:
         return takeover
-    unfiltered = stream.connection.has_collections and not (request and request.filtered)
+    unfiltered = stream.connection.setup.has_collections and not (request and request.filtered)
     behind = _behind(stream, last, high, by_ns) if high is not None and unfiltered else None
     if behind is not None and behind.unless is None:
         return behind  # the outcome of a durable write may be among what is not sent
@@ -190,7 +190,7 @@ def _end_reached(stream: Stream) -> Due | None:
         return None
     if last is not None:
         return Due(Cause.END_NOT_SENT, f"end seqno {end} is reached, no STREAM_END") if last >= end else None
-    waits = request.bits & (CACHE_TRANSFER | FROM_LATEST) or stream.connection.notifies
+    waits = request.bits & (CACHE_TRANSFER | FROM_LATEST) or stream.connection.setup.notifies
     if waits or request.start < end:
         return None
     return Due(Cause.END_NOT_SENT, f"end seqno {end} is not above the start, {request.start}, and no STREAM_END came")
@@ -203,7 +203,7 @@ def _rest_of(stream: Stream, snapshot: Snapshot) -> Due | None:
         return None
     here = "nothing of it came" if not snapshot.items else f"at seqno {last}"
     why = f"in the middle of snapshot {snapshot.start}..{snapshot.end}, {here}"
-    if not stream.filtered or not stream.connection.advances:
+    if not stream.filtered or not stream.connection.setup.advances:
         return Due(Cause.SNAPSHOT_INCOMPLETE, why)
     why += f": SEQNO_ADVANCED to {snapshot.end} is missing, or items of what it is filtered to"
     return Due(Cause.ADVANCED_NOT_SENT, why)
@@ -216,4 +216,4 @@ def _behind(stream: Stream, last: int, high: High, by_ns: int | None) -> Due | N
     if last >= high.seqno or not later or by_ns is None or ts_ns is None or ts_ns > by_ns:
         return None
     text = f"at seqno {last}, the server's high seqno is {high.seqno} since {clock(ts_ns)}"
-    return Due(Cause.BEHIND_SERVER, text, None if stream.connection.between_nodes else _LEFT_OUT)
+    return Due(Cause.BEHIND_SERVER, text, None if stream.connection.setup.between_nodes else _LEFT_OUT)

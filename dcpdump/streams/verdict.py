@@ -35,25 +35,25 @@ _SOON_NS = 60 * 1_000_000_000
 def closing(connection: ConnectionState) -> str:
     """Return how, by whom and when a connection ended, in words."""
     server = connection.roles.server if connection.ended_surely else None
-    who = "one side" if server is None else "its server" if connection.ended_by == server else "its client"
-    how = {"rst": "reset", "reused": "replaced"}.get(connection.end_reason, "closed")
-    return f"connection {how} by {who} at {clock(connection.ended_ns)}"
+    who = "one side" if server is None else "its server" if connection.end.by == server else "its client"
+    how = {"rst": "reset", "reused": "replaced"}.get(connection.end.reason, "closed")
+    return f"connection {how} by {who} at {clock(connection.end.ts_ns)}"
 
 
 def ended_by(connection: ConnectionState) -> Cause:
     """Return how a connection ended, and by whom, as far as that is known."""
     server = connection.roles.server if connection.ended_surely else None
-    if server is None or connection.end_reason not in _ENDS:
+    if server is None or connection.end.reason not in _ENDS:
         return Cause.CONNECTION_ENDED
-    return _ENDS[connection.end_reason][connection.ended_by == server]
+    return _ENDS[connection.end.reason][connection.end.by == server]
 
 
 def why_closed(connection: ConnectionState) -> str:
     """Return that a server closed a connection for another of the same name, in words; empty where it did not."""
-    taken, server = connection.name_taken, connection.roles.server
-    if taken is None or not connection.ended_surely or connection.ended_by != server:
+    taken, server = connection.setup.name_taken, connection.roles.server
+    if taken is None or not connection.ended_surely or connection.end.by != server:
         return ""
-    passed = between(taken.ts_ns, connection.ended_ns)
+    passed = between(taken.ts_ns, connection.end.ts_ns)
     if passed is None or not 0 <= passed <= _SOON_NS:
         return ""
     return f"connection {taken.by} took its name at {clock(taken.ts_ns)}, and a server closes the older"
@@ -194,7 +194,7 @@ class Judge:
     def _unseen(self, stream: Stream, after_ns: int | None) -> Unknown | None:
         """Return why another node may know what became of a stream after a time; None where none has to be asked."""
         connection = stream.connection
-        if stream.end is not None and stream.end_status in _STAYS and connection.ended_ns is None:
+        if stream.end is not None and stream.end_status in _STAYS and connection.end.ts_ns is None:
             return None
         return self._clients.unseen(connection, after_ns)
 
@@ -273,11 +273,11 @@ class Judge:
         if request.ambiguous:
             return _ambiguous(connection)
         left = self._since(request.ts_ns)
-        if connection.ended_ns is not None:
+        if connection.end.ts_ns is not None:
             cause, why = ended_by(connection), f"{closing(connection)} before it was answered"
-            if cause is Cause.CLOSED_BY_CLIENT or self._clients.again(stream, connection.ended_ns) is not None:
+            if cause is Cause.CLOSED_BY_CLIENT or self._clients.again(stream, connection.end.ts_ns) is not None:
                 return Verdict(VerdictKind.ENDED, cause, why)
-            lost = self._clients.hidden(stream, connection.ended_ns)
+            lost = self._clients.hidden(stream, connection.end.ts_ns)
             if lost is not None:
                 return Verdict(VerdictKind.ENDED, lost.reason, f"{why}{_unknown_again(lost)}", Situation.ENDED)
             return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, cause in _BY_SERVER)
@@ -307,13 +307,13 @@ class Judge:
         if is_handed_over(stream, self._by_ns):
             return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         last_ns = stream.traffic.last_ns
-        if connection.ended_ns is not None and (last_ns is None or last_ns <= connection.ended_ns):
+        if connection.end.ts_ns is not None and (last_ns is None or last_ns <= connection.end.ts_ns):
             lost = lost_since(connection, last_ns)
             why = f"{closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
-            stalled, missing = held_up(connection, connection.ended_ns), self._missing_noops(connection)
+            stalled, missing = held_up(connection, connection.end.ts_ns), self._missing_noops(connection)
             because = (self._why_disconnected(connection), why_closed(connection))
             why = _joined(why, unfinished(stream), *because, stalled and stalled.text, missing and missing.text)
-            return self._left(stream, why, connection.ended_ns, ended_by(connection), lost)
+            return self._left(stream, why, connection.end.ts_ns, ended_by(connection), lost)
         idle, held = self._since(stream.traffic.last_ns), self._standing(connection)
         back_ns = between(self._now, stream.traffic.last_ns) or 0
         if back_ns > _BACK_NS:

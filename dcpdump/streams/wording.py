@@ -116,7 +116,7 @@ def times(count: int) -> str:
 
 def client(connection: "ConnectionState") -> str:
     """Return the name of DCP_OPEN, else the client's address, else both ends: either may be the client."""
-    return short_name(connection.name) or connection.client_address or f"{connection.src} ? {connection.dst}"
+    return short_name(connection.setup.name) or connection.client_address or f"{connection.src} ? {connection.dst}"
 
 
 def place(stream: "Stream") -> str:

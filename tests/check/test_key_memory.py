@@ -22,7 +22,7 @@ def keys(names: str) -> str:
 def judged(text: str, most: int, *, runs: bool) -> tuple[list[Finding], Ledger]:
     """Return the findings on a conversation, and the ledger, which remembers so many keys."""
     dissection, ledger = Watching(), Ledger(closely=True)
-    ledger.keys = KeyMemory(most)
+    ledger.memory.keys = KeyMemory(most)
     engine, feed = RuleEngine(ledger=ledger), Feed(dissection, ledger, closely=True)
     steps = told(feed, dissection, packets(said(text)), runs=runs)
     found = [each for step in steps for each in engine.feed_step(step)]
@@ -35,10 +35,10 @@ def test_a_key_that_was_not_remembered_is_not_compared_and_is_counted(runs: bool
     text = PLAIN + STREAM + MARKER + keys("abcd") + "RX mutation{seqno=5, key=d}\nRX mutation{seqno=6, key=a}\n"
     plenty, ledger = judged(text, 100, runs=runs)
     assert [each.rule.code for each in plenty] == ["DCP317", "DCP317"]
-    assert ledger.keys == KeyMemory(96)
+    assert ledger.memory.keys == KeyMemory(96)
     few, ledger = judged(text, 2, runs=runs)
     assert [each.message for each in few] == [plenty[1].message]
-    assert ledger.keys == KeyMemory(0, missed=3)
+    assert ledger.memory.keys == KeyMemory(0, missed=3)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_a_key_that_was_not_remembered_is_not_compared_and_is_counted(runs: bool
 )
 @pytest.mark.parametrize("runs", [False, True], ids=["frame by frame", "in runs"])
 def test_what_ends_a_snapshot_forgets_its_keys(then: str, runs: bool) -> None:
-    assert judged(PLAIN + STREAM + MARKER + keys("abc"), 100, runs=runs)[1].keys == KeyMemory(97)
-    assert judged(PLAIN + STREAM + MARKER + keys("abc") + then, 100, runs=runs)[1].keys == KeyMemory(100)
+    assert judged(PLAIN + STREAM + MARKER + keys("abc"), 100, runs=runs)[1].memory.keys == KeyMemory(97)
+    assert judged(PLAIN + STREAM + MARKER + keys("abc") + then, 100, runs=runs)[1].memory.keys == KeyMemory(100)
 
 
 def test_a_stream_of_more_prepares_than_are_kept_ends_with_at_least_those(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,8 +60,8 @@ def test_a_stream_of_more_prepares_than_are_kept_ends_with_at_least_those(monkey
 
 def test_keys_that_no_server_takes_are_not_remembered() -> None:
     text = PLAIN + STREAM + MARKER + f"RX mutation{{seqno=1, key={'k' * 256}}}\n"
-    assert judged(text, 100, runs=False)[1].keys == KeyMemory(100)
-    assert judged(text, 100, runs=True)[1].keys == KeyMemory(100)
+    assert judged(text, 100, runs=False)[1].memory.keys == KeyMemory(100)
+    assert judged(text, 100, runs=True)[1].memory.keys == KeyMemory(100)
 
 
 def test_a_commit_is_no_orphan_where_its_prepare_may_be_one_of_those_that_were_not_kept(

@@ -38,9 +38,9 @@ def test_a_connection_that_was_reset_has_ended_once_nothing_follows(direction: i
     live, talk = Live(), begun().rst(direction)
     reset_ns = talk.packets[-1].ts_ns
     connection, verdict = live.at(talk, SECOND)
-    assert (connection.end_reason, verdict) == ("", VerdictKind.FLOWING)
+    assert (connection.end.reason, verdict) == ("", VerdictKind.FLOWING)
     connection, verdict = live.at(talk, 3 * SECOND)
-    assert (connection.end_reason, connection.ended_by, connection.ended_ns) == ("rst", direction, reset_ns)
+    assert (connection.end.reason, connection.end.by, connection.end.ts_ns) == ("rst", direction, reset_ns)
     assert verdict is VerdictKind.ENDED
 
 
@@ -48,10 +48,10 @@ def test_frames_behind_a_forged_reset_keep_a_connection_open() -> None:
     live, talk = Live(), begun().write(0, flags=RST | ACK)
     live.at(talk, SECOND)
     connection, verdict = live.at(mutations(talk.wait(1500 * MILLISECOND), 6, 9), 10 * SECOND)
-    assert (connection.end_reason, verdict) == ("", VerdictKind.QUIET)
+    assert (connection.end.reason, verdict) == ("", VerdictKind.QUIET)
 
 
 def test_the_end_that_came_first_stays() -> None:
     talk = begun().send(1, encode("DCP_NOOP", opaque=9)).fin()
     connection, _ = Live().at(talk.rst(1), 10 * SECOND)
-    assert (connection.end_reason, connection.ended_by) == ("fin", 0)
+    assert (connection.end.reason, connection.end.by) == ("fin", 0)

@@ -21,14 +21,18 @@ SAME_NAME = "".join(f"CONNECT 10.0.0.1:5000{at} 10.0.0.2:11210\n{opening()}FIN T
 def test_of_connections_that_have_one_name_the_last_keeps_the_one_before_and_no_more() -> None:
     kept = ledger(SAME_NAME)
     first, second, third, last = kept.connections.values()
-    assert [each.namesake for each in (first, second, third, last)] == [None, first, second, third]
+    assert [each.setup.previous_with_name for each in (first, second, third, last)] == [None, first, second, third]
     for each in (first, second, third):
         kept.forget(each)
     assert list(kept.connections.values()) == [last]
-    assert (last.namesake, third.namesake, second.namesake) == (third, None, None)
-    assert list(kept.names.values()) == [last]
+    assert (last.setup.previous_with_name, third.setup.previous_with_name, second.setup.previous_with_name) == (
+        third,
+        None,
+        None,
+    )
+    assert list(kept.memory.names.values()) == [last]
     kept.forget(last)
-    assert (kept.connections, kept.names) == ({}, {})
+    assert (kept.connections, kept.memory.names) == ({}, {})
 
 
 def test_a_connection_that_is_evicted_is_counted_with_the_time_of_its_last_loss() -> None:
@@ -84,7 +88,7 @@ def test_of_very_many_acknowledgements_that_are_missing_or_too_many_the_first_ar
 
 def test_of_a_very_long_value_of_a_control_the_beginning_is_kept() -> None:
     (connection,) = ledger(opening(controls=f"key={'x' * 2000}")).connections.values()
-    assert connection.controls["key"].value == connection.agreed["key"] == "x" * 1024 + "…"
+    assert connection.setup.controls["key"].value == connection.setup.agreed["key"] == "x" * 1024 + "…"
 
 
 def test_of_a_very_long_filter_the_beginning_is_kept_and_the_rest_is_counted() -> None:
@@ -111,8 +115,8 @@ def test_with_more_opaques_that_streams_shared_than_are_remembered_any_may_be_on
     (connection,) = ledger(opening()).connections.values()
     found = []
     for opaque in (1, 2, 3):
-        connection.share(opaque)
-        found.append((len(connection.shared), connection.shares(9)))
+        connection.lookup.share(opaque)
+        found.append((len(connection.lookup.shared), connection.lookup.shares(9)))
     assert found == [(1, False), (2, True), (2, True)]
 
 

@@ -400,4 +400,4 @@ def test_a_name_of_which_bytes_were_lost_is_not_known() -> None:
     captured = packets(said(opening(name="a-name-of-some-length") + STREAM + TWO), 36)
     opened = next(at for at, each in enumerate(captured) if each.data[54:56] == bytes.fromhex("8050"))
     kept = ledger_of([*captured[: opened + 1], *captured[opened + 2 :]])
-    assert (kept.connections[0].open_flags, kept.connections[0].name) == (0x05, None)
+    assert (kept.connections[0].setup.flags, kept.connections[0].setup.name) == (0x05, None)

@@ -49,7 +49,7 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
 
     Source: daemon/protocol/mcbp
     """
-    if allows(connection.setup, SetupEvent.COMMAND) or frame.opcode in _BEFORE_LOGIN:
+    if allows(connection.setup.phase, SetupEvent.COMMAND) or frame.opcode in _BEFORE_LOGIN:
         return None
     if any(connection.asked_for(SASL_AUTH)) or any(connection.asked_for(SASL_STEP)):
         return None
@@ -70,14 +70,14 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     Source: daemon/mcbp_validators.cc
     """
     if frame.opcode == OPEN:
-        if allows(connection.setup, SetupEvent.OPEN):
+        if allows(connection.setup.phase, SetupEvent.OPEN):
             return None
         if connection.exchanges.early(frame.direction, OPEN, frame.opaque) is not None:
             return None  # that success was the answer to this one, captured before it
-        return f"DCP_OPEN, though frame {connection.accepted_frame} opened the connection"
-    if not MESSAGES[frame.opcode].dcp or allows(connection.setup, SetupEvent.DCP) or not connection.complete:
+        return f"DCP_OPEN, though frame {connection.setup.accepted_frame} opened the connection"
+    if not MESSAGES[frame.opcode].dcp or allows(connection.setup.phase, SetupEvent.DCP) or not connection.complete:
         return None
-    if frame.direction != connection.began:  # it may answer to an OPEN that was captured later
+    if frame.direction != connection.setup.began:  # it may answer to an OPEN that was captured later
         return None
     return f"{name(frame.opcode)} before DCP_OPEN"
 
@@ -94,7 +94,7 @@ def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
 
     Source: daemon/protocol/mcbp
     """
-    if not frame.word or connection.bucket is not None or not connection.authenticated:
+    if not frame.word or connection.setup.bucket is not None or not connection.setup.authenticated:
         return None
     return None if any(connection.asked_for(SELECT_BUCKET)) else "DCP_OPEN was refused, and no bucket was selected"
 
@@ -111,7 +111,7 @@ def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Source: daemon/mcbp_validators.cc
     """
-    if frame.word or connection.features is None or _UNORDERED not in connection.features:
+    if frame.word or connection.setup.features is None or _UNORDERED not in connection.setup.features:
         return None
     return "DCP_OPEN succeeded although HELLO granted UnorderedExecution"
 
@@ -128,7 +128,7 @@ def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 
     Source: daemon/connection.cc
     """
-    if allows(connection.setup, SetupEvent.LOGIN):
+    if allows(connection.setup.phase, SetupEvent.LOGIN):
         return None
     return f"{name(frame.opcode)} after DCP_OPEN"
 
@@ -147,7 +147,7 @@ def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Source: dcp/dcpconnmap.cc
     """
-    other, opened = connection.namesake, connection.opened_by
+    other, opened = connection.setup.previous_with_name, connection.setup.opened_by
     if other is None or opened is None or not other.is_used(opened.ts_ns):  # its end may be known only by now
         return None
     return Remark(f"the name is that of connection {other.number}, which the server closes now", frame=opened)
@@ -165,7 +165,7 @@ def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 
     Source: dcp/producer.cc
     """
-    if connection.produces is not True or frame.direction == connection.feeder or frame.opcode in (NOOP, FLUSH):
+    if connection.setup.produces is not True or frame.direction == connection.feeder or frame.opcode in (NOOP, FLUSH):
         return None
     return f"{name(frame.opcode)} sent to a producer"
 
@@ -181,7 +181,7 @@ def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 
     Source: dcp/consumer.cc, daemon/protocol/mcbp
     """
-    if connection.produces is not False or frame.direction != connection.feeder:
+    if connection.setup.produces is not False or frame.direction != connection.feeder:
         return None
     if frame.opcode in (ADVANCED, OSO):
         return Remark(f"{name(frame.opcode)} sent to a consumer", status="UnknownCommand")
@@ -203,11 +203,11 @@ def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 
     Source: dcp/producer.cc
     """
-    if frame.word or not connection.controls_known or connection.on("enable_noop"):
+    if frame.word or not connection.controls_known or connection.setup.on("enable_noop"):
         return None
-    if (connection.open_flags or 0) & INCLUDE_XATTRS:
+    if (connection.setup.flags or 0) & INCLUDE_XATTRS:
         return "stream granted on a connection with xattrs and without enable_noop"
-    if connection.has_collections:
+    if connection.setup.has_collections:
         return "stream granted on a connection with collections and without enable_noop"
     return None
 
@@ -236,7 +236,7 @@ def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     request = None if waiting is None else waiting.request
     if frame.word or request is None or not request.readable or not connection.controls_known:
         return None
-    if connection.on("enable_stream_id") is bool(request.stream_id):
+    if connection.setup.on("enable_stream_id") is bool(request.stream_id):
         return None
     if request.stream_id:
         return f"stream granted with sid {request.stream_id}, and enable_stream_id was not accepted"
@@ -256,7 +256,7 @@ def second_hello(frame: FrameEvent, connection: ConnectionState, stream: Stream)
 
     Source: daemon/protocol/mcbp
     """
-    if allows(connection.setup, SetupEvent.HELLO):
+    if allows(connection.setup.phase, SetupEvent.HELLO):
         return None
     return "HELLO changes how messages of open streams are read"
 
@@ -316,7 +316,7 @@ def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     Source: dcp/producer.cc, dcp/active_stream.cc
     """
     key = safe(frame.key)
-    streams = connection.current.values()
+    streams = connection.lookup.current.values()
     if key not in _AT_CREATION or not any(each.begin_captured and each.live and not each.closed for each in streams):
         return None
     if connection.exchanges.early(frame.direction, CONTROL, frame.opaque) is not None:
@@ -338,7 +338,7 @@ def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """
     key, value = control_asked(frame, connection)
     other = {"enable_stream_id": "enable_sync_writes", "enable_sync_writes": "enable_stream_id"}.get(key)
-    if frame.word or other is None or value != "true" or not connection.on(other):
+    if frame.word or other is None or value != "true" or not connection.setup.on(other):
         return None
     return f"{key} accepted after {other}"
 
@@ -357,10 +357,10 @@ def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Source: dcp/producer.cc
     """
     key, value = control_asked(frame, connection)
-    if frame.word or not connection.name or connection.name.startswith(REPLICATION):
+    if frame.word or not connection.setup.name or connection.setup.name.startswith(REPLICATION):
         return None
-    both = (key == "consumer_name" and connection.on("enable_sync_writes")) or (
-        key == "enable_sync_writes" and value == "true" and "consumer_name" in connection.agreed
+    both = (key == "consumer_name" and connection.setup.on("enable_sync_writes")) or (
+        key == "enable_sync_writes" and value == "true" and "consumer_name" in connection.setup.agreed
     )
     return "consumer_name and enable_sync_writes make this connection count for durable writes" if both else None
 
@@ -381,7 +381,7 @@ def accepted(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     Source: dcp/producer.cc
     """
     key, value = control_asked(frame, connection)
-    if frame.word or not key or connection.produces is not True:
+    if frame.word or not key or connection.setup.produces is not True:
         return None
     status = _refusal(key, value, connection)
     return Remark(f"{key}={quoted(value)} accepted", status=status) if status else None
@@ -393,12 +393,12 @@ def _refusal(key: str, value: str, connection: ConnectionState) -> str:
         return "NotSupported"
     if value not in _VALUES.get(key, (value,)) or (key == "set_noop_interval" and not _is_interval(value)):
         return "Einval"
-    features, flags = connection.features, connection.open_flags
+    features, flags = connection.setup.features, connection.setup.flags
     if key == "force_value_compression" and features is not None and _SNAPPY not in features:
         return "Einval"
     if key == "include_deleted_user_xattrs" and flags is not None and not flags & DELETED_XATTRS:
         return "Einval"
-    if key == "max_marker_version" and value == "2.2" and connection.has_collections is False:
+    if key == "max_marker_version" and value == "2.2" and connection.setup.has_collections is False:
         return "NotSupported"
     return ""
 
@@ -475,7 +475,7 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     if oldest is None or oldest.doubtful or frame.ts_ns is None or not connection.has_both_sides:
         return None
     asked = oldest.frame
-    if asked.number <= connection.lost_frame or frame.ts_ns - (asked.ts_ns or frame.ts_ns) < SECOND:
+    if asked.number <= connection.lost.frame or frame.ts_ns - (asked.ts_ns or frame.ts_ns) < SECOND:
         return None
     return Remark(f"NOOP, though that of frame {asked.number} is not answered", ordered=True)
 
@@ -516,7 +516,7 @@ def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream)
 
     Source: dcp/producer.cc
     """
-    if not connection.controls_known or connection.on("enable_noop") or connection.produces is not True:
+    if not connection.controls_known or connection.setup.on("enable_noop") or connection.setup.produces is not True:
         return None
     return "NOOP, and enable_noop is not on"
 
@@ -535,7 +535,7 @@ def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     Source: dcp/producer.cc, dcp/consumer.cc
     """
     before = connection.sides[frame.direction].latest_ns
-    if before is None or frame.ts_ns is None or not connection.on("enable_noop"):
+    if before is None or frame.ts_ns is None or not connection.setup.on("enable_noop"):
         return None
     return f"silent for {(frame.ts_ns - before) / SECOND:,.0f} s"
 
@@ -553,7 +553,7 @@ def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 
     Source: dcp/producer.cc
     """
-    if frame.opcode != NOOP or connection.produces is not True or frame.direction == connection.feeder:
+    if frame.opcode != NOOP or connection.setup.produces is not True or frame.direction == connection.feeder:
         return None
     waiting = connection.exchanges.asked(frame)
     if waiting is None:

@@ -60,7 +60,7 @@ def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Source: dcp/active_stream.cc
     """
-    if not connection.controls_known or connection.on("enable_sync_writes") or connection.produces is False:
+    if not connection.controls_known or connection.setup.on("enable_sync_writes") or connection.setup.produces is False:
         return None
     return f"{name(frame.opcode)}, and enable_sync_writes is not on"
 
@@ -142,7 +142,7 @@ def left_undecided(frame: FrameEvent, connection: ConnectionState, stream: Strea
 
 def _open_for_long(connection: ConnectionState, stream: Stream) -> Remark | None:
     """Return that a prepare is open for long, unless flow control holds the producer back, or may."""
-    until_ns = connection.now_ns if connection.ended_ns is None else connection.ended_ns
+    until_ns = connection.now_ns if connection.end.ts_ns is None else connection.end.ts_ns
     found = None if until_ns is None else undecided(stream, until_ns - _ARRIVES_NS)
     if found is None or until_ns is None or standing(connection, until_ns).state in _MAY_HOLD:
         return None
@@ -183,7 +183,7 @@ def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: St
     Source: dcp/producer.cc, dcp/active_stream.cc
     """
     if isinstance(event, Delayed):
-        if connection.controls_known and not connection.sync_replication and connection.produces:
+        if connection.controls_known and not connection.setup.sync_replication and connection.setup.produces:
             return Remark("SEQNO_ACKNOWLEDGED without consumer_name and enable_sync_writes", status="Einval")
         if stream.known and not stream.doubtful and event.amount > event.limit:
             return f"acknowledges seqno {event.amount}, sent were those up to {event.limit}"

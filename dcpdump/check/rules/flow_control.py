@@ -126,7 +126,7 @@ def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Source: dcp/producer.cc
     """
     on = allows(connection.window.phase, FlowEvent.ACK)
-    if on or not connection.controls_known or connection.produces is False:
+    if on or not connection.controls_known or connection.setup.produces is False:
         return None
     if any(waiting.key == _SIZE for waiting in connection.asked_for(CONTROL)):
         return None  # its success may be captured a little later

@@ -85,14 +85,14 @@ def name(opcode: int) -> str:
 
 def without_stream(connection: ConnectionState) -> str:
     """Return what a server's consumer answers to messages of a vbucket of which it has no stream."""
-    return "DcpStreamNotFound" if connection.on("v7_dcp_status_codes") else "KeyEnoent"
+    return "DcpStreamNotFound" if connection.setup.on("v7_dcp_status_codes") else "KeyEnoent"
 
 
 def unmatched(frame: FrameEvent, connection: ConnectionState) -> str:
     """Return what a server's consumer answers to messages whose opaque is not that of the vbucket's stream."""
     if frame.opcode == STREAM_END:
         return ""  # that is ignored
-    return "OpaqueNoMatch" if connection.on("v7_dcp_status_codes") else "KeyEexists"
+    return "OpaqueNoMatch" if connection.setup.on("v7_dcp_status_codes") else "KeyEexists"
 
 
 @rule("DCP101", "F1", VIOLATION, on=(Event.PUSH, Event.DECODED, Event.SKIPPED), off=(LOST,), scope=Scope.CONNECTION)
@@ -114,10 +114,13 @@ def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
         if frame.magic in MAGICS:
             return None
         return f"0x{frame.magic:02x} is not a magic of the protocol"
-    if connection.features is not None and _DUPLEX not in connection.features:
+    if connection.setup.features is not None and _DUPLEX not in connection.setup.features:
         return f"magic 0x{frame.magic:02x}, but HELLO did not grant Duplex"
-    if connection.opened_by is not None and (frame.direction == connection.opened_by.direction) is not frame.response:
-        side = "client" if frame.direction == connection.opened_by.direction else "server"
+    if (
+        connection.setup.opened_by is not None
+        and (frame.direction == connection.setup.opened_by.direction) is not frame.response
+    ):
+        side = "client" if frame.direction == connection.setup.opened_by.direction else "server"
         return f"magic 0x{frame.magic:02x} from the {side}"
     return None
 
@@ -186,7 +189,7 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
         return None  # DCP516 says so
     text = f"{name(opcode)} was not answered in {delayed.waited_ns / _SECOND:,.1f} s"
     if not delayed.late:
-        return Remark(f"{text}; then the {'connection' if connection.gone else 'capture'} ends", INFO)
+        return Remark(f"{text}; then the {'connection' if connection.end.gone else 'capture'} ends", INFO)
     return text if opcode != NOOP else None  # of those DCP511 says so
 
 
@@ -277,13 +280,13 @@ def _is_stream_id_0(identity: int, data: bytes) -> bool:
 
 def _to_consumer(frame: FrameEvent, connection: ConnectionState) -> bool:
     """Return whether a frame is sent to a server that DCP_OPEN made a consumer."""
-    opened_by = connection.opened_by
-    return connection.produces is False and opened_by is not None and frame.direction == opened_by.direction
+    opened_by = connection.setup.opened_by
+    return connection.setup.produces is False and opened_by is not None and frame.direction == opened_by.direction
 
 
 def _no_consumer(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     # What has stream id 0 is in no run that is inspected closely.
-    return connection.produces is not False
+    return connection.setup.produces is not False
 
 
 @rule("DCP118", "F18", VIOLATION, on=(Event.FRAMED,), spares=_no_consumer)
@@ -370,7 +373,7 @@ def was_asked(frame: FrameEvent, stream: Stream) -> bool:
 
 def leaves_out(connection: ConnectionState) -> bool:
     """Return whether a datatype may describe a body that was left out: it may where DCP_OPEN was not captured."""
-    return connection.open_flags is None or bool(connection.open_flags & UNDERLYING)
+    return connection.setup.flags is None or bool(connection.setup.flags & UNDERLYING)
 
 
 def _none_refused(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
@@ -496,7 +499,7 @@ def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     "F10",
     VIOLATION,
     on=_KEYED,
-    spares=lambda run, close, connection, stream: close.sound or not connection.has_collections,
+    spares=lambda run, close, connection, stream: close.sound or not connection.setup.has_collections,
 )
 def collection_key(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Key without a proper collection id.
@@ -511,7 +514,7 @@ def collection_key(frame: FrameEvent, connection: ConnectionState, stream: Strea
 
     Source: daemon/mcbp_validators.cc, dockey
     """
-    if not connection.has_collections:
+    if not connection.setup.has_collections:
         return None
     data, at = frame.data, frame.key_at
     length = frame.value_at - at
@@ -599,15 +602,15 @@ def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     if frame.opcode not in WITH_VALUES:
         return None
     text = _not_granted(bits, connection)
-    flags = connection.open_flags
+    flags = connection.setup.flags
     severity = SUSPICIOUS if flags is not None and flags & UNDERLYING else None
     return Remark(text, severity) if text else None
 
 
 def _not_granted(bits: int, connection: ConnectionState) -> str:
     """Return what of a datatype was not agreed on; nothing where all of it was."""
-    flags, features = connection.open_flags, connection.features
-    compresses = features is None or _SNAPPY in features or connection.on("enable_value_compression")
+    flags, features = connection.setup.flags, connection.setup.features
+    compresses = features is None or _SNAPPY in features or connection.setup.on("enable_value_compression")
     if bits & SNAPPY and not compresses:
         return "the value is marked Snappy, which HELLO did not grant"
     if bits & XATTR and flags is not None and not flags & INCLUDE_XATTRS:
@@ -726,7 +729,7 @@ def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     most = _WITHOUT if without_collections(connection) else _WITH_ID
     if length > most:
         return f"the key of {name(frame.opcode)} has {length} bytes, more than {most}"
-    if not connection.has_collections or frame.opcode not in WITH_VALUES:
+    if not connection.setup.has_collections or frame.opcode not in WITH_VALUES:
         return None
     prefix = read_prefix(frame.key)
     if prefix is None or not prefix.collection or length - prefix.size <= _LOGICAL:
@@ -770,7 +773,7 @@ def _from_zero(stream: Stream) -> bool:
 
 def _none_closed(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     known = stream.collections
-    if not connection.has_collections or not known or (all(known.values()) and not _from_zero(stream)):
+    if not connection.setup.has_collections or not known or (all(known.values()) and not _from_zero(stream)):
         return True
     first = {key[:1] for key in close.keys}
     return all(len(each) == 1 and (not each[0] or known.get(each[0], False)) and each[0] < 0x80 for each in first)
@@ -798,7 +801,7 @@ def not_there(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Source: collections/vbucket_manifest.cc
     """
     known = stream.collections
-    if not connection.has_collections or not known or (all(known.values()) and not _from_zero(stream)):
+    if not connection.setup.has_collections or not known or (all(known.values()) and not _from_zero(stream)):
         return None
     prefix = read_prefix(frame.key)
     if prefix is None or not prefix.collection or known.get(prefix.collection):

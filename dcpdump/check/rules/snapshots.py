@@ -110,7 +110,7 @@ def _alone(frame: FrameEvent, bits: int) -> Remark | None:
 
 def _agreed(bits: int, connection: ConnectionState) -> Remark | None:
     """Return what is wrong with a type that was not agreed on."""
-    if bits & (HISTORY | DUPLICATES) and connection.controls_known and not connection.on("change_streams"):
+    if bits & (HISTORY | DUPLICATES) and connection.controls_known and not connection.setup.on("change_streams"):
         return Remark(f"snapshot type 0x{bits:x}, and change_streams is not on", SUSPICIOUS)
     return None
 
@@ -150,9 +150,11 @@ def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
         return Remark(text, SUSPICIOUS, "Einval", scope=Scope.FRAME)
     if not connection.controls_known:
         return None
-    if found == "2.0" and not connection.on("enable_sync_writes"):
-        return None if "max_marker_version" in connection.agreed else "marker V2.0, and enable_sync_writes is not on"
-    if found == "2.2" and connection.agreed.get("max_marker_version") != "2.2":
+    if found == "2.0" and not connection.setup.on("enable_sync_writes"):
+        return (
+            None if "max_marker_version" in connection.setup.agreed else "marker V2.0, and enable_sync_writes is not on"
+        )
+    if found == "2.2" and connection.setup.agreed.get("max_marker_version") != "2.2":
         return "marker V2.2, and max_marker_version=2.2 was not accepted"
     return None
 
@@ -201,7 +203,7 @@ def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """
     bits = frame.get("snapshot_type") or 0
     if frame.shape.version == "1":
-        if bits & DISK and connection.controls_known and connection.sync_replication:
+        if bits & DISK and connection.controls_known and connection.setup.sync_replication:
             return "disk marker V1 on a connection that replicates durable writes"
         return None
     if bits & DISK:
@@ -289,7 +291,7 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
         return None
     if not _first(stream) or stream.traffic.oso_snapshots or marker.start >= request.snap_start_seqno:
         return None
-    nodes = connection.between_nodes
+    nodes = connection.setup.between_nodes
     follows = "a replica that reconnects fails at it" if nodes else "the client's own snapshot began later"
     text = f"the first snapshot starts at {marker.start}, requested was {request.snap_start_seqno}: {follows}"
     return Remark(text, VIOLATION if nodes else None)
@@ -405,7 +407,7 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     if marker.flags & HISTORY and not before.flags & HISTORY and marker.end == before.end:
         return None
     text = f"snapshot {before.start}..{before.end} came to {stream.seqnos.floor or 'nothing'}"
-    if not connection.advances:
+    if not connection.setup.advances:
         return f"{text}, and the next begins"
     return f"{text}: neither an item with seqno {before.end} nor SEQNO_ADVANCED came before the next"
 
@@ -486,11 +488,11 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
         return "out-of-order snapshot starts inside another" if begins else "out-of-order snapshot ends, none began"
     if not begins:
         return None
-    if connection.controls_known and not connection.on("enable_out_of_order_snapshots"):
+    if connection.controls_known and not connection.setup.on("enable_out_of_order_snapshots"):
         return "out-of-order snapshot, and enable_out_of_order_snapshots is not on"
     if request is not None and request.start:
         return f"out-of-order snapshot on a stream that starts at {request.start}"
-    if stream.filtered is False and connection.has_collections and not connection.doubtful:
+    if stream.filtered is False and connection.setup.has_collections and not connection.doubtful:
         return "out-of-order snapshot on a stream of the whole bucket"
     return None
 
@@ -516,7 +518,7 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
         return Remark(f"acknowledgement of a snapshot that did not ask for one{unlisted}", SUSPICIOUS)
     text = f"the snapshot that ended with seqno {delayed.frame.seqno} was not acknowledged{unlisted}"
     if delayed.waited_ns >= _SECOND:
-        cut = connection.over and stream.end is None and delayed.waited_ns < 30 * _SECOND
+        cut = connection.end.over and stream.end is None and delayed.waited_ns < 30 * _SECOND
         return Remark(text, INFO) if cut else text
     return text if stream.end is not None and stream.state == ACTIVE else None
 
@@ -622,8 +624,8 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
 
 def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     """Return whether bytes of a stream may have been lost since its last message."""
-    torn = stream.gaps.times or connection.torn_at > stream.begun_at
-    return bool(torn) and connection.lost_frame >= stream.traffic.last_frame
+    torn = stream.gaps.times or connection.lost.torn_at > stream.begun_at
+    return bool(torn) and connection.lost.frame >= stream.traffic.last_frame
 
 
 @rule("DCP403", "S15", SUSPICIOUS, on=(ADVANCED,), off=(START,))
@@ -637,12 +639,12 @@ def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 
     Source: dcp/active_stream.cc (isSeqnoAdvancedEnabled)
     """
-    if connection.has_collections is False:
+    if connection.setup.has_collections is False:
         return "SEQNO_ADVANCED on a connection without collections"
-    if connection.controls_known and connection.has_collections and not connection.advances:
+    if connection.controls_known and connection.setup.has_collections and not connection.setup.advances:
         return "SEQNO_ADVANCED on a connection with durable writes and all system events"
     if stream.oso:
-        if connection.agreed.get("enable_out_of_order_snapshots") == "true":
+        if connection.setup.agreed.get("enable_out_of_order_snapshots") == "true":
             return "SEQNO_ADVANCED in an out-of-order snapshot, which was not asked for"
         return None
     marker = stream.marker

@@ -66,7 +66,7 @@ def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream
 
     Source: dcp/producer.cc
     """
-    if frame.shape.version != "1" or connection.notifies:
+    if frame.shape.version != "1" or connection.setup.notifies:
         return None
     flags, _, start, end, _, snap_start, snap_end = (number or 0 for number in frame.fields)
     if flags & FROM_LATEST:
@@ -141,10 +141,10 @@ def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     Source: dcp/consumer.cc
     """
     opaque = frame.get("stream_opaque")
-    if frame.word or not opaque or not connection.by_opaque or connection.produces is not False:
+    if frame.word or not opaque or not connection.lookup.by_opaque or connection.setup.produces is not False:
         return None
     swapped = int.from_bytes(opaque.to_bytes(4, "big"), "little")
-    if {opaque, swapped} & connection.by_opaque.keys():
+    if {opaque, swapped} & connection.lookup.by_opaque.keys():
         return None
     return f"ADD_STREAM response names opaque 0x{opaque:08x}, which no stream has"
 
@@ -162,13 +162,13 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
 
     Source: dcp/consumer.cc
     """
-    other = connection.by_opaque.get(frame.opaque)
+    other = connection.lookup.by_opaque.get(frame.opaque)
     if other is None or not other.live or other.closed or other.vbucket == frame.word or not other.begin_captured:
         return None
     text = f"opaque 0x{frame.opaque:08x} is that of the stream of vbucket {other.vbucket}"
-    if len(connection.by_opaque) > 1:
+    if len(connection.lookup.by_opaque) > 1:
         return text
-    return Remark(text, INFO) if connection.stream_requests == 1 else None
+    return Remark(text, INFO) if connection.lookup.requests == 1 else None
 
 
 @rule("DCP237", "L17", VIOLATION, on=(STREAM_REQ | RESPONSE,), off=(START, LOST))
@@ -189,13 +189,13 @@ def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     Source: collections/vbucket_filter.cc, dcp/producer.cc
     """
     request = awaited(frame, connection)
-    if frame.word or request is None or not request.has_json or connection.has_collections is False:
+    if frame.word or request is None or not request.has_json or connection.setup.has_collections is False:
         return None
     if request.fault is not None and request.fault.status:
         fault = request.fault
         value = f"{quoted(fault.value)} " if fault.value else ""
         return Remark(f"stream granted, though {fault.member} {value}{fault.wrong}", status=fault.status)
-    if request.collections is not None and connection.controls_known and connection.on("enable_sync_writes"):
+    if request.collections is not None and connection.controls_known and connection.setup.on("enable_sync_writes"):
         return Remark("stream of some collections granted, and enable_sync_writes is on", INFO, "NotSupported")
     return None
 
@@ -259,7 +259,7 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Source: dcp/consumer.cc
     """
-    back = connection.rolled_back.get(stream_key(frame.word, request_of(frame).stream_id))
+    back = connection.lookup.rolled_back.get(stream_key(frame.word, request_of(frame).stream_id))
     if back is None or back.obeyed:
         return None
     before = back.request
@@ -286,7 +286,7 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
     waiting, request = connection.exchanges.asked(frame), awaited(frame, connection)
     if frame.word != ROLLBACK or waiting is None or request is None:
         return None
-    back = connection.rolled_back.get(stream_key(waiting.frame.word, request.stream_id))
+    back = connection.lookup.rolled_back.get(stream_key(waiting.frame.word, request.stream_id))
     seqno = frame.get("rollback_seqno")
     if back is None or back.request.rollback_seqno != seqno or back.request.start_seqno != request.start_seqno:
         return None
@@ -403,7 +403,7 @@ def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
         wrong = stream.known and stream.opaque != frame.opaque and stream.live
         known: Stream | None = stream if wrong else None
     else:
-        if frame.opaque in connection.by_opaque:
+        if frame.opaque in connection.lookup.by_opaque:
             return None
         known = connection.stream_of(frame)
     if known is None or known.doubtful:
@@ -504,13 +504,13 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Source: dcp/producer.cc
     """
     waiting = connection.exchanges.asked(frame)
-    if frame.word or waiting is None or frame.record is None or connection.bucket is None:
+    if frame.word or waiting is None or frame.record is None or connection.setup.bucket is None:
         return None
-    other = connection.producing.get((connection.bucket, waiting.frame.word))
+    other = connection.memory.producing.get((connection.setup.bucket, waiting.frame.word))
     if other is None or not other.live or other.closed or other.connection is connection:
         return None
     mine, theirs = connection, other.connection
-    if mine.between_nodes or theirs.between_nodes or not theirs.is_used(frame.ts_ns):
+    if mine.setup.between_nodes or theirs.setup.between_nodes or not theirs.is_used(frame.ts_ns):
         return None
     log = next(iter(failover_log(frame)), None)
     if log is None or not other.failover_log or other.failover_log[0].uuid != log[0]:
@@ -549,7 +549,7 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     if stream.seqnos.reached >= request.end or stream.filtered_silently:
         return None
     text = f"ended Ok at seqno {stream.seqnos.floor or request.start}, requested up to {request.end}"
-    return Remark(text, None if connection.between_nodes else INFO)
+    return Remark(text, None if connection.setup.between_nodes else INFO)
 
 
 @rule("DCP232", "L12", SUSPICIOUS, on=(STREAM_END,), off=(START,))
@@ -566,13 +566,13 @@ def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     reason = frame.get("status")
     if reason == _CLOSED:
         if stream.closing or allows(stream.closing_phase, ClosingEvent.END_CLOSED):
-            if connection.controls_known and not connection.on("send_stream_end_on_client_close_stream"):
+            if connection.controls_known and not connection.setup.on("send_stream_end_on_client_close_stream"):
                 return "ended as Closed, though send_stream_end_on_client_close_stream is not on"
             return None
         return "ended as Closed, and no CLOSE_STREAM was sent"
     if reason in (_DISCONNECTED, _ROLLBACK):
         return f"ended with reason {reason} ({STREAM_END_STATUS.names[reason]}), which servers do not send"
-    if reason in (_EMPTY, _PRIVILEGES) and connection.has_collections is False:
+    if reason in (_EMPTY, _PRIVILEGES) and connection.setup.has_collections is False:
         return f"ended with reason {reason} ({STREAM_END_STATUS.names[reason]}) on a connection without collections"
     return None
 
@@ -599,7 +599,7 @@ def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     Source: dcp/producer.cc
     """
     waiting = connection.exchanges.asked(frame)
-    if frame.word or waiting is None or connection.produces is not True:
+    if frame.word or waiting is None or connection.setup.produces is not True:
         return None
     known = connection.stream_of(waiting.frame)
     if known is None or not known.is_sending:
