@@ -88,7 +88,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
             "acks": window.acks,
             "ignored": window.ignored or None,
             "tcp_faults": [_fault(found) for found in tcp_faults(each, now_ns)] or None,
-            "kinds": [_kind(window, code) for code in range(FIRST, LAST + 1) if window.frames[code - FIRST]],
+            "kinds": [_kind(window, code) for code in range(FIRST, LAST + 1) if window.counted.frames[code - FIRST]],
         }
         if each.has_both_sides:
             out |= {
@@ -235,7 +235,7 @@ def _levels(window: Window) -> list[int]:
 
 
 def _kind(window: Window, opcode: int) -> Json:
-    frames, size = window.frames[opcode - FIRST], window.bytes[opcode - FIRST]
+    frames, size = window.counted.frames[opcode - FIRST], window.counted.bytes[opcode - FIRST]
     return {"name": find(opcode).name, "opcode": opcode, "frames": frames, "bytes": size}
 
 

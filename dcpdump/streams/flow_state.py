@@ -154,5 +154,5 @@ def _before(mark: Mark) -> int:
 
 def _message(window: Window) -> int:
     """Return the size of the largest kind of message."""
-    sizes = zip(window.bytes, window.frames, strict=True)
+    sizes = zip(window.counted.bytes, window.counted.frames, strict=True)
     return max((-(-size // frames) for size, frames in sizes if frames), default=0)

@@ -10,12 +10,12 @@ from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLICATES, HISTORY
 from dcpdump.spec.statuses import SUCCESS
-from dcpdump.streams.facts import COUNTED, FIRST, Complaint, UnansweredRequest
+from dcpdump.streams.facts import COUNTED, Complaint, UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, kept, stream_key
 from dcpdump.streams.identity import identify, infer, server_by
 from dcpdump.streams.knowledge import NOT_YET
-from dcpdump.streams.messages import KEYED, LEARN, is_key_cut, learn_documents, learn_keys
+from dcpdump.streams.messages import KEYED, LEARN, begin_snapshot, is_key_cut, learn_keys, learn_keys_of_run
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     ALL_SEQNOS,
@@ -267,7 +267,7 @@ def _answer_to_request(
     """Learn what a producer answers to a stream request."""
     if connection.feeder is None:
         connection.feeder = frame.direction
-    connection.window.answers += frame.length
+    connection.window.counted.answers += frame.length
     if waiting is not None and frame.word == SUCCESS:
         later = set_apart(connection, waiting)
         if later is not None:
@@ -443,32 +443,25 @@ class Ledger:
         """Learn a message of a stream; None: it is of none, and only counts for flow control."""
         ts_ns, opcode, length = frame.ts_ns, frame.opcode, frame.length
         window, turns = connection.window, connection.turns
-        sent_ns = window.last_sent_ns
-        if sent_ns is not None and ts_ns is not None and ts_ns - sent_ns > turns.pause_ns and frame.seqno is not None:
-            turns.pause_ns = ts_ns - sent_ns
+        if frame.seqno is not None:
+            turns.pause(window.last_sent_ns, ts_ns)
         window.sends(opcode, length, frame.stream_id, ts_ns)
         if stream is None:
             return None
         if stream.closed or stream.close_asked:
             window.sends_behind_close(length, answered=stream.closed)
         self.notice(connection, frame, stream)
-        stream.traffic.counts[opcode - FIRST] += 1
-        stream.traffic.size += length
-        stream.traffic.last_ns, stream.traffic.last_frame = ts_ns, frame.number
+        stream.traffic.take(((opcode, 1, length),), length, ts_ns, frame.number)
         if stream.opaque is None:
             stream.opaque = frame.opaque
         if stream.ended and stream.end is not None and stream.ordered:
             return stream
-        seqno = frame.seqno
+        seqno, marker = frame.seqno, stream.marker
         if seqno is not None:
-            stream.seqnos.last, stream.seqnos.last_ns = seqno, ts_ns
-            if stream.seqnos.high is None:
-                stream.seqnos.first = stream.seqnos.high = seqno
-            elif seqno > stream.seqnos.high:
-                stream.seqnos.high = seqno
-            if stream.snapshot is not None:
-                stream.snapshot.items += 1
-            if connection.closely and opcode in KEYED and stream.marker and not stream.marker.flags & DUPLICATES:
+            stream.take_items(seqno, seqno, seqno, 1, ts_ns)
+            if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
+                stream.own_acks().expect(frame)
+            if connection.closely and opcode in KEYED and marker is not None and not marker.flags & DUPLICATES:
                 learn_keys(stream, frame)
         elif opcode == SET_STATE:
             waiting, early = await_answer(connection, frame)
@@ -482,8 +475,6 @@ class Ledger:
                 self.logs.learn_purge(stream, frame)
         if opcode == STREAM_END and stream.requests and stream.requests[-1].status is None:
             connection.exchanges.give_up(stream.requests[-1])  # its answer comes before all messages
-        if seqno is not None:
-            stream.item(frame, seqno)
         if turns.served is not stream:
             turns.serve(stream)
         if not frame.whole:
@@ -525,18 +516,22 @@ class Ledger:
 
     def learn_run(self, connection: ConnectionState, run: DocumentRun, stream: Stream) -> None:
         """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
-        _, frames, _, direction, _, _, stream_id, size, first_ns, last_ns, _, _, _, kinds, pause_ns, *_ = run
+        first, frames, _, direction, _, _, stream_id, size, first_ns, last_ns = run[:10]
+        first_seqno, last_seqno, high_seqno, kinds, pause_ns, _, close, begun = run[10:]
         self.frames += frames
-        side = connection.sides[direction]
+        side, window, turns = connection.sides[direction], connection.window, connection.turns
         side.frames += frames
         side.bytes += size
         connection.last_ns = self.last_ns = side.latest_ns = last_ns
-        learn_documents(stream, run)
-        window, turns = connection.window, connection.turns
-        if run.snapshot is None and window.last_sent_ns is not None and first_ns - window.last_sent_ns > pause_ns:
-            pause_ns = first_ns - window.last_sent_ns
-        if pause_ns > turns.pause_ns:
-            turns.pause_ns = pause_ns
+        if begun is not None:
+            begin_snapshot(stream, begun)
+            begun.at -= frames - 1  # its marker is the first of them
+        stream.traffic.take(kinds, size, last_ns, first + frames - 1)
+        documents = frames if begun is None else frames - 1
+        stream.take_items(first_seqno, last_seqno, high_seqno, documents, last_ns)
+        if close is not None and connection.closely and stream.marker and not stream.marker.flags & DUPLICATES:
+            learn_keys_of_run(stream, close)
+        turns.pause(window.last_sent_ns if begun is None else None, first_ns, pause_ns)
         if turns.served is not stream:
             turns.serve(stream)
         window.sends_run(kinds, frames if stream_id else 0, first_ns, last_ns)

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from dcpdump.batch.document_runs import Inspected
-from dcpdump.spec.names import ACTIVE, DISK, DUPLICATES, OSO_START
+from dcpdump.spec.names import ACTIVE, DISK, OSO_START
 from dcpdump.spec.system_event import BEGIN, END, MODIFY
-from dcpdump.streams.facts import FIRST, Snapshot, TakeoverState
-from dcpdump.streams.frame_event import NO_FRAME, DocumentRun, FrameEvent, kept
+from dcpdump.streams.facts import Snapshot, TakeoverState
+from dcpdump.streams.frame_event import NO_FRAME, FrameEvent, kept
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     CACHED,
@@ -153,35 +153,7 @@ def learn_keys(stream: Stream, frame: FrameEvent) -> None:
         keys[key] = frame.seqno or 0
 
 
-def learn_documents(stream: Stream, run: DocumentRun) -> None:
-    """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
-    first, frames, _, _, _, _, _, size, _, last_ns, first_seqno, last_seqno, high_seqno, kinds, _, _, close, begun = run
-    if begun is not None:
-        begin_snapshot(stream, begun)
-        begun.at -= frames - 1  # its marker is the first of them
-    counts = stream.traffic.counts
-    for opcode, count, _ in kinds:
-        counts[opcode - FIRST] += count
-    stream.traffic.size += size
-    stream.traffic.last_ns = stream.seqnos.last_ns = last_ns
-    stream.traffic.last_frame = first + frames - 1
-    stream.seqnos.last = stream.seqnos.floor = last_seqno
-    documents = frames if begun is None else frames - 1
-    stream.seqnos.items += documents
-    stream.seqnos.since_marker += documents
-    if stream.seqnos.reached < high_seqno:
-        stream.seqnos.reached = high_seqno
-    if stream.seqnos.high is None:
-        stream.seqnos.first, stream.seqnos.high = first_seqno, high_seqno
-    elif stream.seqnos.high < high_seqno:
-        stream.seqnos.high = high_seqno
-    if stream.snapshot is not None:
-        stream.snapshot.items += documents
-    if close is not None and stream.connection.closely and stream.marker and not stream.marker.flags & DUPLICATES:
-        _learn_keys_of_run(stream, close)
-
-
-def _learn_keys_of_run(stream: Stream, close: Inspected) -> None:
+def learn_keys_of_run(stream: Stream, close: Inspected) -> None:
     """Remember the keys of documents that follow one another, of which none came before in their snapshot."""
     keys = stream.own_keys().documents
     before = len(keys)

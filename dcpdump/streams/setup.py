@@ -158,7 +158,7 @@ def keep_alive(connection: "ConnectionState", frame: FrameEvent, *, asks: bool) 
             waiting.echo = frame.number
         return
     noops.sent += 1
-    connection.window.noops += frame.length
+    connection.window.counted.noops += frame.length
     noops.last_ns = frame.ts_ns
     _wait(connection, frame.direction, frame)
 

@@ -41,6 +41,13 @@ class Turns:
     latest: "list[Stream | None]" = field(default_factory=lambda: [None, None])  #: whose turn came last, of each
     pause_ns: int = SECOND  #: the longest that the producer was silent inside a snapshot, and then went on
 
+    def pause(self, since_ns: int | None, until_ns: int | None, longest_ns: int = 0) -> None:
+        """Take how long the producer was silent inside a snapshot; ``longest_ns``: of what follows, between two."""
+        if since_ns is not None and until_ns is not None:
+            longest_ns = max(longest_ns, until_ns - since_ns)
+        if longest_ns > self.pause_ns:
+            self.pause_ns = longest_ns
+
     def serve(self, stream: "Stream", *, begins: bool = False) -> None:
         """Take it that the message at hand is of another stream than the one before, or ``begins`` a snapshot."""
         kind = stream.from_disk

@@ -166,6 +166,13 @@ class Traffic:
     snapshots: int = 0  #: that markers announced
     oso_snapshots: int = 0  #: out-of-order snapshots that began
 
+    def take(self, kinds: Iterable[tuple[int, int, int]], size: int, last_ns: int | None, last_frame: int) -> None:
+        """Take messages that follow one another: opcodes, frames and bytes of each kind; bytes of all, time, number."""
+        for opcode, count, _ in kinds:
+            self.counts[opcode - FIRST] += count
+        self.size += size
+        self.last_ns, self.last_frame = last_ns, last_frame
+
     def count(self, *opcodes: int) -> int:
         """Return how many messages of these opcodes came."""
         return sum(self.counts[opcode - FIRST] for opcode in opcodes)
@@ -622,15 +629,21 @@ class Stream:
         self.seqnos.reached = max(self.seqnos.reached, snapshot.end)
         self.seqnos.since_marker = 0
 
-    def item(self, frame: FrameEvent, seqno: int) -> None:
-        """Take a message with a seqno."""
-        marker, seqnos = self.marker, self.seqnos
-        seqnos.floor = seqno
-        seqnos.items += 1
-        seqnos.since_marker += 1
-        seqnos.reached = max(seqnos.reached, seqno)
-        if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
-            self.own_acks().expect(frame)
+    def take_items(self, first: int, last: int, high: int, count: int, ts_ns: int | None) -> None:
+        """Take messages with seqnos that follow one another: their first, last and largest seqno, and the last time."""
+        seqnos = self.seqnos
+        seqnos.last = seqnos.floor = last
+        seqnos.last_ns = ts_ns
+        if seqnos.high is None:
+            seqnos.first, seqnos.high = first, high
+        elif seqnos.high < high:
+            seqnos.high = high
+        if seqnos.reached < high:
+            seqnos.reached = high
+        seqnos.items += count
+        seqnos.since_marker += count
+        if self.snapshot is not None:
+            self.snapshot.items += count
 
     def acknowledge_marker(self, answer: FrameEvent) -> None:
         """Take the consumer's answer to a marker."""

@@ -102,6 +102,20 @@ _NOTHING = [0] * (LAST - FIRST + 1)
 
 
 @dataclass(slots=True)
+class Counters:
+    """What a producer sent, by what a consumer may forget of it, or count otherwise."""
+
+    bytes: list[int] = field(default_factory=lambda: _NOTHING)  #: by opcode, from FIRST on, as the wire has them
+    frames: list[int] = field(default_factory=lambda: _NOTHING)
+    markers: list[int] = field(default_factory=lambda: [0] * len(MARKER_SIZES))  #: frames, by version
+    with_ids: int = 0  #: frames with a stream id
+    noops: int = 0  #: bytes that do not count: of NOOPs,
+    answers: int = 0  #: and of answers to stream requests
+    closing: int = 0  #: bytes of messages of streams behind their CLOSE_STREAM,
+    closed: int = 0  #: and behind its answer
+
+
+@dataclass(slots=True)
 class Window:
     """Flow control of one direction of a connection, with the producer's own counters.
 
@@ -133,14 +147,7 @@ class Window:
     last_ack_ns: int | None = None
     last_sent_ns: int | None = None
     resumed_ns: int | None = None  #: the first message since the last acknowledgement
-    bytes: list[int] = field(default_factory=lambda: _NOTHING)  #: by opcode, from FIRST on, as the wire has them
-    frames: list[int] = field(default_factory=lambda: _NOTHING)
-    markers: list[int] = field(default_factory=lambda: [0] * len(MARKER_SIZES))  #: frames, by version
-    with_ids: int = 0
-    noops: int = 0
-    answers: int = 0
-    closing: int = 0
-    closed: int = 0
+    counted: Counters = field(default_factory=Counters)
     marks: list[Mark] = field(default_factory=list)
     _behind_ns: int = 0  #: messages up to that time come after acknowledgements that may be theirs
     _step: int = 1
@@ -149,8 +156,7 @@ class Window:
     _early: list[EarlyAck] = field(default_factory=list)  #: these
     _overacks: list[OverAck] = field(default_factory=list)  #: whose frames are known, until they are taken
     _overacked: int = 0  #: acknowledged, and not sent in time
-    _pending: bool = False  #: a size was asked for, and is not answered
-    _unsettled: int = 0  #: acknowledged since
+    _unsettled: int | None = None  #: acknowledged since a size was asked for that is not answered; None: none is
 
     @property
     def outstanding(self) -> int:
@@ -165,35 +171,35 @@ class Window:
     @property
     def wire(self) -> int:
         """The bytes on the wire of the messages that count."""
-        return sum(self.bytes)
+        return sum(self.counted.bytes)
 
     @property
     def prepared(self) -> int:
         """The number of prepares."""
-        return self.frames[PREPARE - FIRST]
+        return self.counted.frames[PREPARE - FIRST]
 
     @property
     def sent(self) -> int:
         """What was sent, as the producer counts it."""
-        at = CACHE_TRANSFER_END - FIRST
-        return sum(self.bytes) + 2 * self.prepared + _END_SIZE * self.frames[at] - self.bytes[at]
+        counted, at = self.counted, CACHE_TRANSFER_END - FIRST
+        return sum(counted.bytes) + 2 * self.prepared + _END_SIZE * counted.frames[at] - counted.bytes[at]
 
     def sends(self, opcode: int, length: int, stream_id: int, ts_ns: int | None) -> None:
         """Count a message of a stream."""
-        if self.bytes is _NOTHING:
-            self.bytes, self.frames = _NOTHING.copy(), _NOTHING.copy()
-        at = opcode - FIRST
-        self.bytes[at] += length
-        self.frames[at] += 1
+        counted, at = self.counted, opcode - FIRST
+        if counted.bytes is _NOTHING:
+            counted.bytes, counted.frames = _NOTHING.copy(), _NOTHING.copy()
+        counted.bytes[at] += length
+        counted.frames[at] += 1
         if stream_id:
-            self.with_ids += 1
+            counted.with_ids += 1
         if opcode >= PREPARE:
             if opcode == PREPARE:
                 length += 2
             elif opcode == CACHE_TRANSFER_END:
                 length = _END_SIZE
         elif opcode == MARKER:
-            count_marker(self.markers, length, stream_id)
+            count_marker(counted.markers, length, stream_id)
         self.last_sent_ns = ts_ns
         if self.resumed_ns is None:
             self.resumed_ns = ts_ns
@@ -211,8 +217,8 @@ class Window:
 
     def sends_behind_close(self, length: int, *, answered: bool) -> None:
         """Count a message of a stream that its consumer asked to close: a consumer may have forgotten the stream."""
-        self.closing += length
-        self.closed += length * answered
+        self.counted.closing += length
+        self.counted.closed += length * answered
 
     def needs_each(self, size: int) -> bool:
         """Return whether documents of so many bytes are to be counted one by one: they would fill it, or are early."""
@@ -222,20 +228,20 @@ class Window:
         self, kinds: Iterable[tuple[int, int, int]], with_ids: int, first_ns: int | None, last_ns: int | None
     ) -> None:
         """Count documents that do not need each: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
-        if self.bytes is _NOTHING:
-            self.bytes, self.frames = _NOTHING.copy(), _NOTHING.copy()
-        count, before = 0, self._balance
+        counted, count, before = self.counted, 0, self._balance
+        if counted.bytes is _NOTHING:
+            counted.bytes, counted.frames = _NOTHING.copy(), _NOTHING.copy()
+        counted.with_ids += with_ids
         for opcode, frames, size in kinds:
-            self.bytes[opcode - FIRST] += size
-            self.frames[opcode - FIRST] += frames
+            counted.bytes[opcode - FIRST] += size
+            counted.frames[opcode - FIRST] += frames
             self._balance += size
             count += frames
             if opcode == MARKER:
-                count_marker(self.markers, size, with_ids)
+                count_marker(counted.markers, size, with_ids)
         if self._behind_ns and first_ns is not None and first_ns <= self._behind_ns:
             self._pass(self._balance - before)
             self._balance = before
-        self.with_ids += with_ids
         self.last_sent_ns = last_ns
         if self.resumed_ns is None:
             self.resumed_ns = first_ns
@@ -253,26 +259,32 @@ class Window:
         self.last_ack_ns, self.resumed_ns = ts_ns, None
         if self.off or (self.complete and self.size is None):
             self.ignored += count
-            self._unsettled += count * self._pending
+            if self._unsettled is not None:
+                self._unsettled += count
             return
         self._release(count, ts_ns, frame)
         if self.acks % self._step == 0:
-            kinds, sent = (tuple(self.bytes), tuple(self.frames)), self.sent
-            counters = self.with_ids, self.noops, self.answers, self.closing, self.closed
-            left = sent - self.acked
-            self.marks.append(Mark(ts_ns, left, *kinds, *counters, tuple(self.markers), sent, received, count, *times))
+            self.marks.append(self._mark(ts_ns, count, received, *times))
             if len(self.marks) > _MARKS:
                 del self.marks[::2]
                 self._step *= 2
 
+    def _mark(self, ts_ns: int | None, acked: int, received: int, waited: int | None, resumed: int | None) -> Mark:
+        """Return the counters after an acknowledgement of so much."""
+        each, sent = self.counted, self.sent
+        numbers = each.with_ids, each.noops, each.answers, each.closing, each.closed
+        of_kinds = tuple(each.bytes), tuple(each.frames)
+        left = sent - self.acked
+        return Mark(ts_ns, left, *of_kinds, *numbers, tuple(each.markers), sent, received, acked, waited, resumed)
+
     def ask(self, size: int | None) -> None:
         """Take note of a size that the consumer asks for. What it acknowledges from here on may count."""
         self.asked = size
-        self._pending, self._unsettled = True, 0
+        self._unsettled = 0
 
     def refuse(self) -> None:
         """Take note that the producer refused a size."""
-        self._pending, self._unsettled = False, 0
+        self._unsettled = None
 
     def resize(self, size: int, ts_ns: int | None) -> None:
         """Set the size that the producer accepted; 0 switches flow control off, and the counters to 0."""
@@ -372,7 +384,8 @@ class Window:
         self._balance -= count
         if self._balance < 0 and count:
             missing = min(count, -self._balance)
-            hold(self._early, EarlyAck(ts_ns, sum(self.frames), count, missing, None if frame is None else kept(frame)))
+            place = None if frame is None else kept(frame)
+            hold(self._early, EarlyAck(ts_ns, sum(self.counted.frames), count, missing, place))
             if not self.complete:
                 self._absorb()
         if self.is_blocked and self._balance < self._limit:
@@ -399,7 +412,7 @@ class Window:
     def _settle(self, ts_ns: int | None, sent: int, *, final: bool = False) -> None:
         """Clamp at zero, as the producer did, what no message came for in time. ``sent``: before what is at hand."""
         early, over, frame = self._early, 0, None
-        while early and (final or early[0].is_over(ts_ns, sum(self.frames), out_of_order=self.out_of_order)):
+        while early and (final or early[0].is_over(ts_ns, sum(self.counted.frames), out_of_order=self.out_of_order)):
             ack = early.pop(0)
             excess = max(0, -self._balance - sum(later.missing for later in early))  # messages are the first's
             if excess:
@@ -425,6 +438,4 @@ class Window:
         """Begin a new account."""
         self._settle(None, self.sent, final=True)  # what was sent before comes before the answer
         self.acked = self._overacked = self._balance = self.slack = self.peak = 0
-        self.with_ids = self.noops = self.answers = self.closing = self.closed = 0
-        self.bytes = self.frames = _NOTHING
-        self.markers, self.marks, self._step = [0] * len(MARKER_SIZES), [], 1
+        self.counted, self.marks, self._step = Counters(), [], 1
