@@ -4,15 +4,53 @@ It knows forms, not frames: no opcode is known here. What cannot be read without
 a way out; bytes are never invented and never silently swapped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.formats import FORMATS, SEARCHES, Format
-from dcpdump.paste.not_a_paste import NAME, refuse_files
-from dcpdump.paste.odd import refuse_odd
-from dcpdump.paste.packets import without_packets
-from dcpdump.paste.pasted import EXAMPLE, LIMIT, Pasted
+from dcpdump.paste.dumps import read_characters, read_dump, read_grid, read_table, read_text_column
+from dcpdump.paste.encodings import read_base64, read_percent, read_quoted_printable
+from dcpdump.paste.literals import read_angled, read_literal
+from dcpdump.paste.logs import read_log, read_prefixed
+from dcpdump.paste.numbers import read_digits
+from dcpdump.paste.packets import read_packet_json, without_packets
+from dcpdump.paste.pasted import EXAMPLE, LIMIT, NAME, Pasted, refuse_files, refuse_odd
 from dcpdump.paste.text import cleaned, decoded, views
+
+# -- list the formats of pasted bytes, most specific first --------------------------------------------
+# A format reads the text wholly or declines with None; the first that reads it wins. One that recognises a form which
+# cannot be read without guessing raises PasteError, and no later format is asked.
+
+
+class Format(NamedTuple):
+    """A format of pasted bytes, and the function that reads it."""
+
+    name: str  # what --form takes
+    read: Callable[[str], Pasted | None]
+
+
+#: Those that read the whole text.
+FORMATS: tuple[Format, ...] = (
+    Format("grid", read_grid),
+    Format("table", read_table),
+    Format("packets", read_packet_json),
+    Format("dump", read_dump),
+    Format("characters", read_characters),
+    Format("columns", read_text_column),
+    Format("hex", read_digits),
+    Format("base64", read_base64),
+    Format("url", read_percent),
+    Format("quoted-printable", read_quoted_printable),
+    Format("angled", read_angled),
+    Format("literal", read_literal),
+)
+
+#: Those that search for bytes among other text: tried when none above reads the text in any wrapping.
+SEARCHES: tuple[Format, ...] = (
+    Format("prefixed", read_prefixed),
+    Format("log", read_log),
+)
+
 
 __all__ = ["DIALECTS", "LIMIT", "NAME", "Pasted", "read_paste"]
 

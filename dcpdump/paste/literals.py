@@ -4,13 +4,494 @@ The text is cut into tokens once; then lists are read, then strings.
 """
 
 import re
+from typing import NamedTuple
 
 from dcpdump.errors import PasteError
 from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.paste.lists import read_lists
-from dcpdump.paste.pasted import CUT, Pasted, begins_frame, left_out
-from dcpdump.paste.strings import bare_escapes, read_strings
-from dcpdump.paste.tokens import Token, tokens_of
+from dcpdump.paste.encodings import Digits, in_latin_1, meaning_of_digits, numeric_escapes, read_base64_token, unescape
+from dcpdump.paste.numbers import bytes_of_digits, number_list
+from dcpdump.paste.pasted import (
+    CUT,
+    LIMIT,
+    Pasted,
+    begins_frame,
+    has_header,
+    is_whole,
+    left_out,
+    odd_digits,
+    refuse_odd,
+)
+from dcpdump.plural import counted
+from dcpdump.spec.header import MAGICS
+
+# Cut source text and what programs print into numbers, strings, brackets and words; name the language of a literal.
+#
+# Comments, casts and the wrappers around single bytes are language and not bytes: they are removed.
+
+
+class Token(NamedTuple):
+    """A token, with the name of its kind."""
+
+    kind: str
+    text: str
+
+
+_token = tuple.__new__  # what a NamedTuple's own constructor calls, at half the cost
+_COMMENT_LINE = lazy_pattern(r"/\*(?!.*/\*).*\*/[ \t]*$", re.M)  # a text column in a comment may itself hold "*/"
+_CAST = lazy_pattern(
+    r"\((?:(?:un)?signed[ ]+)?(?:char|byte|Byte|u?int8_t|u?int8|sbyte|std::byte|u8|UInt8|uchar)\)"
+    r"|::(?:8|integer|binary|bytea|int|unsigned|big|bytes)\b(?:-[a-z]+)*|/(?:utf8|binary|integer|bytes)\b"
+)
+_WRAPPED = lazy_pattern(
+    r"\b(?:std::byte|byte|uint8_t|uint8|u8|char|UInt8|Byte|sbyte|chr|Chr|CHR)[ ]?[({][ ]?"
+    r"([-+]?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3})|'[^'\n]{1,6}')[ ]?[)}]"
+)
+_TOKEN = lazy_pattern(
+    r"""
+    \s*(?:(?P<comment>//[^\n]*|/\*.*?\*/|[#%](?=[ \t!])[^\n]*)
+  | (?P<string>[A-Za-z]{0,2}\$?(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'))
+  | (?P<repeats><repeats[ ](?:\d+)[ ]times>)
+  | (?P<number>[-+]?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+(?![0-9a-fA-F])|0o[0-7_]+|16\#[0-9a-fA-F]+\#?|2\#[01]+\#?
+      |&[hH][0-9a-fA-F]+|\#?\$[0-9a-fA-F]+|\#[xX][0-9a-fA-F]+|[0-9][0-9a-fA-F]*[hH]?)
+      (?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)\b|uy\b|[uU]?[lLyY]{0,2}\b))
+  | (?P<ellipsis>\.{3,}|…)
+  | (?P<arrow>=>|->)
+  | (?P<open><<|[\[({])
+  | (?P<close>>>|[\])}])
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<other>\\.|\S))
+    """,
+    re.X | re.DOTALL,
+)
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Return ``text`` as tokens, without blanks, comments and casts."""
+    text = _COMMENT_LINE.sub("", text)
+    text = _WRAPPED.sub(r"\1", _CAST.sub("", text))
+    found = []
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or "other"
+        if kind != "comment":
+            found.append(_token(Token, (kind, match[kind])))
+    return found
+
+
+class Quoted(NamedTuple):
+    """A string token in its parts: what stands before its quotes, in small letters, the quote, and the inside."""
+
+    prefix: str
+    quote: str
+    body: str
+
+    @property
+    def single(self) -> bool:
+        """Return whether its escapes are those of single quotes, which many languages do not interpret."""
+        return self.quote == "'" and "b" not in self.prefix
+
+
+def quoted(literal: str) -> Quoted:
+    """Return a string token in its parts."""
+    at = min((i for i in (literal.find('"'), literal.find("'")) if i >= 0), default=0)
+    return Quoted(literal[:at].lower(), literal[at], literal[at + 1 : -1])
+
+
+_LANGUAGES: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
+    (name, lazy_pattern(pattern))
+    for name, pattern in (
+        ("Go literal", r"\[ ?\d*(?:\.\.\.)? ?\] ?(?:byte|uint8)\b"),
+        ("gdb print", r"^\$ ?\d+ ="),
+        ("Rust literal", r"\bvec !|\b0x[0-9a-f]{2}u8|& ?\[|\[ ?u8"),
+        ("Java literal", r"new byte \["),
+        ("C# literal", r"new byte ?\[ ?\] ?\{"),
+        ("Kotlin literal", r"u?byteArrayOf|ubyteArrayOf"),
+        ("Scala literal", r"Array \[ Byte|Array \( -?\d+ ,"),
+        ("PHP array", r"[aA]rray \( (?:\[ )?\d+ (?:\] )?=>|array \( \d+ \) \{ \["),
+        ("JavaScript literal", r"Uint8Array|Buffer"),
+        ("Erlang binary", r"<<"),
+        ("Python literal", r"bytes ?\(|bytearray"),
+        ("C literal", r"(?:char|uint8_t|u8|uchar|byte)\b.{0,60}="),
+    )
+)
+
+
+def language(tokens: list[Token], otherwise: str) -> str:
+    """Return the language that a list is written in, by the tokens before it; else ``otherwise``."""
+    lead = " ".join(t.text for t in tokens[:24])
+    for name, shape in _LANGUAGES:
+        if shape.search(lead):
+            return name
+    return otherwise
+
+
+def string_name(tokens: list[Token], prefix: str, count: int) -> str:
+    """Return the name of a string of ``count`` pieces, of which the first has ``prefix``."""
+    if prefix in ("b", "br", "rb"):
+        return "bytes literal"
+    if any(t.kind == "repeats" for t in tokens):
+        return "gdb string"
+    if any(t.text in ("byte", "uint8") for t in tokens[:8]):
+        return "Go literal"
+    return "escaped string" if count == 1 else "adjacent strings"
+
+
+# Read bytes as numbers, characters or one-byte strings in brackets, as any language writes or prints them.
+
+
+class _List(NamedTuple):
+    data: bytes
+    name: str
+    notes: tuple[str, ...]
+
+
+def read_lists(tokens: list[Token]) -> Pasted | None:
+    """Return the bytes of the lists among ``tokens``: those that begin as frames do, else the long ones, or the only
+    one.
+    """
+    found: list[_List] = []
+    stack: list[tuple[int, bool]] = []  # where a bracket opened, and whether it holds more than indexes
+    for index, token in enumerate(tokens):
+        if token.kind == "open":
+            stack.append((index, False))
+        elif token.kind == "close" and stack:
+            start, nested = stack.pop()
+            if index - start > 3:
+                numbers = None if nested else _list_of(tokens[start + 1 : index], binary=tokens[start].text == "<<")
+                if numbers is not None:
+                    found.append(numbers)
+                if stack:
+                    stack[-1] = (stack[-1][0], True)
+            elif nested and stack:
+                stack[-1] = (stack[-1][0], True)
+    large = [f for f in found if has_header(f.data)]
+    large = large or [f for f in found if len(f.data) >= 8]
+    chosen = large or (found if len(found) == 1 else [])
+    if not chosen:
+        return None
+    notes = tuple(dict.fromkeys(note for f in chosen for note in f.notes))
+    return Pasted(language(tokens, chosen[0].name), tuple(f.data for f in chosen), notes)
+
+
+_NUMBER = lazy_pattern(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F_]+?)|0[bB](?P<bits>[01_]+)|0o(?P<octal>[0-7_]+)|16\#(?P<radix>[0-9a-fA-F]+)"
+    r"|2\#(?P<radix2>[01]+)|(?:&[hH]|\#?\$|\#[xX])(?P<basic>[0-9a-fA-F]+)|(?P<suffixed>[0-9][0-9a-fA-F]*)[hH]|(?P<plain>[0-9]+)|(?P<bare>[0-9a-fA-F]+))"
+    r"#?(?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)|uy|[uU]?[lLyY]{0,2})"
+)
+_BASES = (("hex", 16), ("bits", 2), ("octal", 8), ("radix", 16), ("radix2", 2), ("basic", 16), ("suffixed", 16))
+_HEX_WORD = lazy_pattern(r"[0-9a-fA-F]{1,2}")
+_PAIR = lazy_pattern(r"[0-9a-fA-F]{2}")
+
+
+def _list_of(inside: list[Token], binary: bool) -> _List | None:
+    """Return the bytes of one bracket's content, or None when it is not a list of bytes."""
+    if any(t.kind in ("open", "close") for t in inside):
+        inside = _without_indexes(inside)
+        if any(t.kind in ("open", "close") for t in inside):
+            return None
+    inside, notes, cut = _without_cut(inside)
+    elements = _elements(inside)
+    if elements is None or len(elements) < 2 or cut is None:
+        return None
+    if all(len(e) == 1 and e[0].kind in ("number", "word") for e in elements):
+        plain = _plain_numbers([e[0].text for e in elements])
+        if plain is not None:
+            return _List(plain.data, plain.name, (*notes, *plain.notes))
+    texts = [quoted(e[0].text).body for e in elements if e[0].kind == "string"] if all(elements) else []
+    if len({len(text) for text in texts if text[:2] != "0x"}) > 1 and any(map(_PAIR.fullmatch, texts)):
+        return None  # pairs of digits, and something else
+    data = bytearray()
+    for element in elements:
+        value = _element(element)
+        if value is None or (element[0].kind == "string" and len(value) != 1 and not binary and len(element) == 1):
+            return None
+        data += value
+        if len(data) > LIMIT:
+            return None
+    return _List(bytes(data), "byte list", notes)
+
+
+def _without_cut(inside: list[Token]) -> tuple[list[Token], tuple[str, ...], bool | None]:
+    """Return the tokens before an ellipsis, notes, and whether there was one (None: it is the language's own)."""
+    at = next((i for i, t in enumerate(inside) if t.kind == "ellipsis"), None)
+    if at is None:
+        return inside, (), False
+    rest = [t for t in inside[at + 1 :] if t.text != ","]
+    if any(t.kind == "number" for t in rest) and not any(t.text == "more" for t in rest):
+        if any(t.kind not in ("number", "ellipsis") and t.text != "," for t in inside):
+            return inside, (), None
+        raise left_out(f"after {counted(sum(t.kind == 'number' for t in inside[:at]), 'number')}")
+    return inside[:at], (CUT,), True
+
+
+def _without_indexes(inside: list[Token]) -> list[Token]:
+    """Return ``[0] = 128, [1] = 87`` as ``128, 87``: the indexes must count up by one."""
+    kept: list[Token] = []
+    expected: int | None = None
+    position = 0
+    while position < len(inside):
+        window = [t.text for t in inside[position : position + 4]]
+        if (
+            len(window) == 4
+            and window[0] == "["
+            and window[2] == "]"
+            and window[3] in ("=", "=>")
+            and window[1].isdecimal()
+        ):
+            index = int(window[1])
+            if expected is not None and index != expected:
+                return inside
+            expected = index + 1
+            if kept and kept[-1].text != ",":
+                kept.append(Token("other", ","))
+            position += 4
+            continue
+        kept.append(inside[position])
+        position += 1
+    # var_dump's int(128)
+    plain = [t for t in kept if not (t.kind in ("open", "close") and t.text in "()") and t.text != "int"]
+    return plain if expected is not None else kept
+
+
+def _elements(inside: list[Token]) -> list[list[Token]] | None:
+    """Return the tokens of each element: separated by commas, or by blanks where there are no commas."""
+    if not any(t.text in (",", ";") for t in inside):
+        if any(t.kind not in ("number", "word", "string", "repeats") for t in inside):
+            return None
+        elements: list[list[Token]] = []
+        for token in inside:
+            if token.kind == "repeats" or (token.kind == "string" and elements and elements[-1][-1].kind == "number"):
+                if not elements:
+                    return None
+                elements[-1].append(token)
+            else:
+                elements.append([token])
+        return elements
+    elements = [[]]
+    for token in inside:
+        if token.text in (",", ";"):
+            elements.append([])
+        else:
+            elements[-1].append(token)
+    if not elements[-1]:
+        elements.pop()
+    keyed = [
+        e for e in elements if len(e) >= 3 and e[1].text in (":", "=>", "->") and e[0].text.strip("\"'").isdecimal()
+    ]
+    if keyed and len(keyed) == len(elements) and elements[0][0].text.strip("\"'") in ("0", "1"):
+        keys = [int(e[0].text.strip("\"'")[:9]) for e in elements]
+        if keys == list(range(keys[0], keys[0] + len(keys))) and (keyed[0][0].kind == "string" or len(keys) > 3):
+            return [e[2:] for e in elements]
+    return elements
+
+
+def _plain_numbers(texts: list[str]) -> _List | None:
+    """Read numbers without a prefix, which may be decimal or, as Rust prints them, hexadecimal; or return None."""
+    if all(t.isdecimal() for t in texts):
+        if max(map(len, texts)) > 3:
+            return None
+        decided = number_list(texts, bracketed=True)
+        return _List(*decided) if decided else None
+    if all(_HEX_WORD.fullmatch(t) for t in texts) and sum(t[0].isdecimal() for t in texts) * 4 >= len(texts):
+        return _List(bytes(int(t, 16) for t in texts), "hex list", ())
+    return None
+
+
+def _element(element: list[Token]) -> bytes | None:
+    """Return the bytes of one element of a list, or None."""
+    if not element:
+        return None
+    head, rest = element[0], element[1:]
+    times = 1
+    if rest and rest[-1].kind == "repeats":
+        times = int(re.sub(r"\D", "", rest[-1].text)[:9])
+        if times > LIMIT:
+            return None
+        rest = rest[:-1]
+    if head.kind == "string":
+        if rest:
+            return None
+        string = quoted(head.text)
+        body = string.body
+        if _HEX_WORD.fullmatch(body.removeprefix("0x")) and (len(body) == 2 or body[:2] == "0x"):
+            return bytes([int(body, 16)]) * times
+        if len(body) * times > LIMIT:
+            return None
+        rust = string.prefix == "b"
+        data = unescape(body, single=string.single, rust=rust, digits=None if rust else Digits.OCTAL)
+        return None if data is None else data * times
+    if head.kind != "number":
+        return None
+    if rest and rest[0].kind == "string" and len(rest) == 1:
+        rest = []  # gdb prints 128 '\200'
+    value = _number(head.text)
+    if value is None:
+        return None
+    if len(rest) == 2 and rest[0].text == ":" and rest[1].text.isdecimal():
+        bits = int(rest[1].text[:6])  # Erlang's 5:16
+        if bits % 8 or not 0 < bits <= 4096 or value < 0 or value >> bits:
+            return None
+        return value.to_bytes(bits // 8, "big")
+    if rest or not -128 <= value <= 255:
+        return None
+    return bytes([value & 0xFF]) * times
+
+
+def _number(text: str) -> int | None:
+    """Return the value of a number in any language's spelling; None where its base is not known."""
+    shape = _NUMBER.fullmatch(text)
+    if not shape:
+        return None
+    sign = -1 if shape["sign"] == "-" else 1
+    for group, base in _BASES:
+        if shape[group]:
+            return sign * int(shape[group][:4400].replace("_", "") or "0", base)
+    return sign * int(shape["plain"]) if shape["plain"] and len(shape["plain"]) < 40 else None
+
+
+# Read bytes from a string's escapes, or from a string whose text is hex, base64 or escapes itself.
+
+_GLUE = frozenset({"+", ".", "..", "&", "++", "<>", "<", ">", "<<", ">>"})  # and a backslash before whatever it is
+
+
+class _StringPiece(NamedTuple):
+    """A string, and how often it repeats."""
+
+    string: Quoted
+    times: int = 1
+
+
+class _Group(NamedTuple):
+    """Strings that stand together, as pieces of one; ``cut``: an ellipsis follows them."""
+
+    pieces: list[_StringPiece]
+    cut: bool = False
+
+
+class _Reading(NamedTuple):
+    data: bytes
+    cut: bool
+    name: str
+
+
+def read_strings(tokens: list[Token]) -> Pasted | None:
+    """Return the bytes of the strings among ``tokens``: those that begin as frames do, or those in texts, or any."""
+    binary: list[_Reading] = []
+    texts: list[_Reading] = []
+    for pieces, cut in _groups(tokens):
+        if sum(len(s.prefix) + len(s.body) + 2 for s, _ in pieces) < 8:
+            continue
+        if sum(len(s.body) * times for s, times in pieces) > LIMIT:
+            return None
+        first = pieces[0].string
+        data = _join(pieces)
+        if data is None:
+            continue
+        if len(pieces) == 1 and not first.single:
+            data = in_latin_1(first.body, data)
+        if all(0x20 <= b < 0x7F or b in b"\n\t\r" for b in data):
+            inner = _text_of_bytes(data.decode("ascii"))
+            if inner is not None:
+                texts.append(_Reading(inner[0], cut, inner[1]))
+        elif begins_frame(data) or sum(numeric_escapes(s.body) for s, _ in pieces) >= 4:
+            binary.append(_Reading(data, cut, string_name(tokens, first.prefix, len(pieces))))
+    frames = [reading for reading in binary if begins_frame(reading.data)]
+    if 0 < len(frames) < len(binary) and not all(is_whole(reading.data) for reading in frames):
+        return None  # others may continue them, behind something that is not known here
+    chosen = frames or texts or binary
+    if not chosen:
+        return None
+    notes = (CUT,) if any(reading.cut for reading in chosen) else ()
+    return Pasted(chosen[0].name, tuple(reading.data for reading in chosen), notes)
+
+
+def _groups(tokens: list[Token]) -> list[_Group]:
+    """Return strings that stand together: adjacent, or joined by an operator."""
+    groups: list[_Group] = []
+    printed_by_gdb = any(t.kind == "repeats" for t in tokens)
+    open_group = False
+    for token in tokens:
+        if token.kind == "string":
+            if not open_group:
+                groups.append(_Group([]))
+            groups[-1].pieces.append(_StringPiece(quoted(token.text)))
+            open_group = True
+        elif token.kind == "repeats" and groups:
+            times = int(re.sub(r"\D", "", token.text)[:9])
+            groups[-1].pieces[-1] = groups[-1].pieces[-1]._replace(times=times)
+        elif token.kind == "ellipsis" and groups and open_group:
+            groups[-1] = groups[-1]._replace(cut=True)
+        elif token.text not in _GLUE and token.text[0] != "\\" and not (token.text == "," and printed_by_gdb):
+            open_group = False
+    return groups
+
+
+def _join(pieces: list[_StringPiece]) -> bytes | None:
+    first = pieces[0].string
+    digits = meaning_of_digits(first.body, rust=first.prefix == "b" and first.quote == '"')
+    alike = all(times == 1 for _, times in pieces) and len({(s.single, "r" in s.prefix) for s, _ in pieces}) == 1
+    # Each piece ends its own escapes, so that "\x0" "1" is two characters.
+    decoded = [(_decode(string, string.single and alike, digits), times) for string, times in pieces]
+    parts = [data * times for data, times in decoded if data is not None]
+    return b"".join(parts) if len(parts) == len(pieces) else None
+
+
+def _decode(string: Quoted, single: bool, digits: Digits) -> bytes | None:
+    if bytea := _BYTEA.match(string.body):
+        return None if len(bytea[1]) % 2 else bytes.fromhex(bytea[1])
+    if _BEGINS_BYTEA.match(string.body):
+        refuse_odd(string.body)
+    if "r" in string.prefix:
+        return string.body.encode("utf-8", "surrogatepass")
+    return unescape(string.body, single=single, digits=digits)
+
+
+def _text_of_bytes(text: str) -> tuple[bytes, str] | None:
+    """Return the bytes that a printable string spells in hex, base64 or escapes, and the form's name; or None."""
+    stripped = text.strip().strip("<>").strip()
+    if len(stripped) < 8:
+        return None
+    if stripped[:2] == "\\x" and not re.match(r"\\x[0-9a-fA-F]{3}", stripped):
+        data = unescape(stripped)
+        if data is not None and begins_frame(data):
+            return data, "escaped string"
+    digits = stripped.removeprefix("\\\\").removeprefix("\\").removeprefix("x")
+    if len(digits) >= 16 or _begins_frame_in_hex(digits):
+        data = bytes_of_digits(digits)
+        if data is not None and (len(data) >= 8 or begins_frame(data)):
+            return data, "hex string"
+    data = read_base64_token(stripped)
+    return (data, "base64 string") if data is not None else None
+
+
+def _begins_frame_in_hex(digits: str) -> bool:
+    """Return whether hex digits start as a frame does."""
+    head = digits.removeprefix("0x")[:2]
+    return bool(re.fullmatch("[0-9a-fA-F]{2}", head)) and int(head, 16) in MAGICS
+
+
+_BARE = lazy_pattern(r"\s*\\(?:[xX][0-9a-fA-F]{2}|[0-7]{3}|u00[0-9a-fA-F]{2}|\d{1,3})")
+_BEGINS_BYTEA = lazy_pattern(r"\s*\\{1,2}x[0-9a-fA-F]{16}")  # an escape has two digits, and then no byte in hex
+_BYTEA = lazy_pattern(r"\s*\\{1,2}x((?:[0-9a-fA-F]{2}){8,}[0-9a-fA-F]?)\s*$")
+
+
+def bare_escapes(text: str) -> Pasted | None:
+    """Return the bytes of escapes without quotes around them (a database's bytea, a string's inside), or None."""
+    bytea = _BYTEA.match(text)
+    if bytea:
+        if len(bytea[1]) % 2:
+            raise odd_digits(bytea[1][-24:], f"{len(bytea[1])} digits after \\x")
+        return Pasted("bytea hex", (bytes.fromhex(bytea[1]),))
+    if _BEGINS_BYTEA.match(text):
+        refuse_odd(text)
+    if not _BARE.match(text):
+        return None
+    body = text.strip("\n")
+    body = body if body[:1] == "\\" else body.strip()
+    data = unescape(body.replace("\\\n", "").replace("\n", ""))
+    if data is None or (numeric_escapes(body) < 2 and not has_header(data)):
+        return None
+    return Pasted("escaped bytes", (data,))
+
 
 PROSE = 32  # words beside the bytes: more than any declaration or call around them has
 #: The first line of a hex dump, behind what a log, a mail or a web page puts before it.

@@ -8,12 +8,10 @@ import re
 from typing import NamedTuple
 
 from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.paste.base64_text import read_base64, read_base64_token, with_base64_joined
-from dcpdump.paste.dumps import read_dump
+from dcpdump.paste.dumps import read_dump, shows
+from dcpdump.paste.encodings import read_base64, read_base64_token, with_base64_joined
 from dcpdump.paste.literals import read_literal
-from dcpdump.paste.odd import refuse_behind, refuse_odd
-from dcpdump.paste.pasted import CUT, Pasted, begins_frame, has_header, odd_digits
-from dcpdump.paste.rows import shows
+from dcpdump.paste.pasted import CUT, Pasted, begins_frame, has_header, odd_digits, refuse_behind, refuse_odd
 from dcpdump.plural import counted
 from dcpdump.spec.header import HEADER_LENGTH
 
