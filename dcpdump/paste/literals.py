@@ -6,10 +6,9 @@ The text is cut into tokens once; then lists are read, then strings.
 import re
 from typing import NamedTuple
 
-from dcpdump.errors import PasteError
 from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.encodings import Digits, in_latin_1, meaning_of_digits, numeric_escapes, read_base64_token, unescape
-from dcpdump.paste.numbers import bytes_of_digits, number_list
+from dcpdump.paste.numbers import NUMBER, bytes_of_digits, number, number_list
 from dcpdump.paste.pasted import (
     CUT,
     LIMIT,
@@ -20,6 +19,7 @@ from dcpdump.paste.pasted import (
     left_out,
     odd_digits,
     refuse_odd,
+    too_wide,
 )
 from dcpdump.plural import counted
 from dcpdump.spec.header import MAGICS
@@ -51,9 +51,9 @@ _TOKEN = lazy_pattern(
     \s*(?:(?P<comment>//[^\n]*|/\*.*?\*/|[#%](?=[ \t!])[^\n]*)
   | (?P<string>[A-Za-z]{0,2}\$?(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'))
   | (?P<repeats><repeats[ ](?:\d+)[ ]times>)
-  | (?P<number>[-+]?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+(?![0-9a-fA-F])|0o[0-7_]+|16\#[0-9a-fA-F]+\#?|2\#[01]+\#?
-      |&[hH][0-9a-fA-F]+|\#?\$[0-9a-fA-F]+|\#[xX][0-9a-fA-F]+|[0-9][0-9a-fA-F]*[hH]?)
-      (?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)\b|uy\b|[uU]?[lLyY]{0,2}\b))
+  | (?P<number>"""
+    + NUMBER
+    + r""")
   | (?P<ellipsis>\.{3,}|…)
   | (?P<arrow>=>|->)
   | (?P<open><<|[\[({])
@@ -172,12 +172,6 @@ def read_lists(tokens: list[Token]) -> Pasted | None:
     return Pasted(language(tokens, chosen[0].name), tuple(f.data for f in chosen), notes)
 
 
-_NUMBER = lazy_pattern(
-    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F_]+?)|0[bB](?P<bits>[01_]+)|0o(?P<octal>[0-7_]+)|16\#(?P<radix>[0-9a-fA-F]+)"
-    r"|2\#(?P<radix2>[01]+)|(?:&[hH]|\#?\$|\#[xX])(?P<basic>[0-9a-fA-F]+)|(?P<suffixed>[0-9][0-9a-fA-F]*)[hH]|(?P<plain>[0-9]+)|(?P<bare>[0-9a-fA-F]+))"
-    r"#?(?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)|uy|[uU]?[lLyY]{0,2})"
-)
-_BASES = (("hex", 16), ("bits", 2), ("octal", 8), ("radix", 16), ("radix2", 2), ("basic", 16), ("suffixed", 16))
 _HEX_WORD = lazy_pattern(r"[0-9a-fA-F]{1,2}")
 _PAIR = lazy_pattern(r"[0-9a-fA-F]{2}")
 
@@ -323,7 +317,7 @@ def _element(element: list[Token]) -> bytes | None:
         return None
     if rest and rest[0].kind == "string" and len(rest) == 1:
         rest = []  # gdb prints 128 '\200'
-    value = _number(head.text)
+    value = number(head.text)
     if value is None:
         return None
     if len(rest) == 2 and rest[0].text == ":" and rest[1].text.isdecimal():
@@ -334,18 +328,6 @@ def _element(element: list[Token]) -> bytes | None:
     if rest or not -128 <= value <= 255:
         return None
     return bytes([value & 0xFF]) * times
-
-
-def _number(text: str) -> int | None:
-    """Return the value of a number in any language's spelling; None where its base is not known."""
-    shape = _NUMBER.fullmatch(text)
-    if not shape:
-        return None
-    sign = -1 if shape["sign"] == "-" else 1
-    for group, base in _BASES:
-        if shape[group]:
-            return sign * int(shape[group][:4400].replace("_", "") or "0", base)
-    return sign * int(shape["plain"]) if shape["plain"] and len(shape["plain"]) < 40 else None
 
 
 # Read bytes from a string's escapes, or from a string whose text is hex, base64 or escapes itself.
@@ -528,11 +510,7 @@ def _refuse_words(tokens: list[Token]) -> None:
     numbers = [t.text for t in tokens if t.kind == "number"]
     wide = [n for n in numbers if n[:2] in ("0x", "0X") and len(n.rstrip("uUlLyY")) > 4]
     if len(wide) >= 3 and len(wide) * 2 > len(numbers) and sum(t.kind == "word" for t in tokens) <= PROSE:
-        raise PasteError(
-            f"{wide[0][:20]} is wider than a byte: these words may be byte-swapped, and the list does not say",
-            "",
-            "print single bytes, as xxd -i FILE does",
-        )
+        raise too_wide(wide[0][:20])
 
 
 _ANGLED = lazy_pattern(

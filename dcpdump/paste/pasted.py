@@ -46,6 +46,23 @@ def is_whole(data: bytes) -> bool:
     return has_header(data) and HEADER_LENGTH + int.from_bytes(data[8:12], "big") == len(data)
 
 
+def unwrapped(lines: Sequence[bytes], widths: Sequence[int] = ()) -> tuple[bytes, ...]:
+    """Return lines as parts: one each when every line is a frame, else one run that was wrapped.
+
+    ``widths``: how long the lines are in the text, where that is not how many bytes they have.
+    """
+    if len(lines) > 1 and all(map(has_header, lines)):
+        *others, last = widths or [len(line) for line in lines]
+        if len({*others}) > 1 or last > others[0] or is_whole(lines[0]):
+            return tuple(lines)
+    return (b"".join(lines),)
+
+
+def maybe_swapped(what: str, where: str = "") -> PasteError:
+    """Return the error for words of several bytes whose order is not known."""
+    return PasteError(what, where, "print single bytes: hexdump -C FILE, xxd FILE, or gdb's x/64xb")
+
+
 def left_out(where: str) -> PasteError:
     """Return the error for a paste with an ellipsis in its middle."""
     return PasteError("bytes are left out in the middle ('…')", where, "print all of the bytes and paste again")
@@ -56,6 +73,11 @@ def odd_digits(digits: str, where: str) -> PasteError:
     return PasteError(
         f"an odd number of hex digits: {digits!r}", where, "each byte takes two digits; paste all of them"
     )
+
+
+def too_wide(number: str) -> PasteError:
+    """Return the error for a list of numbers that are wider than a byte."""
+    return maybe_swapped(f"{number} is wider than a byte: its bytes may be swapped, and the paste does not say")
 
 
 # Refuse tokens among bytes that are not bytes. It reads nothing: it says where, so that no byte is lost silently.
