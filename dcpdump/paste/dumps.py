@@ -6,10 +6,13 @@ outside its dumps, is refused or left to other forms: nothing is dropped silentl
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
 from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.paste.encodings import unescape
+from dcpdump.paste.numbers import bytes_of_decimals
 from dcpdump.paste.packets import with_reassembled
 from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, odd_byte
 from dcpdump.plural import counted
@@ -62,54 +65,65 @@ def row(number: int, line: str) -> Row | None:
     return Row(number, len(shape["indent"].expandtabs(8)), offset, mark, shape["rest"])
 
 
-# What a token may be ────────────────────────────────────────────────────────────────────────────────────────
-
-_GAP = lazy_pattern(r"[ \t]*")
+_BLANKS = lazy_pattern(r"[ \t]*")
 _SEPARATOR = lazy_pattern(r"[ \t]+(?:\|[ \t]+)?|-(?=[0-9a-fA-F]{2})|,[ \t]*|$")
-_HEX = lazy_pattern(r"0[xX]([0-9a-fA-F]{1,16})|([0-9a-fA-F]{2,64})")
-_BITS = lazy_pattern(r"[01]{8}")
-_OCTAL = lazy_pattern(r"[0-3][0-7]{2}")
-_DECIMAL = lazy_pattern(r"(-?\d{1,3})")
-_GDB_CHARACTER = lazy_pattern(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'")
+_NOTHING = lazy_pattern("")
 
 
-def _hex(token: "re.Match[str]") -> bytes | None:
-    digits = token[1] or token[2]
+class Kind(NamedTuple):
+    """What the cells of a dump are: a pattern of one, and the bytes that a match of it stands for."""
+
+    name: str
+    cell: "re.Pattern[str]"
+    value: Callable[["re.Match[str]"], bytes | None]
+    gap: "re.Pattern[str]" = _BLANKS  # before the first cell
+    separator: "re.Pattern[str]" = _SEPARATOR  # behind each
+
+
+def _hex(cell: "re.Match[str]") -> bytes | None:
+    digits = cell[1] or cell[2]
     if len(digits) % 2:
-        return bytes.fromhex("0" + digits) if token[1] and len(digits) == 1 else None
+        return bytes.fromhex("0" + digits) if cell[1] and len(digits) == 1 else None
     return bytes.fromhex(digits)
 
 
-def _decimal(token: "re.Match[str]") -> bytes | None:
-    value = int(token[1])
-    return bytes([value & 0xFF]) if -128 <= value <= 255 else None
+def _decimal(cell: "re.Match[str]") -> bytes | None:
+    return bytes_of_decimals([cell[1]])
 
 
-Kind = tuple[str, "re.Pattern[str]", Callable[["re.Match[str]"], bytes | None]]
-KINDS: tuple[Kind, ...] = (
-    ("hex", _HEX, _hex),
-    ("bits", _BITS, lambda token: bytes([int(token[0], 2)])),
-    ("octal", _OCTAL, lambda token: bytes([int(token[0], 8)])),
-    ("characters", _GDB_CHARACTER, _decimal),
-    ("decimal", _DECIMAL, _decimal),
+_NAMES = {"\\0": 0, "\\a": 7, "\\b": 8, "\\t": 9, "\\n": 10, "\\v": 11, "\\f": 12, "\\r": 13, "\\\\": 92}
+
+
+def _character(cell: "re.Match[str]") -> bytes | None:
+    shown = cell[0].strip()
+    value = int(shown, 8) if len(shown) == 3 else _NAMES.get(shown, 256) if len(shown) == 2 else ord(shown or " ")
+    return bytes([value]) if value < (0x7F if len(shown) < 2 else 256) else None
+
+
+HEX = Kind("hex", lazy_pattern(r"0[xX]([0-9a-fA-F]{1,16})|([0-9a-fA-F]{2,64})"), _hex)
+KINDS = (
+    HEX,
+    Kind("xxd -b", lazy_pattern(r"[01]{8}"), lambda cell: bytes([int(cell[0], 2)])),
+    Kind("od -t o1", lazy_pattern(r"[0-3][0-7]{2}"), lambda cell: bytes([int(cell[0], 8)])),
+    Kind("gdb x/c", lazy_pattern(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'"), _decimal),
+    Kind("od -t u1", lazy_pattern(r"(-?\d{1,3})"), _decimal),
 )
+#: Each byte has four columns, and a space is a blank cell: only the columns show where it is.
+CHARACTERS = Kind("od -c", lazy_pattern(r"[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3}"), _character, _NOTHING, _NOTHING)
 
 
 def cells(rest: str, kind: Kind) -> list[Cell]:
-    """Return the longest run of tokens of one kind at the beginning of ``rest``."""
-    _, pattern, value = kind
+    """Return the longest run of cells of one kind at the beginning of ``rest``."""
     found: list[Cell] = []
-    gap = _GAP.match(rest)
+    gap = kind.gap.match(rest)
     position = origin = gap.end() if gap else 0
-    while token := pattern.match(rest, position):
-        separator = _SEPARATOR.match(rest, token.end())
-        data = value(token) if separator else None
+    while cell := kind.cell.match(rest, position):
+        separator = kind.separator.match(rest, cell.end())
+        data = kind.value(cell) if separator else None
         if separator is None or data is None:
             break
-        found.append(Cell(token.start() - origin, token.end() - origin, data))
+        found.append(Cell(cell.start() - origin, cell.end() - origin, data))
         position = separator.end()
-        if position == token.end():
-            break
     return found
 
 
@@ -178,7 +192,7 @@ def read_run(rows: list[Row]) -> Run | None:
         return None
     # Numbers that are not hexadecimal are a dump's only after an offset that cannot be one of them.
     certain = len(rows[0].offset) >= 6 or rows[0].mark in (":", "<", "|")
-    for kind in KINDS if certain else KINDS[:1]:
+    for kind in KINDS if certain else (HEX,):
         for base in _bases(rows):
             run = _read_as(rows, kind, base)
             if run is not None:
@@ -207,11 +221,7 @@ def _read_as(rows: list[Row], kind: Kind, base: int) -> Run | None:
         following = next((n for n in rows[index + 1 : index + 3] if n.rest is not None), None)
         if r.rest is None:
             if following is None:
-                raise PasteError(
-                    "the dump ends in '*': nothing says how often the line above it repeats",
-                    f"line {r.line}",
-                    "paste the dump's last line, which is an offset alone, or use hexdump -v",
-                )
+                raise _ends_in_repeats(r.line)
             width = sum(len(c.data) for c in columns)
             missing = int(following.offset, base) - start - len(data)
             if not width or missing < 0 or missing % width or len(data) + missing > LIMIT:
@@ -245,7 +255,15 @@ def _read_as(rows: list[Row], kind: Kind, base: int) -> Run | None:
     if not data or not _is_plain_order(rows, words, bytes(data)):
         return None
     notes = ["repeated lines ('*') filled in"] if squeezed else []
-    return Run(rows[0].indent, start, bytes(data), rows[0].line, _style(rows[0], kind[0], words), tuple(notes))
+    return Run(rows[0].indent, start, bytes(data), rows[0].line, _style(rows[0], kind, words), tuple(notes))
+
+
+def _ends_in_repeats(line: int) -> PasteError:
+    return PasteError(
+        "the dump ends in '*': nothing says how often the line above it repeats",
+        f"line {line}",
+        "paste the dump's last line, which is an offset alone, or use hexdump -v",
+    )
 
 
 def _exactly(row_cells: list[Cell], count: int) -> list[Cell]:
@@ -341,11 +359,10 @@ def _refuse_words(rows: list[Row]) -> None:
             raise _swapped(first)
 
 
-def _style(first: Row, kind: str, words: list[tuple[list[Cell], str]]) -> str:
+def _style(first: Row, kind: Kind, words: list[tuple[list[Cell], str]]) -> str:
     tail = words[0][1].strip()
-    if kind != "hex":
-        names = {"bits": "xxd -b", "octal": "od -t o1", "decimal": "od -t u1", "characters": "gdb x/c"}
-        return "gdb x/b" if kind == "decimal" and first.mark in (":", "<") else names[kind]
+    if kind is not HEX:
+        return "gdb x/b" if kind is KINDS[-1] and first.mark in (":", "<") else kind.name
     if first.rest is not None and first.rest.lstrip().startswith("0x"):
         return "debugger memory dump"
     if first.mark == "|":
@@ -369,15 +386,15 @@ _DERIVED = lazy_pattern(r"^(?:Reassembled|Decompressed|Uncompressed|Decrypted|De
 _CUT_OFF = lazy_pattern(r"\n[ \t]*(?:\.{3,}|…)[ \t]*\s*$")
 
 
-class Found(NamedTuple):
-    """The dumps of a page: each run of bytes, with the heading line that stood above it."""
-
-    runs: tuple[tuple[str, Run], ...]
-    derived: tuple[tuple[str, Run], ...] = ()  #: that were made of the bytes of others
+_WHOLE = "paste the dump whole"
 
 
-def find_dumps(text: str) -> Found | None:
-    """Return every dump in ``text``, or None when there is none, or bytes stand outside of them."""
+def _lines_left_out(what: str, line: int) -> PasteError:
+    return PasteError(f"the dump {what}: lines are left out", f"line {line}", _WHOLE)
+
+
+def _find_dumps(text: str) -> list[tuple[str, Run]] | None:
+    """Return the dumps in ``text``, each with the line above it, or None when there is none, or bytes beside them."""
     blocks: list[tuple[str, list[Row]]] = []
     last_noise = ""
     fresh = True
@@ -412,11 +429,8 @@ def find_dumps(text: str) -> Found | None:
             _refuse_later_end(rows[0], last[0], runs[-1][1])
         if run is not None:
             if run.start and runs and not runs[-1][1].start and not _continues(runs, run):
-                raise PasteError(
-                    f"the dump goes from byte {len(runs[-1][1].data)} to byte {run.start}: lines are left out",
-                    f"line {run.line}",
-                    "paste the dump whole",
-                )
+                begin = len(runs[-1][1].data)
+                raise _lines_left_out(f"goes from byte {begin} to byte {run.start}", run.line)
             _append(runs, title, run)
             last = rows
             total += len(run.data)
@@ -426,14 +440,11 @@ def find_dumps(text: str) -> Found | None:
             raise PasteError(
                 "the offsets of this dump do not follow one another: lines are missing or changed",
                 f"line {rows[0].line} and below",
-                "paste the dump whole",
+                _WHOLE,
             )
         elif _holds_bytes(rows):
             stray = True
-    if not runs or stray:
-        return None
-    kept = tuple(r for r in runs if not _DERIVED.match(r[0]))
-    return Found(kept, tuple(r for r in runs if _DERIVED.match(r[0]))) if kept else Found(tuple(runs))
+    return None if stray else runs
 
 
 def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
@@ -445,11 +456,7 @@ def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
     bases = [base for base in (16, 10, 8) if set(row.offset.lower()) <= set(digits[:base])]
     end = run.start + len(run.data)
     if end not in [int(row.offset, base) for base in bases]:
-        raise PasteError(
-            f"the dump ends at offset {row.offset}, but byte {end} is the next: lines are left out",
-            f"line {row.line}",
-            "paste the dump whole",
-        )
+        raise _lines_left_out(f"ends at offset {row.offset}, but byte {end} is the next", row.line)
 
 
 def _is_stray(line: str) -> bool:
@@ -471,7 +478,7 @@ def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
 
 
 def _holds_bytes(rows: list[Row]) -> bool:
-    return any(sum(len(c.data) for c in cells(r.rest, KINDS[0])) >= 8 for r in rows if r.rest)
+    return any(sum(len(c.data) for c in cells(r.rest, HEX)) >= 8 for r in rows if r.rest)
 
 
 def _continues(runs: list[tuple[str, Run]], run: Run) -> bool:
@@ -494,7 +501,7 @@ def _may_be_dump(rows: list[Row], before: list[tuple[str, Run]]) -> bool:
 def _looks_broken(rows: list[Row]) -> bool:
     first = rows[0]
     aligned = first.mark == ":" or not first.offset.strip("0x")
-    return aligned and len(first.offset) >= 4 and all(len(cells(r.rest, KINDS[0])) >= 4 for r in rows[:2] if r.rest)
+    return aligned and len(first.offset) >= 4 and all(len(cells(r.rest, HEX)) >= 4 for r in rows[:2] if r.rest)
 
 
 def _append(runs: list[tuple[str, Run]], title: str, run: Run) -> None:
@@ -510,126 +517,63 @@ def _append(runs: list[tuple[str, Run]], title: str, run: Run) -> None:
 
 def read_dump(text: str) -> Pasted | None:
     """Return the bytes of every dump in ``text``, or None."""
-    found = find_dumps(text)
-    if found is None:
+    found = _find_dumps(text)
+    if not found:
         return None
-    notes = list(dict.fromkeys(note for _, run in found.runs for note in run.notes))
-    parts = with_reassembled([run.data for _, run in found.runs], [run.data for _, run in found.derived])
-    dropped = [title for title, run in found.derived if run.data not in parts]
+    derived = [each for each in found if _DERIVED.match(each[0])]  # made of the bytes of others
+    if len(derived) == len(found):
+        derived = []
+    runs = [run for title, run in found if not derived or not _DERIVED.match(title)]
+    notes = list(dict.fromkeys(note for run in runs for note in run.notes))
+    parts = with_reassembled([run.data for run in runs], [run.data for _, run in derived])
+    dropped = [title for title, run in derived if run.data not in parts]
     if dropped:
         notes.append(f"{counted(len(dropped), 'derived dump')} dropped ({dropped[0]})")
     if _CUT_OFF.search(text[-80:]):
         notes.append(CUT)
-    return Pasted(found.runs[0][1].style, parts, tuple(notes))
+    return Pasted(runs[0].style, parts, tuple(notes))
 
 
 # Read character dumps (``od -c``, ``hexdump -c``), and dumps that have a text column but no offsets.
 #
-# In a character dump each byte has four columns, and a space is a blank cell: only the columns show where it is.
+# -- character dumps, and dumps without offsets -------------------------------------------------------
 
-_LINE = lazy_pattern(r"^([0-9a-fA-F]{6,8})?((?:[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3})+[ ]*)$")
+_OFFSET = lazy_pattern(r"[0-9a-fA-F]{6,8}(?= |$)")
+_OF_CHARACTERS = lazy_pattern(r"(?:[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3})*")
 _WIDEST = 1000  # characters in a line of a dump that still has a text column
-_OFFSET = lazy_pattern(r"^[0-9a-fA-F]{6,8}$")
-_NAMES = {"\\0": 0, "\\a": 7, "\\b": 8, "\\t": 9, "\\n": 10, "\\v": 11, "\\f": 12, "\\r": 13, "\\\\": 92}
-
-
-def _cell(text: str) -> int | None:
-    token = text.strip()
-    if len(token) == 3:
-        return int(token, 8) if int(token, 8) < 256 else None
-    if len(token) == 2:
-        return _NAMES.get(token)
-    byte = ord(token or " ")
-    return byte if byte < 0x7F else None
 
 
 def read_characters(text: str) -> Pasted | None:
-    """Return the bytes of an ``od -c`` dump, or None."""
-    lines = [line.rstrip() for line in text.split("\n") if line.strip()]
-    if (
-        not lines
-        or all(_OFFSET.match(line) for line in lines)
-        or not any("\\0" in line or "  " in line for line in lines[:2])
-    ):
-        return None
-    data = bytearray()
-    escapes = 0
-    offsets: list[tuple[str, int]] = []
-    width = _width(lines)
-    repeat = False
-    notes: list[str] = []
-    for number, line in enumerate(lines, 1):
-        if line == "*":
-            repeat = True
-            continue
-        closing = _OFFSET.match(line)
-        shape = None if closing else _LINE.match(line.replace("\t", "    ") + " " * (-_body(line) % 4))
-        if not closing and not shape:
+    """Return the bytes of a dump as ``od -c`` and ``hexdump -c`` print it, or None."""
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.replace("\t", "    ").rstrip()
+        offset = found[0] if (found := _OFFSET.match(line)) else ""
+        rest = line[len(offset) :]
+        rest += " " * (-len(rest) % 4)
+        if line != "*" and not _OF_CHARACTERS.fullmatch(rest):
             return None
-        offset = closing[0] if closing else (shape[1] if shape else None)
-        if repeat and offset is not None and width:
-            base = _base([*offsets, (offset, -1)])
-            missing = int(offset, base) - len(data)
-            if not 0 <= missing <= LIMIT or missing % width:
-                return None
-            data += data[-width:] * (missing // width)
-            notes, repeat = ["repeated lines ('*') filled in"], False
-        if offset is not None:
-            offsets.append((offset, len(data)))
-        if shape:
-            body = shape[2]
-            values = [_cell(body[i : i + 4]) for i in range(0, len(body), 4)]
-            if None in values:
-                return None
-            row = bytes(v for v in values if v is not None)
-            if len(row) < width and number < len(lines) and not _OFFSET.match(lines[number]):
-                row = row.ljust(width, b" ")
-            escapes += body.count("\\") + len(re.findall(r" [0-7]{3}", body))
-            data += row
-    if repeat:
-        raise PasteError("the dump ends in '*': nothing says how often the line above it repeats", hint=WORDS_HINT)
+        if line:
+            rows.append(Row(number, 0, offset, "", None if line == "*" else rest))
+    shown = [r for r in rows if r.rest is not None]
+    longest = max((len(r.rest or "") // 4 for r in shown), default=0)
+    numbered = {bool(r.offset) for r in shown}
     # Digits in columns may as well be numbers: an escape, or an offset and a letter, make them characters.
-    if not data or not (escapes if offsets else "\\" in text):
+    escapes = re.search(r"\\| [0-7]{3}" if True in numbered else r"\\", "".join(r.rest or "" for r in shown))
+    if not longest or len(numbered) > 1 or not escapes or rows[0] is not shown[0]:
         return None
-    if offsets:
-        base = _base(offsets[:-1] if len(offsets) > 1 else offsets)
-        if any(int(offset, base) - int(offsets[0][0], base) != at for offset, at in offsets[:-1]):
-            return None
-        length = int(offsets[-1][0], base) - int(offsets[0][0], base)
-        if len(data) < length <= len(data) + 16 and lines[-1] == offsets[-1][0]:
-            data += b" " * (length - len(data))
-        elif length != offsets[-1][1]:
-            return None
-    return Pasted("od -c", (bytes(data),), tuple(notes))
-
-
-def _width(lines: list[str]) -> int:
-    """Return how many bytes a line has: a blank at its end is one too, though editors cut it."""
-    longest = max((-(-_body(line) // 4) for line in lines if not _OFFSET.match(line)), default=0)
-    offsets = [line.split(" ", 1)[0] for line in lines[:2]]
-    if len(offsets) == 2 and all(map(_OFFSET.match, offsets)):
-        steps = (n for n in range(longest, longest + 16) if any(_is(offsets[1], b, n, offsets[0]) for b in (16, 10, 8)))
-        return next(steps, longest)
-    return longest
-
-
-def _body(line: str) -> int:
-    offset = re.match(r"[0-9a-fA-F]{6,8}(?= )", line)
-    return len(line) - (offset.end() if offset else 0)
-
-
-def _base(offsets: list[tuple[str, int]]) -> int:
-    for base in (16, 10, 8):
-        if all(_is(offset, base, at, offsets[0][0]) for offset, at in offsets):
-            return base
-    return 16
-
-
-def _is(offset: str, base: int, at: int, origin: str) -> bool:
-    try:
-        return at < 0 or int(offset, base) - int(origin, base) == at
-    except ValueError:
-        return False
+    if False in numbered:
+        if len(shown) < len(rows):
+            raise _ends_in_repeats(rows[-1].line)
+        rows = shown = [r._replace(offset=f"{at * longest:x}") for at, r in enumerate(shown)]
+    for base in reversed([*_bases(rows)]):
+        # A blank at the end of a row is a byte too, though editors cut it: the offsets that are nearest say how many.
+        sizes = {a.line: int(b.offset, base) - int(a.offset, base) for a, b in pairwise(shown)}
+        sizes = {line: size for line, size in sizes.items() if size < longest + 16}
+        full = [r._replace(rest=(r.rest or "").ljust(4 * sizes[r.line])) if r.line in sizes else r for r in rows]
+        if run := _read_as(full, CHARACTERS, base):
+            return Pasted("od -c", (run.data,), run.notes)
+    return None
 
 
 def read_text_column(text: str) -> Pasted | None:
@@ -640,7 +584,7 @@ def read_text_column(text: str) -> Pasted | None:
     if any(len(line) > _WIDEST for line in lines):
         return None
     for line in lines:
-        row = cells(line, KINDS[0])
+        row = cells(line, HEX)
         taken = _shown(line.lstrip(), row)
         if taken:
             if between:
@@ -773,8 +717,7 @@ _TABLE_FIELD = lazy_pattern(
 )
 _TABLE_HEX = lazy_pattern(r"0[xX](?P<digits>[0-9a-fA-F]+)(?:,[ \t]*0[xX](?P<more>[0-9a-fA-F]+))?(?=[ \t]*(?:$|[(#/]))")
 _TEXTUAL = lazy_pattern(r'^(?:The textual string:? *)?"(?P<quoted>.*)"$')
-_ESCAPE = lazy_pattern(r"\\(?:x([0-9a-fA-F]{2})|([\\ntr0\"']))")
-_ESCAPED = {"\\": b"\\", "n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", '"': b'"', "'": b"'"}
+_GRID = "the table leaves bytes out here: paste the frame's hex or byte grid"
 
 
 def read_table(text: str) -> Pasted | None:
@@ -816,19 +759,7 @@ def _value(value: str, width: int, where: str) -> bytes:
     stripped = value.strip()
     quoted = _TEXTUAL.match(stripped)
     for candidate in (value, stripped, *([quoted["quoted"]] if quoted else [])):
-        for data in (candidate.encode("utf-8", "surrogatepass"), _unescaped(candidate)):
-            if len(data) == width:
+        for data in (candidate.encode("utf-8", "surrogatepass"), unescape(candidate)):
+            if data is not None and len(data) == width:
                 return data
     raise PasteError(f"{width} bytes wide, but its text has {len(stripped.encode())}", where, _GRID)
-
-
-_GRID = "the table leaves bytes out here: paste the frame's hex or byte grid"
-
-
-def _unescaped(text: str) -> bytes:
-    data, position = bytearray(), 0
-    for escape in _ESCAPE.finditer(text):
-        data += text[position : escape.start()].encode("utf-8", "surrogatepass")
-        data += bytes.fromhex(escape[1]) if escape[1] else _ESCAPED[escape[2]]
-        position = escape.end()
-    return bytes(data + text[position:].encode("utf-8", "surrogatepass"))

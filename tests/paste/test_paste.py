@@ -316,6 +316,12 @@ def test_a_dump_with_a_line_missing_is_refused() -> None:
     )
 
 
+def test_blanks_that_a_character_dump_does_not_show_are_as_many_as_its_offsets_say() -> None:
+    row = r"0000000 200   W  \0 005 037  \0 002 020  \0  \0  \0   )"
+    assert read_paste(f"{row}\n0000014\n") == Pasted("od -c", (MUTATION[:12],))
+    assert read_paste(f"{row}\n0000020\n").parts == (MUTATION[:12] + b" " * 4,)
+
+
 def test_a_number_that_is_no_byte_is_refused_in_escapes() -> None:
     escaped = "".join(f"\\{byte:03d}" for byte in MUTATION)
     assert read_paste(f'"{escaped}"').parts == (MUTATION,)
@@ -526,6 +532,7 @@ PARTS_OF_PAGES = {
     ),
     "lines of numbers in a mail": (f"Hi,\n\nhere it is:\n\n{XXD_I}\n\nThanks\n", STREAM_REQUEST),
     "one line with its number": (f"  1\t{pairs(STREAM_REQUEST)}", STREAM_REQUEST),
+    "a line of 0X80 with its number": (f"  1\t{FORMS['0x bytes, upper case'](ADD_STREAM)}", ADD_STREAM),
 }  # fmt: skip
 
 
