@@ -1,7 +1,7 @@
 """Read the bytes in what people copy out of terminals, logs, debuggers, source code and documents.
 
-It knows forms, not frames: no opcode is known here. What cannot be read without guessing is refused with the reason and
-a way out; bytes are never invented and never silently swapped.
+It knows forms, not frames; only those that are printed field by field are put together again. What cannot be read
+without guessing is refused with the reason and a way out; bytes are never invented and never silently swapped.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +11,12 @@ from dcpdump.errors import PasteError
 from dcpdump.paste.dumps import read_characters, read_dump, read_grid, read_table, read_text_column
 from dcpdump.paste.encodings import read_base64, read_percent, read_quoted_printable
 from dcpdump.paste.literals import read_angled, read_literal
-from dcpdump.paste.logs import read_log, read_prefixed
+from dcpdump.paste.logs import read_fields, read_log, read_prefixed
 from dcpdump.paste.numbers import read_digits
-from dcpdump.paste.packets import read_packet_json, without_packets
+from dcpdump.paste.packets import TCPDUMP, read_packet_json, without_packets
 from dcpdump.paste.pasted import EXAMPLE, LIMIT, NAME, Pasted, refuse_files, refuse_odd
 from dcpdump.paste.text import cleaned, decoded, views
 
-# -- list the formats of pasted bytes, most specific first --------------------------------------------
 # A format reads the text wholly or declines with None; the first that reads it wins. One that recognises a form which
 # cannot be read without guessing raises PasteError, and no later format is asked.
 
@@ -29,8 +28,9 @@ class Format(NamedTuple):
     read: Callable[[str], Pasted | None]
 
 
-#: Those that read the whole text.
+#: Those that read the whole text, most specific first.
 FORMATS: tuple[Format, ...] = (
+    Format("fields", read_fields),
     Format("grid", read_grid),
     Format("table", read_table),
     Format("packets", read_packet_json),
@@ -119,4 +119,7 @@ def _nothing(page: str, dialect: str | None) -> tuple[str, str, str]:
             where,
             "print the content: Arrays.toString(bytes), ByteBufUtil.hexDump(buf)",
         )
+    if TCPDUMP.search(page):
+        what = "tcpdump printed these packets without their bytes: -A shows as dots what is no text"
+        return what, where, "print them with tcpdump -X, or save them with -w and use dcpdump read"
     return "no bytes found in this text", where, EXAMPLE

@@ -23,7 +23,8 @@ _IPV4, _IPV6, _VLAN = b"\x08\x00", b"\x86\xdd", (b"\x81\x00", b"\x88\xa8")
 _REASSEMBLED = 64  # so many frames are looked for in packets: each takes time for all of those
 _PADDED = 46  # the smallest payload of an Ethernet frame: a shorter one is filled with zeros
 
-_TCPDUMP = lazy_pattern(r"^\s*(?:\S+ ){0,3}(?:\S+ +(?:In|Out|[BMP]) +)?IP6? .{3,200} > .{3,200}: ", re.M)
+#: The line that tcpdump prints above the bytes of each packet.
+TCPDUMP = lazy_pattern(r"^\s*(?:\S+ ){0,3}(?:\S+ +(?:In|Out|[BMP]) +)?IP6? .{3,200} > .{3,200}: ", re.M)
 
 
 def _ip_length(data: bytes, at: int) -> int | None:
@@ -72,7 +73,7 @@ def link_type(data: bytes, *, cut: bool = False) -> tuple[int, int] | None:
 
 def without_packets(pasted: Pasted, heading: str = "") -> Pasted:
     """Return ``pasted`` with the TCP payload in place of packets; unchanged when its parts are not packets."""
-    from_tcpdump = bool(heading) and _TCPDUMP.search(heading) is not None
+    from_tcpdump = bool(heading) and TCPDUMP.search(heading) is not None
     packets: list[Packet] = []
     frames: list[bytes] = []
     others = 0
