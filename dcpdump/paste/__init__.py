@@ -96,8 +96,7 @@ def _read(view: str, notes: tuple[str, ...], forms: Sequence[Format], dialect: s
         if dialect is None or form.name == dialect:
             pasted = form.read(view)
             if pasted is not None:
-                noted = Pasted(pasted.dialect, pasted.parts, (*notes, *pasted.notes))
-                return without_packets(noted, heading=view)
+                return without_packets(pasted.noted(*notes), heading=view)
     return None
 
 

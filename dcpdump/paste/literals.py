@@ -4,6 +4,7 @@ The text is cut into tokens once; then lists are read, then strings.
 """
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from dcpdump.lazy_pattern import lazy_pattern
@@ -16,6 +17,7 @@ from dcpdump.paste.pasted import (
     begins_frame,
     has_header,
     is_whole,
+    joined,
     left_out,
     odd_digits,
     refuse_odd,
@@ -24,9 +26,8 @@ from dcpdump.paste.pasted import (
 from dcpdump.plural import counted
 from dcpdump.spec.header import MAGICS
 
-# Cut source text and what programs print into numbers, strings, brackets and words; name the language of a literal.
-#
-# Comments, casts and the wrappers around single bytes are language and not bytes: they are removed.
+# -- tokens -------------------------------------------------------------------------------------------
+# Comments, casts, indexes and the wrappers around single bytes are language and not bytes: they are removed.
 
 
 class Token(NamedTuple):
@@ -43,9 +44,10 @@ _CAST = lazy_pattern(
     r"|::(?:8|integer|binary|bytea|int|unsigned|big|bytes)\b(?:-[a-z]+)*|/(?:utf8|binary|integer|bytes)\b"
 )
 _WRAPPED = lazy_pattern(
-    r"\b(?:std::byte|byte|uint8_t|uint8|u8|char|UInt8|Byte|sbyte|chr|Chr|CHR)[ ]?[({][ ]?"
+    r"\b(?:std::byte|byte|uint8_t|uint8|u8|char|int|UInt8|Byte|sbyte|chr|Chr|CHR)[ ]?[({][ ]?"
     r"([-+]?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3})|'[^'\n]{1,6}')[ ]?[)}]"
 )
+_INDEX = lazy_pattern(r"(?:([^\s,{(\[])\s+)?(?<![\w$])\[(\d{1,9})\]\s*=>?(?=[\s\w'-])")
 _TOKEN = lazy_pattern(
     r"""
     \s*(?:(?P<comment>//[^\n]*|/\*.*?\*/|[#%](?=[ \t!])[^\n]*)
@@ -66,8 +68,11 @@ _TOKEN = lazy_pattern(
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Return ``text`` as tokens, without blanks, comments and casts."""
+    """Return ``text`` as tokens, without blanks, comments, casts and indexes that count up by one."""
     text = _COMMENT_LINE.sub("", text)
+    indexes = [int(index[2]) for index in _INDEX.finditer(text)]
+    if all(there in (before + 1, 0) for before, there in pairwise([0, *indexes])):
+        text = _INDEX.sub(lambda index: f"{index[1]}," if index[1] else "", text)
     text = _WRAPPED.sub(r"\1", _CAST.sub("", text))
     found = []
     for match in _TOKEN.finditer(text):
@@ -83,11 +88,17 @@ class Quoted(NamedTuple):
     prefix: str
     quote: str
     body: str
+    times: int = 1  # how often it repeats
 
     @property
     def single(self) -> bool:
         """Return whether its escapes are those of single quotes, which many languages do not interpret."""
         return self.quote == "'" and "b" not in self.prefix
+
+
+def times_of(repeats: Token) -> int:
+    """Return the number in ``<repeats 12 times>``."""
+    return int(re.sub(r"\D", "", repeats.text)[:9])
 
 
 def quoted(literal: str) -> Quoted:
@@ -135,61 +146,40 @@ def string_name(tokens: list[Token], prefix: str, count: int) -> str:
     return "escaped string" if count == 1 else "adjacent strings"
 
 
-# Read bytes as numbers, characters or one-byte strings in brackets, as any language writes or prints them.
-
-
-class _List(NamedTuple):
-    data: bytes
-    name: str
-    notes: tuple[str, ...]
+# -- lists of numbers, characters or one-byte strings -------------------------------------------------
 
 
 def read_lists(tokens: list[Token]) -> Pasted | None:
-    """Return the bytes of the lists among ``tokens``: those that begin as frames do, else the long ones, or the only
-    one.
-    """
-    found: list[_List] = []
-    stack: list[tuple[int, bool]] = []  # where a bracket opened, and whether it holds more than indexes
+    """Return the bytes of the lists among ``tokens``: those that begin as frames do, else the long or the only."""
+    found: list[Pasted] = []
+    opened = None  # where the last bracket opened, if none has closed since
     for index, token in enumerate(tokens):
         if token.kind == "open":
-            stack.append((index, False))
-        elif token.kind == "close" and stack:
-            start, nested = stack.pop()
-            if index - start > 3:
-                numbers = None if nested else _list_of(tokens[start + 1 : index], binary=tokens[start].text == "<<")
-                if numbers is not None:
-                    found.append(numbers)
-                if stack:
-                    stack[-1] = (stack[-1][0], True)
-            elif nested and stack:
-                stack[-1] = (stack[-1][0], True)
-    large = [f for f in found if has_header(f.data)]
-    large = large or [f for f in found if len(f.data) >= 8]
+            opened = index
+        elif token.kind == "close":
+            if opened is not None and index - opened > 3:
+                numbers = _list_of(tokens[opened + 1 : index], binary=tokens[opened].text == "<<")
+                found += [numbers] if numbers is not None else []
+            opened = None
+    large = [f for f in found if has_header(f.parts[0])] or [f for f in found if len(f.parts[0]) >= 8]
     chosen = large or (found if len(found) == 1 else [])
-    if not chosen:
-        return None
-    notes = tuple(dict.fromkeys(note for f in chosen for note in f.notes))
-    return Pasted(language(tokens, chosen[0].name), tuple(f.data for f in chosen), notes)
+    return joined(chosen, language(tokens, chosen[0].dialect)) if chosen else None
 
 
 _HEX_WORD = lazy_pattern(r"[0-9a-fA-F]{1,2}")
 _PAIR = lazy_pattern(r"[0-9a-fA-F]{2}")
 
 
-def _list_of(inside: list[Token], binary: bool) -> _List | None:
+def _list_of(inside: list[Token], binary: bool) -> Pasted | None:
     """Return the bytes of one bracket's content, or None when it is not a list of bytes."""
-    if any(t.kind in ("open", "close") for t in inside):
-        inside = _without_indexes(inside)
-        if any(t.kind in ("open", "close") for t in inside):
-            return None
-    inside, notes, cut = _without_cut(inside)
+    inside, notes = _without_cut(inside)
     elements = _elements(inside)
-    if elements is None or len(elements) < 2 or cut is None:
+    if elements is None or len(elements) < 2:
         return None
     if all(len(e) == 1 and e[0].kind in ("number", "word") for e in elements):
         plain = _plain_numbers([e[0].text for e in elements])
         if plain is not None:
-            return _List(plain.data, plain.name, (*notes, *plain.notes))
+            return plain.noted(*notes)
     texts = [quoted(e[0].text).body for e in elements if e[0].kind == "string"] if all(elements) else []
     if len({len(text) for text in texts if text[:2] != "0x"}) > 1 and any(map(_PAIR.fullmatch, texts)):
         return None  # pairs of digits, and something else
@@ -201,49 +191,20 @@ def _list_of(inside: list[Token], binary: bool) -> _List | None:
         data += value
         if len(data) > LIMIT:
             return None
-    return _List(bytes(data), "byte list", notes)
+    return Pasted("byte list", (bytes(data),), notes)
 
 
-def _without_cut(inside: list[Token]) -> tuple[list[Token], tuple[str, ...], bool | None]:
-    """Return the tokens before an ellipsis, notes, and whether there was one (None: it is the language's own)."""
+def _without_cut(inside: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
+    """Return the tokens before an ellipsis, and a note on it; all of them where it is the language's own."""
     at = next((i for i, t in enumerate(inside) if t.kind == "ellipsis"), None)
     if at is None:
-        return inside, (), False
+        return inside, ()
     rest = [t for t in inside[at + 1 :] if t.text != ","]
     if any(t.kind == "number" for t in rest) and not any(t.text == "more" for t in rest):
         if any(t.kind not in ("number", "ellipsis") and t.text != "," for t in inside):
-            return inside, (), None
+            return inside, ()
         raise left_out(f"after {counted(sum(t.kind == 'number' for t in inside[:at]), 'number')}")
-    return inside[:at], (CUT,), True
-
-
-def _without_indexes(inside: list[Token]) -> list[Token]:
-    """Return ``[0] = 128, [1] = 87`` as ``128, 87``: the indexes must count up by one."""
-    kept: list[Token] = []
-    expected: int | None = None
-    position = 0
-    while position < len(inside):
-        window = [t.text for t in inside[position : position + 4]]
-        if (
-            len(window) == 4
-            and window[0] == "["
-            and window[2] == "]"
-            and window[3] in ("=", "=>")
-            and window[1].isdecimal()
-        ):
-            index = int(window[1])
-            if expected is not None and index != expected:
-                return inside
-            expected = index + 1
-            if kept and kept[-1].text != ",":
-                kept.append(Token("other", ","))
-            position += 4
-            continue
-        kept.append(inside[position])
-        position += 1
-    # var_dump's int(128)
-    plain = [t for t in kept if not (t.kind in ("open", "close") and t.text in "()") and t.text != "int"]
-    return plain if expected is not None else kept
+    return inside[:at], (CUT,)
 
 
 def _elements(inside: list[Token]) -> list[list[Token]] | None:
@@ -278,15 +239,12 @@ def _elements(inside: list[Token]) -> list[list[Token]] | None:
     return elements
 
 
-def _plain_numbers(texts: list[str]) -> _List | None:
+def _plain_numbers(texts: list[str]) -> Pasted | None:
     """Read numbers without a prefix, which may be decimal or, as Rust prints them, hexadecimal; or return None."""
     if all(t.isdecimal() for t in texts):
-        if max(map(len, texts)) > 3:
-            return None
-        decided = number_list(texts, bracketed=True)
-        return _List(*decided) if decided else None
+        return number_list(texts, bracketed=True)
     if all(_HEX_WORD.fullmatch(t) for t in texts) and sum(t[0].isdecimal() for t in texts) * 4 >= len(texts):
-        return _List(bytes(int(t, 16) for t in texts), "hex list", ())
+        return Pasted("hex list", (bytes(int(t, 16) for t in texts),))
     return None
 
 
@@ -297,7 +255,7 @@ def _element(element: list[Token]) -> bytes | None:
     head, rest = element[0], element[1:]
     times = 1
     if rest and rest[-1].kind == "repeats":
-        times = int(re.sub(r"\D", "", rest[-1].text)[:9])
+        times = times_of(rest[-1])
         if times > LIMIT:
             return None
         rest = rest[:-1]
@@ -330,91 +288,65 @@ def _element(element: list[Token]) -> bytes | None:
     return bytes([value & 0xFF]) * times
 
 
-# Read bytes from a string's escapes, or from a string whose text is hex, base64 or escapes itself.
+# -- strings: their escapes, or the hex, base64 or escapes that their text is -------------------------
 
 _GLUE = frozenset({"+", ".", "..", "&", "++", "<>", "<", ">", "<<", ">>"})  # and a backslash before whatever it is
 
 
-class _StringPiece(NamedTuple):
-    """A string, and how often it repeats."""
-
-    string: Quoted
-    times: int = 1
-
-
-class _Group(NamedTuple):
-    """Strings that stand together, as pieces of one; ``cut``: an ellipsis follows them."""
-
-    pieces: list[_StringPiece]
-    cut: bool = False
-
-
-class _Reading(NamedTuple):
-    data: bytes
-    cut: bool
-    name: str
-
-
 def read_strings(tokens: list[Token]) -> Pasted | None:
     """Return the bytes of the strings among ``tokens``: those that begin as frames do, or those in texts, or any."""
-    binary: list[_Reading] = []
-    texts: list[_Reading] = []
-    for pieces, cut in _groups(tokens):
-        if sum(len(s.prefix) + len(s.body) + 2 for s, _ in pieces) < 8:
+    binary: list[Pasted] = []
+    texts: list[Pasted] = []
+    for strings, notes in _groups(tokens):
+        if sum(len(s.prefix) + len(s.body) + 2 for s in strings) < 8:
             continue
-        if sum(len(s.body) * times for s, times in pieces) > LIMIT:
+        if sum(len(s.body) * s.times for s in strings) > LIMIT:
             return None
-        first = pieces[0].string
-        data = _join(pieces)
+        first = strings[0]
+        data = _join(strings)
         if data is None:
             continue
-        if len(pieces) == 1 and not first.single:
+        if len(strings) == 1 and not first.single:
             data = in_latin_1(first.body, data)
         if all(0x20 <= b < 0x7F or b in b"\n\t\r" for b in data):
-            inner = _text_of_bytes(data.decode("ascii"))
-            if inner is not None:
-                texts.append(_Reading(inner[0], cut, inner[1]))
-        elif begins_frame(data) or sum(numeric_escapes(s.body) for s, _ in pieces) >= 4:
-            binary.append(_Reading(data, cut, string_name(tokens, first.prefix, len(pieces))))
-    frames = [reading for reading in binary if begins_frame(reading.data)]
-    if 0 < len(frames) < len(binary) and not all(is_whole(reading.data) for reading in frames):
+            texts += [inner.noted(*notes)] if (inner := _text_of_bytes(data.decode("ascii"))) else []
+        elif begins_frame(data) or sum(numeric_escapes(s.body) for s in strings) >= 4:
+            binary.append(Pasted(string_name(tokens, first.prefix, len(strings)), (data,), notes))
+    frames = [each for each in binary if begins_frame(each.parts[0])]
+    if 0 < len(frames) < len(binary) and not all(is_whole(each.parts[0]) for each in frames):
         return None  # others may continue them, behind something that is not known here
     chosen = frames or texts or binary
-    if not chosen:
-        return None
-    notes = (CUT,) if any(reading.cut for reading in chosen) else ()
-    return Pasted(chosen[0].name, tuple(reading.data for reading in chosen), notes)
+    return joined(chosen) if chosen else None
 
 
-def _groups(tokens: list[Token]) -> list[_Group]:
-    """Return strings that stand together: adjacent, or joined by an operator."""
-    groups: list[_Group] = []
+def _groups(tokens: list[Token]) -> list[tuple[list[Quoted], tuple[str, ...]]]:
+    """Return strings that stand together, adjacent or joined by an operator, each with a note on an ellipsis behind."""
+    groups: list[tuple[list[Quoted], tuple[str, ...]]] = []
     printed_by_gdb = any(t.kind == "repeats" for t in tokens)
-    open_group = False
+    is_open = False
     for token in tokens:
         if token.kind == "string":
-            if not open_group:
-                groups.append(_Group([]))
-            groups[-1].pieces.append(_StringPiece(quoted(token.text)))
-            open_group = True
+            if not is_open:
+                groups.append(([], ()))
+            groups[-1][0].append(quoted(token.text))
+            is_open = True
         elif token.kind == "repeats" and groups:
-            times = int(re.sub(r"\D", "", token.text)[:9])
-            groups[-1].pieces[-1] = groups[-1].pieces[-1]._replace(times=times)
-        elif token.kind == "ellipsis" and groups and open_group:
-            groups[-1] = groups[-1]._replace(cut=True)
+            groups[-1][0][-1] = groups[-1][0][-1]._replace(times=times_of(token))
+        elif token.kind == "ellipsis" and groups and is_open:
+            groups[-1] = (groups[-1][0], (CUT,))
         elif token.text not in _GLUE and token.text[0] != "\\" and not (token.text == "," and printed_by_gdb):
-            open_group = False
+            is_open = False
     return groups
 
 
-def _join(pieces: list[_StringPiece]) -> bytes | None:
-    first = pieces[0].string
+def _join(strings: list[Quoted]) -> bytes | None:
+    first = strings[0]
     digits = meaning_of_digits(first.body, rust=first.prefix == "b" and first.quote == '"')
-    alike = all(times == 1 for _, times in pieces) and len({(s.single, "r" in s.prefix) for s, _ in pieces}) == 1
+    alike = all(s.times == 1 for s in strings) and len({(s.single, "r" in s.prefix) for s in strings}) == 1
     # Each piece ends its own escapes, so that "\x0" "1" is two characters.
-    decoded = [(_decode(string, string.single and alike, digits), times) for string, times in pieces]
+    decoded = [(_decode(string, string.single and alike, digits), string.times) for string in strings]
     parts = [data * times for data, times in decoded if data is not None]
-    return b"".join(parts) if len(parts) == len(pieces) else None
+    return b"".join(parts) if len(parts) == len(strings) else None
 
 
 def _decode(string: Quoted, single: bool, digits: Digits) -> bytes | None:
@@ -427,22 +359,22 @@ def _decode(string: Quoted, single: bool, digits: Digits) -> bytes | None:
     return unescape(string.body, single=single, digits=digits)
 
 
-def _text_of_bytes(text: str) -> tuple[bytes, str] | None:
-    """Return the bytes that a printable string spells in hex, base64 or escapes, and the form's name; or None."""
+def _text_of_bytes(text: str) -> Pasted | None:
+    """Return the bytes that a printable string spells in hex, base64 or escapes, or None."""
     stripped = text.strip().strip("<>").strip()
     if len(stripped) < 8:
         return None
     if stripped[:2] == "\\x" and not re.match(r"\\x[0-9a-fA-F]{3}", stripped):
         data = unescape(stripped)
         if data is not None and begins_frame(data):
-            return data, "escaped string"
+            return Pasted("escaped string", (data,))
     digits = stripped.removeprefix("\\\\").removeprefix("\\").removeprefix("x")
     if len(digits) >= 16 or _begins_frame_in_hex(digits):
         data = bytes_of_digits(digits)
         if data is not None and (len(data) >= 8 or begins_frame(data)):
-            return data, "hex string"
+            return Pasted("hex string", (data,))
     data = read_base64_token(stripped)
-    return (data, "base64 string") if data is not None else None
+    return Pasted("base64 string", (data,)) if data is not None else None
 
 
 def _begins_frame_in_hex(digits: str) -> bool:
@@ -474,6 +406,8 @@ def bare_escapes(text: str) -> Pasted | None:
         return None
     return Pasted("escaped bytes", (data,))
 
+
+# -- whole texts --------------------------------------------------------------------------------------
 
 PROSE = 32  # words beside the bytes: more than any declaration or call around them has
 #: The first line of a hex dump, behind what a log, a mail or a web page puts before it.

@@ -81,8 +81,8 @@ def bytes_of_decimals(tokens: Sequence[str]) -> bytes | None:
     return bytes(v & 0xFF for v in values) if all(-128 <= v <= 255 for v in values) else None
 
 
-def number_list(tokens: Sequence[str], bracketed: bool) -> tuple[bytes, str, tuple[str, ...]] | None:
-    """Return bytes, name and notes of digits-only tokens, or None for plain hex that nothing else explains.
+def number_list(tokens: Sequence[str], bracketed: bool) -> Pasted | None:
+    """Return the bytes of digits-only tokens, or None for plain hex that nothing else explains.
 
     ``bracketed``: they stand in a list as programs print them, where decimal is usual.
     """
@@ -95,24 +95,24 @@ def number_list(tokens: Sequence[str], bracketed: bool) -> tuple[bytes, str, tup
         if octal is not None and decimal is not None and begins_frame(octal) == begins_frame(decimal):
             raise _undecided("octal or decimal", tokens)
         if octal is not None and (decimal is None or begins_frame(octal)):
-            return octal, "octal bytes", ()
-        return None if decimal is None else (decimal, "decimal list", ())
+            return Pasted("octal bytes", (octal,))
+        return None if decimal is None else Pasted("decimal list", (decimal,))
     if decimal is None:
         return None
     as_hex = bytes(int(t, 16) for t in tokens)
     padded = all(len(t) == 2 for t in tokens)
     if as_hex == decimal:
-        return decimal, "decimal list", ()
+        return Pasted("decimal list", (decimal,))
     if padded and (not bracketed or any(t[0] == "0" for t in tokens)):  # programs do not pad decimals with zeros
-        return as_hex, "hex list" if bracketed else "hex pairs", ()
+        return Pasted("hex list" if bracketed else "hex pairs", (as_hex,))
     if begins_frame(as_hex) != begins_frame(decimal):
         if begins_frame(as_hex):
-            return as_hex, "hex list", ("read as hexadecimal: as decimals they would not begin a frame",)
-        return decimal, "decimal list", ("read as decimal: as hex it would not begin a frame",) * padded
+            return Pasted("hex list", (as_hex,), ("read as hexadecimal: as decimals they would not begin a frame",))
+        return Pasted("decimal list", (decimal,), ("read as decimal: as hex it would not begin a frame",) * padded)
     if is_whole(decimal) != is_whole(as_hex):
-        return (decimal, "decimal list", ()) if is_whole(decimal) else (as_hex, "hex list", ())
+        return Pasted("decimal list", (decimal,)) if is_whole(decimal) else Pasted("hex list", (as_hex,))
     if not padded and begins_frame(decimal) and len(tokens) >= HEADER_LENGTH:
-        return decimal, "decimal list", ("read as decimal: programs print unpadded lists so",)
+        return Pasted("decimal list", (decimal,), ("read as decimal: programs print unpadded lists so",))
     raise _undecided("decimal or hexadecimal", tokens)
 
 
@@ -242,8 +242,7 @@ def _read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
     if not prefixed and len(tokens) > 1 and "".join(tokens).isdecimal():
         decided = number_list(tokens, bracketed="," in text)
         if decided is not None:
-            data, name, note = decided
-            return Pasted(name, (data,), (*notes, *note))
+            return decided.noted(*notes)
     return Pasted(_hex_name(text, tokens), _lines_of_hex(bare, lines), notes)
 
 

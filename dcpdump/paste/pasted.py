@@ -30,6 +30,16 @@ class Pasted:
     parts: tuple[bytes, ...]
     notes: tuple[str, ...] = ()
 
+    def noted(self, *notes: str) -> "Pasted":
+        """Return this with more notes before its own."""
+        return Pasted(self.dialect, self.parts, (*notes, *self.notes))
+
+
+def joined(all_of: Sequence[Pasted], dialect: str = "") -> Pasted:
+    """Return several as one: all parts, each note once, and the first's form where none is given."""
+    parts = tuple(part for each in all_of for part in each.parts)
+    return Pasted(dialect or all_of[0].dialect, parts, tuple(dict.fromkeys(n for each in all_of for n in each.notes)))
+
 
 def begins_frame(data: bytes) -> bool:
     """Return whether ``data`` starts as a frame does."""
@@ -46,13 +56,10 @@ def is_whole(data: bytes) -> bool:
     return has_header(data) and HEADER_LENGTH + int.from_bytes(data[8:12], "big") == len(data)
 
 
-def unwrapped(lines: Sequence[bytes], widths: Sequence[int] = ()) -> tuple[bytes, ...]:
-    """Return lines as parts: one each when every line is a frame, else one run that was wrapped.
-
-    ``widths``: how long the lines are in the text, where that is not how many bytes they have.
-    """
+def unwrapped(lines: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return lines as parts: one each when every line is a frame, else one run that was wrapped."""
     if len(lines) > 1 and all(map(has_header, lines)):
-        *others, last = widths or [len(line) for line in lines]
+        *others, last = map(len, lines)
         if len({*others}) > 1 or last > others[0] or is_whole(lines[0]):
             return tuple(lines)
     return (b"".join(lines),)
