@@ -1,7 +1,8 @@
-"""Read dumps: pages of lines that begin with an offset. xxd, hexdump -C, od, Wireshark, tcpdump, debuggers, Netty …
+"""Read bytes that stand behind their offsets: dumps, character dumps, the specification's grids and tables.
 
-It finds the dumps of a page and separates what is not contiguous. A dump with lines missing, and a page with bytes
-outside its dumps, is refused or left to other forms: nothing is dropped silently.
+xxd, hexdump -C, od, Wireshark, tcpdump, debuggers, Netty: a dump is rows of cells behind offsets that follow one
+another. The dumps of a page are found, and what is not contiguous is kept apart. A dump with lines missing, and a page
+with bytes outside its dumps, is refused or left to other forms: nothing is dropped silently.
 """
 
 import re
@@ -14,11 +15,10 @@ from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.encodings import unescape
 from dcpdump.paste.numbers import bytes_of_decimals
 from dcpdump.paste.packets import with_reassembled
-from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, odd_byte
+from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, maybe_swapped, odd_byte
 from dcpdump.plural import counted
 
-# -- read one line of a dump --------------------------------------------------------------------------
-# Its offset, the cells that hold bytes, and the text column beside them.
+# -- a row: its offset, the cells that hold bytes, and the text column beside them --------------------
 
 
 class Row(NamedTuple):
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     rest: str | None
 
 
-class Cell(NamedTuple):
+class _Cell(NamedTuple):
     """One token of a row and the bytes that it stands for, with its columns counted from the first token."""
 
     start: int
@@ -46,7 +46,7 @@ _ROW = lazy_pattern(
     r"(?P<symbol>[ \t]*<[^>\n]{1,200}>)?"
     r"(?P<mark>h:|[)\]]:?|:|h\b|[ \t]*\||[ \t]-(?=[ \t])|(?=[ \t]|$))(?P<rest>.*)$"
 )
-RULER = lazy_pattern(
+_RULER = lazy_pattern(
     r"^[\s|*-]{0,40}(?:offset\S{0,20}|address)?[\s|-]{0,40}(?:0?0[\s-]+0?1[\s-]+0?2[\s-]+0?3|0 1  2 3  4 5)", re.I
 )
 
@@ -56,7 +56,7 @@ def row(number: int, line: str) -> Row | None:
     if line.strip() == "*":
         return Row(number, 0, "", "", None)
     shape = _ROW.match(line)
-    if not shape or RULER.match(line):
+    if not shape or _RULER.match(line):
         return None
     offset = shape["near"] or shape["plain"] or shape["address"].replace("`", "")
     mark = "<" if shape["symbol"] else shape["mark"].strip() or ("`" if shape["address"] and not shape["plain"] else "")
@@ -70,7 +70,7 @@ _SEPARATOR = lazy_pattern(r"[ \t]+(?:\|[ \t]+)?|-(?=[0-9a-fA-F]{2})|,[ \t]*|$")
 _NOTHING = lazy_pattern("")
 
 
-class Kind(NamedTuple):
+class _Kind(NamedTuple):
     """What the cells of a dump are: a pattern of one, and the bytes that a match of it stands for."""
 
     name: str
@@ -100,21 +100,21 @@ def _character(cell: "re.Match[str]") -> bytes | None:
     return bytes([value]) if value < (0x7F if len(shown) < 2 else 256) else None
 
 
-HEX = Kind("hex", lazy_pattern(r"0[xX]([0-9a-fA-F]{1,16})|([0-9a-fA-F]{2,64})"), _hex)
-KINDS = (
+HEX = _Kind("hex", lazy_pattern(r"0[xX]([0-9a-fA-F]{1,16})|([0-9a-fA-F]{2,64})"), _hex)
+_KINDS = (
     HEX,
-    Kind("xxd -b", lazy_pattern(r"[01]{8}"), lambda cell: bytes([int(cell[0], 2)])),
-    Kind("od -t o1", lazy_pattern(r"[0-3][0-7]{2}"), lambda cell: bytes([int(cell[0], 8)])),
-    Kind("gdb x/c", lazy_pattern(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'"), _decimal),
-    Kind("od -t u1", lazy_pattern(r"(-?\d{1,3})"), _decimal),
+    _Kind("xxd -b", lazy_pattern(r"[01]{8}"), lambda cell: bytes([int(cell[0], 2)])),
+    _Kind("od -t o1", lazy_pattern(r"[0-3][0-7]{2}"), lambda cell: bytes([int(cell[0], 8)])),
+    _Kind("gdb x/c", lazy_pattern(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'"), _decimal),
+    _Kind("od -t u1", lazy_pattern(r"(-?\d{1,3})"), _decimal),
 )
 #: Each byte has four columns, and a space is a blank cell: only the columns show where it is.
-CHARACTERS = Kind("od -c", lazy_pattern(r"[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3}"), _character, _NOTHING, _NOTHING)
+_CHARACTERS = _Kind("od -c", lazy_pattern(r"[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3}"), _character, _NOTHING, _NOTHING)
 
 
-def cells(rest: str, kind: Kind) -> list[Cell]:
+def cells(rest: str, kind: _Kind) -> list[_Cell]:
     """Return the longest run of cells of one kind at the beginning of ``rest``."""
-    found: list[Cell] = []
+    found: list[_Cell] = []
     gap = kind.gap.match(rest)
     position = origin = gap.end() if gap else 0
     while cell := kind.cell.match(rest, position):
@@ -122,17 +122,17 @@ def cells(rest: str, kind: Kind) -> list[Cell]:
         data = kind.value(cell) if separator else None
         if separator is None or data is None:
             break
-        found.append(Cell(cell.start() - origin, cell.end() - origin, data))
+        found.append(_Cell(cell.start() - origin, cell.end() - origin, data))
         position = separator.end()
     return found
 
 
-def behind(rest: str, taken: list[Cell]) -> str:
+def behind(rest: str, taken: list[_Cell]) -> str:
     """Return what follows the cells that were taken."""
     return rest.lstrip(" \t")[taken[-1].end :] if taken else rest
 
 
-# The text column ────────────────────────────────────────────────────────────────────────────────────────────
+# -- the text column ----------------------------------------------------------------------------------
 
 
 def shows(tail: str, data: bytes) -> bool:
@@ -167,12 +167,10 @@ def apart(tail: str) -> bool:
     return not tail.strip() or tail[:2].isspace() or tail[0] == "\t" or tail.lstrip()[0] in "|>\"'<;#"
 
 
-# -- read rows of a dump whose offsets follow one another as one contiguous piece of bytes ------------
+# -- rows whose offsets follow one another ------------------------------------------------------------
 # The offsets determine how many bytes each line holds, so a text column that happens to look like hexadecimal is never
 # taken for bytes. The last line is measured by the closing offset, by the columns of the line above, or by its own text
 # column. Groups of two and more bytes are read only when the dump itself shows their order.
-
-WORDS_HINT = "try: hexdump -C FILE, or xxd FILE"
 
 
 class Run(NamedTuple):
@@ -186,13 +184,13 @@ class Run(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_run(rows: list[Row]) -> Run | None:
+def _read_run(rows: list[Row]) -> Run | None:
     """Return the bytes of rows whose offsets follow one another, or None when they do not make a dump."""
     if not any(r.rest and r.rest.strip() for r in rows):
         return None
     # Numbers that are not hexadecimal are a dump's only after an offset that cannot be one of them.
     certain = len(rows[0].offset) >= 6 or rows[0].mark in (":", "<", "|")
-    for kind in KINDS if certain else (HEX,):
+    for kind in _KINDS if certain else (HEX,):
         for base in _bases(rows):
             run = _read_as(rows, kind, base)
             if run is not None:
@@ -211,12 +209,12 @@ def _bases(rows: list[Row]) -> Iterator[int]:
             yield 8
 
 
-def _read_as(rows: list[Row], kind: Kind, base: int) -> Run | None:
+def _read_as(rows: list[Row], kind: _Kind, base: int) -> Run | None:
     data = bytearray()
     start = int(rows[0].offset, base)
-    columns: list[Cell] = []  # of the last row that was whole
+    columns: list[_Cell] = []  # of the last row that was whole
     guttered = squeezed = False
-    words: list[tuple[list[Cell], str]] = []
+    words: list[tuple[list[_Cell], str]] = []
     for index, r in enumerate(rows):
         following = next((n for n in rows[index + 1 : index + 3] if n.rest is not None), None)
         if r.rest is None:
@@ -266,7 +264,7 @@ def _ends_in_repeats(line: int) -> PasteError:
     )
 
 
-def _exactly(row_cells: list[Cell], count: int) -> list[Cell]:
+def _exactly(row_cells: list[_Cell], count: int) -> list[_Cell]:
     """Return the first cells that make ``count`` bytes, or nothing when no boundary is there."""
     total = 0
     for index, cell in enumerate(row_cells):
@@ -276,7 +274,7 @@ def _exactly(row_cells: list[Cell], count: int) -> list[Cell]:
     return []
 
 
-def _last(rest: str, row_cells: list[Cell], columns: list[Cell], guttered: bool) -> list[Cell]:
+def _last(rest: str, row_cells: list[_Cell], columns: list[_Cell], guttered: bool) -> list[_Cell]:
     """Return the cells of a row that no next offset measures."""
     limit = len(row_cells)
     if limit and not guttered and not behind(rest, row_cells).strip():
@@ -301,10 +299,10 @@ def _last(rest: str, row_cells: list[Cell], columns: list[Cell], guttered: bool)
     return []
 
 
-# Words ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# -- words of several bytes ---------------------------------------------------------------------------
 
 
-def _is_plain_order(rows: list[Row], words: list[tuple[list[Cell], str]], data: bytes) -> bool:
+def _is_plain_order(rows: list[Row], words: list[tuple[list[_Cell], str]], data: bytes) -> bool:
     """Return True for single bytes and for groups in plain order; raise for words that may be byte-swapped."""
     widest = max(len(c.data) for taken, _ in words for c in taken)
     if widest == 1:
@@ -327,16 +325,13 @@ def _is_plain_order(rows: list[Row], words: list[tuple[list[Cell], str]], data: 
     return True
 
 
-def _shows_words(tail: str, taken: list[Cell]) -> bool:
+def _shows_words(tail: str, taken: list[_Cell]) -> bool:
     return shows(tail, b"".join(c.data[::-1] for c in taken))
 
 
 def _swapped(first: Row) -> PasteError:
-    return PasteError(
-        "these are words of several bytes: their bytes may be swapped, and the dump does not say",
-        f"line {first.line}: {(first.rest or '').strip()[:40]}",
-        WORDS_HINT,
-    )
+    what = "these are words of several bytes: their bytes may be swapped, and the dump does not say"
+    return maybe_swapped(what, f"line {first.line}: {(first.rest or '').strip()[:40]}")
 
 
 _NAMED = lazy_pattern(r"\b(?:nul|soh|stx|etx|eot|enq|ack|dle|dc[1-4]|nak|syn|etb|del)\b")
@@ -350,7 +345,7 @@ def _refuse_words(rows: list[Row]) -> None:
     first = plain[0]
     tokens = (first.rest or "").split()
     if sum(bool(_NAMED.fullmatch(t)) for t in tokens) >= 3:
-        raise PasteError("od -a drops the eighth bit of every byte", f"line {first.line}", WORDS_HINT)
+        raise PasteError("od -a drops the eighth bit of every byte", f"line {first.line}", "try: hexdump -C FILE")
     if not all(re.fullmatch(r"(?:0x)?[0-9a-fA-F]+|-?\d+", t) for t in tokens) or len({len(t) for t in tokens}) > 4:
         return
     for base in _bases(rows):
@@ -359,10 +354,10 @@ def _refuse_words(rows: list[Row]) -> None:
             raise _swapped(first)
 
 
-def _style(first: Row, kind: Kind, words: list[tuple[list[Cell], str]]) -> str:
+def _style(first: Row, kind: _Kind, words: list[tuple[list[_Cell], str]]) -> str:
     tail = words[0][1].strip()
     if kind is not HEX:
-        return "gdb x/b" if kind is KINDS[-1] and first.mark in (":", "<") else kind.name
+        return "gdb x/b" if kind is _KINDS[-1] and first.mark in (":", "<") else kind.name
     if first.rest is not None and first.rest.lstrip().startswith("0x"):
         return "debugger memory dump"
     if first.mark == "|":
@@ -375,6 +370,8 @@ def _style(first: Row, kind: Kind, words: list[tuple[list[Cell], str]]) -> str:
         return "xxd" if tail and not first.offset.startswith("0x") else "hex dump"
     return "hex + ASCII dump" if tail else "hex dump"
 
+
+# -- the dumps of a page ------------------------------------------------------------------------------
 
 _STRAY = lazy_pattern(
     r"(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{2}(?:[ ,\t]{0,2}(?:0x)?[0-9a-fA-F]{2}){7}"
@@ -424,7 +421,7 @@ def _find_dumps(text: str) -> list[tuple[str, Run]] | None:
         return None
     total, last = 0, list[Row]()
     for title, rows in blocks:
-        run = read_run(rows) if _may_be_dump(rows, runs) else None
+        run = _read_run(rows) if _may_be_dump(rows, runs) else None
         if run is None and last:
             _refuse_later_end(rows[0], last[0], runs[-1][1])
         if run is not None:
@@ -461,7 +458,7 @@ def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
 
 def _is_stray(line: str) -> bool:
     """Return whether a line that is no row of a dump holds bytes of its own."""
-    return _STRAY.search(line) is not None and not RULER.match(line) and not _FIELD.match(line)
+    return _STRAY.search(line) is not None and not _RULER.match(line) and not _FIELD.match(line)
 
 
 def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
@@ -534,8 +531,6 @@ def read_dump(text: str) -> Pasted | None:
     return Pasted(runs[0].style, parts, tuple(notes))
 
 
-# Read character dumps (``od -c``, ``hexdump -c``), and dumps that have a text column but no offsets.
-#
 # -- character dumps, and dumps without offsets -------------------------------------------------------
 
 _OFFSET = lazy_pattern(r"[0-9a-fA-F]{6,8}(?= |$)")
@@ -571,7 +566,7 @@ def read_characters(text: str) -> Pasted | None:
         sizes = {a.line: int(b.offset, base) - int(a.offset, base) for a, b in pairwise(shown)}
         sizes = {line: size for line, size in sizes.items() if size < longest + 16}
         full = [r._replace(rest=(r.rest or "").ljust(4 * sizes[r.line])) if r.line in sizes else r for r in rows]
-        if run := _read_as(full, CHARACTERS, base):
+        if run := _read_as(full, _CHARACTERS, base):
             return Pasted("od -c", (run.data,), run.notes)
     return None
 
@@ -598,7 +593,7 @@ def read_text_column(text: str) -> Pasted | None:
     return Pasted("hex + ASCII columns", tuple(bytes(part) for part in parts))
 
 
-def _shown(line: str, row: list[Cell]) -> list[Cell]:
+def _shown(line: str, row: list[_Cell]) -> list[_Cell]:
     for count in range(len(row), 0, -1):
         tail = line[row[count - 1].end :]
         if tail.strip() and shows(tail, b"".join(cell.data for cell in row[:count])):
@@ -606,7 +601,7 @@ def _shown(line: str, row: list[Cell]) -> list[Cell]:
     return []
 
 
-# -- read grids: the specification's byte drawings, and its table ``Field (offset) (value)`` ----------
+# -- the specification's grids ------------------------------------------------------------------------
 # A grid is rows of cells between bars, each row after the offset of its first byte. Rows whose cells are words (the
 # drawings of extras) hold no bytes. A table is read only where there is no grid: it repeats the same frame, and where
 # the two differ the grid has the bytes.
@@ -617,7 +612,7 @@ _CELL = lazy_pattern(
     r"(?:\([ \t]*(?:'[^\n]{1,6}?'|\"[^\n]{1,6}?\")[ \t]*\)|'[^\n]{1,4}?'|\([^|()\n]*\))?[ \t]*\|"
 )
 _SPELLED = lazy_pattern(r"\|[ \t`]*0[xX][0-9a-fA-F]{2}")
-_RULER = lazy_pattern(r"0 1 2 3 4 5 6 7\|")
+_GRID_RULER = lazy_pattern(r"0 1 2 3 4 5 6 7\|")
 _BORDER = lazy_pattern(r"^[^|+]*\+[-=+]{5,}")
 _BYTES_LINE = lazy_pattern(r"^\W*Byte/")
 
@@ -634,7 +629,7 @@ def _rows(text: str) -> list[_GridRow]:
     # Where bytes are written with 0x, a heading such as "| 00 | 01 |" is not a row.
     spelled = _SPELLED.search(text) is not None
     for number, line in enumerate(text.split("\n"), 1):
-        if "|" not in line or _RULER.search(line) or _BYTES_LINE.match(line) or _BORDER.match(line):
+        if "|" not in line or _GRID_RULER.search(line) or _BYTES_LINE.match(line) or _BORDER.match(line):
             continue
         before, _, cells = line.partition("|")
         offset = _GRID_OFFSET.search(before.rstrip()[-10:])
@@ -654,7 +649,7 @@ def _rows(text: str) -> list[_GridRow]:
 
 def read_grid(text: str) -> Pasted | None:
     """Return the bytes of every grid in ``text``, or None when it has none."""
-    if text.count("|") < 4 or not (_RULER.search(text) or _SPELLED.search(text)):
+    if text.count("|") < 4 or not (_GRID_RULER.search(text) or _SPELLED.search(text)):
         return None
     grids: list[bytearray] = []
     words = cut = 0
@@ -709,7 +704,7 @@ def _is_at(offset: str, position: int) -> bool:
     return (digits.isdecimal() and int(digits) == position) or int(digits or "0", 16) == position
 
 
-# The table ──────────────────────────────────────────────────────────────────────────────────────────────────
+# -- the specification's table ------------------------------------------------------------------------
 
 _TABLE_FIELD = lazy_pattern(
     r"^[ \t>*/#|!+-]*(?P<name>[A-Za-z][\w #:/-]{0,60}?(?:[ \t]{0,9}\(cid\))?)?:?[ \t]*"

@@ -1,4 +1,4 @@
-"""Read percent encoding and quoted-printable: text in which most bytes stand for themselves."""
+"""Read bytes that are encoded as text: escapes of strings, base64, percent encoding and quoted-printable."""
 
 import base64
 import binascii
@@ -11,9 +11,8 @@ from dcpdump.errors import PasteError
 from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.pasted import Pasted, begins_frame, has_header, is_whole
 
-# Decode the inside of a string literal to bytes. Knows how each family of languages spells a byte.
-#
-# The families agree on ``\x80``, ``\n`` and quotes. They differ in digits after a backslash: octal in C, Go, Python,
+# -- the inside of a string literal -------------------------------------------------------------------
+# Languages agree on ``\x80``, ``\n`` and quotes. They differ in digits after a backslash: octal in C, Go, Python,
 # Perl and gdb; decimal in Lua and Haskell; and in Rust and JavaScript ``\0`` is NUL whatever follows.
 
 _ASCII_NAMES = """NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI
@@ -173,7 +172,7 @@ def _lost() -> PasteError:
     )
 
 
-# -- read base64 and base64url, with and without padding, wrapped, in PEM armour or a data: URI -------
+# -- base64, with and without padding, wrapped, in PEM armour or a data: URI --------------------------
 # Almost any word is valid base64, so it counts only when it is not hexadecimal and decodes to the beginning of a frame.
 
 _ARMOUR = lazy_pattern(r"^-----(?:BEGIN|END)[^\n]*$|^[A-Z][\w-]*:[^\n]*$", re.M)
@@ -234,6 +233,8 @@ def read_base64(text: str) -> Pasted | None:
             return Pasted(name, parts)
     return Pasted(name, (whole,)) if whole is not None else None
 
+
+# -- percent encoding and quoted-printable, in which most bytes stand for themselves ------------------
 
 _PERCENT = lazy_pattern(r"(?:%[0-9a-fA-F]{2}|[A-Za-z0-9_.~!*'()+$,;:@&=/?-])+")
 _QUOTED = lazy_pattern(r"(?:=[0-9A-Fa-f]{2}|=\n|[!-<>-~ \t])+")

@@ -30,7 +30,7 @@ from dcpdump.spec.header import MAGICS
 # Comments, casts, indexes and the wrappers around single bytes are language and not bytes: they are removed.
 
 
-class Token(NamedTuple):
+class _Token(NamedTuple):
     """A token, with the name of its kind."""
 
     kind: str
@@ -67,7 +67,7 @@ _TOKEN = lazy_pattern(
 )
 
 
-def tokens_of(text: str) -> list[Token]:
+def _tokens_of(text: str) -> list[_Token]:
     """Return ``text`` as tokens, without blanks, comments, casts and indexes that count up by one."""
     text = _COMMENT_LINE.sub("", text)
     indexes = [int(index[2]) for index in _INDEX.finditer(text)]
@@ -78,11 +78,11 @@ def tokens_of(text: str) -> list[Token]:
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or "other"
         if kind != "comment":
-            found.append(_token(Token, (kind, match[kind])))
+            found.append(_token(_Token, (kind, match[kind])))
     return found
 
 
-class Quoted(NamedTuple):
+class _Quoted(NamedTuple):
     """A string token in its parts: what stands before its quotes, in small letters, the quote, and the inside."""
 
     prefix: str
@@ -96,15 +96,15 @@ class Quoted(NamedTuple):
         return self.quote == "'" and "b" not in self.prefix
 
 
-def times_of(repeats: Token) -> int:
+def _times_of(repeats: _Token) -> int:
     """Return the number in ``<repeats 12 times>``."""
     return int(re.sub(r"\D", "", repeats.text)[:9])
 
 
-def quoted(literal: str) -> Quoted:
+def quoted(literal: str) -> _Quoted:
     """Return a string token in its parts."""
     at = min((i for i in (literal.find('"'), literal.find("'")) if i >= 0), default=0)
-    return Quoted(literal[:at].lower(), literal[at], literal[at + 1 : -1])
+    return _Quoted(literal[:at].lower(), literal[at], literal[at + 1 : -1])
 
 
 _LANGUAGES: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
@@ -126,7 +126,7 @@ _LANGUAGES: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
 )
 
 
-def language(tokens: list[Token], otherwise: str) -> str:
+def _language(tokens: list[_Token], otherwise: str) -> str:
     """Return the language that a list is written in, by the tokens before it; else ``otherwise``."""
     lead = " ".join(t.text for t in tokens[:24])
     for name, shape in _LANGUAGES:
@@ -135,7 +135,7 @@ def language(tokens: list[Token], otherwise: str) -> str:
     return otherwise
 
 
-def string_name(tokens: list[Token], prefix: str, count: int) -> str:
+def _string_name(tokens: list[_Token], prefix: str, count: int) -> str:
     """Return the name of a string of ``count`` pieces, of which the first has ``prefix``."""
     if prefix in ("b", "br", "rb"):
         return "bytes literal"
@@ -149,7 +149,7 @@ def string_name(tokens: list[Token], prefix: str, count: int) -> str:
 # -- lists of numbers, characters or one-byte strings -------------------------------------------------
 
 
-def read_lists(tokens: list[Token]) -> Pasted | None:
+def _read_lists(tokens: list[_Token]) -> Pasted | None:
     """Return the bytes of the lists among ``tokens``: those that begin as frames do, else the long or the only."""
     found: list[Pasted] = []
     opened = None  # where the last bracket opened, if none has closed since
@@ -163,14 +163,14 @@ def read_lists(tokens: list[Token]) -> Pasted | None:
             opened = None
     large = [f for f in found if has_header(f.parts[0])] or [f for f in found if len(f.parts[0]) >= 8]
     chosen = large or (found if len(found) == 1 else [])
-    return joined(chosen, language(tokens, chosen[0].dialect)) if chosen else None
+    return joined(chosen, _language(tokens, chosen[0].dialect)) if chosen else None
 
 
 _HEX_WORD = lazy_pattern(r"[0-9a-fA-F]{1,2}")
 _PAIR = lazy_pattern(r"[0-9a-fA-F]{2}")
 
 
-def _list_of(inside: list[Token], binary: bool) -> Pasted | None:
+def _list_of(inside: list[_Token], binary: bool) -> Pasted | None:
     """Return the bytes of one bracket's content, or None when it is not a list of bytes."""
     inside, notes = _without_cut(inside)
     elements = _elements(inside)
@@ -194,7 +194,7 @@ def _list_of(inside: list[Token], binary: bool) -> Pasted | None:
     return Pasted("byte list", (bytes(data),), notes)
 
 
-def _without_cut(inside: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
+def _without_cut(inside: list[_Token]) -> tuple[list[_Token], tuple[str, ...]]:
     """Return the tokens before an ellipsis, and a note on it; all of them where it is the language's own."""
     at = next((i for i, t in enumerate(inside) if t.kind == "ellipsis"), None)
     if at is None:
@@ -207,12 +207,12 @@ def _without_cut(inside: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
     return inside[:at], (CUT,)
 
 
-def _elements(inside: list[Token]) -> list[list[Token]] | None:
+def _elements(inside: list[_Token]) -> list[list[_Token]] | None:
     """Return the tokens of each element: separated by commas, or by blanks where there are no commas."""
     if not any(t.text in (",", ";") for t in inside):
         if any(t.kind not in ("number", "word", "string", "repeats") for t in inside):
             return None
-        elements: list[list[Token]] = []
+        elements: list[list[_Token]] = []
         for token in inside:
             if token.kind == "repeats" or (token.kind == "string" and elements and elements[-1][-1].kind == "number"):
                 if not elements:
@@ -248,14 +248,14 @@ def _plain_numbers(texts: list[str]) -> Pasted | None:
     return None
 
 
-def _element(element: list[Token]) -> bytes | None:
+def _element(element: list[_Token]) -> bytes | None:
     """Return the bytes of one element of a list, or None."""
     if not element:
         return None
     head, rest = element[0], element[1:]
     times = 1
     if rest and rest[-1].kind == "repeats":
-        times = times_of(rest[-1])
+        times = _times_of(rest[-1])
         if times > LIMIT:
             return None
         rest = rest[:-1]
@@ -293,7 +293,7 @@ def _element(element: list[Token]) -> bytes | None:
 _GLUE = frozenset({"+", ".", "..", "&", "++", "<>", "<", ">", "<<", ">>"})  # and a backslash before whatever it is
 
 
-def read_strings(tokens: list[Token]) -> Pasted | None:
+def _read_strings(tokens: list[_Token]) -> Pasted | None:
     """Return the bytes of the strings among ``tokens``: those that begin as frames do, or those in texts, or any."""
     binary: list[Pasted] = []
     texts: list[Pasted] = []
@@ -311,7 +311,7 @@ def read_strings(tokens: list[Token]) -> Pasted | None:
         if all(0x20 <= b < 0x7F or b in b"\n\t\r" for b in data):
             texts += [inner.noted(*notes)] if (inner := _text_of_bytes(data.decode("ascii"))) else []
         elif begins_frame(data) or sum(numeric_escapes(s.body) for s in strings) >= 4:
-            binary.append(Pasted(string_name(tokens, first.prefix, len(strings)), (data,), notes))
+            binary.append(Pasted(_string_name(tokens, first.prefix, len(strings)), (data,), notes))
     frames = [each for each in binary if begins_frame(each.parts[0])]
     if 0 < len(frames) < len(binary) and not all(is_whole(each.parts[0]) for each in frames):
         return None  # others may continue them, behind something that is not known here
@@ -319,9 +319,9 @@ def read_strings(tokens: list[Token]) -> Pasted | None:
     return joined(chosen) if chosen else None
 
 
-def _groups(tokens: list[Token]) -> list[tuple[list[Quoted], tuple[str, ...]]]:
+def _groups(tokens: list[_Token]) -> list[tuple[list[_Quoted], tuple[str, ...]]]:
     """Return strings that stand together, adjacent or joined by an operator, each with a note on an ellipsis behind."""
-    groups: list[tuple[list[Quoted], tuple[str, ...]]] = []
+    groups: list[tuple[list[_Quoted], tuple[str, ...]]] = []
     printed_by_gdb = any(t.kind == "repeats" for t in tokens)
     is_open = False
     for token in tokens:
@@ -331,7 +331,7 @@ def _groups(tokens: list[Token]) -> list[tuple[list[Quoted], tuple[str, ...]]]:
             groups[-1][0].append(quoted(token.text))
             is_open = True
         elif token.kind == "repeats" and groups:
-            groups[-1][0][-1] = groups[-1][0][-1]._replace(times=times_of(token))
+            groups[-1][0][-1] = groups[-1][0][-1]._replace(times=_times_of(token))
         elif token.kind == "ellipsis" and groups and is_open:
             groups[-1] = (groups[-1][0], (CUT,))
         elif token.text not in _GLUE and token.text[0] != "\\" and not (token.text == "," and printed_by_gdb):
@@ -339,7 +339,7 @@ def _groups(tokens: list[Token]) -> list[tuple[list[Quoted], tuple[str, ...]]]:
     return groups
 
 
-def _join(strings: list[Quoted]) -> bytes | None:
+def _join(strings: list[_Quoted]) -> bytes | None:
     first = strings[0]
     digits = meaning_of_digits(first.body, rust=first.prefix == "b" and first.quote == '"')
     alike = all(s.times == 1 for s in strings) and len({(s.single, "r" in s.prefix) for s in strings}) == 1
@@ -349,7 +349,7 @@ def _join(strings: list[Quoted]) -> bytes | None:
     return b"".join(parts) if len(parts) == len(strings) else None
 
 
-def _decode(string: Quoted, single: bool, digits: Digits) -> bytes | None:
+def _decode(string: _Quoted, single: bool, digits: Digits) -> bytes | None:
     if bytea := _BYTEA.match(string.body):
         return None if len(bytea[1]) % 2 else bytes.fromhex(bytea[1])
     if _BEGINS_BYTEA.match(string.body):
@@ -388,7 +388,7 @@ _BEGINS_BYTEA = lazy_pattern(r"\s*\\{1,2}x[0-9a-fA-F]{16}")  # an escape has two
 _BYTEA = lazy_pattern(r"\s*\\{1,2}x((?:[0-9a-fA-F]{2}){8,}[0-9a-fA-F]?)\s*$")
 
 
-def bare_escapes(text: str) -> Pasted | None:
+def _bare_escapes(text: str) -> Pasted | None:
     """Return the bytes of escapes without quotes around them (a database's bytea, a string's inside), or None."""
     bytea = _BYTEA.match(text)
     if bytea:
@@ -409,7 +409,7 @@ def bare_escapes(text: str) -> Pasted | None:
 
 # -- whole texts --------------------------------------------------------------------------------------
 
-PROSE = 32  # words beside the bytes: more than any declaration or call around them has
+_PROSE = 32  # words beside the bytes: more than any declaration or call around them has
 #: The first line of a hex dump, behind what a log, a mail or a web page puts before it.
 _DUMP = lazy_pattern(
     r"^[^\"'\n]{0,120}?(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{4,16}:|[0-9A-Fa-f]{8}\b)[^\S\n]+"
@@ -425,25 +425,25 @@ def read_literal(text: str) -> Pasted | None:
         return None  # quotes in its column of text are bytes, and what is between them is not
     if not any(c in text for c in "\"'[{(<\\") or not any(c in text for c in "0123456789\\"):
         return None
-    if bare := bare_escapes(text):
+    if bare := _bare_escapes(text):
         return bare
-    tokens = tokens_of(text)
-    pasted = read_lists(tokens) or read_strings(tokens)
+    tokens = _tokens_of(text)
+    pasted = _read_lists(tokens) or _read_strings(tokens)
     if pasted is None:
         _refuse_words(tokens)
         return None
     # In a page of prose or of other numbers, what a bracket or a quote holds is hardly a frame.
     words = sum(t.kind == "word" for t in tokens)
     beside = sum(t.kind == "number" for t in tokens) - sum(map(len, pasted.parts))
-    doubtful = words > PROSE or beside > PROSE or (words + beside > 8 and max(map(len, pasted.parts)) < 8)
+    doubtful = words > _PROSE or beside > _PROSE or (words + beside > 8 and max(map(len, pasted.parts)) < 8)
     return None if doubtful and not any(begins_frame(part) for part in pasted.parts) else pasted
 
 
-def _refuse_words(tokens: list[Token]) -> None:
+def _refuse_words(tokens: list[_Token]) -> None:
     """Raise PasteError when the text is a list of hex numbers that are wider than a byte."""
     numbers = [t.text for t in tokens if t.kind == "number"]
     wide = [n for n in numbers if n[:2] in ("0x", "0X") and len(n.rstrip("uUlLyY")) > 4]
-    if len(wide) >= 3 and len(wide) * 2 > len(numbers) and sum(t.kind == "word" for t in tokens) <= PROSE:
+    if len(wide) >= 3 and len(wide) * 2 > len(numbers) and sum(t.kind == "word" for t in tokens) <= _PROSE:
         raise too_wide(wide[0][:20])
 
 

@@ -151,7 +151,7 @@ def _bytes(run: str, number: int) -> bytes:
     return bytes.fromhex(digits)
 
 
-# A dump or a literal in every line's own prefix ────────────────────────────────────────────────────────────
+# -- a dump or a literal behind what every line begins with -------------------------------------------
 
 _STAMP = lazy_pattern(
     r"\s*(?:\[[^\]\n]{1,80}\]|\([^)\n]{1,60}\)"

@@ -154,7 +154,7 @@ def _streams(packets: list[Packet]) -> tuple[list[bytes], list[str]]:
     return parts, notes
 
 
-# tshark's JSON and PDML ─────────────────────────────────────────────────────────────────────────────────────
+# -- tshark's JSON and PDML ---------------------------------------------------------------------------
 
 _FRAME_RAW = lazy_pattern(r'"frame_raw"\s*:\s*\[?\s*"([0-9a-fA-F]+)"')
 _JSON_FIELD = lazy_pattern(

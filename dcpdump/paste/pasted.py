@@ -87,7 +87,7 @@ def too_wide(number: str) -> PasteError:
     return maybe_swapped(f"{number} is wider than a byte: its bytes may be swapped, and the paste does not say")
 
 
-# Refuse tokens among bytes that are not bytes. It reads nothing: it says where, so that no byte is lost silently.
+# -- tokens among bytes that are not bytes: where they stand, so that no byte is lost silently --------
 
 _BLANKS = lazy_pattern(r"[\s,;]+")
 _MARKS = lazy_pattern(r"[\s,;:|_-]+")  # between bytes that may have no blank between them
@@ -173,7 +173,7 @@ def _place(line: int, before: str) -> str:
     return f"line {line}, after {before[-8:].strip()!r}" if before.strip() else f"line {line}"
 
 
-# Refuse captures and packed files, recognised by their first bytes: they are not a paste. It opens no file.
+# -- captures and packed files, known by their first bytes --------------------------------------------
 
 #: The placeholder for the file's name in a hint: a paste does not know where it came from.
 NAME = "CAPTURE"
