@@ -25,7 +25,7 @@ from dcpdump import __version__
 from dcpdump.capture import blocks, bpf
 from dcpdump.capture.ring import BLOCK_TIMEOUT_MS, Raw, Ring, Taken, packets_of
 from dcpdump.errors import FilterError, LiveError, OutputError, system_words, unwritable
-from dcpdump.filter.ranges import Ranges
+from dcpdump.filter.choices import Ranges
 from dcpdump.forked_worker import started
 from dcpdump.nearest import nearest
 from dcpdump.net.packet import Packet

@@ -9,7 +9,7 @@ import click
 
 from dcpdump.cli.options import Selection, latency_option, selection, selection_options
 from dcpdump.filter import FilterError
-from dcpdump.filter.ranges import BETWEEN
+from dcpdump.filter.choices import BETWEEN
 from dcpdump.nearest import nearest
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.statuses import STATUS

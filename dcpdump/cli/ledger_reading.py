@@ -22,7 +22,7 @@ from dcpdump.cli.summary import READ
 from dcpdump.clock import writing_times
 from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, Instant, clauses, parse_window
-from dcpdump.filter.ranges import Ranges, parse_ranges
+from dcpdump.filter.choices import Ranges, parse_ranges
 from dcpdump.plural import counted
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json, Record

@@ -9,7 +9,7 @@ import click
 from dcpdump.cli.salt import SALT_FILE, level_of, salt_of
 from dcpdump.clock import PLAIN_TIMES, FrameTimes, TimeKind
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses, parse_window
-from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges
+from dcpdump.filter.choices import BETWEEN, Ranges, parse_ranges
 from dcpdump.nearest import nearest
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record

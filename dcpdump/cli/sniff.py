@@ -28,7 +28,7 @@ from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.escape import safe
-from dcpdump.filter.ranges import Ranges, parse_ranges
+from dcpdump.filter.choices import Ranges, parse_ranges
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.render.style import Palette
 from dcpdump.wire.value import decompress

@@ -13,7 +13,7 @@ import pyarrow as pa
 from dcpdump.arrow import schema
 from dcpdump.errors import FilterError
 from dcpdump.filter import Instant, TimeWindow
-from dcpdump.filter.ranges import U64
+from dcpdump.filter.choices import U64
 from dcpdump.nearest import nearest
 from dcpdump.spec import MESSAGES, PUSHES, find
 from dcpdump.spec.field import EnumValue, Field

@@ -21,7 +21,7 @@ from dcpdump.batch.document_runs import (
 from dcpdump.batch.ends import Ends, ends_of
 from dcpdump.batch.learning import NEIGHBOURS, Later, Picking
 from dcpdump.conversation import Conversation
-from dcpdump.filter.header_clauses import Wanted
+from dcpdump.filter.choices import Wanted
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec import choose, find
