@@ -40,7 +40,7 @@ from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.frame_event import NO_FRAME
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Prepares
-from dcpdump.tls.record_cutter import SealedCutter
+from dcpdump.tls.records import SealedCutter
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, Where

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.tls.handshake import TLS_1_3, ClientHello, ServerHello
+from dcpdump.tls.records import TLS_1_3, ClientHello, ServerHello
 from dcpdump.tls.secrets import (
     CLIENT_EARLY,
     CLIENT_HANDSHAKE,

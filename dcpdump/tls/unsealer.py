@@ -16,15 +16,12 @@ from typing import Any, Final
 from dcpdump.net.batch import Segments
 from dcpdump.net.event import Bytes, Conflict, End, Event, Events, Gap
 from dcpdump.tls import sealing as why
-from dcpdump.tls.handshake import TLS_1_3
 from dcpdump.tls.keyring import APPLICATION
-from dcpdump.tls.late import Joining
-from dcpdump.tls.parties import Parties
-from dcpdump.tls.record_cutter import HEAD, Sealed, SealedCutter, is_hello, plausible
-from dcpdump.tls.sealed_reader import SealedReader
+from dcpdump.tls.records import HEAD, TLS_1_3, Sealed, SealedCutter, is_hello, plausible
+from dcpdump.tls.sealed_reader import Parties, SealedReader
 from dcpdump.tls.sealing import VERSIONS, Sealing
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets
-from dcpdump.tls.side import Places, Queued, Side, Waiting
+from dcpdump.tls.side import Joining, Places, Queued, Side, Waiting
 from dcpdump.tls.suites import SUITES, name_of
 
 # -- what became of a TLS connection, and why it stays closed where it does ---------------------------

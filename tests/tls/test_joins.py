@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 
 from dcpdump.net.event import Bytes
-from dcpdump.tls.late import EFFORT
 from dcpdump.tls.openers import Opener13, find_number
+from dcpdump.tls.side import EFFORT
 from dcpdump.tls.suites import SUITES
 from dcpdump.tls.unsealer import Unsealer
 from tests.tls.encoder import CLIENT, SERVER, Script, connected, made
