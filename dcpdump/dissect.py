@@ -15,7 +15,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.reassembly import Counters
 from dcpdump.record import Record
-from dcpdump.tls.sealing import Sealing
+from dcpdump.tls.report import TlsReport
 from dcpdump.tls.secrets import Secrets
 from dcpdump.unsealing import Unsealing
 from dcpdump.wire.collection_names import NAME, NAMING, Said, ServerNames, said_by
@@ -101,9 +101,9 @@ class Dissector:
             yield from self._leave(conversation)
 
     @property
-    def sealings(self) -> dict[int, Sealing]:
+    def tls_reports(self) -> dict[int, TlsReport]:
         """What became of the TLS connections that are over, by number."""
-        return self._unsealing.sealings
+        return self._unsealing.tls_reports
 
     def leave_tls(self) -> None:
         """Take TLS as it is: as another protocol."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from dcpdump.conversation import Conversation, Tally
 from dcpdump.net.event import Bytes, Event, Events, Gap
-from dcpdump.tls.sealing import Sealing
+from dcpdump.tls.report import TlsReport
 from dcpdump.tls.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ TlsState = tuple[int, bytes | None, bytes | None, tuple[int, int]]
 
 
 class Unsealing:
-    """The TLS connections of one dissection. ``sealings`` has those that are over, by their numbers."""
+    """The TLS connections of one dissection. ``tls_reports`` has those that are over, by their numbers."""
 
     def __init__(self, secrets: Secrets, tally: Tally) -> None:
         self.secrets = secrets
-        self.sealings: dict[int, Sealing] = {}
+        self.tls_reports: dict[int, TlsReport] = {}
         self.any = False  #: whether there is any TLS connection
         self.enabled = True  #: else all is taken as it is
         self.places: dict[int, Places] | None = None  #: of records, by twice the connection's number plus the direction
@@ -112,8 +112,8 @@ class Unsealing:
             places = conversation.tls.places(direction)
             if places is not None and self.places is not None:
                 self.places[2 * conversation.connection.number + direction] = places
-        if len(self.sealings) < _KEPT:
-            self.sealings[conversation.connection.number] = _named(conversation, conversation.tls)
+        if len(self.tls_reports) < _KEPT:
+            self.tls_reports[conversation.connection.number] = _named(conversation, conversation.tls)
         return events
 
     def count(self, conversation: Conversation) -> None:
@@ -161,8 +161,8 @@ class Unsealing:
         conversation.protocol = ""
 
 
-def _named(conversation: Conversation, tls: "Unsealer") -> Sealing:
+def _named(conversation: Conversation, tls: "Unsealer") -> TlsReport:
     flow = conversation.connection.flow
     inside = "" if any(conversation.framed) else conversation.protocol
     src, dst = conversation.ends[0]
-    return replace(tls.sealing(), inside=inside, src=src, dst=dst, port=min(flow.src.port, flow.dst.port))
+    return replace(tls.report(), inside=inside, src=src, dst=dst, port=min(flow.src.port, flow.dst.port))

@@ -222,7 +222,7 @@ class LedgerConsumer(Consumer[Any]):
             return []
         return [
             number
-            for number, each in sorted(self.dissection.sealings.items())
+            for number, each in sorted(self.dissection.tls_reports.items())
             if each.unread and number not in self.ledger.connections and self._wanted.place(number, each.src, each.dst)
         ]
 

@@ -89,7 +89,7 @@ def redact(
                 note(line)
             if redaction.dissector.tally.frames == 0:
                 what, hint = nothing_found(redaction.dissector)
-                raise CaptureError(what, "", _NOT_INSIDE_TLS if redaction.dissector.sealings else hint)
+                raise CaptureError(what, "", _NOT_INSIDE_TLS if redaction.dissector.tls_reports else hint)
             parts = [target.write(path, redaction.write(path, salvage=given.salvage)) for path in paths]
             _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
     if not quiet:

@@ -59,7 +59,7 @@ def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
     if tally.frames == 0:
         return code.UNUSABLE
     hurt = any(capture.health.damage_count for capture in captures)
-    hurt = hurt or any(each.lost_records for each in dissector.sealings.values())
+    hurt = hurt or any(each.lost_records for each in dissector.tls_reports.values())
     return code.DAMAGED if hurt or tally.lost.gaps or tally.skipped_bytes or net.conflicts else code.DONE
 
 

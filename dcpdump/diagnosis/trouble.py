@@ -20,7 +20,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 if TYPE_CHECKING:
-    from dcpdump.tls.sealing import Sealing
+    from dcpdump.tls.report import TlsReport
 
 
 class Command(NamedTuple):
@@ -140,7 +140,7 @@ class Evidence:
     begins_ns: int | None  #: the earliest time of a packet
     ends_ns: int | None  #: the latest
     unanswered: Sequence[Unanswered] = ()  #: SYNs without an answer, of which no connection came
-    failed: Sequence[tuple[int, "Sealing"]] = ()  #: connections of TLS that are wanted and failed, by number
+    failed: Sequence[tuple[int, "TlsReport"]] = ()  #: connections of TLS that are wanted and failed, by number
     evicted: EvictedStreams = field(default_factory=EvictedStreams)  #: streams that are wanted, and were evicted
 
     @property

@@ -62,7 +62,7 @@ class Opener(ABC):
         """Return the type and the text of a record; None where it is not one of this key and number."""
 
     @abstractmethod
-    def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
+    def decrypt_unverified(self, number: int, body: bytes) -> tuple[int, bytes] | None:
         """Decrypt a body of which bytes are missing, without proof: return where in it the text begins, and the text.
 
         None where the cipher cannot do that.
@@ -118,7 +118,7 @@ class Opener13(Opener):
             inner = inner.rstrip(b"\0")
         return (inner[-1], inner[:-1]) if inner else None
 
-    def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
+    def decrypt_unverified(self, number: int, body: bytes) -> tuple[int, bytes] | None:
         """Decrypt without proof; the last byte is the type, or padding."""
         nonce = (self.iv ^ number).to_bytes(12, "big")
         return 0, _unproven(self.suite, self.block_key, nonce, body[: max(len(body) - self._tag, 0)])
@@ -177,7 +177,7 @@ class Opener12(Opener):
         except InvalidTag:
             return None
 
-    def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
+    def decrypt_unverified(self, number: int, body: bytes) -> tuple[int, bytes] | None:
         """Decrypt without proof."""
         stop = max(len(body) - self._tag, 0)
         if self.suite.kind == CHACHA:
@@ -239,7 +239,7 @@ class OpenerCbc(Opener):
         self._chain(last)
         return head[0], text[:end]
 
-    def glimpse(self, number: int, body: bytes) -> None:
+    def decrypt_unverified(self, number: int, body: bytes) -> None:
         """Return nothing: a block that is missing takes the next one with it, and the length is not known."""
         self._chain(body[: len(body) - self._size][-_BLOCK:] if self._etm else body[-_BLOCK:])
 

@@ -22,7 +22,7 @@ _NOWHERE: Final = Seen(0, None)
 _MARK: Final = 256
 
 
-class Sealed(NamedTuple):
+class TlsRecord(NamedTuple):
     """A TLS record as it was captured: lost bytes of its body stand as zeros, and are in ``holes``."""
 
     offset: int  #: of its header in its direction
@@ -61,7 +61,7 @@ def is_hello(data: bytes) -> bool:
     return len(data) >= HEAD + 1 and data[0] == 22 and plausible(data, 0) and data[HEAD] in (1, 2)
 
 
-class SealedCutter:
+class RecordCutter:
     """Feed it bytes and gaps; ``next`` gives the records, ``skipped`` counts bytes that belong to none."""
 
     __slots__ = ("_at", "_data", "_final", "_holes", "_marks", "_tried", "chained", "offset", "searching", "skipped")
@@ -119,7 +119,7 @@ class SealedCutter:
         self._marks = [(offset + len(rest), seen)] if rest else []
         self.chained += passed
 
-    def gap(self, length: int | None, seen: Seen) -> Sealed | None:
+    def gap(self, length: int | None, seen: Seen) -> TlsRecord | None:
         """Take a loss; return the record that it ends, where that has lost its end. To be asked when ``next`` is None.
 
         Behind a loss of unknown length the offsets continue as if there was none.
@@ -150,7 +150,7 @@ class SealedCutter:
         """Take it that nothing follows: a record that is cut comes out of ``next`` with a hole up to its end."""
         self._final = True
 
-    def last_found(self) -> Sealed | None:
+    def last_found(self) -> TlsRecord | None:
         """Return a record that ends with what is held, where a loss follows and a header is searched."""
         if not self.searching:
             return None
@@ -159,7 +159,7 @@ class SealedCutter:
         self._final = False
         return found
 
-    def next(self) -> Sealed | None:
+    def next(self) -> TlsRecord | None:
         """Return the next record; None where more is needed."""
         data = self._data
         while True:
@@ -186,7 +186,7 @@ class SealedCutter:
 
     # -- the pieces -------------------------------------------------------------------------------------
 
-    def _sealed(self, start: int, stop: int, *, cut: bool = False) -> Sealed:
+    def _sealed(self, start: int, stop: int, *, cut: bool = False) -> TlsRecord:
         data, offset = self._data, self.offset + start
         body = bytes(memoryview(data)[start + HEAD : stop])
         holes: tuple[tuple[int, int], ...] = ()
@@ -194,12 +194,12 @@ class SealedCutter:
             body_at = start + HEAD
             holes = tuple((a - body_at, b - body_at) for a, b in self._holes if b <= stop)
             self._holes = [hole for hole in self._holes if hole[1] > stop]
-        sealed = Sealed(offset, bytes(data[start : start + HEAD]), body, holes, self._where(self.offset + stop), cut)
+        sealed = TlsRecord(offset, bytes(data[start : start + HEAD]), body, holes, self._where(self.offset + stop), cut)
         self._at = stop
         self.chained += 1
         return sealed
 
-    def _last(self, have: int, end: int) -> Sealed:
+    def _last(self, have: int, end: int) -> TlsRecord:
         """Return the record in which the input ends."""
         self._holes.append((self._at + have, self._at + end))
         self._data += bytes(end - have)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dcpdump.net.event import END, Bytes, End, Event, Gap, Seen
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key
-from dcpdump.tls.records import HEAD, HandshakeMessages, Sealed, SealedCutter
+from dcpdump.tls.records import HEAD, HandshakeMessages, RecordCutter, TlsRecord
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets, mark_of
 from dcpdump.tls.suites import BY_LENGTH, GCM, SUITES
 
@@ -73,7 +73,7 @@ class Joining:
         self._lengths: set[int] = set()
         self.version = 0  #: as the records show it, 0 where they do not
 
-    def note(self, sealed: Sealed) -> None:
+    def note(self, sealed: TlsRecord) -> None:
         """See by a record that is closed which version it may be: before 1.3 more is in clear."""
         nonce = int.from_bytes(sealed.body[:8], "big")
         minor = sealed.head[1] << 8 | sealed.head[2]
@@ -94,7 +94,7 @@ class Joining:
         """How many numbers were tried, as they count."""
         return EFFORT - self._left + _SLOW_EFFORT - self._slow_left
 
-    def try_record(self, sealed: Sealed, partner: Key | None) -> "JoinedLate | None":
+    def try_record(self, sealed: TlsRecord, partner: Key | None) -> "JoinedLate | None":
         """Search what opens a record; ``partner`` is the key of the other direction, where that is found."""
         if sealed.holes or len(sealed.body) <= _ALERT or sealed.kind != 23:
             return None
@@ -113,7 +113,7 @@ class Joining:
                 return found
         return None
 
-    def _attempt(self, sealed: Sealed, partner: Key | None, attempt: int, fast: bool) -> "JoinedLate | None":
+    def _attempt(self, sealed: TlsRecord, partner: Key | None, attempt: int, fast: bool) -> "JoinedLate | None":
         from dcpdump.tls.openers import Opener13, find_number
 
         window = (_WINDOWS if fast else _SLOW_WINDOWS)[attempt]
@@ -171,7 +171,7 @@ DATA: Final = 23
 #: What of a record's memory is beside its body.
 _COST: Final = 256
 
-Waiting = Sealed | End
+Waiting = TlsRecord | End
 
 
 class Queued(NamedTuple):
@@ -202,7 +202,7 @@ class Side:
     """One direction. ``given`` + ``tls`` + ``encrypted`` + ``held`` are all the bytes that it got."""
 
     direction: int
-    cutter: SealedCutter
+    cutter: RecordCutter
     joining: Joining
     late: bool  #: its text does not begin with the connection
     end: int | None  #: where the next record begins, None: anywhere
@@ -273,7 +273,7 @@ class Side:
             self.encrypted += self.cutter.skipped
         self.cutter.skipped = 0
 
-    def pass_by(self, sealed: Sealed) -> None:
+    def pass_by(self, sealed: TlsRecord) -> None:
         """Leave a record closed."""
         self._chain(sealed)
         self.encrypted += sealed.there
@@ -286,7 +286,7 @@ class Side:
         self.lost = self.unknown = self.turning = False
         self.opened += 1
 
-    def note_place(self, sealed: Sealed, before: int) -> None:
+    def note_place(self, sealed: TlsRecord, before: int) -> None:
         """Note where the text of a record stands that began at an offset of the text."""
         if self.places is not None and self.offset > before:
             self.places.add(sealed.offset, sealed.end, before, self.offset)
@@ -323,7 +323,7 @@ class Side:
         out.append(Gap(self.offset, length, END, seen))
         self.offset += length or 0
 
-    def hurt(self, sealed: Sealed, out: list[Event]) -> None:
+    def hurt(self, sealed: TlsRecord, out: list[Event]) -> None:
         """Give what is there of a record of which bytes are missing; its number is taken for the next."""
         opener = self.opener
         assert opener is not None
@@ -331,7 +331,7 @@ class Side:
         self.number += 1
         self.assumed += 1
         self.lost_records += not sealed.cut
-        found = opener.glimpse(number, sealed.body) if opener.exact else None
+        found = opener.decrypt_unverified(number, sealed.body) if opener.exact else None
         if found is not None and any(start < found[0] for start, _ in sealed.holes):
             found = None  # a part of the nonce is missing
         self._chain(sealed)
@@ -352,7 +352,7 @@ class Side:
         self.tls += sealed.there - (self.given - given)
         self.note_place(sealed, before)
 
-    def _kind(self, sealed: Sealed, found: tuple[int, bytes] | None, inside: int) -> int:
+    def _kind(self, sealed: TlsRecord, found: tuple[int, bytes] | None, inside: int) -> int:
         """Return the type of a record that is hurt: DATA where it is not known, unless it is of the handshake."""
         if not inside:
             return sealed.kind
@@ -368,7 +368,7 @@ class Side:
             return DATA
         return found[1][last]
 
-    def _pieces(self, sealed: Sealed, start: int, text: bytes, out: list[Event]) -> None:
+    def _pieces(self, sealed: TlsRecord, start: int, text: bytes, out: list[Event]) -> None:
         at = 0
         for begin, end in sealed.holes:
             hole, stop = max(begin - start, 0), min(end - start, len(text))
@@ -381,7 +381,7 @@ class Side:
             at = stop
         self.give(text[at:], sealed.seen, out)
 
-    def damaged(self, sealed: Sealed, out: list[Event]) -> None:
+    def damaged(self, sealed: TlsRecord, out: list[Event]) -> None:
         """Give a gap for a record that is whole, in step, and does not open."""
         opener = self.opener
         assert opener is not None
@@ -394,7 +394,7 @@ class Side:
         length = max(len(sealed.body) - opener.overhead, 0)
         self.lose(length if opener.exact and not self.padded else None, sealed.seen, out)
 
-    def found_again(self, sealed: Sealed, key: Key, number: int, out: list[Event]) -> None:
+    def found_again(self, sealed: TlsRecord, key: Key, number: int, out: list[Event]) -> None:
         """Give a gap for what was lost before a record of which the number was found."""
         opener = self.opener
         missed = number - self.number if key == self.key else max(number, 1)
@@ -411,7 +411,7 @@ class Side:
             self.lost_records += max(missed, 0)
             self.lose(None, sealed.seen, out)
 
-    def _chain(self, sealed: Sealed) -> None:
+    def _chain(self, sealed: TlsRecord) -> None:
         """Have a cipher that chains records continue behind one that is not opened."""
         if self.opener is not None and not self.opener.exact:
-            self.opener.glimpse(self.number, sealed.body)
+            self.opener.decrypt_unverified(self.number, sealed.body)

@@ -95,7 +95,7 @@ def test_losses_and_late_joins_change_nothing_of_that(name: str, late: bool, see
     after = given_by(other, fed[cut:])
     assert values(one) == state  # it is what it was, and of its own
     assert before + after == given_by(whole, fed)
-    assert (other.account, other.sealing()) == (whole.account, whole.sealing())
+    assert (other.account, other.report()) == (whole.account, whole.report())
     assert sum(other.account) == sum(len(event.data) for _, event in fed if isinstance(event, Bytes))
 
 
@@ -118,7 +118,7 @@ def test_the_search_of_a_number_continues_where_it_was(number: int) -> None:
         assert values(one) == values(whole)
     assert found > 2
     assert events + one.close() == wanted + whole.close()
-    assert one.sealing() == whole.sealing()
+    assert one.report() == whole.report()
     assert secrets.budget == whole._secrets.budget
 
 

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from dcpdump.net.event import End, Event
 from dcpdump.tls import records
-from dcpdump.tls import sealing as why
+from dcpdump.tls import report as why
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key, Keyring, Terms
-from dcpdump.tls.records import HEAD, Sealed
-from dcpdump.tls.sealing import Alert, Failure
+from dcpdump.tls.records import HEAD, TlsRecord
+from dcpdump.tls.report import Alert, Failure
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
 from dcpdump.tls.side import DATA, Side, Waiting
 from dcpdump.tls.suites import SUITES
@@ -47,7 +47,7 @@ class Opening:
     def __init__(self, ring: Keyring) -> None:
         self._ring = ring
 
-    def open(self, side: Side, role: int, sealed: Sealed, out: list[Event]) -> OpenedRecord | None:
+    def open(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> OpenedRecord | None:
         """Open a record; where that cannot be, count it, give what is there of it, and return None."""
         if side.passed and side.opener is None and not side.failures:
             side.lost = True
@@ -69,7 +69,7 @@ class Opening:
             self._unopened(side, role, sealed, out)
         return opened
 
-    def _in_step(self, side: Side, role: int, sealed: Sealed) -> OpenedRecord | None:
+    def _in_step(self, side: Side, role: int, sealed: TlsRecord) -> OpenedRecord | None:
         _, head, body = sealed[:3]
         if side.opener is not None and side.key is not None:
             found = side.opener.open(side.number, head, body)
@@ -84,7 +84,7 @@ class Opening:
                 return OpenedRecord(*found)
         return None
 
-    def _unopened(self, side: Side, role: int, sealed: Sealed, out: list[Event]) -> None:
+    def _unopened(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> None:
         """Decide what a record is that is whole, in step, and does not open."""
         key, ring = side.key, self._ring
         if key is not None and key.rank == APPLICATION:
@@ -114,7 +114,7 @@ class Opening:
         elif side.failures >= most:
             side.closed = why.NO_FIT
 
-    def _find_again(self, side: Side, role: int, sealed: Sealed, out: list[Event]) -> OpenedRecord | None:
+    def _find_again(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> OpenedRecord | None:
         """Search the number of a record behind a loss; a record in a row of failures only now and then."""
         if sealed.holes or not self._is_due(side):
             side.pass_by(sealed)
@@ -138,7 +138,7 @@ class Opening:
         side.tries += 1
         return not side.tries & (side.tries - 1)
 
-    def _ranges(self, side: Side, role: int, sealed: Sealed) -> Iterator[tuple[Key, int, int]]:
+    def _ranges(self, side: Side, role: int, sealed: TlsRecord) -> Iterator[tuple[Key, int, int]]:
         """Yield keys, and which numbers a record may have under them."""
         key, opener = side.key, side.opener
         missing = sealed.offset - side.end if side.end is not None else 0
@@ -370,7 +370,7 @@ _LEAST: Final = 22
 # -- the records of both sides ------------------------------------------------------------------------
 
 
-class SealedReader:
+class RecordReader:
     """Reads the records of both sides. ``final``: nothing follows, no secret either."""
 
     __slots__ = ("_opening", "_ring", "_secrets", "final", "parties", "progress", "too_late")
@@ -406,7 +406,7 @@ class SealedReader:
                 side.end = item.end
         return out
 
-    def _record(self, side: Side, sealed: Sealed, partner: Key | None, out: list[Event]) -> bool | None:
+    def _record(self, side: Side, sealed: TlsRecord, partner: Key | None, out: list[Event]) -> bool | None:
         """Take a record: True where its place is certain, None where it has to wait."""
         if side.closed:
             side.pass_by(sealed)
@@ -437,7 +437,7 @@ class SealedReader:
             self._opened(side, sealed, opened, out)
         return opened is not None
 
-    def _first_under_key(self, side: Side, sealed: Sealed, role: int | None) -> None:
+    def _first_under_key(self, side: Side, sealed: TlsRecord, role: int | None) -> None:
         """Note the first record of a direction that is not in clear."""
         client, size = self._ring.terms.client, len(sealed.body)
         whole = side.in_step and not (side.late or sealed.holes or (client is not None and client.early))
@@ -445,7 +445,7 @@ class SealedReader:
         handshake = sealed.kind == HANDSHAKES
         self.progress.begin_keys(side.direction, self._ring.terms.version, shortest, handshake=handshake)
 
-    def _is_plain(self, side: Side, sealed: Sealed) -> bool | None:
+    def _is_plain(self, side: Side, sealed: TlsRecord) -> bool | None:
         """Return whether a record is in clear; None where that is to be seen yet."""
         version = self._ring.terms.version
         if sealed.kind == DATA:
@@ -482,7 +482,7 @@ class SealedReader:
                 side.closed = why.NO_SERVER_HELLO
         return False
 
-    def _waits(self, side: Side, role: int, sealed: Sealed) -> bool:
+    def _waits(self, side: Side, role: int, sealed: TlsRecord) -> bool:
         """Return whether a record is behind a handshake, and the secret of what follows may come yet."""
         key, opener = side.key, side.opener
         if key is None or opener is None or sealed.holes or not side.in_step:
@@ -494,7 +494,7 @@ class SealedReader:
         missing = next(self._ring.after(key, role), None) is None
         return missing and opener.open(side.number, sealed.head, sealed.body) is None
 
-    def _join(self, side: Side, sealed: Sealed, partner: Key | None, out: list[Event]) -> bool:
+    def _join(self, side: Side, sealed: TlsRecord, partner: Key | None, out: list[Event]) -> bool:
         """Search the secret of a direction of which the handshake was not captured."""
         if side.opener is not None and side.key is not None:
             opened = self._opening.open(side, 0, sealed, out)
@@ -516,7 +516,7 @@ class SealedReader:
             self._opened(side, sealed, opened, out)
         return opened is not None
 
-    def _opened(self, side: Side, sealed: Sealed, opened: OpenedRecord, out: list[Event]) -> None:
+    def _opened(self, side: Side, sealed: TlsRecord, opened: OpenedRecord, out: list[Event]) -> None:
         """Take what a record holds."""
         kind, text = opened
         key, opener = side.key, side.opener
@@ -551,7 +551,7 @@ class SealedReader:
         if kind == HANDSHAKES:
             self._messages(side, text)
 
-    def _plain(self, side: Side, sealed: Sealed) -> None:
+    def _plain(self, side: Side, sealed: TlsRecord) -> None:
         """Take a record in clear."""
         side.tls += sealed.there
         if sealed.holes or side.lost or side.unknown:
