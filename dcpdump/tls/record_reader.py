@@ -108,7 +108,7 @@ class Opening:
         ranks = {each.rank for each in keys}
         client = ring.terms.client
         flight = HANDSHAKE not in ranks or (client is not None and client.early)
-        most = _FLIGHT if flight and keys[0].label != CLIENT_RANDOM else _FAILURES
+        most = _FLIGHT if flight and not (keys and keys[0].label == CLIENT_RANDOM) else _FAILURES
         if APPLICATION not in ranks and key is not None:
             side.closed = why.NO_SECRET
         elif side.failures >= most:

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.capture import open_capture
@@ -76,6 +76,7 @@ def given_by(unsealer: Unsealer, fed: Fed) -> Fed:
 
 
 @given(st.sampled_from(sorted(CONVERSATIONS)), st.booleans(), st.integers(0, 1 << 30))
+@example("another hello is asked for", True, 139)  # no key is left to try
 @settings(max_examples=150, deadline=None)
 def test_losses_and_late_joins_change_nothing_of_that(name: str, late: bool, seed: int) -> None:
     dice, script = random.Random(seed), CONVERSATIONS[name]()
