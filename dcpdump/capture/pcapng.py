@@ -8,12 +8,25 @@ read them, and skips the others. Does not know what is inside a packet.
 import re
 from collections.abc import Iterator
 from struct import pack, unpack_from
-from typing import Final
+from typing import Final, NamedTuple
 
 from dcpdump.capture.damage import Health
-from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC, begins_inside, find
+from dcpdump.capture.pcap import (
+    INTERFACES_DESCRIBED,
+    MAGICS,
+    ORDERS,
+    PACKET_LIMIT,
+    PACKET_USUAL,
+    PCAPNG_MAGIC,
+    PcapngSection,
+    SectionState,
+    begins_inside,
+    find,
+    options,
+    read_interface,
+    read_section,
+)
 from dcpdump.capture.plain_pcap import PlainRun
-from dcpdump.capture.section import ORDERS, PcapngSection, SectionState, options, read_interface, read_section
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 from dcpdump.tls.secrets import KeyLog, Secrets
@@ -349,3 +362,58 @@ class Pcapng:
             return False
         (again,) = unpack_from(order + "I", window.data, window.at + length - 4)
         return bool(again == length)
+
+
+# -- names of interfaces and comments of packets, to write them to another file -----------------------
+
+_COMMENT, _NAME = 1, 2
+
+
+class PacketComments(NamedTuple):
+    """The name of a packet's interface, and the comments on the packet."""
+
+    interface: str = ""
+    comments: tuple[bytes, ...] = ()
+
+
+class CommentReader:
+    """A reader of comments. Feed it all raw records of a capture: interfaces are described before their packets."""
+
+    def __init__(self) -> None:
+        self._order = ""
+        self._names: list[str] = []
+        self._health = Health("")  # faults of options were reported by the reader
+
+    def of(self, packet: Packet, raw: bytes) -> PacketComments:
+        """Return the comments of a packet; ``raw`` are the bytes up to the end of its record."""
+        at = 0
+        comments: tuple[bytes, ...] = ()
+        while len(raw) - at >= 12:
+            if raw[at : at + 4] == PCAPNG_MAGIC and raw[at + 8 : at + 12] in ORDERS:
+                self._order = ORDERS[raw[at + 8 : at + 12]]
+            elif raw[at : at + 4] in MAGICS:
+                self._order = ""
+            if not self._order:
+                break
+            kind, length = unpack_from(self._order + "II", raw, at)
+            if length < 12 or at + length > len(raw):
+                break
+            comments = self._block(kind, raw[at + 8 : at + length - 4])
+            at += length
+        known = self._order and packet.interface < len(self._names)
+        return PacketComments(self._names[packet.interface] if known else "", comments)
+
+    def _block(self, kind: int, body: bytes) -> tuple[bytes, ...]:
+        if kind == SECTION:
+            self._names = []
+        elif kind == INTERFACE and len(self._names) < INTERFACES_DESCRIBED:
+            words = [value for code, value in self._options(body[FIXED[kind] :]) if code == _NAME]
+            self._names.append(words[0].decode(errors="replace") if words else "")
+        elif kind in (PACKET, OLD_PACKET) and len(body) >= FIXED[kind]:
+            (length,) = unpack_from(self._order + "I", body, 12)
+            after = FIXED[kind] + length + -length % 4
+            return tuple(value for code, value in self._options(body[after:]) if code == _COMMENT)
+        return ()
+
+    def _options(self, raw: bytes) -> list[tuple[int, bytes]]:
+        return list(options(self._order, raw, self._health, 0))

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from struct import pack, unpack_from
 
-from dcpdump.capture.file import Capture, T
-from dcpdump.capture.follow import FollowedFile
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap, PcapHeader
+from dcpdump.capture.file import Capture, FollowedFile, T
+from dcpdump.capture.pcap import CARVED, DISORDER, HEADER_SIZE, MAGICS, ORDER, ORDERS, PCAPNG_MAGIC, Pcap, PcapHeader
 from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, PACKET, SECTION, SIMPLE_PACKET, STATISTICS, Pcapng
-from dcpdump.capture.section import CARVED, DISORDER, ORDER, ORDERS
 from dcpdump.capture.source import ByteSource, SourceWindow
 
 _PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))

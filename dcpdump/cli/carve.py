@@ -10,11 +10,11 @@ import click
 
 from dcpdump import __version__
 from dcpdump.capture import Capture, blocks, expand, timeline
-from dcpdump.capture.comments import CommentReader
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.live import PcapngWriter
+from dcpdump.capture.pcap import CARVED, DISORDER, ORDER
+from dcpdump.capture.pcapng import CommentReader
 from dcpdump.capture.rewriter import RawRecords
-from dcpdump.capture.section import CARVED, DISORDER, ORDER
 from dcpdump.cli import exit as code
 from dcpdump.cli.choosing_consumer import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
