@@ -6,8 +6,8 @@ from contextvars import ContextVar
 from enum import Enum
 from typing import Final
 
-from dcpdump.iso_time import iso_time
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
+from dcpdump.text import iso_time
 from dcpdump.zone import UTC, Zone
 
 _SECOND = 1_000_000_000

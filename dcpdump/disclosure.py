@@ -7,9 +7,9 @@ whose it is. So new and unknown fields are hidden by default.
 import re
 from functools import cache
 
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec.field import Field, FlatTable, Holds, Message
 from dcpdump.spec.header import MAGICS
+from dcpdump.startup import lazy_pattern
 from dcpdump.wire.flat import structure
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.json_text import parse_json

@@ -24,11 +24,10 @@ from dcpdump.disclosure import (
     value_holds,
     without_gaps,
 )
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.spec.field import Blob, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.startup import dataclass, lazy_pattern
 from dcpdump.wire.collection_names import LAST, Names
 from dcpdump.wire.decode import MASK
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section

@@ -5,9 +5,8 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Final
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.nearest import nearest
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass, lazy_pattern
+from dcpdump.text import nearest
 
 _SECOND = 1_000_000_000
 _OFFSET = lazy_pattern(r"([+-])([01]\d|2[0-3]):?([0-5]\d)")

@@ -22,9 +22,9 @@ from dcpdump.filter.choices import (
     parse_ranges,
 )
 from dcpdump.net.packet import NO_TIME
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.spec.header import STREAM_ID_LENGTH
+from dcpdump.startup import dataclass
 from dcpdump.wire.value import Meaning
 
 

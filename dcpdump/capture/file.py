@@ -19,9 +19,9 @@ from dcpdump.capture.pcapng import Pcapng, gather
 from dcpdump.capture.plain_pcap import PlainRun, is_plain
 from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable
 from dcpdump.errors import CaptureError
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.net.packet import Packet
-from dcpdump.plural import counted
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
 from dcpdump.tls.secrets import Secrets
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from dcpdump.capture import blocks, bpf
 from dcpdump.errors import FilterError, LiveError, OutputError, system_words, unwritable
 from dcpdump.filter.choices import Ranges
 from dcpdump.forked_worker import started
-from dcpdump.nearest import nearest
 from dcpdump.net.packet import Packet
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
+from dcpdump.text import nearest
 
 # -- memory that the kernel fills with packets, block by block (TPACKET_V3) ---------------------------
 # Blocks change owners; packets are not looked into. A block that is taken is copied, so that the kernel has it back at

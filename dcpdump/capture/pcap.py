@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from dcpdump.capture.damage import Health
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 
 # -- what a pcapng section says about its packets, and the options that say it ------------------------
 # Link type, snap length, time resolution, time offset, FCS, and whether it was carved. No names and no other comments

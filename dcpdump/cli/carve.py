@@ -27,9 +27,9 @@ from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status
 from dcpdump.errors import CaptureError
 from dcpdump.escape import safe
 from dcpdump.net.limits import OUT_OF_ORDER
-from dcpdump.plural import counted
 from dcpdump.rewrite.carving import Carving
 from dcpdump.rewrite.needed import CONTEXT, NEEDED, NEIGHBOUR
+from dcpdump.text import counted
 from dcpdump.tls.secrets import Secrets
 
 #: Captures that the result names as those it was carved from, at most.

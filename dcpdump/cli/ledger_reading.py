@@ -23,12 +23,11 @@ from dcpdump.clock import writing_times
 from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.choices import Ranges, parse_ranges
-from dcpdump.plural import counted
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
+from dcpdump.startup import dataclass
 from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.early_verdicts import EvictedStreams, judging_early
 from dcpdump.streams.ends_watching import EndsWatching, Unanswered
@@ -41,6 +40,7 @@ from dcpdump.streams.run_dissection import RunDissection
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import span
+from dcpdump.text import counted
 from dcpdump.wire.value import Meaning
 
 #: Fewer answers that are stamped before their requests may be stray ones.

@@ -10,9 +10,9 @@ from dcpdump.cli.salt import SALT_FILE, level_of, salt_of
 from dcpdump.clock import PLAIN_TIMES, FrameTimes, TimeKind
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses, parse_window
 from dcpdump.filter.choices import BETWEEN, Ranges, parse_ranges
-from dcpdump.nearest import nearest
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
+from dcpdump.startup import dataclass
+from dcpdump.text import nearest
 from dcpdump.zone import UTC, Zone, zone_of
 
 if TYPE_CHECKING:

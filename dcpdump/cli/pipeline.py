@@ -23,8 +23,8 @@ from dcpdump.cli.tables import TABLES, TableNames, cut_notes, need_pyarrow
 from dcpdump.errors import CaptureError
 from dcpdump.escape import bytes_of
 from dcpdump.filter.choices import collection_choice
-from dcpdump.plural import counted
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
+from dcpdump.text import counted
 
 if TYPE_CHECKING:
     from dcpdump.spark.input import Input

@@ -23,7 +23,7 @@ from dcpdump.cli.workers import worth_having
 from dcpdump.errors import FilterError
 from dcpdump.filter.choices import Ranges, wanted_of
 from dcpdump.filter.clauses import with_problems
-from dcpdump.plural import counted
+from dcpdump.text import counted
 
 
 @click.command(cls=GroupedCommand)

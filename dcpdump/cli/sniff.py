@@ -28,8 +28,8 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.escape import safe
 from dcpdump.filter.choices import Ranges, parse_ranges
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.render.style import Palette
+from dcpdump.startup import dataclass
 from dcpdump.wire.value import decompress
 
 _MILLION = 1_000_000

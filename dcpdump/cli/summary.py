@@ -12,7 +12,7 @@ from dcpdump.cli.stderr import note
 from dcpdump.dissect import TLS, Dissector, payload
 from dcpdump.escape import safe
 from dcpdump.net.event import SNAPLEN
-from dcpdump.plural import counted
+from dcpdump.text import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
 SHOWN, READ, COUNTED = "shown", "read", "counted"

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dcpdump.dissect import Dissector
-from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
 from dcpdump.spec.field import Holds
+from dcpdump.text import counted
 from dcpdump.tls import report as why
 from dcpdump.tls.report import TlsReport
 

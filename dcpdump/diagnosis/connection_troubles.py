@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode
-from dcpdump.plural import counted, measured
 from dcpdump.streams.causes import Situation
 from dcpdump.streams.facts import SetupRefusal
 from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked
@@ -19,6 +18,7 @@ from dcpdump.streams.state import CARVED, ConnectionState
 from dcpdump.streams.tcp_faults import TcpFault, tcp_faults
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
 from dcpdump.streams.wording import client, clock, short_name, span, times
+from dcpdump.text import counted, measured
 from dcpdump.tls.report import Failure
 
 #: A connection that was blocked for less of its time was not slowed down by it.

@@ -11,7 +11,7 @@ from dcpdump.check.finding import Finding
 from dcpdump.conversation import Tally
 from dcpdump.escape import bytes_of
 from dcpdump.net.reassembly import Counters
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.causes import Degree, Situation, Verdict, degree_of
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.ends_watching import Unanswered

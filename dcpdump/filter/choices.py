@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from dcpdump.errors import FilterError
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.nearest import nearest
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.statuses import STATUS
+from dcpdump.startup import dataclass, lazy_pattern
+from dcpdump.text import nearest
 
 # -- numbers: ``7``, ``0-63,512``, ``100-``, ``!3`` ---------------------------------------------------
 

@@ -4,8 +4,8 @@ import re
 from datetime import datetime
 
 from dcpdump.errors import FilterError
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
+from dcpdump.startup import dataclass
 from dcpdump.zone import UTC, Zone, fixed_zone
 
 _SECOND = 10**9

@@ -44,9 +44,9 @@ from dcpdump.index.columns import (
 )
 from dcpdump.net.batch import Batch
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record, own_seqno
 from dcpdump.spec.header import STREAM_ID_LENGTH
+from dcpdump.startup import dataclass, field
 from dcpdump.tls.secrets import Secrets
 
 # Take the columns of frames from the parts that a dissection makes of them.

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from dcpdump.net.event import EXCERPT
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 
 IPV4: Final = 0x0800
 IPV6: Final = 0x86DD

@@ -11,12 +11,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.encodings import unescape
 from dcpdump.paste.numbers import bytes_of_decimals
 from dcpdump.paste.packets import with_reassembled
 from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, maybe_swapped, odd_byte
-from dcpdump.plural import counted
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
 
 # -- a row: its offset, the cells that hold bytes, and the text column beside them --------------------
 

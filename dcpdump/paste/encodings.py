@@ -8,8 +8,8 @@ from quopri import decodestring
 from urllib.parse import unquote_to_bytes
 
 from dcpdump.errors import PasteError
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.pasted import Pasted, begins_frame, has_header, is_whole
+from dcpdump.startup import lazy_pattern
 
 # -- the inside of a string literal -------------------------------------------------------------------
 # Languages agree on ``\x80``, ``\n`` and quotes. They differ in digits after a backslash: octal in C, Go, Python,

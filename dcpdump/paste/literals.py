@@ -7,7 +7,6 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.encodings import Digits, in_latin_1, meaning_of_digits, numeric_escapes, read_base64_token, unescape
 from dcpdump.paste.numbers import NUMBER, bytes_of_digits, number, number_list
 from dcpdump.paste.pasted import (
@@ -23,8 +22,9 @@ from dcpdump.paste.pasted import (
     refuse_odd,
     too_wide,
 )
-from dcpdump.plural import counted
 from dcpdump.spec.header import MAGICS
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
 
 # -- tokens -------------------------------------------------------------------------------------------
 # Comments, casts, indexes and the wrappers around single bytes are language and not bytes: they are removed.

@@ -10,15 +10,15 @@ import struct
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.dumps import read_dump, shows
 from dcpdump.paste.encodings import read_base64, read_base64_token, with_base64_joined
 from dcpdump.paste.literals import read_literal
 from dcpdump.paste.pasted import CUT, Pasted, begins_frame, has_header, odd_digits, refuse_behind, refuse_odd
-from dcpdump.plural import counted
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.header import CLIENT_REQUEST, CLIENT_RESPONSE, HEADER_LENGTH, MAGICS
 from dcpdump.spec.names import DATATYPE
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
 from dcpdump.wire.frame import Header, pack_header
 
 _EDGE = r"(?<![0-9A-Za-z_:.\-])"

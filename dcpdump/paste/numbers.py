@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.paste.pasted import (
     CUT,
     Pasted,
@@ -22,8 +21,9 @@ from dcpdump.paste.pasted import (
     too_wide,
     unwrapped,
 )
-from dcpdump.plural import counted
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
 
 # -- spellings ----------------------------------------------------------------------------------------
 

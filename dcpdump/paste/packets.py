@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from dcpdump.errors import PasteError
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Bytes, Gap
 from dcpdump.net.packet import Packet
 from dcpdump.paste.pasted import Pasted, begins_frame, is_whole
-from dcpdump.plural import counted
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
 
 TCP = 6
 _ETHERNET, _NULL, _RAW, _SLL, _SLL2 = 1, 0, 101, 113, 276

@@ -8,9 +8,8 @@ import re
 from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.startup import dataclass, lazy_pattern
 
 #: The longest paste, and how many bytes the repetitions in one may stand for: more is a damaged number, not a frame.
 LIMIT = 64 << 20

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from html import unescape
 
-from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.startup import lazy_pattern
 
 _ANSI = lazy_pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|\x1b[()][0-9A-Z]")
 _BYTES_LITERAL = lazy_pattern(r"(?<![A-Za-z0-9_])b['\"]")

@@ -8,10 +8,10 @@ import numpy as np
 from dcpdump.batch.gather import Array
 from dcpdump.batch.learning import INFERRED, UNDERLYING, Later
 from dcpdump.batch.part import Part
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import as_json
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.startup import dataclass, field
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.session import Asked
 

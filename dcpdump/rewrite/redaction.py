@@ -28,13 +28,13 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.rewrite.concealed_frame import Concealer, Plain, plain_frames
 from dcpdump.rewrite.packet_survey import NOWHERE, FragmentedSegment, PacketSurvey, stream_number
 from dcpdump.rewrite.rebuilt_packet import Addresses, conceal_packet, header_to_share
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.startup import dataclass
 from dcpdump.wire.frame import RawFrame, Span
 from dcpdump.wire.split import Cut, FrameSplitter, Why
 from dcpdump.wire.value import Body

@@ -11,7 +11,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.startup import lazy_pattern
 from dcpdump.streams.frame_event import stream_key
 from dcpdump.streams.wording import clock
 from dcpdump.wire.json_text import parse_json

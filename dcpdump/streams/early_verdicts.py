@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.statuses import ROLLBACK
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.consumer import NAMELESS
 from dcpdump.streams.frame_event import NOTHING_MISSED, Missed
 from dcpdump.streams.ledger import Ledger, compare, conclude

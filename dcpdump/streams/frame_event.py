@@ -5,11 +5,11 @@ from functools import cache
 from struct import Struct
 from typing import NamedTuple
 
-from dcpdump.plural import counted, measured
 from dcpdump.record import Record
 from dcpdump.spec.field import Field, Layout
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import OWN_SEQNO
+from dcpdump.text import counted, measured
 from dcpdump.wire.frame import unpack_header
 
 #: ``gap_before`` where an unknown number of bytes was lost.

@@ -5,9 +5,9 @@ from collections.abc import Hashable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.names import FROM_LATEST, IGNORE_PURGED, STRICT_UUID
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
+from dcpdump.startup import dataclass
 from dcpdump.streams.causes import Reason, Unknown
 from dcpdump.streams.consumer import alike, same
 from dcpdump.streams.explanation import Clause, Explanation, asked, doubt, explain, held

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dcpdump.net.event import AHEAD
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
 from dcpdump.spec.statuses import SUCCESS
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, NameTaken, Noops, SetupRefusal, Snapshot, UnansweredRequest

@@ -4,9 +4,9 @@ from collections import OrderedDict, deque
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.facts import FIRST, LAST, NEVER, Complaint, Entry, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import NOTHING_MISSED, FrameEvent, Missed, kept, place_of
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM

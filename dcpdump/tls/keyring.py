@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 from dcpdump.tls.records import TLS_1_3, ClientHello, ServerHello
 from dcpdump.tls.secrets import (
     CLIENT_EARLY,

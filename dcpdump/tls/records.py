@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from dcpdump.net.event import Seen
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 
 # -- records of one direction -------------------------------------------------------------------------
 # A hole inside the body of a record whose header is there hurts that record alone. Where a header was lost, one is

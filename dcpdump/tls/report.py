@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 
 NO_SECRETS: Final = "no-secrets"  #: none at all
 NO_SECRET: Final = "no-secret"  #: none of this connection

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.event import END, Bytes, End, Event, Gap, Seen
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key
 from dcpdump.tls.records import HEAD, HandshakeMessages, RecordCutter, TlsRecord
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets, mark_of

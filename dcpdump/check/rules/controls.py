@@ -3,12 +3,12 @@
 from dcpdump.check.finding import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.escape import safe
-from dcpdump.nearest import nearest
 from dcpdump.spec.names import CONTROL_KEYS, DELETED_XATTRS, REPLICATION
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import CONTROL
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.text import nearest
 
 #: Controls that are read when a stream is created.
 _AT_CREATION = frozenset(
