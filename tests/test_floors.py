@@ -15,9 +15,9 @@ import pytest
 FLOORS = [
     set(floor.split())
     for floor in (
-        "held_signals startup text",
-        "spec errors escape forked_worker unfinished pseudonymize big_endian",
-        *("wire net zone", "tls", "record disclosure conversation", "filter redact unsealing clock"),
+        "processes startup text",
+        "spec errors escape unfinished pseudonymize big_endian",
+        *("wire net clock", "tls", "record conversation", "filter redact"),
         *("paste capture dissect annotate", "batch scapy", "streams rewrite index", "check", "diagnosis compare"),
         *("render", "arrow", "spark sql", "report", "browse", "cli", "__main__"),
     )

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from dcpdump.batch.dissector import BlockDissector, Dissection, StreamsOf
 from dcpdump.conversation import Conversation, Missing, MissingValues
+from dcpdump.dissect import TlsState
 from dcpdump.net.bytestream import StreamState, stream_essence
 from dcpdump.net.connections import ConnectionsState, Half
 from dcpdump.net.endpoints import Connection, flow_of, reverse_key
 from dcpdump.tls.secrets import SecretsState
-from dcpdump.unsealing import TlsState
 from dcpdump.wire.collection_names import ConnectionNames, ServerNamesState
 from dcpdump.wire.session import Session, SessionState, session_essence
 from dcpdump.wire.split import CUT, FrameSplitter, SplitterState, splitter_essence

@@ -28,8 +28,8 @@ from dcpdump import __version__
 from dcpdump.capture import blocks, bpf
 from dcpdump.errors import FilterError, LiveError, OutputError, system_words, unwritable
 from dcpdump.filter.choices import Ranges
-from dcpdump.forked_worker import started
 from dcpdump.net.packet import Packet
+from dcpdump.processes import started
 from dcpdump.startup import dataclass
 from dcpdump.text import nearest
 

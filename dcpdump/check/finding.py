@@ -5,9 +5,8 @@ from collections import Counter
 from dataclasses import replace
 
 from dcpdump.check.rule import Rule, Severity
-from dcpdump.disclosure import LARGE_NUMBER
 from dcpdump.escape import safe
-from dcpdump.redact import Redactor
+from dcpdump.redact import LARGE_NUMBER, Redactor
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_CONTROL
 from dcpdump.startup import dataclass, field, lazy_pattern

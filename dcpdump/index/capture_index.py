@@ -16,7 +16,6 @@ from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
 from dcpdump.conversation import MissingValues
 from dcpdump.errors import CaptureError, DcpdumpError
-from dcpdump.forked_worker import ForkedWorker, Messages, can_fork_alone, packed, started, write_all
 from dcpdump.index.building import (
     Builder,
     Checkpoints,
@@ -29,6 +28,7 @@ from dcpdump.index.building import (
     input_bytes,
 )
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
+from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, started, write_all
 from dcpdump.record import Record
 from dcpdump.spec.header import STREAM_ID_LENGTH
 

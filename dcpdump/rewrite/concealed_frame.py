@@ -12,9 +12,18 @@ from typing import NamedTuple
 from dcpdump.batch.learning import INFERRED, UNDERLYING, UNKNOWN
 from dcpdump.batch.part import Part
 from dcpdump.batch.plans import PLANS
-from dcpdump.disclosure import FULL, PARTIAL, has_known_bug, holds, is_damaged, is_json, prefix, without_gaps
 from dcpdump.pseudonymize import Pseudonyms, digits, letters
 from dcpdump.record import Record
+from dcpdump.redact import (
+    FULL,
+    PARTIAL,
+    has_known_bug,
+    holds,
+    is_damaged,
+    is_json,
+    prefix,
+    without_gaps,
+)
 from dcpdump.spec.field import Blob, Field, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, MEMBERS, SNAPPY, XATTR

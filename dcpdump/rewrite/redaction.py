@@ -21,7 +21,6 @@ from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
 from dcpdump.capture.rewriter import RawRecords, Rewriter
 from dcpdump.conversation import Conversation
-from dcpdump.disclosure import is_damaged
 from dcpdump.net.ip import CHECKSUM_AT, mend_checksum, pseudo_header
 from dcpdump.net.layers import HeaderOffsets, anatomy
 from dcpdump.net.limits import DEFAULT, Limits
@@ -29,6 +28,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record
+from dcpdump.redact import is_damaged
 from dcpdump.rewrite.concealed_frame import Concealer, Plain, plain_frames
 from dcpdump.rewrite.packet_survey import NOWHERE, FragmentedSegment, PacketSurvey, stream_number
 from dcpdump.rewrite.rebuilt_packet import Addresses, conceal_packet, header_to_share

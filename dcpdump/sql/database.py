@@ -21,9 +21,8 @@ import pyarrow as pa
 
 from dcpdump.arrow.column_builder import encodable
 from dcpdump.errors import DcpdumpError
-from dcpdump.forked_worker import started
-from dcpdump.held_signals import ENDING
 from dcpdump.net.limits import DEFAULT
+from dcpdump.processes import ENDING, started
 from dcpdump.sql.query import Query, query_of
 from dcpdump.text import nearest
 from dcpdump.unfinished import temporary_folder

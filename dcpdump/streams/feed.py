@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import Lost
-from dcpdump.disclosure import hides_numbers, is_stray
 from dcpdump.net.event import TcpChange
 from dcpdump.net.packet import NO_TIME
+from dcpdump.redact import hides_numbers, is_stray
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.ends_watching import Ended, EndsWatching
 from dcpdump.streams.eviction import Evictable, Eviction

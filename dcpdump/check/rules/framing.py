@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import repeated
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
-from dcpdump.disclosure import ANY_NUMBER, is_stray
+from dcpdump.redact import ANY_NUMBER, is_stray
 from dcpdump.spec import find
 from dcpdump.spec.field import Message
 from dcpdump.spec.header import MAGICS, REQUEST_INFOS, STREAM_ID_INFO, STREAM_ID_LENGTH

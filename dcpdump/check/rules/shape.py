@@ -11,7 +11,7 @@ from dcpdump.check.meaning import (
 )
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Event, Remark, Severity, rule
 from dcpdump.check.rules.framing import name
-from dcpdump.disclosure import hidden_numbers
+from dcpdump.redact import hidden_numbers
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import SNAPPY, XATTR
 from dcpdump.streams.document_run import DocumentRun
