@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
+from dcpdump.paste.clipboard import cleaned, decoded, views
 from dcpdump.paste.dumps import read_characters, read_dump, read_grid, read_table, read_text_column
 from dcpdump.paste.encodings import read_base64, read_percent, read_quoted_printable
 from dcpdump.paste.literals import read_angled, read_literal
@@ -15,7 +16,6 @@ from dcpdump.paste.logs import read_fields, read_log, read_prefixed
 from dcpdump.paste.numbers import read_digits
 from dcpdump.paste.packets import TCPDUMP, read_packet_json, without_packets
 from dcpdump.paste.pasted import EXAMPLE, LIMIT, NAME, Pasted, refuse_files, refuse_odd
-from dcpdump.paste.text import cleaned, decoded, views
 
 # A format reads the text wholly or declines with None; the first that reads it wins. One that recognises a form which
 # cannot be read without guessing raises PasteError, and no later format is asked.
