@@ -42,7 +42,7 @@ _KEPT: Final = 65_536
 TlsState = tuple[int, bytes | None, bytes | None, tuple[int, int]]
 
 
-class Unsealing:
+class _Unsealing:
     """The TLS connections of one dissection. ``tls_reports`` has those that are over, by their numbers."""
 
     def __init__(self, secrets: Secrets, tally: Tally) -> None:
@@ -224,7 +224,7 @@ class Dissector:
         self.balance = self._connections.counts
         self.tally = Tally()
         self.names = ServerNames(max(_NAMES, limits.memory // 8 // NAME))  #: of collections, by server and bucket
-        self._unsealing = Unsealing(Secrets() if secrets is None else secrets, self.tally)
+        self._unsealing = _Unsealing(Secrets() if secrets is None else secrets, self.tally)
 
     @property
     def connections(self) -> Connections:

@@ -32,7 +32,7 @@ PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
 FULL = PARTIAL | {Holds.META, Holds.SYSTEM}
 #: Numbers in what a decoder says that may be four bytes or more of a key or a value, or two of its letters; and all.
 LARGE_NUMBER = lazy_pattern(r"0x[0-9a-f]{8,}|[0-9]{8,}")
-MIDDLE_NUMBER = lazy_pattern(r"0x[0-9a-f]{4,}|[0-9]{4,}")
+_MIDDLE_NUMBER = lazy_pattern(r"0x[0-9a-f]{4,}|[0-9]{4,}")
 ANY_NUMBER = lazy_pattern(r"0x[0-9a-f]+|[0-9]+")
 
 
@@ -68,7 +68,7 @@ def hidden_numbers(frame: Frame) -> re.Pattern[str]:
     """Return which numbers in what is said of a frame's bytes may be bytes that are hidden."""
     if is_stray(frame):
         return ANY_NUMBER
-    return MIDDLE_NUMBER if is_damaged(frame) else LARGE_NUMBER
+    return _MIDDLE_NUMBER if is_damaged(frame) else LARGE_NUMBER
 
 
 def holds(frame: Frame, field: FieldValue) -> Holds:
@@ -186,7 +186,7 @@ class Redactor:
 
     def names(self, names: Names | None) -> Names | None:
         """Return the names of collections as they may be shown."""
-        return None if names is None else HiddenNames(names, self)
+        return None if names is None else _HiddenNames(names, self)
 
     def settled_names(self, names: Names | None) -> "SettledNames | None":
         """Return the names of collections as they may be shown, once all are known: nothing else is kept."""
@@ -306,7 +306,7 @@ class Redactor:
         return replace(body, value=self.hash(body.value), xattrs=xattrs, unread=self.hash(body.unread))
 
 
-class HiddenNames:
+class _HiddenNames:
     """The names of collections, hashed: of the scope and of the collection, as system events have them."""
 
     def __init__(self, names: Names, redactor: Redactor) -> None:

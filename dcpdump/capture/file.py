@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # open is read to its end.
 
 #: Seconds between two reads of a file that does not grow.
-PAUSE = 0.1
+_PAUSE = 0.1
 
 _DUMPCAP = lazy_pattern(r"^(?P<series>.*)_(?P<number>\d{5,})_\d{14}(?P<suffix>\..*)?$")
 _NUMBERED = lazy_pattern(r"^(?P<series>.*\D)?(?P<number>\d*)$")
@@ -66,7 +66,7 @@ class FollowedFile:
                 return piece
             self.successor = self._find_successor()
             if self.successor is None:  # else: read once more, for what was written just before
-                time.sleep(PAUSE)
+                time.sleep(_PAUSE)
 
     def ready(self, seconds: float) -> bool:
         """Wait so long at most, and return whether ``read`` would not wait."""
@@ -151,7 +151,7 @@ _HINT_HEX = "dcpdump explain -i FILE"
 _HINT_CONVERT = "editcap -F pcapng FILE converted.pcapng"
 
 #: first bytes → what it is, what to try
-SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
+_SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"\x7fELF", "an ELF program", ""),
     (b"MZ", "a Windows program", ""),
     (b"PK\x03\x04", "a ZIP archive", "unzip it, and name the captures inside"),
@@ -179,7 +179,7 @@ _HEX_DIGITS = lazy_pattern(rb"(?:0x)?[0-9a-f]{2}(?:[\s:,\-]*(?:0x)?[0-9a-f]{2}){
 
 def describe(head: bytes) -> tuple[str, str]:
     """Return what ``head`` looks like, and a hint; both may be ""."""
-    for magic, name, hint in SIGNATURES:
+    for magic, name, hint in _SIGNATURES:
         if head.startswith(magic):
             return name, hint
     if head[257:262] == b"ustar":

@@ -37,10 +37,10 @@ from dcpdump.text import nearest
 # Blocks change owners; packets are not looked into. A block that is taken is copied, so that the kernel has it back at
 # once.
 
-BLOCK_SIZE = 512 * 1024  #: holds seven packets of 64 KiB, or a few hundred of the usual size
-RING_SIZE = 64 * 1024 * 1024
+_BLOCK_SIZE = 512 * 1024  #: holds seven packets of 64 KiB, or a few hundred of the usual size
+_RING_SIZE = 64 * 1024 * 1024
 #: Milliseconds after which the kernel hands over a block that is not full.
-BLOCK_TIMEOUT_MS = 10
+_BLOCK_TIMEOUT_MS = 10
 
 _SOL_PACKET, _RX_RING, _STATISTICS, _VERSION, _TPACKET_V3 = 263, 5, 6, 10, 2
 _REQUEST = Struct("=7I")
@@ -56,7 +56,7 @@ PACKET = Struct("=6I2H4xIH12x2siH")
 _TAGGED, _KIND_VALID = 1 << 4, 1 << 6
 
 
-class Raw(NamedTuple):
+class _Raw(NamedTuple):
     """A packet as it lies in the ring; ``start``, ``network`` and ``end`` are offsets in its block."""
 
     ts_ns: int
@@ -82,21 +82,21 @@ class Ring:
     """A ring on a packet socket. Needs no privilege: the socket has it."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self._socket, size = sock, RING_SIZE
+        self._socket, size = sock, _RING_SIZE
         sock.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V3)
         while True:
-            self.blocks = max(2, size // BLOCK_SIZE)
-            frames = self.blocks * (BLOCK_SIZE // _FRAME)
-            request = _REQUEST.pack(BLOCK_SIZE, self.blocks, _FRAME, frames, BLOCK_TIMEOUT_MS, 0, 0)
+            self.blocks = max(2, size // _BLOCK_SIZE)
+            frames = self.blocks * (_BLOCK_SIZE // _FRAME)
+            request = _REQUEST.pack(_BLOCK_SIZE, self.blocks, _FRAME, frames, _BLOCK_TIMEOUT_MS, 0, 0)
             try:
                 sock.setsockopt(_SOL_PACKET, _RX_RING, request)
                 break
             except OSError:  # not that much memory is available
-                if size <= 2 * BLOCK_SIZE:
+                if size <= 2 * _BLOCK_SIZE:
                     raise
                 size //= 2
         sock.getsockopt(_SOL_PACKET, _STATISTICS, _COUNTS.size)  # from 0 on: none is lost that came before the ring
-        self._memory = mmap.mmap(sock.fileno(), self.blocks * BLOCK_SIZE)
+        self._memory = mmap.mmap(sock.fileno(), self.blocks * _BLOCK_SIZE)
         if hasattr(mmap, "MADV_DONTFORK"):
             self._memory.madvise(mmap.MADV_DONTFORK)  # children have no use for it, and are made faster without
         self._poll = select.poll()
@@ -108,7 +108,7 @@ class Ring:
     @property
     def size(self) -> int:
         """Return its size in bytes."""
-        return self.blocks * BLOCK_SIZE
+        return self.blocks * _BLOCK_SIZE
 
     def take(self, timeout_ms: int) -> list[Taken]:
         """Take the blocks that are ready, up to all of the ring; wait up to ``timeout_ms`` for one if there is none.
@@ -118,7 +118,7 @@ class Ring:
         taken: list[Taken] = []
         waited = False
         while len(taken) < self.blocks:
-            base = self._at * BLOCK_SIZE
+            base = self._at * _BLOCK_SIZE
             status, packets, _, length = _BLOCK.unpack_from(self._memory, base)
             if not status & _OURS:
                 if taken or waited or not self._wait(timeout_ms):
@@ -160,7 +160,7 @@ def places_of(block: bytes, base: int, places: list[int]) -> None:
         at += after(block, at)[0]
 
 
-def packets_of(block: bytes) -> Iterator[Raw]:
+def packets_of(block: bytes) -> Iterator[_Raw]:
     """Yield the packets of a block."""
     places: list[int] = []
     places_of(block, 0, places)
@@ -172,7 +172,7 @@ def packets_of(block: bytes) -> Iterator[Raw]:
         inserted = b""
         if status & _TAGGED:
             inserted = pack(">HH", kind if status & _KIND_VALID else 0x8100, tag)
-        yield Raw(
+        yield _Raw(
             seconds * 1_000_000_000 + ns,
             start,
             at + network,
@@ -264,7 +264,7 @@ class Save:
         os.close(self._fd)
         self._fd, self._drops = -1, drops
 
-    def _is_full(self, packet: Raw, more: int) -> bool:
+    def _is_full(self, packet: _Raw, more: int) -> bool:
         if self._fd < 0:
             return True
         size, seconds = self._rotation.size, self._rotation.seconds
@@ -363,7 +363,7 @@ _ALL_PROTOCOLS = 3
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
 
 #: ARPHRD_ type of hardware → LINKTYPE_ of its packets
-LINKTYPES = {
+_LINKTYPES = {
     1: 1,  # Ethernet
     bpf.LOOPBACK: 1,
     519: 101,  # raw IP, of modems
@@ -403,8 +403,8 @@ class Live:
     def last(self) -> Iterator[Taken]:
         """Stop capturing, and yield the blocks that were captured before."""
         bpf.attach(self._socket, bpf.NOTHING)
-        time.sleep(4 * BLOCK_TIMEOUT_MS / 1000)
-        while taken := self.ring.take(2 * BLOCK_TIMEOUT_MS):
+        time.sleep(4 * _BLOCK_TIMEOUT_MS / 1000)
+        while taken := self.ring.take(2 * _BLOCK_TIMEOUT_MS):
             yield from taken
 
     def close(self) -> None:
@@ -506,7 +506,7 @@ def _refused(what: str, name: str) -> LiveError:
 
 def link_of(hardware: int, ethertype: bytes) -> tuple[int, bool]:
     """Return the LINKTYPE_ of a packet, and whether it begins at its network header instead of its link header."""
-    known = LINKTYPES.get(hardware)
+    known = _LINKTYPES.get(hardware)
     return (known, False) if known is not None else (101 if ethertype in (_IPV4, _IPV6) else 147, True)
 
 
@@ -517,7 +517,7 @@ def link_of(hardware: int, ethertype: bytes) -> tuple[int, bool]:
 #: Bytes of packets that may wait.
 BUFFER_BYTES = 128 * 1024 * 1024
 #: Milliseconds of each wait on an interface without traffic.
-IDLE_MS = 100
+_IDLE_MS = 100
 #: Bytes that are handed on at a time, at most.
 _MOST = 4 * 1024 * 1024
 #: Where so many bytes arrived at once, wait for more: large batches are decoded faster than small ones.
@@ -563,7 +563,7 @@ class LiveQueue:
         while True:
             with self._changed:
                 if not self._waiting and not self._over:
-                    self._changed.wait(IDLE_MS / 1000)
+                    self._changed.wait(_IDLE_MS / 1000)
                 if _MUCH < self._size < _MOST and not self._over:
                     self._changed.wait_for(lambda: self._over or self._size >= _MOST, _MORE_S)
                 batch: list[Taken] = []
@@ -618,8 +618,8 @@ class LiveQueue:
 
     def _timeout_ms(self) -> int:
         if self._ends is None:
-            return IDLE_MS
-        return max(0, min(IDLE_MS, round(1000 * (self._ends - time.monotonic()))))
+            return _IDLE_MS
+        return max(0, min(_IDLE_MS, round(1000 * (self._ends - time.monotonic()))))
 
     def _keep(self, blocks: list[Taken] | Iterator[Taken]) -> None:
         for taken in blocks:

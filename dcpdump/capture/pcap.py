@@ -23,7 +23,7 @@ from dcpdump.startup import dataclass
 ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 OPTION_LIMIT = 4_096  #: options of one block
 INTERFACES_DESCRIBED = 4_096
-INTERFACES_COUNTED = 1_000_000
+_INTERFACES_COUNTED = 1_000_000
 
 _END, _COMMENT, _TSRESOL, _FCSLEN, _TSOFFSET = 0, 1, 9, 13, 14
 #: How the comment of a section begins of which only chosen packets are in the file, and how it ends.
@@ -79,7 +79,7 @@ class PcapngSection:
         if len(self._described) < INTERFACES_DESCRIBED:
             self._described.setdefault(interface, interface)
         described = self._described.get(interface)
-        if len(self.interfaces) < INTERFACES_COUNTED:
+        if len(self.interfaces) < _INTERFACES_COUNTED:
             self.interfaces.append(described)
 
     def count_drops(self, interface: int, lost: int, counted: int, health: Health) -> None:

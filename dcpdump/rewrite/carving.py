@@ -45,15 +45,15 @@ from dcpdump.tls.secrets import Secrets
 
 # -- the chosen packets, decoded as if the others had never been captured -----------------------------
 
-NO_CONNECTION = -1  #: the number for frames that were in no connection before
+_NO_CONNECTION = -1  #: the number for frames that were in no connection before
 
 
-def dry_run(
+def _dry_run(
     packets: Iterable[Packet], before: PayloadMap, carved: int, limits: Limits, secrets: Secrets | None = None
 ) -> Iterator[Part]:
     """Yield the frames of packets, with the connections, directions and offsets that they had ``before``.
 
-    Frames that were in none get NO_CONNECTION. ``carved``: as a file has it that holds these packets only.
+    Frames that were in none get _NO_CONNECTION. ``carved``: as a file has it that holds these packets only.
     """
     tracing = _Tracing(before, limits, secrets)
     for block in blocks(packets):
@@ -104,7 +104,7 @@ class _Tracing:
     def _place(self, ends: Ends) -> Ends:
         before = self._origin.get(ends.place)
         if before is None:
-            return replace(ends, connection=NO_CONNECTION)
+            return replace(ends, connection=_NO_CONNECTION)
         return replace(ends, connection=before // 2, direction=before % 2)
 
     def _shift(self, stream: int) -> int:
@@ -123,7 +123,7 @@ def _carved_stream(places: PayloadMap, file: str, number: int, stream: int) -> i
     return stream if piece is None else piece[0].carried.stream
 
 
-class PacketChoice:
+class _PacketChoice:
     """The packets of some connections that carry what is wanted, and those that open the connections."""
 
     def __init__(self, survey: PacketSurvey, needs: Mapping[int, NeededOfConnection]) -> None:
@@ -242,9 +242,9 @@ class Carving:
         """The numbers of the connections of which something is taken."""
         return set(self._needs)
 
-    def choice(self) -> PacketChoice:
+    def choice(self) -> _PacketChoice:
         """Return the choice of packets."""
-        return PacketChoice(self.dissector, self._needs)
+        return _PacketChoice(self.dissector, self._needs)
 
     # -- what is wanted -----------------------------------------------------------------------------------
 
@@ -302,7 +302,9 @@ class Carving:
         found = {number: FrameSum() for number in self._needs}
         self.carried.clear()
         packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
-        for part in dry_run(packets, self.dissector.places, self.order, self._limits, self.dissector.secrets.renewed()):
+        for part in _dry_run(
+            packets, self.dissector.places, self.order, self._limits, self.dissector.secrets.renewed()
+        ):
             ends, header = part.end, part.header
             document = _DOCUMENTS[header.opcode + 256 * header.server] & (header.key + header.value > 0)
             for place in np.unique(part.place).tolist():

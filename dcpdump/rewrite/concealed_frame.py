@@ -129,7 +129,7 @@ def conceal_strings(words: Pseudonyms, text: bytes) -> bytes:
     return _STRING.sub(other, text)
 
 
-def hidden_texts(value: bytes, datatype: int) -> list[bytes]:
+def _hidden_texts(value: bytes, datatype: int) -> list[bytes]:
     """Return the texts in a value that must not be found: itself, what it decompresses to, its xattrs, its body."""
     if not datatype & (SNAPPY | XATTR):
         return [value]
@@ -257,7 +257,7 @@ def plain_frames(part: Part) -> Iterator[Plain | None]:
 
 
 #: Texts shorter than this occur everywhere by chance.
-LEAST_SECRET = 8
+_LEAST_SECRET = 8
 
 
 class Concealed(NamedTuple):
@@ -296,7 +296,7 @@ class Concealer:
                 data[field.start : field.end] = bytes(field.end - field.start)
         for start, end in frame.raw.holes:
             data[start:end] = bytes(end - start)
-        return Concealed(bytes(data), [text for text in secrets if len(text) >= LEAST_SECRET])
+        return Concealed(bytes(data), [text for text in secrets if len(text) >= _LEAST_SECRET])
 
     def conceal_plain(self, plain: Plain) -> Concealed:
         """Return for a plain frame what ``conceal`` returns for its record."""
@@ -310,9 +310,9 @@ class Concealer:
         if other_key != key:
             secrets.append(plain.data[plain.name : plain.value])
         if other_value != value:
-            secrets += hidden_texts(value, plain.datatype)
+            secrets += _hidden_texts(value, plain.datatype)
         data = plain.data[: plain.key] + other_key + other_value
-        return Concealed(data, [text for text in secrets if len(text) >= LEAST_SECRET])
+        return Concealed(data, [text for text in secrets if len(text) >= _LEAST_SECRET])
 
     def _hides(self, holds: Holds) -> bool:
         return holds in self._classes
@@ -438,7 +438,7 @@ def _hidden(record: Record, field: FieldValue, wire: bytes, datatypes: Mapping[i
         yield key[prefix(record.frame.message, key) :]
     elif field.section is Section.VALUE and field.field.name == "value":
         datatype = record.frame.header.datatype
-        yield from hidden_texts(wire, datatypes.get(field.item, datatype) if field.group == "items" else datatype)
+        yield from _hidden_texts(wire, datatypes.get(field.item, datatype) if field.group == "items" else datatype)
     else:
         yield wire
 

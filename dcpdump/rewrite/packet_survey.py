@@ -44,7 +44,7 @@ class Carried(NamedTuple):
     size: int = 0
 
 
-class PayloadColumns(NamedTuple):
+class _PayloadColumns(NamedTuple):
     """What each packet of a file carries, as in Carried: one row for each of packets 1, 2, 3 …"""
 
     stream: Array
@@ -149,10 +149,10 @@ class PayloadMap:
         streams, offsets, sizes = self._files[file]
         return Carried(streams[number - 1], offsets[number - 1], sizes[number - 1])
 
-    def columns(self, file: str, numbers: Array | None = None) -> PayloadColumns:
+    def columns(self, file: str, numbers: Array | None = None) -> _PayloadColumns:
         """Return what the packets of a file carry, all of them or some; not for fragments (see ``pieces``)."""
         columns = (_column(column) for column in self._files[file])
-        return PayloadColumns(*(column.copy() if numbers is None else column[numbers - 1] for column in columns))
+        return _PayloadColumns(*(column.copy() if numbers is None else column[numbers - 1] for column in columns))
 
     def noted(self, file: str, numbers: Array) -> Array:
         """Return which of the packets of a file, by number, were noted."""
@@ -235,7 +235,7 @@ def _settle(waiting: list[_Unsettled]) -> None:
         offsets[place] = stream.offset_of(seq)
 
 
-class Handshakes:
+class _Handshakes:
     """The packets that open connections, by file, in ``packets``. ``note`` every TCP segment.
 
     They are all with SYN, and the first without payload that follows a SYN-ACK.
@@ -274,7 +274,7 @@ class Handshakes:
         self.packets.setdefault(file, array("q")).append(number)
 
 
-class TextPlaces:
+class _TextPlaces:
     """The records of one direction that have text."""
 
     def __init__(self, places: "Places") -> None:
@@ -306,12 +306,12 @@ class PacketSurvey(Dissection):
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._unsealing.places = {}
         self.places = PayloadMap(self._connections, limits)
-        self.handshakes = Handshakes()
+        self.handshakes = _Handshakes()
 
-    def texts(self, stream: int) -> "TextPlaces | None":
+    def texts(self, stream: int) -> "_TextPlaces | None":
         """Return where a direction has its text, where that is inside TLS."""
         places = (self._unsealing.places or {}).get(stream)
-        return None if places is None else TextPlaces(places)
+        return None if places is None else _TextPlaces(places)
 
     def _fed(self, packet: Packet) -> None:
         body = anatomy(packet, self._limits)

@@ -42,17 +42,17 @@ from dcpdump.wire.value import Body
 # -- a search of files for many texts at once ---------------------------------------------------------
 
 #: Texts shorter than this cannot be searched for.
-WINDOW = 8
+_WINDOW = 8
 #: A window must have this many bytes that are not zero: numbers, and what was blanked, are mostly zeros.
 _LEAST_NONZERO = 5
 _LOOKED_AT = 64  #: such a window must begin within this many bytes of a text
 _CHUNK = 4 * 1024 * 1024
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
-Words = npt.NDArray[np.uint64]
+_Words = npt.NDArray[np.uint64]
 
 
-class Search:
+class _Search:
     """A set of texts to search files for. Texts that are nearly all zeros are not searched for."""
 
     def __init__(self) -> None:
@@ -63,9 +63,9 @@ class Search:
 
     def add(self, text: bytes) -> None:
         """Add a text of eight bytes or more."""
-        for shift in range(min(len(text) - WINDOW + 1, _LOOKED_AT)):
-            window = text[shift : shift + WINDOW]
-            if WINDOW - window.count(0) >= _LEAST_NONZERO:
+        for shift in range(min(len(text) - _WINDOW + 1, _LOOKED_AT)):
+            window = text[shift : shift + _WINDOW]
+            if _WINDOW - window.count(0) >= _LEAST_NONZERO:
                 self._windows += window
                 self._shifts.append(shift)
                 self._lengths.append(len(text))
@@ -89,12 +89,12 @@ class Search:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         with data:
             for start in range(0, len(data), _CHUNK):
-                chunk = data[start : start + _CHUNK + WINDOW - 1]
+                chunk = data[start : start + _CHUNK + _WINDOW - 1]
                 for place, window in _candidates(chunk, table, bits, windows):
                     if self._stands(data, start + place, window, windows, order):
                         yield start + place
 
-    def _stands(self, data: mmap.mmap, place: int, window: int, windows: Words, order: npt.NDArray[np.intp]) -> bool:
+    def _stands(self, data: mmap.mmap, place: int, window: int, windows: _Words, order: npt.NDArray[np.intp]) -> bool:
         """Return whether one of the texts with this window occurs around it as a whole."""
         first = np.searchsorted(windows, np.uint64(window), "left")
         last = np.searchsorted(windows, np.uint64(window), "right")
@@ -106,20 +106,20 @@ class Search:
         return False
 
 
-def _hashed(words: Words, bits: int) -> npt.NDArray[np.int64]:
+def _hashed(words: _Words, bits: int) -> npt.NDArray[np.int64]:
     hashed: npt.NDArray[np.int64] = ((words * _MULTIPLIER) >> np.uint64(64 - bits)).astype(np.int64)
     return hashed
 
 
-def _candidates(chunk: bytes, table: npt.NDArray[np.bool_], bits: int, windows: Words) -> Iterator[tuple[int, int]]:
+def _candidates(chunk: bytes, table: npt.NDArray[np.bool_], bits: int, windows: _Words) -> Iterator[tuple[int, int]]:
     """Yield offset and window for each window of the chunk that is among those searched for."""
-    for shift in range(min(WINDOW, len(chunk) - WINDOW + 1)):
-        words = np.frombuffer(chunk, "<u8", (len(chunk) - shift) // WINDOW, shift)
+    for shift in range(min(_WINDOW, len(chunk) - _WINDOW + 1)):
+        words = np.frombuffer(chunk, "<u8", (len(chunk) - shift) // _WINDOW, shift)
         near = np.flatnonzero(table[_hashed(words, bits)])
         found = words[near]
         exact = windows[np.minimum(np.searchsorted(windows, found), len(windows) - 1)] == found
         for place, window in zip(near[exact].tolist(), found[exact].tolist(), strict=True):
-            yield shift + WINDOW * place, window
+            yield shift + _WINDOW * place, window
 
 
 def _digest(text: bytes) -> bytes:
@@ -130,7 +130,7 @@ def _digest(text: bytes) -> bytes:
 # They differ where a fact differs that concealing must keep, or any byte.
 
 
-class FramePlace(NamedTuple):
+class _FramePlace(NamedTuple):
     """Where a frame was captured."""
 
     number: int
@@ -143,16 +143,16 @@ class FramePlace(NamedTuple):
     ts_ns: int
 
 
-def places_of(part: Part) -> Iterator[FramePlace]:
+def places_of(part: Part) -> Iterator[_FramePlace]:
     """Yield the places of a part's frames."""
     ends = [(each.connection, each.direction) for each in part.places]
     columns = part.offset, part.length, part.gap_before, part.packet, part.ts_ns
     rows = zip(part.place.tolist(), *(column.tolist() for column in columns), strict=True)
     for number, (place, *facts) in enumerate(rows, part.first):
-        yield FramePlace(number, *ends[place], *facts)
+        yield _FramePlace(number, *ends[place], *facts)
 
 
-def plain_proof_hash(place: FramePlace, plain: Plain, data: bytes) -> int:
+def plain_proof_hash(place: _FramePlace, plain: Plain, data: bytes) -> int:
     """Return the hash of a plain frame whose bytes, once written, are ``data``."""
     # Its numbers are among its bytes, and so are the lengths of its parts.
     body = plain.body
@@ -160,14 +160,14 @@ def plain_proof_hash(place: FramePlace, plain: Plain, data: bytes) -> int:
     return hash((place, plain.name, plain.guess and plain.message.collection_key, value, data))
 
 
-def proof_hash(place: FramePlace, record: Record, data: bytes) -> int:
+def proof_hash(place: _FramePlace, record: Record, data: bytes) -> int:
     """Return the hash of any frame whose bytes, once written, are ``data``."""
     if is_damaged(record.frame):
-        return damaged_hash(place, record.frame.raw.holes, data)
+        return _damaged_hash(place, record.frame.raw.holes, data)
     return hash((place, _facts(record), data))
 
 
-def damaged_hash(place: FramePlace, holes: tuple[Span, ...], data: bytes) -> int:
+def _damaged_hash(place: _FramePlace, holes: tuple[Span, ...], data: bytes) -> int:
     """Return the hash of a damaged frame: nothing of it is sure but its header, and that is among its bytes."""
     return hash((place, holes, data))
 
@@ -247,7 +247,7 @@ class Redaction:
         self._concealer = Concealer(words, full=full)
         self._addresses = Addresses(words) if full else None
         self._places = self.dissector.places
-        self._search = Search()
+        self._search = _Search()
         self._frames: array[int] = array("q")
 
     def survey(self) -> None:
@@ -338,7 +338,7 @@ class Redaction:
             for row, (at, there) in enumerate(_proof_hashes(part)):
                 here = self._frames[number] if number < len(self._frames) else None
                 # A damaged frame may have no damage without its bytes; of it nothing but those is compared.
-                if here != there and here != damaged_hash(at, (raw := part.raw(row)).holes, raw.data):
+                if here != there and here != _damaged_hash(at, (raw := part.raw(row)).holes, raw.data):
                     return Flaw(f"frame {number + 1:,} of the result is not what the input's is", False)
                 number += 1
         if number < len(self._frames):
@@ -354,7 +354,7 @@ def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part
         yield from parts
 
 
-def _proof_hashes(part: Part) -> Iterator[tuple[FramePlace, int]]:
+def _proof_hashes(part: Part) -> Iterator[tuple[_FramePlace, int]]:
     """Yield the places of frames, and their hashes as they are."""
     for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
         if plain is not None:

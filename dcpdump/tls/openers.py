@@ -150,7 +150,7 @@ class Opener13(Opener):
         return Opener13(self.suite, expand_label(self._secret, "traffic upd", length, digest))
 
 
-class Opener12(Opener):
+class _Opener12(Opener):
     """TLS 1.2 with an AEAD: a part of the nonce may be in the record, the number is authenticated."""
 
     __slots__ = ("_decrypt", "_iv", "_key", "_number", "_tag")
@@ -206,7 +206,7 @@ class Opener12(Opener):
         return at
 
 
-class OpenerCbc(Opener):
+class _OpenerCbc(Opener):
     """AES-CBC of TLS 1.0 to 1.2, with the MAC inside (then padded), or outside (RFC 7366)."""
 
     __slots__ = ("_etm", "_key", "_mac", "_size", "_version")
@@ -283,8 +283,8 @@ def opener12(suite: Suite, master: bytes, basis: KeyBasis) -> Opener:
         pieces.append(block[start : start + size])
         at += 2 * size
     if suite.kind == CBC:
-        return OpenerCbc(suite, (pieces[0], pieces[1], pieces[2]), basis)
-    return Opener12(suite, pieces[1], pieces[2], basis)
+        return _OpenerCbc(suite, (pieces[0], pieces[1], pieces[2]), basis)
+    return _Opener12(suite, pieces[1], pieces[2], basis)
 
 
 # -- numbers of records, found by trying; of AES-GCM, many at once ------------------------------------

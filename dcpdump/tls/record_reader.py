@@ -32,14 +32,14 @@ _UNKNOWN: Final = 1 << 20
 _SLOW: Final = 100
 
 
-class OpenedRecord(NamedTuple):
+class _OpenedRecord(NamedTuple):
     """The type and the text of a record."""
 
     kind: int
     text: bytes
 
 
-class Opening:
+class _Opening:
     """Opens the records of both sides of a connection."""
 
     __slots__ = ("_ring",)
@@ -47,7 +47,7 @@ class Opening:
     def __init__(self, ring: Keyring) -> None:
         self._ring = ring
 
-    def open(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> OpenedRecord | None:
+    def open(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
         """Open a record; where that cannot be, count it, give what is there of it, and return None."""
         if side.passed and side.opener is None and not side.failures:
             side.lost = True
@@ -69,19 +69,19 @@ class Opening:
             self._unopened(side, role, sealed, out)
         return opened
 
-    def _in_step(self, side: Side, role: int, sealed: TlsRecord) -> OpenedRecord | None:
+    def _in_step(self, side: Side, role: int, sealed: TlsRecord) -> _OpenedRecord | None:
         _, head, body = sealed[:3]
         if side.opener is not None and side.key is not None:
             found = side.opener.open(side.number, head, body)
             if found is not None:
                 side.proven(side.key, side.opener, side.number)
-                return OpenedRecord(*found)
+                return _OpenedRecord(*found)
         for key in self._ring.after(side.key, role):
             opener = self._ring.opener(key, role)
             found = opener.open(0, head, body)
             if found is not None:
                 side.proven(key, opener, 0)
-                return OpenedRecord(*found)
+                return _OpenedRecord(*found)
         return None
 
     def _unopened(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> None:
@@ -114,7 +114,7 @@ class Opening:
         elif side.failures >= most:
             side.closed = why.NO_FIT
 
-    def _find_again(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> OpenedRecord | None:
+    def _find_again(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
         """Search the number of a record behind a loss; a record in a row of failures only now and then."""
         if sealed.holes or not self._is_due(side):
             side.pass_by(sealed)
@@ -130,7 +130,7 @@ class Opening:
             if found is not None:
                 side.found_again(sealed, key, found[0], out)
                 side.proven(key, opener, found[0])
-                return OpenedRecord(*found[1])
+                return _OpenedRecord(*found[1])
         side.pass_by(sealed)
         return None
 
@@ -255,7 +255,7 @@ class Parties:
 
 # -- how far the handshake comes, and which alert or close ends the connection ------------------------
 
-ALERT: Final = 21
+_ALERT: Final = 21
 _CERTIFICATE: Final = 11
 _MESSAGES: Final = {
     0: "HelloRequest",
@@ -280,7 +280,7 @@ _MESSAGES: Final = {
 _ENCRYPTED_ALERTS: Final = (19, 11)
 
 
-class Progress:
+class _Progress:
     """The handshake of one connection. Directions are 0 and 1."""
 
     __slots__ = ("_alert", "_certified", "_close", "_last", "_unlocked")
@@ -361,7 +361,7 @@ class Progress:
         self._alert = alert, direction, step, sealed
 
 
-CCS: Final = 20
+_CCS: Final = 20
 HANDSHAKES: Final = 22
 #: The shortest record under a key.
 _LEAST: Final = 22
@@ -377,12 +377,12 @@ class RecordReader:
 
     def __init__(self, secrets: Secrets) -> None:
         self.parties = Parties(secrets)
-        self.progress = Progress()
+        self.progress = _Progress()
         self.final = False
         self.too_late = 0  #: bytes that passed before their secrets came
         self._secrets = secrets
         self._ring = self.parties.ring
-        self._opening = Opening(self._ring)
+        self._opening = _Opening(self._ring)
 
     def read(self, side: Side, item: Waiting, partner: Key | None) -> list[Event] | None:
         """Return what a record, or the end, gives of the text; None where it has to wait.
@@ -511,12 +511,12 @@ class RecordReader:
             side.late = True
             side.joined_at = joined.number
             side.proven(joined.key, joined.opener, joined.number)
-            opened = OpenedRecord(joined.kind, joined.text)
+            opened = _OpenedRecord(joined.kind, joined.text)
         if opened is not None:
             self._opened(side, sealed, opened, out)
         return opened is not None
 
-    def _opened(self, side: Side, sealed: TlsRecord, opened: OpenedRecord, out: list[Event]) -> None:
+    def _opened(self, side: Side, sealed: TlsRecord, opened: _OpenedRecord, out: list[Event]) -> None:
         """Take what a record holds."""
         kind, text = opened
         key, opener = side.key, side.opener
@@ -545,8 +545,8 @@ class RecordReader:
             side.note_place(sealed, before)
             return
         side.tls += sealed.there
-        side.turning = kind == CCS
-        if kind == ALERT:
+        side.turning = kind == _CCS
+        if kind == _ALERT:
             self.progress.alert(side.direction, text, self._ring.terms.version, sealed=True)
         if kind == HANDSHAKES:
             self._messages(side, text)
@@ -559,9 +559,9 @@ class RecordReader:
         if side.lost or side.unknown or side.passed:  # a record under a key may have been lost, or be this one
             side.passed += 1 + (sealed.offset - side.end) // _LEAST if side.end is not None else 1
         side.lost = side.unknown = False
-        if sealed.kind == CCS:
+        if sealed.kind == _CCS:
             side.ccs = True
-        elif sealed.kind == ALERT:
+        elif sealed.kind == _ALERT:
             self.progress.alert(side.direction, sealed.body, self._ring.terms.version)
         elif sealed.kind == HANDSHAKES and not sealed.holes and self._messages(side, sealed.body):
             side.late = False  # it begins with the connection

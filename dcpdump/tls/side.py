@@ -45,7 +45,7 @@ _DISTINCT: Final = 5
 _LABELS: Final = (CLIENT_TRAFFIC, SERVER_TRAFFIC)
 
 
-class JoinedLate(NamedTuple):
+class _JoinedLate(NamedTuple):
     """A record that opened: under which key and number, its type and its text."""
 
     key: Key
@@ -94,7 +94,7 @@ class Joining:
         """How many numbers were tried, as they count."""
         return EFFORT - self._left + _SLOW_EFFORT - self._slow_left
 
-    def try_record(self, sealed: TlsRecord, partner: Key | None) -> "JoinedLate | None":
+    def try_record(self, sealed: TlsRecord, partner: Key | None) -> "_JoinedLate | None":
         """Search what opens a record; ``partner`` is the key of the other direction, where that is found."""
         if sealed.holes or len(sealed.body) <= _ALERT or sealed.kind != 23:
             return None
@@ -113,7 +113,7 @@ class Joining:
                 return found
         return None
 
-    def _attempt(self, sealed: TlsRecord, partner: Key | None, attempt: int, fast: bool) -> "JoinedLate | None":
+    def _attempt(self, sealed: TlsRecord, partner: Key | None, attempt: int, fast: bool) -> "_JoinedLate | None":
         from dcpdump.tls.openers import Opener13, find_number
 
         window = (_WINDOWS if fast else _SLOW_WINDOWS)[attempt]
@@ -133,7 +133,7 @@ class Joining:
                 key = key._replace(generation=generation)
                 found = find_number(opener, sealed.head, sealed.body, 0, _UPDATED)
             if found is not None:
-                return JoinedLate(key, opener, found[0], *found[1])
+                return _JoinedLate(key, opener, found[0], *found[1])
         if whole and fast:
             self.reach = max(self.reach, window)
         return None

@@ -95,7 +95,7 @@ def _has_both(sides: Sequence[Side], secrets: Secrets) -> bool:
 # -- plain records of a direction, many at once: nearly all of a long connection ----------------------
 
 
-def open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Bytes | None]:
+def _open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Bytes | None]:
     """Open the records in segments ``at`` … ``stop``-1 of a steady side, and add their text to ``texts``.
 
     Return the first segment that was not taken, and the rest of the one before it, where that begins a record that is
@@ -187,14 +187,14 @@ class _Reader(pickle.Unpickler):
         return self._secrets if name == "secrets" else None
 
 
-def packed(thing: object) -> bytes:
+def _packed(thing: object) -> bytes:
     """Pack what holds secrets only by reference."""
     file = BytesIO()
     _Writer(file, pickle.HIGHEST_PROTOCOL).dump(thing)
     return file.getvalue()
 
 
-def unpacked(state: bytes, secrets: Secrets) -> Any:
+def _unpacked(state: bytes, secrets: Secrets) -> Any:
     """Return the thing again, under secrets that were read anew."""
     return _Reader(state, secrets).load()
 
@@ -229,13 +229,13 @@ class Unsealer:
         """Return all that decides what it makes of the next events, without secrets, for ``restored``."""
         openers = [None if each is None else each.opener for each in self._sides]
         made = [None if each is None else (each.basis, each.before) for each in openers]
-        return packed((self, made))
+        return _packed((self, made))
 
     @staticmethod
     def restored(state: bytes, secrets: Secrets) -> "Unsealer":
         """Return an unsealer that continues from a state, with the same secrets. Raises MissingSecretError."""
         found: Unsealer
-        found, made = unpacked(state, secrets)
+        found, made = _unpacked(state, secrets)
         for side, each in zip(found._sides, made, strict=True):
             if side is not None and side.key is not None and each is not None:
                 basis, before = each
@@ -287,7 +287,7 @@ class Unsealer:
         side = self._sides[direction]
         if side is None or not side.steady:
             return at + 1, self.feed(direction, segments.event(at).event)
-        taken, rest = open_run(side, segments, at, stop, texts)
+        taken, rest = _open_run(side, segments, at, stop, texts)
         return taken, [] if rest is None else self.feed(direction, rest)
 
     def open_waiting(self) -> Events:
