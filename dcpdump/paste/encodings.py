@@ -8,7 +8,7 @@ from quopri import decodestring
 from urllib.parse import unquote_to_bytes
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.pasted import Pasted, begins_frame, has_header, is_whole
+from dcpdump.paste.pasted import Pasted, begins_frame, has_header, is_whole, unwrapped
 from dcpdump.startup import lazy_pattern
 
 # -- the inside of a string literal -------------------------------------------------------------------
@@ -203,12 +203,19 @@ def with_base64_joined(text: str) -> str:
 
 def _joined(wrapped: re.Match[str]) -> str:
     lines = re.findall(r"[^\s>|]+", wrapped[0])
-    whole = read_base64_token("".join(lines))
-    if _HEX.fullmatch(lines[0]):
-        return wrapped[0]  # which is of these letters too
-    if all(read_base64_token(line) for line in lines) and not (whole and is_whole(whole)):
+    frames = _frames(lines)
+    if _HEX.fullmatch(lines[0]) or len(frames) > 1:  # hex is of these letters too
         return wrapped[0]
-    return "".join(lines) if whole else ""
+    return "".join(lines) if frames else ""
+
+
+def _frames(words: list[str]) -> tuple[bytes, ...]:
+    """Return the frame of each word, or the one that is wrapped in them; nothing where they hold none."""
+    whole = read_base64_token("".join(words))
+    each = [data for word in words if (data := read_base64_token(word)) is not None]
+    if len(each) == len(words) > 1 and (whole is None or len(unwrapped(each)) > 1):
+        return tuple(each)
+    return () if whole is None else (whole,)
 
 
 def read_base64(text: str) -> Pasted | None:
@@ -222,16 +229,8 @@ def read_base64(text: str) -> Pasted | None:
     words = body.split()
     if not words or not all(_TOKEN.fullmatch(w) for w in words):
         return None
-    url = any("-" in w or "_" in w for w in words)
-    name = "base64url" if url else "base64"
-    each = [read_base64_token(w) for w in words]
-    whole = read_base64_token("".join(words))
-    parts = tuple(data for data in each if data is not None)
-    if len(words) > 1 and len(parts) == len(words):
-        wrapped = len({len(w) for w in words[:-1]}) == 1 and len(words[-1]) <= len(words[0])
-        if whole is None or not wrapped:
-            return Pasted(name, parts)
-    return Pasted(name, (whole,)) if whole is not None else None
+    frames = _frames(words)
+    return Pasted("base64url" if any(c in body for c in "-_") else "base64", frames) if frames else None
 
 
 # -- percent encoding and quoted-printable, in which most bytes stand for themselves ------------------
