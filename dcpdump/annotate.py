@@ -7,9 +7,9 @@ say, with what is left over, and with the smallest edit that would make it consi
 from collections.abc import Callable
 from dataclasses import replace
 
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, WORD_END
+from dcpdump.startup import dataclass
 from dcpdump.wire.collection_names import NAMING, ConnectionNames, ServerNames, said_by
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Fault, Frame, RawFrame, unpack_header

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dcpdump.net.endpoints import Connection
-from dcpdump.plural import counted, measured
+from dcpdump.text import counted, measured
 from dcpdump.wire.collection_names import ConnectionNames
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter

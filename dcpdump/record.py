@@ -9,13 +9,13 @@ from functools import cache
 from typing import Any
 
 from dcpdump.escape import safe
-from dcpdump.iso_time import iso_time
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, OWN_SEQNO
 from dcpdump.spec.statuses import STATUS
+from dcpdump.startup import dataclass
+from dcpdump.text import iso_time
 from dcpdump.wire.collection_names import Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.session import Asked

@@ -1,40 +1,149 @@
-"""Redact records: keys, values, xattrs and names become keyed hashes that keep equality and length.
+"""Decide whose data each byte of a frame is, and redact records: texts become hashes that keep equality and length.
 
 The classes are those of Couchbase's own log redaction. Without ``full``: user data (documents, keys, xattrs, user
 names) and names of buckets, with what may have them in it (names of connections, configurations, statistics). With it
-also metadata (names of collections, scopes and clients) and system data (hosts and ports). The same text has the same
-hash as long as the salt is the same, so it can still be seen which frames belong to one document; texts of less than
-four bytes may collide.
+also metadata (names of collections, scopes and clients) and system data (hosts and ports). Hashes are keyed: the same
+text has the same one as long as the salt is the same, so it can still be seen which frames belong to one document;
+texts of less than four bytes may collide.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
-from dcpdump.disclosure import (
-    FULL,
-    PARTIAL,
-    hidden_numbers,
-    holds,
-    is_damaged,
-    is_stray,
-    key_holds,
-    prefix,
-    text_holds,
-    value_holds,
-    without_gaps,
-)
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
-from dcpdump.spec.field import Blob, Holds, Message
-from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.field import Blob, Field, FlatTable, Holds, Message
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.startup import dataclass, lazy_pattern
 from dcpdump.wire.collection_names import LAST, Names
 from dcpdump.wire.decode import MASK
+from dcpdump.wire.flat import structure
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
+from dcpdump.wire.json_text import parse_json
 from dcpdump.wire.value import Body, Item, Meaning
 
+# -- whose data each byte of a frame is ---------------------------------------------------------------
+# What is not a number of a known layout, nor a word of the protocol's own, is user data until the protocol table says
+# whose it is. So new and unknown fields are hidden by default.
+
+PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
+FULL = PARTIAL | {Holds.META, Holds.SYSTEM}
+#: Numbers in what a decoder says that may be four bytes or more of a key or a value, or two of its letters; and all.
+LARGE_NUMBER = lazy_pattern(r"0x[0-9a-f]{8,}|[0-9]{8,}")
+_MIDDLE_NUMBER = lazy_pattern(r"0x[0-9a-f]{4,}|[0-9]{4,}")
+ANY_NUMBER = lazy_pattern(r"0x[0-9a-f]+|[0-9]+")
+
+
+def is_damaged(frame: Frame) -> bool:
+    """Return whether lengths contradict each other or the table: then a key may stand where a number is expected."""
+    return frame.layout.version == "?" or any(map(_contradicts, frame.problems))
+
+
+def _contradicts(problem: Problem) -> bool:
+    """Return whether a problem is bytes that are too many or too few."""
+    return problem.needs is not None and (problem.end > problem.start or problem.has == 0)
+
+
+def has_known_bug(frame: Frame) -> bool:
+    """Return whether all that is wrong is the framing extras' length, which some servers forget to count."""
+    return frame.layout.version != "?" and all(
+        (problem.start, problem.end, problem.needs, problem.has) == (2, 3, 3, 0)
+        for problem in filter(_contradicts, frame.problems)
+    )
+
+
+def hides_numbers(frame: Frame) -> bool:
+    """Return whether what stands where numbers are expected may be bytes of a key or a value."""
+    return is_stray(frame) or (is_damaged(frame) and not has_known_bug(frame))
+
+
+def is_stray(frame: Frame) -> bool:
+    """Return whether the bytes are not a frame: then not even their first 24 are numbers."""
+    return frame.header.magic not in MAGICS
+
+
+def hidden_numbers(frame: Frame) -> re.Pattern[str]:
+    """Return which numbers in what is said of a frame's bytes may be bytes that are hidden."""
+    if is_stray(frame):
+        return ANY_NUMBER
+    return _MIDDLE_NUMBER if is_damaged(frame) else LARGE_NUMBER
+
+
+def holds(frame: Frame, field: FieldValue) -> Holds:
+    """Return whose data a field is. Not for damaged frames."""
+    part = field.field
+    if isinstance(part, Field) or field.group == "secret":
+        return Holds.NOTHING
+    wire = frame.raw.data[field.start : field.end]
+    if field.section is Section.KEY:
+        return key_holds(frame.message, wire)
+    if field.section is Section.VALUE and part.name == "value" and not field.group:
+        return value_holds(frame, wire)
+    return part.holds
+
+
+def key_holds(message: Message, key: bytes) -> Holds:
+    """Return whose data a key is."""
+    return Holds.NOTHING if _matches(message.key_words, key) else message.key_holds
+
+
+def prefix(message: Message, key: bytes) -> int:
+    """Return how many bytes of a key are the protocol's own words, before the data."""
+    return max((len(word) for word in message.key_prefixes if key.startswith(word.encode())), default=0)
+
+
+def value_holds(frame: Frame, value: bytes) -> Holds:
+    """Return whose data a value without structure is. That of an error may quote its subject."""
+    if frame.layout.version == "error" or isinstance(frame.layout.value, tuple):
+        return Holds.USER
+    whose = text_holds(frame.message, value)
+    # What should be JSON of known names, but is not JSON, may be anything.
+    broken = whose is not Holds.NOTHING and frame.message.json and not frame.magic.response and not is_json(value)
+    return Holds.USER if broken else whose
+
+
+def text_holds(message: Message, value: bytes) -> Holds:
+    """Return whose data the value of a request is."""
+    return Holds.NOTHING if _matches(message.value_words, value) else message.value_holds
+
+
+def without_gaps(frame: Frame, field: FieldValue) -> bytes:
+    """Return what stands between the slots of a FlatBuffers table, zeros for all that does not lead to a slot."""
+    out = bytearray(field.end - field.start)
+    tables = [part for part in frame.layout.parts if isinstance(part, FlatTable)]
+    first = min((each.start for each in frame.fields if each.section is Section.VALUE), default=field.start)
+    for table in tables:
+        for start, end in structure(frame.raw.data[first:], table):
+            start, end = max(first + start, field.start), min(first + end, field.end)
+            if start < end:
+                out[start - field.start : end - field.start] = frame.raw.data[start:end]
+    return bytes(out)
+
+
+def is_json(value: bytes) -> bool:
+    """Return whether a value is JSON."""
+    try:
+        parse_json(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _matches(words: str, text: bytes) -> bool:
+    return bool(words) and _compiled(words).fullmatch(text) is not None
+
+
+@cache
+def _compiled(words: str) -> re.Pattern[bytes]:
+    return re.compile(words.encode())
+
+
 _IDENTIFIER = lazy_pattern(r"(?:0x)?[0-9a-fA-F]{1,8}")
+
+
+# -- records without it -------------------------------------------------------------------------------
 
 
 class Redactor:
@@ -77,7 +186,7 @@ class Redactor:
 
     def names(self, names: Names | None) -> Names | None:
         """Return the names of collections as they may be shown."""
-        return None if names is None else HiddenNames(names, self)
+        return None if names is None else _HiddenNames(names, self)
 
     def settled_names(self, names: Names | None) -> "SettledNames | None":
         """Return the names of collections as they may be shown, once all are known: nothing else is kept."""
@@ -197,7 +306,7 @@ class Redactor:
         return replace(body, value=self.hash(body.value), xattrs=xattrs, unread=self.hash(body.unread))
 
 
-class HiddenNames:
+class _HiddenNames:
     """The names of collections, hashed: of the scope and of the collection, as system events have them."""
 
     def __init__(self, names: Names, redactor: Redactor) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from dcpdump.held_signals import signals_held
+from dcpdump.processes import signals_held
 
 try:
     import fcntl

@@ -40,7 +40,7 @@ from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.frame_event import NO_FRAME
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Prepares
-from dcpdump.tls.record_cutter import SealedCutter
+from dcpdump.tls.records import RecordCutter
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, Where
@@ -400,7 +400,7 @@ def test_each_hole_of_an_open_frame_counts() -> None:
 
 
 def test_the_packets_of_an_open_tls_record_count_until_it_is_whole() -> None:
-    cutter, record, weights = SealedCutter(), b"\x17\x03\x03\x00\x20" + bytes(32), []
+    cutter, record, weights = RecordCutter(), b"\x17\x03\x03\x00\x20" + bytes(32), []
     for byte in record * 2:
         cutter.feed(bytes((byte,)), Seen(1, NOON))
         cutter.next()

@@ -15,9 +15,9 @@ import pytest
 FLOORS = [
     set(floor.split())
     for floor in (
-        "held_signals nearest lazy_pattern plural quick_dataclass",
-        "spec errors escape forked_worker unfinished pseudonymize compiled big_endian iso_time install_hints",
-        *("wire net zone", "tls", "record disclosure conversation", "filter redact unsealing clock"),
+        "processes startup text",
+        "spec errors escape unfinished pseudonymize big_endian",
+        *("wire net clock", "tls", "record conversation", "filter redact"),
         *("paste capture dissect annotate", "batch scapy", "streams rewrite index", "check", "diagnosis compare"),
         *("render", "arrow", "spark sql", "report", "browse", "cli", "__main__"),
     )
@@ -316,13 +316,13 @@ def test_a_compiled_module_asks_no_library_for_its_types() -> None:
 
 def test_compiled_modules_take_the_dataclass_of_the_standard_library_and_all_others_ours() -> None:
     # mypyc knows the standard library's decorator alone: classes of another would not be compared by their fields.
-    def of_the_library(path: Path, _: str) -> bool:
-        some = (node for node in nodes_of(path) if isinstance(node, ast.ImportFrom) and node.module == "dataclasses")
-        return any(each.name == "dataclass" for node in some for each in node.names)
+    def decorator_of(path: Path) -> set[str | None]:
+        some = (node for node in nodes_of(path) if isinstance(node, ast.ImportFrom))
+        return {node.module for node in some for each in node.names if each.name == "dataclass"}
 
-    slow = {place.removesuffix(".py") for place in of_each_module(of_the_library)}
-    assert slow - {*compiled(), "quick_dataclass"} == set()
-    assert [name for name, path in compiled().items() if "dcpdump.quick_dataclass" in imports(path)] == []
+    slow = {place.removesuffix(".py") for place in of_each_module(lambda path, _: "dataclasses" in decorator_of(path))}
+    assert slow - {*compiled(), "startup"} == set()
+    assert [name for name, path in compiled().items() if "dcpdump.startup" in decorator_of(path)] == []
 
 
 #: What the top level of the repository consists of.

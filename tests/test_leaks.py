@@ -12,12 +12,11 @@ import pytest
 from dcpdump.batch.block import blocks
 from dcpdump.capture import open_capture
 from dcpdump.check.checking import Judging
-from dcpdump.disclosure import is_damaged, is_stray
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record
-from dcpdump.redact import Redactor
+from dcpdump.redact import Redactor, is_damaged, is_stray
 from dcpdump.rewrite.concealed_frame import Concealer
 from dcpdump.spec.field import Blob
 from dcpdump.streams.dissection import Watching

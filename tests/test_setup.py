@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump import install_hints
+from dcpdump.text import INSTALL_BROWSE, INSTALL_SPARK, INSTALL_TABLES, INSTALL_TLS
 
 ROOT = Path(__file__).parent.parent
 
@@ -55,10 +55,10 @@ def required(extra: str) -> set[str]:
 @pytest.mark.parametrize(
     ("hint", "extra"),
     [
-        (install_hints.TABLES, "parquet"),
-        (install_hints.SPARK, "spark"),
-        (install_hints.TLS, "tls"),
-        (install_hints.BROWSE, "browse"),
+        (INSTALL_TABLES, "parquet"),
+        (INSTALL_SPARK, "spark"),
+        (INSTALL_TLS, "tls"),
+        (INSTALL_BROWSE, "browse"),
     ],
 )
 def test_a_hint_names_what_the_package_requires(hint: str, extra: str) -> None:

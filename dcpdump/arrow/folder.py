@@ -22,8 +22,7 @@ from dcpdump.arrow import schema, verdicts
 from dcpdump.arrow.column_builder import Vocabulary
 from dcpdump.errors import OutputError, unwritable
 from dcpdump.escape import safe, safe_json
-from dcpdump.forked_worker import started
-from dcpdump.held_signals import signals_held
+from dcpdump.processes import signals_held, started
 from dcpdump.unfinished import UnfinishedFolder
 
 # -- writers of a table: Parquet, Arrow, csv ----------------------------------------------------------

@@ -14,8 +14,7 @@ from dcpdump.batch.ends import Lost, ends_of
 from dcpdump.batch.learning import Learning, Picking
 from dcpdump.conversation import Conversation
 from dcpdump.dissect import Dissector
-from dcpdump.filter.header_clauses import Wanted
-from dcpdump.filter.ranges import Ranges
+from dcpdump.filter.choices import Ranges, Wanted
 from dcpdump.net.batch import Segments, take
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import Gap, Seen

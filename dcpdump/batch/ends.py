@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from dcpdump.conversation import Conversation
 from dcpdump.net.event import Gap
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.startup import dataclass
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.value import Meaning

@@ -13,13 +13,18 @@ from dcpdump.batch.ends import BLANK, Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Group, Part, responses
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
-from dcpdump.filter.collection_choice import CollectionChoice, collection_choice
-from dcpdump.filter.opcode_names import named_opcodes, named_statuses
-from dcpdump.filter.ranges import Ranges, parse_ranges
+from dcpdump.filter.choices import (
+    CollectionChoice,
+    Ranges,
+    collection_choice,
+    named_opcodes,
+    named_statuses,
+    parse_ranges,
+)
 from dcpdump.net.packet import NO_TIME
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.spec.header import STREAM_ID_LENGTH
+from dcpdump.startup import dataclass
 from dcpdump.wire.value import Meaning
 
 

@@ -13,7 +13,7 @@ from dcpdump.batch.document_runs import is_bare
 from dcpdump.batch.plans import PLANS, Plan, body_of, id_length, key_length, plan_of
 from dcpdump.big_endian import be16, be32, be64
 from dcpdump.conversation import Conversation
-from dcpdump.filter.header_clauses import Wanted
+from dcpdump.filter.choices import Wanted
 from dcpdump.record import Record
 from dcpdump.spec import UNKNOWN_NAME, find
 from dcpdump.spec.header import (

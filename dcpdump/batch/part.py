@@ -17,11 +17,11 @@ from dcpdump.batch.gather import Array, records_at
 from dcpdump.batch.learning import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING, UNKNOWN, Later
 from dcpdump.batch.plans import PLANS, Plan
 from dcpdump.net.packet import NO_TIME
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.spec.names import SNAPPY
+from dcpdump.startup import dataclass, field
 from dcpdump.wire.collection_names import ConnectionNames
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where, unpack_header

@@ -12,7 +12,7 @@ import numpy as np
 from dcpdump.batch.gather import Array, distinct, records_at
 from dcpdump.net.batch import Batch
 from dcpdump.net.tcp import PROTOCOL
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 
 _IPV4_TCP = np.dtype(
     [

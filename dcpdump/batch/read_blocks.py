@@ -18,11 +18,9 @@ from dcpdump.batch.block import (
 )
 from dcpdump.capture import Capture, timeline
 from dcpdump.capture.damage import Health
-from dcpdump.capture.file import packets_from
-from dcpdump.capture.merge import begin
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, PcapHeader
+from dcpdump.capture.file import begin, packets_from
+from dcpdump.capture.pcap import DISORDER, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.plain_pcap import SIZE, PlainRun, Records, is_plain
-from dcpdump.capture.section import DISORDER
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.net.batch import Batch
 from dcpdump.net.limits import IN_ORDER, OUT_OF_ORDER

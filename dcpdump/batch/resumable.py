@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from dcpdump.batch.dissector import BlockDissector, Dissection, StreamsOf
 from dcpdump.conversation import Conversation, Missing, MissingValues
+from dcpdump.dissect import TlsState
 from dcpdump.net.bytestream import StreamState, stream_essence
-from dcpdump.net.connections import ConnectionsState, Half
+from dcpdump.net.connections import ConnectionSide, ConnectionsState
 from dcpdump.net.endpoints import Connection, flow_of, reverse_key
 from dcpdump.tls.secrets import SecretsState
-from dcpdump.unsealing import TlsState
 from dcpdump.wire.collection_names import ConnectionNames, ServerNamesState
 from dcpdump.wire.session import Session, SessionState, session_essence
 from dcpdump.wire.split import CUT, FrameSplitter, SplitterState, splitter_essence
@@ -142,12 +142,12 @@ class ResumableDissection(Dissection):
         }
         if not sealed:
             return True
-        return not self.secrets.growing and sealed <= {half.connection.number for half in self._connections.living}
+        return not self.secrets.growing and sealed <= {side.connection.number for side in self._connections.living}
 
     def state(self) -> DissectionState:
         """Return the state between two blocks, for ``restore``."""
         saved = saved_connections(self, thin=False)
-        living = [half.connection.number for half in self._connections.living]
+        living = [side.connection.number for side in self._connections.living]
         tls = [self._unsealing.state(each) for each in self._conversations.values()]
         return DissectionState(
             self.next_frame,
@@ -202,13 +202,13 @@ def saved_connections(dissection: BlockDissector[Any], *, thin: bool) -> list[Sa
     """Return all connections as they are now, least recently used first. ``thin``: long frames are cut."""
     dissection.absorb()
     conversations = dissection.conversations
-    return [_saved(half, conversations.get(half.connection.number), thin) for half in dissection.connections.living]
+    return [_saved(side, conversations.get(side.connection.number), thin) for side in dissection.connections.living]
 
 
-def _saved(half: Half, conversation: Conversation | None, thin: bool) -> SavedConnection:
-    first, second = (half, half.other) if half.direction == 0 else (half.other, half)
+def _saved(side: ConnectionSide, conversation: Conversation | None, thin: bool) -> SavedConnection:
+    first, second = (side, side.other) if side.direction == 0 else (side.other, side)
     streams = first.stream.state(), second.stream.state()
-    number, syn, carved = half.connection.number, half.connection.syn, half.connection.carved
+    number, syn, carved = side.connection.number, side.connection.syn, side.connection.carved
     if conversation is None:
         return SavedConnection(number, first.key, streams, syn=syn, carved=carved)
     splitters = [None if each is None else each.state() for each in conversation.splitters]

@@ -9,8 +9,7 @@ import numpy as np
 
 from dcpdump.batch.block import Block, Packets
 from dcpdump.batch.gather import Array, distinct, records_at
-from dcpdump.capture.live import link_of
-from dcpdump.capture.ring import PACKET, Taken, places_of
+from dcpdump.capture.live import PACKET, Taken, link_of, places_of
 from dcpdump.net.batch import Batch
 
 _HEADER = np.dtype(

@@ -14,8 +14,8 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.net.limits import DEFAULT, LEAST
 from dcpdump.net.packet import NO_TIME
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec import find
+from dcpdump.startup import dataclass, field
 from dcpdump.wire.frame import magic_of
 
 #: What 16 bits of a header can hold: a server has 1,024, but what is sent may be anything.

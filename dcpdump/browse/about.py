@@ -7,10 +7,10 @@ from contextlib import suppress
 from dcpdump.browse.reader import Reader
 from dcpdump.clock import clock_in_use
 from dcpdump.net.packet import NO_TIME
-from dcpdump.plural import counted
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.streams.wording import span
+from dcpdump.text import counted
 
 
 def about(paths: Sequence[str], index: Reader) -> list[Line]:

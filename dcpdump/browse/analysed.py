@@ -8,7 +8,6 @@ from dcpdump.check.finding import Finding
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.trouble import Evidence
 from dcpdump.escape import safe
-from dcpdump.plural import counted
 from dcpdump.render import findings as finding_lines
 from dcpdump.render import flow
 from dcpdump.render import streams as stream_rows
@@ -19,6 +18,7 @@ from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, place, short_name
+from dcpdump.text import counted
 
 #: So wide are the texts below a table.
 _WIDTH = 110

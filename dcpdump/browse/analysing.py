@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from dcpdump.browse.analysis import Analysis
 from dcpdump.errors import DcpdumpError
-from dcpdump.forked_worker import ForkedWorker, Messages, can_fork_alone, packed, write_all
+from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, write_all
 
 #: Reads all frames, reports how far it is from time to time, and returns what it made.
 Analyse = Callable[[Callable[[float], None]], Analysis]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dcpdump.browse.questions import Answer, Failed, FrameEnds, IndexNews, Message, Question
 from dcpdump.conversation import Missing
 from dcpdump.errors import DcpdumpError
-from dcpdump.forked_worker import ForkedWorker, Messages, can_fork_alone, packed, write_all
 from dcpdump.index.columns import Columns
+from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, write_all
 
 if TYPE_CHECKING:
     from dcpdump.browse.frame_service import FrameService

@@ -8,9 +8,7 @@ from typing import NamedTuple
 from dcpdump.browse.pieces import Piece
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
-from dcpdump.iso_time import iso_time
 from dcpdump.net.packet import NO_TIME
-from dcpdump.plural import counted
 from dcpdump.record import Record
 from dcpdump.render.line import message_name, message_words
 from dcpdump.spec import find
@@ -24,6 +22,7 @@ from dcpdump.spec.opcodes import (
     DCP_STREAM_END,
 )
 from dcpdump.spec.statuses import NOT_ERRORS, ROLLBACK, STATUS
+from dcpdump.text import counted, iso_time
 
 _SECOND = 1_000_000_000
 #: Narrower lists leave out seqno and length, which the text has too, and shorten times.

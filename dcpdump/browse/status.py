@@ -6,8 +6,8 @@ from dcpdump.browse.browser import Browser
 from dcpdump.browse.opened import OpenCaptures
 from dcpdump.browse.pieces import Piece
 from dcpdump.browse.topline import State
-from dcpdump.plural import counted
 from dcpdump.render.style import STYLES
+from dcpdump.text import counted
 
 #: The density is drawn so many seconds after the first frame: it takes NumPy, whose import would delay that. While the
 #: capture is read, it is drawn again so many seconds after the last time.

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dcpdump.capture.damage import Damage, Health
-    from dcpdump.capture.file import Capture, open_capture
-    from dcpdump.capture.merge import timeline
+    from dcpdump.capture.file import Capture, open_capture, timeline
     from dcpdump.capture.paths import expand
 
 __all__ = ["Capture", "Damage", "Health", "expand", "open_capture", "timeline"]
@@ -19,7 +18,7 @@ _MODULES = {
     "Health": "damage",
     "expand": "paths",
     "open_capture": "file",
-    "timeline": "merge",
+    "timeline": "file",
 }
 
 

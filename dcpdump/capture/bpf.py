@@ -12,7 +12,7 @@ from struct import pack, unpack
 from typing import NamedTuple
 
 from dcpdump.errors import FilterError, LiveError
-from dcpdump.filter.ranges import Ranges
+from dcpdump.filter.choices import Ranges
 
 
 class Instruction(NamedTuple):

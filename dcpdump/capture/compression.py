@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from dcpdump.capture.source import ByteSource
 
 #: The largest output of one step, so that a bomb is met in pieces; an error costs at most the step it is in.
-STEP = 64 * 1024
+_STEP = 64 * 1024
 #: The most memory that one stream may ask for: twice what `xz -9` needs (65 MiB), and the largest window that zstd
 #: decompresses by default (``--long=27``).
 MEMORY = 128 * 1024 * 1024
@@ -36,7 +36,7 @@ class Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
-class Gzip:
+class _Gzip:
     """One gzip member. An error inside a step loses nothing of what could be decompressed before it."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ def _lz4() -> Decompressor:
     return decompressor
 
 
-class StreamDecompression:
+class _StreamDecompression:
     """The bytes inside a compressed stream, or inside several of them one after the other."""
 
     def __init__(self, source: ByteSource, form: "Compression") -> None:
@@ -120,7 +120,7 @@ class StreamDecompression:
                 self._end(self._source.failure or f"the {self._form.name} data is cut short")
                 break
             try:
-                out = self._member.decompress(piece, min(size, STEP))
+                out = self._member.decompress(piece, min(size, _STEP))
             except Exception as error:  # each library has its own
                 self._end(_too_large(self._form.name, error) or f"the {self._form.name} data is damaged ({error})")
                 break
@@ -171,13 +171,13 @@ class Compression(NamedTuple):
 
     def unpack(self, source: ByteSource) -> ByteSource:
         """Return the bytes inside those of a source."""
-        return StreamDecompression(source, self)
+        return _StreamDecompression(source, self)
 
 
 #: Frames of zstd and lz4 with nothing to decompress, as an index behind all others.
 _SKIPPABLE = tuple(bytes.fromhex(f"5{digit}2a4d18") for digit in "0123456789abcdef")
-COMPRESSIONS = (
-    Compression("gzip", (b"\x1f\x8b",), Gzip),
+_COMPRESSIONS = (
+    Compression("gzip", (b"\x1f\x8b",), _Gzip),
     Compression("xz", (b"\xfd7zXZ\0",), _xz),
     Compression("bzip2", (b"BZh",), bz2.BZ2Decompressor),
     Compression("zstd", (b"\x28\xb5\x2f\xfd", *_SKIPPABLE), _zstd),
@@ -187,4 +187,4 @@ COMPRESSIONS = (
 
 def compression_of(head: bytes) -> Compression | None:
     """Return the compressed form that begins with ``head``; None for any other bytes."""
-    return next((form for form in COMPRESSIONS if head.startswith(form.beginnings)), None)
+    return next((form for form in _COMPRESSIONS if head.startswith(form.beginnings)), None)

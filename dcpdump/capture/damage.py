@@ -3,7 +3,7 @@
 Knows how much to keep (a hostile file can hold a million faults), and does not know any file format.
 """
 
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 
 #: Faults kept word for word; the rest are counted. A file made of damage must not fill the memory.
 DAMAGE_KEPT = 1_000

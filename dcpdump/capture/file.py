@@ -1,30 +1,147 @@
-"""Open a file, a FIFO or standard input as a Capture, an iterable of Packets.
+"""Open a file, a FIFO or standard input as a Capture, an iterable of Packets, and several as one timeline.
 
-Knows how to recognise a capture and how its layers are stacked (source, compression, format). Does not know what pcap
-and pcapng look like inside, nor several files at once: that is the timeline's.
+Knows how to recognise a capture, how its layers are stacked (source, compression, format), and how files that are
+written meanwhile go on. Does not know what pcap and pcapng look like inside.
 """
 
+import heapq
+import os
 import re
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dcpdump.capture.damage import Damage, Health
-from dcpdump.capture.follow import FollowedFile
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap, PcapHeader, PcapState
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, ORDERS, PCAPNG_MAGIC, Pcap, PcapHeader, PcapState, SectionState
 from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng, gather
 from dcpdump.capture.plain_pcap import PlainRun, is_plain
-from dcpdump.capture.section import ORDERS, SectionState
 from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable
 from dcpdump.errors import CaptureError
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.net.packet import Packet
-from dcpdump.plural import counted
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
 from dcpdump.tls.secrets import Secrets
 
 if TYPE_CHECKING:
     from dcpdump.capture.compression import Compression
+
+
+# -- files that are still being written, and those that their writer continues with -------------------
+# A file has ended where another replaced it: the same name with another file behind it, a file cut back to its
+# beginning, or the next of a numbered or dated series. The writer of a ring deletes any of them at any time: what is
+# open is read to its end.
+
+#: Seconds between two reads of a file that does not grow.
+_PAUSE = 0.1
+
+_DUMPCAP = lazy_pattern(r"^(?P<series>.*)_(?P<number>\d{5,})_\d{14}(?P<suffix>\..*)?$")
+_NUMBERED = lazy_pattern(r"^(?P<series>.*\D)?(?P<number>\d*)$")
+_DATE_DIGITS = 8
+_DIGITS = lazy_pattern(r"\d+")
+
+
+class FollowedFile:
+    """A file whose end is not final: ``read`` waits for more bytes, until the writer has left the file.
+
+    ``successor`` is then the file to continue with, which is open. ``note`` is told that a file was deleted.
+    """
+
+    def __init__(self, path: str, note: Callable[[str], None]) -> None:
+        self.failure = ""
+        self.path = path
+        self.successor: FollowedFile | None = None
+        self.final = False  #: what is there now is all that is wanted
+        self._note = note
+        try:
+            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+    def read(self, size: int, /) -> bytes:
+        while True:
+            piece = self._file.read(size)
+            if piece or self.final or self.successor is not None:
+                return piece
+            self.successor = self._find_successor()
+            if self.successor is None:  # else: read once more, for what was written just before
+                time.sleep(_PAUSE)
+
+    def ready(self, seconds: float) -> bool:
+        """Wait so long at most, and return whether ``read`` would not wait."""
+        if os.fstat(self._file.fileno()).st_size > self._file.tell() or self.final or self.successor is not None:
+            return True
+        self.successor = self._find_successor()
+        if self.successor is None:
+            time.sleep(seconds)
+        return self.successor is not None
+
+    def close(self) -> None:
+        self._file.close()
+        if self.successor is not None:
+            self.successor.close()
+
+    def missed(self) -> int:
+        """Return how many files of dumpcap's ring were between this one and its successor, and are deleted."""
+        names = [os.path.basename(each.path) for each in (self, self.successor) if each is not None]
+        numbers = [int(found["number"]) for found in map(_DUMPCAP.match, names) if found]
+        return max(0, numbers[1] - numbers[0] - 1) if len(numbers) == 2 else 0
+
+    def _find_successor(self) -> "FollowedFile | None":
+        """Open the file that the writer continues with; return None while it has not left this one."""
+        mine = os.fstat(self._file.fileno())
+        if not mine.st_nlink:
+            self._note(f"{self.path} was deleted while it was read, and was read to its end")
+        candidates = self._next_of_series(mine)
+        with suppress(FileNotFoundError, NotADirectoryError):  # moved away or deleted; the new one comes
+            now = os.stat(self.path)
+            if (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino) or now.st_size < self._file.tell():
+                candidates.insert(0, self.path)
+        return next(filter(None, map(self._opened, candidates)), None)
+
+    def _opened(self, path: str) -> "FollowedFile | None":
+        """Open another file; return None where it was deleted meanwhile."""
+        try:
+            return FollowedFile(path, self._note)
+        except CaptureError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
+
+    def _next_of_series(self, mine: os.stat_result) -> list[str]:
+        """Return the files of the same series that were written to after this one, the first of them first."""
+        folder, name = os.path.split(self.path)
+        newer = []
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder or ".") as entries:
+            for entry in entries:
+                if entry.name == name or not same_series(name, entry.name) or not entry.is_file():
+                    continue
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    key = (entry.stat().st_mtime_ns, natural_key(entry.name))
+                    if key > (mine.st_mtime_ns, natural_key(name)) and entry.stat().st_size:
+                        newer.append((*key, entry.path))
+        return [each[-1] for each in sorted(newer)]
+
+
+def same_series(one: str, other: str) -> bool:
+    """Return whether two names differ only as one writer's rotated files do.
+
+    That is: dumpcap's ``_00001_20250101120000``, the number that tcpdump -C puts at the end, or a date.
+    """
+    ours, theirs = _DUMPCAP.match(one), _DUMPCAP.match(other)
+    if ours and theirs:
+        return ours.group("series", "suffix") == theirs.group("series", "suffix")
+    if len("".join(_DIGITS.findall(one))) >= _DATE_DIGITS and _DIGITS.sub("#", one) == _DIGITS.sub("#", other):
+        return True
+    ours, theirs = _NUMBERED.match(one), _NUMBERED.match(other)
+    return bool(ours and theirs and ours["series"] and ours["series"] == theirs["series"])
+
+
+def natural_key(name: str) -> tuple[tuple[int, str], ...]:
+    """Return a sort key by which file2 comes before file10."""
+    parts = re.split(r"(\d+)", name)
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
 
 
 # -- what a file is that is no capture, by its first bytes, and what to do with it --------------------
@@ -34,7 +151,7 @@ _HINT_HEX = "dcpdump explain -i FILE"
 _HINT_CONVERT = "editcap -F pcapng FILE converted.pcapng"
 
 #: first bytes → what it is, what to try
-SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
+_SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"\x7fELF", "an ELF program", ""),
     (b"MZ", "a Windows program", ""),
     (b"PK\x03\x04", "a ZIP archive", "unzip it, and name the captures inside"),
@@ -62,7 +179,7 @@ _HEX_DIGITS = lazy_pattern(rb"(?:0x)?[0-9a-f]{2}(?:[\s:,\-]*(?:0x)?[0-9a-f]{2}){
 
 def describe(head: bytes) -> tuple[str, str]:
     """Return what ``head`` looks like, and a hint; both may be ""."""
-    for magic, name, hint in SIGNATURES:
+    for magic, name, hint in _SIGNATURES:
         if head.startswith(magic):
             return name, hint
     if head[257:262] == b"ustar":
@@ -90,6 +207,9 @@ def _is_text(head: bytes) -> bool:
 T = TypeVar("T")
 
 _HEAD = 512  #: bytes from which a file that is not a capture is recognised
+
+
+# -- captures -----------------------------------------------------------------------------------------
 
 
 class CapturePlace(NamedTuple):
@@ -414,3 +534,87 @@ def _refuse_unusable(path: str, window: SourceWindow, packed: str) -> None:
         if window.failure:
             fault = f"{fault}; {window.failure}"
         raise CaptureError(fault, path, hint.replace("FILE", path))
+
+
+# -- one timeline of several captures -----------------------------------------------------------------
+# Rotated files follow one another, and concurrent ones overlap; the order within each file is kept. One packet of each
+# file that is read is held, and a file is opened only when its time has come.
+
+#: Files read at the same time, of each of which some bytes are held. Rotated sets need two; more than this have to be
+#: merged before.
+OPEN_LIMIT = 1024
+
+
+def timeline(
+    captures: Sequence[Capture], open_limit: int = OPEN_LIMIT, *, left: Iterator[Packet] | None = None
+) -> Iterator[Packet]:
+    """Yield the packets of all captures in order of (time, file, number), each file in its own order.
+
+    A packet without a time comes right after the one before it in its file. ``left``: the packets of the first capture,
+    where some were taken before. However it ends, the captures are closed then.
+    """
+    try:
+        if len(captures) == 1:
+            yield from captures[0]
+        else:
+            yield from _merged(
+                [_Lane(capture, None if at else left) for at, capture in enumerate(captures)], open_limit
+            )
+    finally:
+        for capture in captures:
+            capture.close()
+
+
+def begin(capture: Capture) -> tuple[int, str]:
+    """Return where a capture begins in the timeline: its first time (-1 where that is unknown), and its name."""
+    first = capture.first_time() if capture.rereadable else None
+    return -1 if first is None else first, capture.name
+
+
+def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
+    waiting = sorted(lanes, key=lambda lane: lane.key, reverse=True)
+    active: list[tuple[tuple[int, str, int], int, _Lane]] = []
+    order = 0  # distinguishes lanes with equal keys: one file, named twice
+    while waiting or active:
+        while waiting and (not active or waiting[-1].key <= active[0][0]):
+            if len(active) == open_limit:
+                raise CaptureError(
+                    f"more than {open_limit} captures overlap in time",
+                    waiting[-1].capture.name,
+                    "mergecap -w merged.pcapng FILES, and read that",
+                )
+            lane = waiting.pop()
+            if lane.advance():
+                order += 1
+                heapq.heappush(active, (lane.key, order, lane))
+        if not active:
+            continue
+        _, mark, lane = active[0]
+        if lane.packet is not None:
+            yield lane.packet
+        if lane.advance():
+            heapq.heapreplace(active, (lane.key, mark, lane))
+        else:
+            heapq.heappop(active)
+
+
+class _Lane:
+    """A capture, its next packet, and that packet's place in the timeline."""
+
+    def __init__(self, capture: Capture, left: Iterator[Packet] | None) -> None:
+        self.capture = capture
+        self.packet: Packet | None = None
+        self._packets = left
+        self.key = (*begin(capture), 0)
+
+    def advance(self) -> bool:
+        """Read the next packet; return whether there is one. A finished capture is closed."""
+        if self._packets is None:
+            self._packets = iter(self.capture)
+        self.packet = next(self._packets, None)
+        if self.packet is None:
+            self.capture.close()
+            return False
+        ts = self.packet.ts_ns
+        self.key = (self.key[0] if ts is None else ts, self.capture.name, self.packet.number)
+        return True

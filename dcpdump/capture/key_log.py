@@ -21,7 +21,7 @@ class KeyLogError(DcpdumpError):
     """A key log cannot be read."""
 
 
-class KeyLogFile:
+class _KeyLogFile:
     """One key log. It is opened at once, since later there may be no right to."""
 
     def __init__(self, path: str) -> None:
@@ -113,7 +113,7 @@ class KeyLogs:
     """All key logs of a run, and the ``secrets`` that they hold."""
 
     def __init__(self, paths: tuple[str, ...] = (), secrets: Secrets | None = None) -> None:
-        self.files = [KeyLogFile(path) for path in paths]
+        self.files = [_KeyLogFile(path) for path in paths]
         self.secrets = Secrets() if secrets is None else secrets
         self._polled = 0.0
 

@@ -1,13 +1,16 @@
-"""Open an interface for capture: scapy opens the socket; a ring and a filter are attached here.
+"""Capture from an interface: scapy opens the socket; a ring and a filter are attached here; what is read may be saved.
 
 Knows what can prevent that (no privilege, no such interface, not Linux), and the alternatives. Once the interface is
-open no privilege is needed any more.
+open no privilege is needed any more, and all are dropped.
 """
 
 import ctypes
 import errno
 import logging
+import mmap
 import os
+import pwd
+import select
 import socket
 import sys
 import threading
@@ -18,18 +21,169 @@ from datetime import datetime, timezone
 from os.path import basename
 from pathlib import Path
 from socket import if_indextoname
-from struct import pack
+from struct import Struct, pack
 from typing import Any, NamedTuple
 
 from dcpdump import __version__
 from dcpdump.capture import blocks, bpf
-from dcpdump.capture.ring import BLOCK_TIMEOUT_MS, Raw, Ring, Taken, packets_of
 from dcpdump.errors import FilterError, LiveError, OutputError, system_words, unwritable
-from dcpdump.filter.ranges import Ranges
-from dcpdump.forked_worker import started
-from dcpdump.nearest import nearest
+from dcpdump.filter.choices import Ranges
 from dcpdump.net.packet import Packet
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.processes import started
+from dcpdump.startup import dataclass
+from dcpdump.text import nearest
+
+# -- memory that the kernel fills with packets, block by block (TPACKET_V3) ---------------------------
+# Blocks change owners; packets are not looked into. A block that is taken is copied, so that the kernel has it back at
+# once.
+
+_BLOCK_SIZE = 512 * 1024  #: holds seven packets of 64 KiB, or a few hundred of the usual size
+_RING_SIZE = 64 * 1024 * 1024
+#: Milliseconds after which the kernel hands over a block that is not full.
+_BLOCK_TIMEOUT_MS = 10
+
+_SOL_PACKET, _RX_RING, _STATISTICS, _VERSION, _TPACKET_V3 = 263, 5, 6, 10, 2
+_REQUEST = Struct("=7I")
+_COUNTS = Struct("=3I")
+_KERNELS, _OURS = 0, 1
+_FRAME = 2048  #: only has to divide a block
+#: Of a block: whose it is, packets, where the first begins, bytes used.
+_WORD = Struct("=I")
+_BLOCK = Struct("=8x4I")
+#: Of a packet: where the next begins, seconds, nanoseconds, bytes here, on the wire, status, where the link and
+#: the network header begin; tag and kind of tag; then, in the address: ethertype, interface, hardware.
+PACKET = Struct("=6I2H4xIH12x2siH")
+_TAGGED, _KIND_VALID = 1 << 4, 1 << 6
+
+
+class _Raw(NamedTuple):
+    """A packet as it lies in the ring; ``start``, ``network`` and ``end`` are offsets in its block."""
+
+    ts_ns: int
+    start: int
+    network: int
+    end: int
+    wire_length: int
+    tag: bytes  #: the VLAN tag that the kernel took out, b"" for none
+    ethertype: bytes
+    interface: int
+    hardware: int
+
+
+class Taken(NamedTuple):
+    """A block that was taken: ``first`` is the number of its first packet, 1, 2, 3 … of all received."""
+
+    first: int
+    packets: int
+    data: bytes
+
+
+class Ring:
+    """A ring on a packet socket. Needs no privilege: the socket has it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket, size = sock, _RING_SIZE
+        sock.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V3)
+        while True:
+            self.blocks = max(2, size // _BLOCK_SIZE)
+            frames = self.blocks * (_BLOCK_SIZE // _FRAME)
+            request = _REQUEST.pack(_BLOCK_SIZE, self.blocks, _FRAME, frames, _BLOCK_TIMEOUT_MS, 0, 0)
+            try:
+                sock.setsockopt(_SOL_PACKET, _RX_RING, request)
+                break
+            except OSError:  # not that much memory is available
+                if size <= 2 * _BLOCK_SIZE:
+                    raise
+                size //= 2
+        sock.getsockopt(_SOL_PACKET, _STATISTICS, _COUNTS.size)  # from 0 on: none is lost that came before the ring
+        self._memory = mmap.mmap(sock.fileno(), self.blocks * _BLOCK_SIZE)
+        if hasattr(mmap, "MADV_DONTFORK"):
+            self._memory.madvise(mmap.MADV_DONTFORK)  # children have no use for it, and are made faster without
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN | select.POLLERR)
+        self._at = 0
+        self.received = 0  #: packets taken
+        self.dropped = 0  #: packets that the kernel dropped because the ring was full
+
+    @property
+    def size(self) -> int:
+        """Return its size in bytes."""
+        return self.blocks * _BLOCK_SIZE
+
+    def take(self, timeout_ms: int) -> list[Taken]:
+        """Take the blocks that are ready, up to all of the ring; wait up to ``timeout_ms`` for one if there is none.
+
+        Raises OSError when the interface disappears.
+        """
+        taken: list[Taken] = []
+        waited = False
+        while len(taken) < self.blocks:
+            base = self._at * _BLOCK_SIZE
+            status, packets, _, length = _BLOCK.unpack_from(self._memory, base)
+            if not status & _OURS:
+                if taken or waited or not self._wait(timeout_ms):
+                    break
+                waited = True
+                continue
+            taken.append(Taken(self.received + 1, packets, self._memory[base : base + length]))
+            self.received += packets
+            _WORD.pack_into(self._memory, base + 8, _KERNELS)
+            self._at = (self._at + 1) % self.blocks
+        self._count()
+        return taken
+
+    def close(self) -> None:
+        """Unmap the memory."""
+        self._memory.close()
+
+    def _wait(self, timeout_ms: int) -> bool:
+        for _, event in self._poll.poll(timeout_ms):
+            if event & select.POLLERR:
+                number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if number:
+                    raise OSError(number, "the interface went down")
+            return True
+        return False
+
+    def _count(self) -> None:
+        """Add the packets that the kernel dropped since the last call."""
+        _, dropped, _ = _COUNTS.unpack(self._socket.getsockopt(_SOL_PACKET, _STATISTICS, _COUNTS.size))
+        self.dropped += dropped
+
+
+def places_of(block: bytes, base: int, places: list[int]) -> None:
+    """Append the offsets at which the packets of a block begin, counted from ``base``."""
+    _, count, at, _ = _BLOCK.unpack_from(block)
+    note, after = places.append, _WORD.unpack_from
+    for _ in range(count):
+        note(base + at)
+        at += after(block, at)[0]
+
+
+def packets_of(block: bytes) -> Iterator[_Raw]:
+    """Yield the packets of a block."""
+    places: list[int] = []
+    places_of(block, 0, places)
+    for at in places:
+        _, seconds, ns, here, wire, status, link, network, tag, kind, ethertype, interface, hardware = (
+            PACKET.unpack_from(block, at)
+        )
+        start = at + link
+        inserted = b""
+        if status & _TAGGED:
+            inserted = pack(">HH", kind if status & _KIND_VALID else 0x8100, tag)
+        yield _Raw(
+            seconds * 1_000_000_000 + ns,
+            start,
+            at + network,
+            start + here,
+            wire,
+            inserted,
+            ethertype,
+            interface,
+            hardware,
+        )
+
 
 # -- pcapng files of packets as they arrive, each valid as far as it was written ----------------------
 # Knows when a file is full or old enough for the next one, and how many are kept. Does not look into packets but to put
@@ -110,7 +264,7 @@ class Save:
         os.close(self._fd)
         self._fd, self._drops = -1, drops
 
-    def _is_full(self, packet: Raw, more: int) -> bool:
+    def _is_full(self, packet: _Raw, more: int) -> bool:
         if self._fd < 0:
             return True
         size, seconds = self._rotation.size, self._rotation.seconds
@@ -209,7 +363,7 @@ _ALL_PROTOCOLS = 3
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
 
 #: ARPHRD_ type of hardware → LINKTYPE_ of its packets
-LINKTYPES = {
+_LINKTYPES = {
     1: 1,  # Ethernet
     bpf.LOOPBACK: 1,
     519: 101,  # raw IP, of modems
@@ -218,6 +372,9 @@ LINKTYPES = {
     802: 119,
     803: 127,
 }
+
+
+# -- interfaces ---------------------------------------------------------------------------------------
 
 
 class Live:
@@ -246,8 +403,8 @@ class Live:
     def last(self) -> Iterator[Taken]:
         """Stop capturing, and yield the blocks that were captured before."""
         bpf.attach(self._socket, bpf.NOTHING)
-        time.sleep(4 * BLOCK_TIMEOUT_MS / 1000)
-        while taken := self.ring.take(2 * BLOCK_TIMEOUT_MS):
+        time.sleep(4 * _BLOCK_TIMEOUT_MS / 1000)
+        while taken := self.ring.take(2 * _BLOCK_TIMEOUT_MS):
             yield from taken
 
     def close(self) -> None:
@@ -349,7 +506,7 @@ def _refused(what: str, name: str) -> LiveError:
 
 def link_of(hardware: int, ethertype: bytes) -> tuple[int, bool]:
     """Return the LINKTYPE_ of a packet, and whether it begins at its network header instead of its link header."""
-    known = LINKTYPES.get(hardware)
+    known = _LINKTYPES.get(hardware)
     return (known, False) if known is not None else (101 if ethertype in (_IPV4, _IPV6) else 147, True)
 
 
@@ -360,7 +517,7 @@ def link_of(hardware: int, ethertype: bytes) -> tuple[int, bool]:
 #: Bytes of packets that may wait.
 BUFFER_BYTES = 128 * 1024 * 1024
 #: Milliseconds of each wait on an interface without traffic.
-IDLE_MS = 100
+_IDLE_MS = 100
 #: Bytes that are handed on at a time, at most.
 _MOST = 4 * 1024 * 1024
 #: Where so many bytes arrived at once, wait for more: large batches are decoded faster than small ones.
@@ -406,7 +563,7 @@ class LiveQueue:
         while True:
             with self._changed:
                 if not self._waiting and not self._over:
-                    self._changed.wait(IDLE_MS / 1000)
+                    self._changed.wait(_IDLE_MS / 1000)
                 if _MUCH < self._size < _MOST and not self._over:
                     self._changed.wait_for(lambda: self._over or self._size >= _MOST, _MORE_S)
                 batch: list[Taken] = []
@@ -461,8 +618,8 @@ class LiveQueue:
 
     def _timeout_ms(self) -> int:
         if self._ends is None:
-            return IDLE_MS
-        return max(0, min(IDLE_MS, round(1000 * (self._ends - time.monotonic()))))
+            return _IDLE_MS
+        return max(0, min(_IDLE_MS, round(1000 * (self._ends - time.monotonic()))))
 
     def _keep(self, blocks: list[Taken] | Iterator[Taken]) -> None:
         for taken in blocks:
@@ -475,3 +632,92 @@ class LiveQueue:
                 self._waiting.append(taken)
                 self._size += len(taken.data)
                 self._changed.notify_all()
+
+
+# -- privileges: what parses other people's bytes should have none ------------------------------------
+# Knows who called sudo, and how a process makes sure that it never regains a privilege. Files that are written
+# afterwards belong to that user; where root called without sudo, they have to be root's. On Linux a thread drops only
+# its own privileges: there must still be only one thread, and whether any kept one is read from the kernel.
+
+_NO_NEW_PRIVILEGES = 38
+_CAPABILITIES_3 = 0x20080522
+#: The kernel's status of a thread that has no privilege, and no way to regain one.
+_WITHOUT = {"CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapAmb": 0, "NoNewPrivs": 1}
+
+
+def drop_privileges(*, writes: bool) -> str:
+    """Drop all privileges, for good, and return the name of the user that the process continues as.
+
+    Root becomes whoever called sudo, or the user nobody. If root has files to write, it stays root by name (who else
+    may write where root wants them?), but without any capability. Raises LiveError where any thread kept a privilege.
+    """
+    if not hasattr(os, "geteuid"):
+        return ""
+    user = _caller() or (None if writes else _nobody()) if os.geteuid() == 0 else None
+    try:
+        if user is not None:
+            if user.pw_name:
+                os.initgroups(user.pw_name, user.pw_gid)
+            else:
+                os.setgroups([])
+            os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
+            os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
+        _renounce()
+        _verify()
+    except OSError as error:
+        what = f"the rights to capture could not be given up: {system_words(error)}"
+        raise LiveError(what, "", "dumpcap -w - | dcpdump read -") from error
+    if user is None:
+        return "root without capabilities" if os.geteuid() == 0 else ""
+    return user.pw_name or f"uid {user.pw_uid}"
+
+
+def _caller() -> pwd.struct_passwd | None:
+    """Return who called sudo; None without sudo, or where root called it."""
+    try:
+        uid, gid = int(os.environ.get("SUDO_UID", "0")), int(os.environ.get("SUDO_GID", "0"))
+    except ValueError:
+        return None
+    if uid <= 0:
+        return None
+    return _of_uid(uid, gid)
+
+
+def _nobody() -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam("nobody")
+    except KeyError:
+        return _of_uid(65534, 65534)
+
+
+def _of_uid(uid: int, gid: int) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:  # no name is known here, as in a container
+        return pwd.struct_passwd(("", "", uid, gid, "", "", ""))
+
+
+def _renounce() -> None:
+    """Give up every capability, and any way to regain one, even by running a program that has some."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for done in (
+        libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0),
+        libc.capset(pack("=Ii", _CAPABILITIES_3, 0), bytes(24)),
+    ):
+        if done:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+
+def _verify() -> None:
+    """Raise OSError if any thread of this process kept a privilege, or may regain one."""
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            lines = (task / "status").read_text(errors="replace").splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        status = {
+            name: int(value, 16) for name, _, value in (line.partition(":") for line in lines) if name in _WITHOUT
+        }
+        if status != _WITHOUT:
+            raise OSError(errno.EPERM, f"thread {task.name} has some still")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from dcpdump.errors import CaptureError, system_words
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.nearest import nearest
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import nearest
 
 #: pcap, pcapng, cap, and what tcpdump -C and compressors put behind
 CAPTURE_NAME = lazy_pattern(r"\.(?:pcap|pcapng|cap|ntar|dmp)\d*(?:\.(?:gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)

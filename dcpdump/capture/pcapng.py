@@ -8,26 +8,39 @@ read them, and skips the others. Does not know what is inside a packet.
 import re
 from collections.abc import Iterator
 from struct import pack, unpack_from
-from typing import Final
+from typing import Final, NamedTuple
 
 from dcpdump.capture.damage import Health
-from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC, begins_inside, find
+from dcpdump.capture.pcap import (
+    INTERFACES_DESCRIBED,
+    MAGICS,
+    ORDERS,
+    PACKET_LIMIT,
+    PACKET_USUAL,
+    PCAPNG_MAGIC,
+    PcapngSection,
+    SectionState,
+    begins_inside,
+    find,
+    options,
+    read_interface,
+    read_section,
+)
 from dcpdump.capture.plain_pcap import PlainRun
-from dcpdump.capture.section import ORDERS, PcapngSection, SectionState, options, read_interface, read_section
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 from dcpdump.tls.secrets import KeyLog, Secrets
 
 # -- secrets inside a pcapng, block by block, or all of them at once ----------------------------------
 
-SECRETS: Final = 10  #: the type of the block
+_SECRETS: Final = 10  #: the type of the block
 _TLS: Final = 0x544C534B  #: the type of secrets that is a key log
 _SECTION: Final = b"\x0a\x0d\x0d\x0a"
 #: A longer block is passed over.
 _LONGEST: Final = 64 * 1024 * 1024
 
 
-def take_secrets(body: bytes, order: str, name: str, secrets: Secrets) -> None:
+def _take_secrets(body: bytes, order: str, name: str, secrets: Secrets) -> None:
     """Take the secrets of a block's body; those of other protocols are passed by."""
     if len(body) < 8:
         return
@@ -50,19 +63,19 @@ def gather(window: SourceWindow, path: str, secrets: Secrets) -> None:
         kind, length = unpack_from(order + "II", head)
         if length < 12 or length % 4:
             return
-        if kind == SECRETS and length <= _LONGEST:
+        if kind == _SECRETS and length <= _LONGEST:
             name = f"{path}@{window.offset}"
             if window.need(length) < length:
                 return
             body = window.data[window.at + 8 : window.at + length - 4]
-            take_secrets(body, order, name, secrets)
+            _take_secrets(body, order, name, secrets)
         if window.skip(length) < length:
             return
 
 
 HEADER_SIZE = 28  #: of the smallest section header
-BLOCK_LIMIT = 128 * 1024 * 1024  #: a longer block is damage
-LAST_NS = (1 << 63) - 1  #: of the year 2262: the latest time that the tables can hold
+_BLOCK_LIMIT = 128 * 1024 * 1024  #: a longer block is damage
+_LAST_NS = (1 << 63) - 1  #: of the year 2262: the latest time that the tables can hold
 BLOCK_KEPT = PACKET_LIMIT + 512 * 1024  #: a longer one is skipped, never in memory as a whole
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
@@ -171,11 +184,11 @@ class Pcapng:
         kind, length = unpack_from(self._section.order + "II", head)
         if length < 12 + FIXED.get(kind, 0) or length % 4:
             return kind, length, f"has an impossible length, {length:,} bytes"
-        if length > BLOCK_LIMIT:
+        if length > _BLOCK_LIMIT:
             return (
                 kind,
                 length,
-                f"says it is {length:,} bytes long, and none over {BLOCK_LIMIT:,} is believed",
+                f"says it is {length:,} bytes long, and none over {_BLOCK_LIMIT:,} is believed",
             )
         return kind, length, ""
 
@@ -221,9 +234,9 @@ class Pcapng:
             self._count_statistics(body)
         elif kind == SECTION:
             read_section(section.order, body, health, where)
-        elif kind == SECRETS and self._secrets is not None:
-            take_secrets(body, section.order, f"{health.file}@{where}", self._secrets)
-        elif kind == SECRETS:
+        elif kind == _SECRETS and self._secrets is not None:
+            _take_secrets(body, section.order, f"{health.file}@{where}", self._secrets)
+        elif kind == _SECRETS:
             health.note("the capture carries secrets that decrypt (a decryption secrets block)")
         elif kind not in _SILENT:
             health.note(f"blocks of the unknown type 0x{kind:08x} were passed over")
@@ -271,7 +284,7 @@ class Pcapng:
             wire -= fcs
             data = data[:wire]
         ns = None if units is None else interface.nanoseconds(units)
-        if ns is not None and not -LAST_NS <= ns <= LAST_NS:
+        if ns is not None and not -_LAST_NS <= ns <= _LAST_NS:
             health.warn("times beyond the year 2262 are left out")
             ns = None
         return Packet(health.packets, ns, interface.link_type, data, wire, health.file, damage, number)
@@ -328,7 +341,7 @@ class Pcapng:
     def _find_block(self) -> bool:
         """Move the window to the next plausible block, or to its end; return whether there is one."""
         window, order = self._window, self._section.order
-        kinds = [pack(order + "I", kind) for kind in (SECTION, *_NEEDED, 4, STATISTICS, SECRETS)]
+        kinds = [pack(order + "I", kind) for kind in (SECTION, *_NEEDED, 4, STATISTICS, _SECRETS)]
         pattern = re.compile(b"|".join(re.escape(head) for head in (*kinds, *MAGICS)))
         return find(window, pattern, 12, lambda: window.need(12) >= 12 and self._plausible())
 
@@ -349,3 +362,58 @@ class Pcapng:
             return False
         (again,) = unpack_from(order + "I", window.data, window.at + length - 4)
         return bool(again == length)
+
+
+# -- names of interfaces and comments of packets, to write them to another file -----------------------
+
+_COMMENT, _NAME = 1, 2
+
+
+class _PacketComments(NamedTuple):
+    """The name of a packet's interface, and the comments on the packet."""
+
+    interface: str = ""
+    comments: tuple[bytes, ...] = ()
+
+
+class CommentReader:
+    """A reader of comments. Feed it all raw records of a capture: interfaces are described before their packets."""
+
+    def __init__(self) -> None:
+        self._order = ""
+        self._names: list[str] = []
+        self._health = Health("")  # faults of options were reported by the reader
+
+    def of(self, packet: Packet, raw: bytes) -> _PacketComments:
+        """Return the comments of a packet; ``raw`` are the bytes up to the end of its record."""
+        at = 0
+        comments: tuple[bytes, ...] = ()
+        while len(raw) - at >= 12:
+            if raw[at : at + 4] == PCAPNG_MAGIC and raw[at + 8 : at + 12] in ORDERS:
+                self._order = ORDERS[raw[at + 8 : at + 12]]
+            elif raw[at : at + 4] in MAGICS:
+                self._order = ""
+            if not self._order:
+                break
+            kind, length = unpack_from(self._order + "II", raw, at)
+            if length < 12 or at + length > len(raw):
+                break
+            comments = self._block(kind, raw[at + 8 : at + length - 4])
+            at += length
+        known = self._order and packet.interface < len(self._names)
+        return _PacketComments(self._names[packet.interface] if known else "", comments)
+
+    def _block(self, kind: int, body: bytes) -> tuple[bytes, ...]:
+        if kind == SECTION:
+            self._names = []
+        elif kind == INTERFACE and len(self._names) < INTERFACES_DESCRIBED:
+            words = [value for code, value in self._options(body[FIXED[kind] :]) if code == _NAME]
+            self._names.append(words[0].decode(errors="replace") if words else "")
+        elif kind in (PACKET, OLD_PACKET) and len(body) >= FIXED[kind]:
+            (length,) = unpack_from(self._order + "I", body, 12)
+            after = FIXED[kind] + length + -length % 4
+            return tuple(value for code, value in self._options(body[after:]) if code == _COMMENT)
+        return ()
+
+    def _options(self, raw: bytes) -> list[tuple[int, bytes]]:
+        return list(options(self._order, raw, self._health, 0))

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be32, le32
-from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, PcapHeader
-from dcpdump.capture.section import InterfaceDescription
+from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, InterfaceDescription, PcapHeader
 from dcpdump.net.packet import Packet
 
 if TYPE_CHECKING:

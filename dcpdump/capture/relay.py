@@ -21,9 +21,9 @@ from dcpdump.net.tcp import ACK, FIN, PSH, RST, SYN
 # -- TCP packets of bytes that were passed on, as they would look on a wire ---------------------------
 
 #: LINKTYPE_RAW: packets that begin with their IP header.
-RAW_IP = 101
+_RAW_IP = 101
 #: Bytes that one packet carries at most; with its headers an IPv4 packet is no larger than 65,535.
-MOST = 64_000
+_MOST = 64_000
 _TCP = 6
 _WINDOW = 65_535
 _ISN = (1_000, 2_000_000_000)  #: the first sequence numbers of the two directions
@@ -49,7 +49,7 @@ class MadeConnection:
         return [self._packet(number + at, direction, kind) for at, (direction, kind) in enumerate(flags)]
 
     def data(self, number: int, direction: int, data: bytes) -> Packet:
-        """Return a packet with bytes, ``MOST`` of them at most."""
+        """Return a packet with bytes, ``_MOST`` of them at most."""
         return self._packet(number, direction, PSH | ACK, data)
 
     def ended(self, number: int, direction: int) -> Packet:
@@ -70,7 +70,7 @@ class MadeConnection:
         length = len(data) + bool(flags & (SYN | FIN))
         self._next[direction] = (self._next[direction] + length) & 0xFFFFFFFF
         packet = _ip_header(src, dst, len(segment)) + bytes(segment)
-        return Packet(number, time.time_ns(), RAW_IP, packet, len(packet))
+        return Packet(number, time.time_ns(), _RAW_IP, packet, len(packet))
 
 
 def _ip_header(src: bytes, dst: bytes, length: int) -> bytes:
@@ -275,7 +275,7 @@ class _Pair:
     def _receive(self, which: int) -> Iterator[Packet]:
         assert self._made is not None
         try:
-            data = self._sockets[which].recv(MOST)
+            data = self._sockets[which].recv(_MOST)
         except BlockingIOError:
             return
         except OSError:
@@ -328,7 +328,7 @@ class _Pair:
     def _drain(self, which: int) -> Iterator[Packet]:
         """Pass on what an end sent before it reset the connection: that it was not read yet may not lose it."""
         with suppress(OSError):
-            while data := self._sockets[which].recv(MOST):
+            while data := self._sockets[which].recv(_MOST):
                 yield self._kept(which, data)
         with suppress(OSError):
             self._sockets[1 - which].send(self._waiting[which])

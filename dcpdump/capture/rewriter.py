@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from struct import pack, unpack_from
 
-from dcpdump.capture.file import Capture, T
-from dcpdump.capture.follow import FollowedFile
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap, PcapHeader
+from dcpdump.capture.file import Capture, FollowedFile, T
+from dcpdump.capture.pcap import CARVED, DISORDER, HEADER_SIZE, MAGICS, ORDER, ORDERS, PCAPNG_MAGIC, Pcap, PcapHeader
 from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, PACKET, SECTION, SIMPLE_PACKET, STATISTICS, Pcapng
-from dcpdump.capture.section import CARVED, DISORDER, ORDER, ORDERS
 from dcpdump.capture.source import ByteSource, SourceWindow
 
 _PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))
@@ -161,7 +159,7 @@ def _check_sequence(captured: bytes, data: bytes) -> bytes:
 # The packets come from the usual readers; the bytes that these consume are kept until they are taken.
 
 
-class KeptWindow(SourceWindow):
+class _KeptWindow(SourceWindow):
     """A window over another, which keeps what was read until it is taken, but for what is skipped as damage."""
 
     def __init__(self, source: ByteSource) -> None:
@@ -206,7 +204,7 @@ class RawRecords(Capture):
     """One ordinary file. ``entries`` yields each packet with all bytes since the one before it."""
 
     def __init__(self, path: str, *, salvage: bool = False) -> None:
-        self._kept: KeptWindow | None = None
+        self._kept: _KeptWindow | None = None
         self.rest = b""  #: what follows the last packet, once all were yielded
         super().__init__(path, salvage=salvage, follow=False)
 
@@ -221,4 +219,4 @@ class RawRecords(Capture):
     def _open(self, followed: FollowedFile | None = None) -> None:
         super()._open(followed)
         if self._window is not None:
-            self._window = self._kept = KeptWindow(self._window)
+            self._window = self._kept = _KeptWindow(self._window)

@@ -140,7 +140,7 @@ class ByteSource(Protocol):
 
 
 @runtime_checkable
-class ArrivingSource(ByteSource, Protocol):
+class _ArrivingSource(ByteSource, Protocol):
     """A source whose bytes may take long to arrive."""
 
     def ready(self, seconds: float) -> bool:
@@ -174,7 +174,7 @@ class FileSource:
         self._file.close()
 
 
-class StandardInput:
+class _StandardInput:
     """Standard input, read as its bytes come. Closing it leaves it to its owner."""
 
     def __init__(self) -> None:
@@ -215,7 +215,7 @@ class SourceWindow:
 
     def __init__(self, source: ByteSource, base: int = 0) -> None:
         self._source = source
-        self._arriving = source if isinstance(source, ArrivingSource) else None
+        self._arriving = source if isinstance(source, _ArrivingSource) else None
         self.ended = False  #: whether all bytes of the source are in memory, or were
         self.failure = ""
         self.base = base  #: offset of data[0] from the source's first byte
@@ -326,7 +326,7 @@ def open_source(path: str, offset: int = 0) -> ByteSource:
     """Open a file at an offset, or ``-`` for standard input."""
     try:
         if path == "-":
-            return StandardInput()
+            return _StandardInput()
         return FileSource(path, offset)
     except OSError as error:
         raise unreadable(path, error) from error

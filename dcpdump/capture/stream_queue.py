@@ -8,8 +8,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from dcpdump.forked_worker import started
 from dcpdump.net.packet import Packet
+from dcpdump.processes import started
 
 #: Bytes of packets that may wait: beyond, the writer is slowed down. It is also the size of a batch: enough to be fast,
 #: and little enough for its last frame to be shown soon after its first packet came.

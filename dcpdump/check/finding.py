@@ -5,13 +5,11 @@ from collections import Counter
 from dataclasses import replace
 
 from dcpdump.check.rule import Rule, Severity
-from dcpdump.disclosure import LARGE_NUMBER
 from dcpdump.escape import safe
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.redact import Redactor
+from dcpdump.redact import LARGE_NUMBER, Redactor
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_CONTROL
+from dcpdump.startup import dataclass, field, lazy_pattern
 
 # -- quotes -------------------------------------------------------------------------------------------
 # What sentences of rules repeat of texts and numbers in frames, marked so that it can be hidden.

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from dcpdump.batch.document_runs import Inspected
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 from dcpdump.streams.clients import Skip
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.rollbacks import Explanation

@@ -23,8 +23,8 @@ from dcpdump.cli.salt import hiding
 from dcpdump.cli.standard_input import standard_input
 from dcpdump.clock import writing_times
 from dcpdump.errors import DcpdumpError
-from dcpdump.install_hints import BROWSE
 from dcpdump.record import DEFAULT_VALUE_BYTES
+from dcpdump.text import INSTALL_BROWSE
 
 _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
 
@@ -51,7 +51,7 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, m
     beginning. '?' shows the keys. Needs Textual: pip install 'textual>=8'.
     """
     if find_spec("textual") is None:
-        raise DcpdumpError("browsing needs Textual", "", BROWSE, (f"without it: {_INSTEAD}",))
+        raise DcpdumpError("browsing needs Textual", "", INSTALL_BROWSE, (f"without it: {_INSTEAD}",))
     words, tz, times = words_of(options), options.get("tz"), times_of("text", options)
     selection(options)
     keylogs = options.get("keylog") or ()

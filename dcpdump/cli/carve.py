@@ -10,11 +10,11 @@ import click
 
 from dcpdump import __version__
 from dcpdump.capture import Capture, blocks, expand, timeline
-from dcpdump.capture.comments import CommentReader
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.live import PcapngWriter
+from dcpdump.capture.pcap import CARVED, DISORDER, ORDER
+from dcpdump.capture.pcapng import CommentReader
 from dcpdump.capture.rewriter import RawRecords
-from dcpdump.capture.section import CARVED, DISORDER, ORDER
 from dcpdump.cli import exit as code
 from dcpdump.cli.choosing_consumer import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
@@ -27,9 +27,9 @@ from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status
 from dcpdump.errors import CaptureError
 from dcpdump.escape import safe
 from dcpdump.net.limits import OUT_OF_ORDER
-from dcpdump.plural import counted
 from dcpdump.rewrite.carving import Carving
 from dcpdump.rewrite.needed import CONTEXT, NEEDED, NEIGHBOUR
+from dcpdump.text import counted
 from dcpdump.tls.secrets import Secrets
 
 #: Captures that the result names as those it was carved from, at most.
@@ -109,7 +109,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
         note(f"{out}: {carving.frames:,} of {frames}{along} · {packets:,} of {captured}")
         if lines:
             note(f"dcpdump: note: {out} carries the secrets of its TLS connections: it opens itself")
-        elif any(each.opened_bytes for each in carving.dissector.sealings.values()):
+        elif any(each.opened_bytes for each in carving.dissector.tls_reports.values()):
             note(f"dcpdump: note: reading it needs the same key log{_resumed(carving, secrets)}")
     return status
 
@@ -126,16 +126,16 @@ def _along(carried: Counter[tuple[int, bool]]) -> Iterator[str]:
 def _secrets(carving: Carving, secrets: Secrets) -> bytes:
     """Return the key log of the connections that are taken."""
     lines: list[bytes] = []
-    for number, sealing in carving.dissector.sealings.items():
+    for number, report in carving.dissector.tls_reports.items():
         if number in carving.taken:
-            for random, owner in sealing.randoms:
+            for random, owner in report.randoms:
                 lines += secrets.lines(random, owner)
     return b"".join(lines)
 
 
 def _resumed(carving: Carving, secrets: Secrets) -> str:
     """Return what else is needed where a session is resumed whose secrets are logged for its first connection alone."""
-    taken = [each for number, each in carving.dissector.sealings.items() if number in carving.taken]
+    taken = [each for number, each in carving.dissector.tls_reports.items() if number in carving.taken]
     if not carving.incomplete or all(secrets.knows(random) for each in taken for random, _ in each.randoms):
         return ""
     return " and the connection whose session was resumed: --with-secrets writes what opens it alone"

@@ -19,8 +19,6 @@ from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
-from dcpdump.nearest import nearest
-from dcpdump.plural import counted
 from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson
 from dcpdump.render.style import Line, LineKind, Palette
@@ -28,6 +26,7 @@ from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.frame_event import Step
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.text import counted, nearest
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 

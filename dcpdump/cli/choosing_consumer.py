@@ -7,7 +7,7 @@ from dcpdump.batch.block import Block
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.dissect import Dissector
-from dcpdump.filter.collection_choice import OPTION, collection_choice
+from dcpdump.filter.choices import OPTION, collection_choice
 
 _LISTED = 8
 

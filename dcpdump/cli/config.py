@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from dcpdump.errors import system_words
-from dcpdump.nearest import nearest
+from dcpdump.text import nearest
 
 #: Where the file is, if not in the platform's place; empty: there is none.
 VARIABLE = "DCPDUMP_CONFIG"

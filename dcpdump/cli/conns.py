@@ -36,11 +36,11 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = Listing(chosen, shown, given)
         reading = consumer.read(paths, sink)
-        connections, sealings = order(consumer.connections), consumer.dissection.sealings
-        sealed = {number: tls_notes.state(each) for number, each in sealings.items()}
+        connections, tls_reports = order(consumer.connections), consumer.dissection.tls_reports
+        sealed = {number: tls_notes.state(each) for number, each in tls_reports.items()}
         closed = [
             rows.ClosedConnection(number, each.src, each.dst, tls_notes.closed(each), tls_notes.as_object(each))
-            for number, each in sealings.items()
+            for number, each in tls_reports.items()
             if number in consumer.closed
         ]
         consumer.report(
@@ -48,7 +48,9 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
             lambda: (
                 [rows.ConnectionTable(connections, sealed, closed)] if connections or closed else [consumer.nothing()]
             ),
-            lambda: rows.objects(connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}, closed),
+            lambda: rows.objects(
+                connections, {n: tls_notes.as_object(each) for n, each in tls_reports.items()}, closed
+            ),
             always=bool(closed),
         )
         return reading.conclude("none" if quiet else "text")

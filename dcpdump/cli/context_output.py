@@ -8,10 +8,10 @@ from dcpdump.batch.part import Part
 from dcpdump.cli.choosing_consumer import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.sink import Sink
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
+from dcpdump.startup import dataclass, field
 
 #: Most connections, and most bytes of frames, of which frames are kept since a hit may follow. Beyond that, those that
 #: were idle longest lose theirs.

@@ -90,7 +90,7 @@ def evidence_of(consumer: Checking) -> Evidence:
         consumer.times.first_ns,
         consumer.times.last_ns,
         consumer.unanswered,
-        [(number, sealing) for number in consumer.closed if (sealing := consumer.dissection.sealings[number]).failure],
+        [(number, tls) for number in consumer.closed if (tls := consumer.dissection.tls_reports[number]).failure],
         consumer.evicted,
     )
 

@@ -9,10 +9,10 @@ import click
 
 from dcpdump.cli.options import Selection, latency_option, selection, selection_options
 from dcpdump.filter import FilterError
-from dcpdump.filter.ranges import BETWEEN
-from dcpdump.nearest import nearest
+from dcpdump.filter.choices import BETWEEN
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.statuses import STATUS
+from dcpdump.text import nearest
 
 #: The option that is not a clause: it says how times are written.
 _ZONE = "tz"

@@ -10,7 +10,7 @@ from dcpdump.cli.main import CommandError
 from dcpdump.cli.man import man_of_command, man_of_page
 from dcpdump.cli.sink import Sink, refuse_empty
 from dcpdump.errors import OutputError
-from dcpdump.nearest import nearest
+from dcpdump.text import nearest
 
 
 def pages() -> dict[str, str]:

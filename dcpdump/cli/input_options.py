@@ -12,7 +12,7 @@ from dcpdump.cli.options import Command, Size
 from dcpdump.cli.stderr import note
 from dcpdump.errors import CaptureError
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 
 if TYPE_CHECKING:
     from dcpdump.capture import Capture

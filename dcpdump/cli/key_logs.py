@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from dcpdump import install_hints
 from dcpdump.capture.key_log import KeyLogError, KeyLogs
 from dcpdump.cli.stderr import note
-from dcpdump.plural import counted
+from dcpdump.text import INSTALL_TLS, counted
 
 VARIABLE = "DCPDUMP_KEYLOG"
 _HELP = "Open TLS with the secrets in a key log, as SSLKEYLOGFILE has it; repeatable."
@@ -46,7 +45,7 @@ def key_logs(options: dict[str, Any], captures: Sequence[str] = ()) -> KeyLogs:
     if "-" in paths and ("-" in captures or paths.count("-") > 1):
         raise click.UsageError("standard input can be the capture or one key log, not both")
     if not can_open():
-        raise KeyLogError("reading TLS needs cryptography", "", install_hints.TLS)
+        raise KeyLogError("reading TLS needs cryptography", "", INSTALL_TLS)
     logs = KeyLogs(paths)
     quiet = bool(given.get("quiet")) or given.get("summary") == "none"
     if captures:

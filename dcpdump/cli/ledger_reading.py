@@ -22,13 +22,12 @@ from dcpdump.cli.summary import READ
 from dcpdump.clock import writing_times
 from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, Instant, clauses, parse_window
-from dcpdump.filter.ranges import Ranges, parse_ranges
-from dcpdump.plural import counted
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.filter.choices import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
+from dcpdump.startup import dataclass
 from dcpdump.streams.dissection import EndsWatching, RunDissection, Unanswered
 from dcpdump.streams.eviction import EvictedStreams, evict_streams, judging_early
 from dcpdump.streams.feed import Feed, Lose
@@ -39,6 +38,7 @@ from dcpdump.streams.redacted import hide
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import span
+from dcpdump.text import counted
 from dcpdump.wire.value import Meaning
 
 #: Fewer answers that are stamped before their requests may be stray ones.
@@ -220,7 +220,7 @@ class LedgerConsumer(Consumer[Any]):
             return []
         return [
             number
-            for number, each in sorted(self.dissection.sealings.items())
+            for number, each in sorted(self.dissection.tls_reports.items())
             if each.unread and number not in self.ledger.connections and self._wanted.place(number, each.src, each.dst)
         ]
 

@@ -15,8 +15,8 @@ from dcpdump.cli.signals import Stop
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import balance, balance_line, nothing_found
 from dcpdump.dissect import Dissector
-from dcpdump.plural import counted
 from dcpdump.record import Json
+from dcpdump.text import counted
 
 
 class InterfaceSource:

@@ -29,7 +29,7 @@ from dcpdump.cli.sink import PipeClosed, refuse_closed_output
 from dcpdump.cli.stderr import complain, end_line, note, trace
 from dcpdump.cli.version import note_built, print_version
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory, system_words
-from dcpdump.nearest import nearest
+from dcpdump.text import nearest
 
 #: name → (module:function, help in one line)
 COMMANDS: dict[str, tuple[str, str]] = {

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dcpdump.cli.salt import SALT_FILE, level_of, salt_of
-from dcpdump.clock import PLAIN_TIMES, FrameTimes, TimeKind
+from dcpdump.clock import PLAIN_TIMES, UTC, FrameTimes, TimeKind, Zone, zone_of
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses, parse_window
-from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges
-from dcpdump.nearest import nearest
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.filter.choices import BETWEEN, Ranges, parse_ranges
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
-from dcpdump.zone import UTC, Zone, zone_of
+from dcpdump.startup import dataclass
+from dcpdump.text import nearest
 
 if TYPE_CHECKING:
     from dcpdump.batch.filter import Masks

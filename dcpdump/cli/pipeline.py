@@ -22,9 +22,9 @@ from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, cut_notes, need_pyarrow
 from dcpdump.errors import CaptureError
 from dcpdump.escape import bytes_of
-from dcpdump.filter.collection_choice import collection_choice
-from dcpdump.plural import counted
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.filter.choices import collection_choice
+from dcpdump.startup import dataclass
+from dcpdump.text import counted
 
 if TYPE_CHECKING:
     from dcpdump.spark.input import Input

@@ -21,10 +21,9 @@ from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
 from dcpdump.errors import FilterError
+from dcpdump.filter.choices import Ranges, wanted_of
 from dcpdump.filter.clauses import with_problems
-from dcpdump.filter.header_clauses import wanted_of
-from dcpdump.filter.ranges import Ranges
-from dcpdump.plural import counted
+from dcpdump.text import counted
 
 
 @click.command(cls=GroupedCommand)

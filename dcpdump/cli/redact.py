@@ -18,10 +18,10 @@ from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError, unwritable
 from dcpdump.escape import bytes_of
-from dcpdump.plural import counted
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
+from dcpdump.text import counted
 from dcpdump.unfinished import UnfinishedFolder
 
 _NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --redact can"
@@ -89,7 +89,7 @@ def redact(
                 note(line)
             if redaction.dissector.tally.frames == 0:
                 what, hint = nothing_found(redaction.dissector)
-                raise CaptureError(what, "", _NOT_INSIDE_TLS if redaction.dissector.sealings else hint)
+                raise CaptureError(what, "", _NOT_INSIDE_TLS if redaction.dissector.tls_reports else hint)
             parts = [target.write(path, redaction.write(path, salvage=given.salvage)) for path in paths]
             _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
     if not quiet:

@@ -27,8 +27,8 @@ from dcpdump.cli.stderr import note
 from dcpdump.dissect import Dissector
 from dcpdump.errors import unwritable
 from dcpdump.net.packet import Packet
-from dcpdump.plural import counted
 from dcpdump.render.text_columns import bytes_text
+from dcpdump.text import counted
 
 _PORT = 11210
 

@@ -137,7 +137,7 @@ def end_at_signals() -> None:
 def clean_up() -> None:
     """Leave no process and no unfinished file of a run that a signal ended, wherever it came."""
     exit_at_signals()
-    from dcpdump.forked_worker import kill_workers
+    from dcpdump.processes import kill_workers
     from dcpdump.unfinished import remove_unfinished
 
     kill_workers()

@@ -5,9 +5,8 @@ from typing import Any
 import click
 
 from dcpdump.batch.dissector import Dissection
-from dcpdump.capture import drop_privileges as rights
 from dcpdump.capture.key_log import KeyLogs
-from dcpdump.capture.live import ANY, BUFFER_BYTES, Live, LiveQueue, Rotation, Save, interfaces
+from dcpdump.capture.live import ANY, BUFFER_BYTES, Live, LiveQueue, Rotation, Save, drop_privileges, interfaces
 from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
@@ -28,9 +27,9 @@ from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.escape import safe
-from dcpdump.filter.ranges import Ranges, parse_ranges
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.filter.choices import Ranges, parse_ranges
 from dcpdump.render.style import Palette
+from dcpdump.startup import dataclass
 from dcpdump.wire.value import decompress
 
 _MILLION = 1_000_000
@@ -166,7 +165,7 @@ def give_up_rights(shown: Display, write: str | None = None, *, keys: KeyLogs | 
     decompress(b"\1\0.")
     if keys is not None and keys.files:
         load_ciphers()
-    return rights.drop(writes=bool(write or shown.path))
+    return drop_privileges(writes=bool(write or shown.path))
 
 
 def begun(live: Live, user: str) -> str:

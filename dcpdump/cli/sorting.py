@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import click
 
 from dcpdump.cli.options import Command
-from dcpdump.nearest import nearest
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client
+from dcpdump.text import nearest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -22,7 +22,7 @@ from dcpdump.cli.summary import READ
 from dcpdump.cli.tables import cut_notes
 from dcpdump.dissect import Dissector
 from dcpdump.filter import FrameFilter
-from dcpdump.filter.header_clauses import Wanted, wanted_of
+from dcpdump.filter.choices import Wanted, wanted_of
 from dcpdump.record import Record
 from dcpdump.sql.database import Engine
 from dcpdump.sql.predicates import options_of, window_of

@@ -8,7 +8,7 @@ from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from dcpdump.errors import CaptureError, OutputError
-from dcpdump.forked_worker import ForkedWorker, can_fork, write_all
+from dcpdump.processes import ForkedWorker, can_fork, write_all
 from dcpdump.render.text_columns import bytes_text
 
 STANDARD_INPUT = "-"

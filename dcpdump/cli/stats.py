@@ -18,8 +18,8 @@ from dcpdump.cli.sorting import sort_options, sorting
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import COUNTED
 from dcpdump.clock import writing_times
-from dcpdump.plural import counted
 from dcpdump.render import statistics
+from dcpdump.text import counted
 
 
 @click.command(cls=GroupedCommand)

@@ -13,7 +13,6 @@ from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_option
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sorting import sort_options, sorting
-from dcpdump.nearest import nearest
 from dcpdump.render import streams as rows
 from dcpdump.render.text_columns import spark
 from dcpdump.streams.causes import Cause, Verdict, VerdictKind
@@ -21,6 +20,7 @@ from dcpdump.streams.frame_event import stream_key
 from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
+from dcpdump.text import nearest
 
 if TYPE_CHECKING:
     from dcpdump.streams.rates import Rates

@@ -12,7 +12,7 @@ from dcpdump.cli.stderr import note
 from dcpdump.dissect import TLS, Dissector, payload
 from dcpdump.escape import safe
 from dcpdump.net.event import SNAPLEN
-from dcpdump.plural import counted
+from dcpdump.text import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
 SHOWN, READ, COUNTED = "shown", "read", "counted"
@@ -59,7 +59,7 @@ def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
     if tally.frames == 0:
         return code.UNUSABLE
     hurt = any(capture.health.damage_count for capture in captures)
-    hurt = hurt or any(each.lost_records for each in dissector.sealings.values())
+    hurt = hurt or any(each.lost_records for each in dissector.tls_reports.values())
     return code.DAMAGED if hurt or tally.lost.gaps or tally.skipped_bytes or net.conflicts else code.DONE
 
 

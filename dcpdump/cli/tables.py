@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from dcpdump import install_hints
-from dcpdump.plural import counted
+from dcpdump.text import INSTALL_TABLES, counted
 
 #: All tables. ``files`` is always written: it says what was read.
 TABLES = ("frames", "gaps", "streams", "findings", "files")
@@ -16,7 +15,7 @@ TABLES = ("frames", "gaps", "streams", "findings", "files")
 class ExtraMissing(click.UsageError):
     """An optional package is not installed."""
 
-    hint = install_hints.TABLES
+    hint = INSTALL_TABLES
 
 
 class TableNames(click.ParamType):  # type: ignore[type-arg]

@@ -3,7 +3,7 @@
 import click
 
 from dcpdump import __version__
-from dcpdump.compiled import is_compiled
+from dcpdump.startup import is_compiled
 
 _BUILT = "dcpdump.built"  #: in a context: whether the version is to say how it was built
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from dcpdump.capture import Capture
-from dcpdump.forked_worker import LEAST_BYTES, ForkedWorker, can_fork, write_all
+from dcpdump.processes import LEAST_BYTES, ForkedWorker, can_fork, write_all
 
 T = TypeVar("T")
 

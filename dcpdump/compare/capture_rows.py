@@ -8,9 +8,9 @@ from dcpdump.batch.ends import Ends, Lost
 from dcpdump.batch.gather import Array, distinct, records_at
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
-from dcpdump.disclosure import hides_numbers
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import own_seqno
+from dcpdump.redact import hides_numbers
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dcpdump.compare.capture_rows import HAS_SEQNO, NOT_WHOLE, CaptureRows
 from dcpdump.compare.pairing import Differences, Pair, Unmatched, Way, compared, pairs
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 
 _ROWS = 4096
 

@@ -12,11 +12,11 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.compare.capture_rows import mixed, seqnos_of
-from dcpdump.plural import counted
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_STREAM_REQ
 from dcpdump.streams.opcode_kinds import DOCUMENTS
+from dcpdump.text import counted
 
 # -- documentLosses: of which vbuckets a capture lacks changes of documents, or can lack them ---------
 # Lost bytes are of the vbuckets that their direction carries; where a vbucket was captured nowhere, any may be of it.

@@ -14,8 +14,8 @@ from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.compare.capture_rows import HAS_SEQNO, CaptureRows, mixed, numbered
 from dcpdump.net.packet import NO_TIME
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED
+from dcpdump.startup import dataclass
 
 # -- alignment of two sequences of frames -------------------------------------------------------------
 # The same frames in the same order, by their hashes, and what lies between them.

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode
-from dcpdump.plural import counted, measured
 from dcpdump.streams.causes import Situation
 from dcpdump.streams.facts import SetupRefusal
 from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked
@@ -20,7 +19,8 @@ from dcpdump.streams.silence import TcpFault, tcp_faults
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
 from dcpdump.streams.wording import client, clock, short_name, span, times
-from dcpdump.tls.sealing import Failure
+from dcpdump.text import counted, measured
+from dcpdump.tls.report import Failure
 
 #: A connection that was blocked for less of its time was not slowed down by it.
 _PERMILLE = 5
@@ -351,11 +351,11 @@ def tls_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield the connections of TLS that failed: of one client and server, and in one way, as one trouble."""
     through = {(_host(each.client_address), each.server_address): each.number for each in evidence.connections}
     found: dict[tuple[str, str, Failure], list[int]] = {}
-    for number, sealing in evidence.failed:
-        if sealing.failure is not None:
-            backward = sealing.src.endswith(f":{sealing.port}")
-            of, to = (sealing.dst, sealing.src) if backward else (sealing.src, sealing.dst)
-            found.setdefault((_host(of), to, sealing.failure), []).append(number)
+    for number, report in evidence.failed:
+        if report.failure is not None:
+            backward = report.src.endswith(f":{report.port}")
+            of, to = (report.dst, report.src) if backward else (report.src, report.dst)
+            found.setdefault((_host(of), to, report.failure), []).append(number)
     for (client_host, server, failure), numbers in found.items():
         alert, many = failure.alert, len(numbers) > 1
         which = f"{counted(len(numbers), 'connection')} of TLS" if many else "a connection of TLS"

@@ -22,14 +22,14 @@ from dcpdump.diagnosis.connection_troubles import (
 from dcpdump.diagnosis.stream_troubles import Rollbacks, end_troubles, stream_troubles, streams_unjudged
 from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode
 from dcpdump.dissect import TLS
-from dcpdump.plural import counted
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 from dcpdump.streams.causes import Situation, VerdictKind
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, standing, why_unknown
 from dcpdump.streams.knowledge import ONE_DIRECTION
 from dcpdump.streams.lag import Lag
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client, lag_text, place, times
+from dcpdump.text import counted
 
 # -- troubles of rules --------------------------------------------------------------------------------
 # What ``check`` finds, one for each rule that is broken; or a line of another trouble.

@@ -7,7 +7,6 @@ from statistics import median
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode
-from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Degree, Situation, VerdictKind
 from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.knowledge import Reason
@@ -18,6 +17,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP, ended_by, why_closed
 from dcpdump.streams.wording import client, clock, place, reason_name, seqno, short_name, span, times
+from dcpdump.text import counted
 
 #: Where more connections than these have the same trouble, they are one trouble.
 _APART = 3

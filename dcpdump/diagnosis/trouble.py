@@ -11,7 +11,7 @@ from dcpdump.check.finding import Finding
 from dcpdump.conversation import Tally
 from dcpdump.escape import bytes_of
 from dcpdump.net.reassembly import Counters
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.causes import Degree, Situation, Verdict, degree_of
 from dcpdump.streams.dissection import Unanswered
 from dcpdump.streams.eviction import EvictedStreams
@@ -20,7 +20,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 if TYPE_CHECKING:
-    from dcpdump.tls.sealing import Sealing
+    from dcpdump.tls.report import TlsReport
 
 
 class Command(NamedTuple):
@@ -140,7 +140,7 @@ class Evidence:
     begins_ns: int | None  #: the earliest time of a packet
     ends_ns: int | None  #: the latest
     unanswered: Sequence[Unanswered] = ()  #: SYNs without an answer, of which no connection came
-    failed: Sequence[tuple[int, "Sealing"]] = ()  #: connections of TLS that are wanted and failed, by number
+    failed: Sequence[tuple[int, "TlsReport"]] = ()  #: connections of TLS that are wanted and failed, by number
     evicted: EvictedStreams = field(default_factory=EvictedStreams)  #: streams that are wanted, and were evicted
 
     @property

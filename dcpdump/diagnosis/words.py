@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 
 from dcpdump.diagnosis.trouble import speaks_dcp
-from dcpdump.plural import counted
 from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.causes import Cause
 from dcpdump.streams.dissection import Unanswered
@@ -12,6 +11,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, place, span
+from dcpdump.text import counted
 
 #: Of a list of vbuckets, people are shown so many entries.
 _SHOWN = 8

@@ -5,11 +5,11 @@ segments were.
 """
 
 from dcpdump.errors import FilterError
+from dcpdump.filter.choices import Opcode, find_opcodes
 from dcpdump.filter.clauses import Clause
-from dcpdump.filter.opcode_names import Opcode, find_opcodes
 from dcpdump.filter.time_window import Instant, TimeWindow, parse_instant, parse_window
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
+from dcpdump.startup import dataclass
 
 __all__ = [
     "Clause",

@@ -9,9 +9,15 @@ from operator import ge, gt, le, lt
 
 from dcpdump.errors import FilterError
 from dcpdump.escape import bytes_of
-from dcpdump.filter.collection_choice import collection_choice
-from dcpdump.filter.opcode_names import named_opcodes, named_statuses
-from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges, words
+from dcpdump.filter.choices import (
+    BETWEEN,
+    Ranges,
+    collection_choice,
+    named_opcodes,
+    named_statuses,
+    parse_ranges,
+    words,
+)
 from dcpdump.record import Record, seqno_range, seqnos
 
 Clause = Callable[[Record], bool]

@@ -3,10 +3,10 @@
 import re
 from datetime import datetime
 
+from dcpdump.clock import UTC, Zone, fixed_zone
 from dcpdump.errors import FilterError
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
-from dcpdump.zone import UTC, Zone, fixed_zone
+from dcpdump.startup import dataclass
 
 _SECOND = 10**9
 _DAY = 24 * 3600 * _SECOND

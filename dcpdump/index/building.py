@@ -44,9 +44,9 @@ from dcpdump.index.columns import (
 )
 from dcpdump.net.batch import Batch
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record, own_seqno
 from dcpdump.spec.header import STREAM_ID_LENGTH
+from dcpdump.startup import dataclass, field
 from dcpdump.tls.secrets import Secrets
 
 # Take the columns of frames from the parts that a dissection makes of them.
@@ -54,7 +54,7 @@ from dcpdump.tls.secrets import Secrets
 _START = "start_seqno"
 
 
-class KnownEnds:
+class _KnownEnds:
     """The directions that frames are of, numbered as they are met."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class KnownEnds:
         return number
 
 
-def columns_of(part: Part, places: KnownEnds) -> dict[str, Array]:
+def _columns_of(part: Part, places: _KnownEnds) -> dict[str, Array]:
     """Return the columns of a part."""
     header, count = part.header, len(part)
     response = header.response
@@ -159,9 +159,9 @@ def _take_record(record: Record, row: int, columns: dict[str, Array]) -> None:
 # They are held in memory, compressed, by the process that made them or its parent, and are never written to a disk.
 
 #: Bytes of packets between two checkpoints, at first.
-DISTANCE = 4 * 1024 * 1024
+_DISTANCE = 4 * 1024 * 1024
 #: Bytes that checkpoints take together, at most.
-MEMORY = 48 * 1024 * 1024
+_MEMORY = 48 * 1024 * 1024
 
 
 class Checkpoint(NamedTuple):
@@ -185,7 +185,7 @@ def packed(state: DissectionState) -> bytes:
 class Checkpoints:
     """The checkpoints of an input, in its order. The first is its beginning, and always there."""
 
-    def __init__(self, memory: int = MEMORY) -> None:
+    def __init__(self, memory: int = _MEMORY) -> None:
         self._memory = memory
         self._size = 0
         self._all = [Checkpoint(1, 0, b"")]
@@ -319,12 +319,12 @@ class IndexOptions:
     show_secrets: bool = False  #: in records
     block_bytes: int = BLOCK_BYTES
     first_bytes: int = 64 * 1024  #: of the first block: its frames are waited for
-    distance: int = DISTANCE  #: bytes of packets between two checkpoints, at least
+    distance: int = _DISTANCE  #: bytes of packets between two checkpoints, at least
     #: The same for each connection that there is, so that saving them takes little of the time.
     connection_distance: int = 32 * 1024
     #: What is decoded one by one, as a request is, takes as long as so many bytes that are not.
     record_bytes: int = 16 * 1024
-    memory: int = MEMORY  #: bytes of checkpoints, at most
+    memory: int = _MEMORY  #: bytes of checkpoints, at most
     spool_bytes: int = SPOOL_BYTES
     parts: int = 16  #: decoded parts that are kept
 
@@ -467,7 +467,7 @@ class Builder:
     def __init__(self, given: IndexInput, options: IndexOptions) -> None:
         self._given, self._options = given, options
         self._dissection = options.dissection(options.secrets)
-        self._places = KnownEnds()
+        self._places = _KnownEnds()
         self._size = BlockSize(options.block_bytes, min(options.first_bytes, options.block_bytes))
         self._blocks = self._read()
         self._number = 0  # of blocks
@@ -559,7 +559,7 @@ class Builder:
 
     def _append(self, parts: Sequence[Part]) -> None:
         for part in parts:
-            columns = columns_of(part, self._places)
+            columns = _columns_of(part, self._places)
             self._given.columns.append(columns)
             self._frames += len(part)
             self._answers += len(columns["answer"])

@@ -16,7 +16,6 @@ from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
 from dcpdump.conversation import MissingValues
 from dcpdump.errors import CaptureError, DcpdumpError
-from dcpdump.forked_worker import ForkedWorker, Messages, can_fork_alone, packed, started, write_all
 from dcpdump.index.building import (
     Builder,
     Checkpoints,
@@ -29,6 +28,7 @@ from dcpdump.index.building import (
     input_bytes,
 )
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
+from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, started, write_all
 from dcpdump.record import Record
 from dcpdump.spec.header import STREAM_ID_LENGTH
 
@@ -39,17 +39,17 @@ _DOUBLE = b"d"
 _ENDED = "the process that read the capture has ended"
 
 
-def builder_of(given: IndexInput, options: IndexOptions, *, helped: bool) -> "Builder | HelperBuilder":
+def _builder_of(given: IndexInput, options: IndexOptions, *, helped: bool) -> "Builder | _HelperBuilder":
     """Return what builds an index: another process if that is wanted and can be had."""
     if helped and can_fork_alone():
         try:
-            return HelperBuilder(given, options)
+            return _HelperBuilder(given, options)
         except OSError:  # no more processes allowed
             pass
     return Builder(given, options)
 
 
-class HelperBuilder:
+class _HelperBuilder:
     """A builder in a process of its own. Columns and spool are shared; all else comes through a pipe."""
 
     def __init__(self, given: IndexInput, options: IndexOptions) -> None:
@@ -150,7 +150,7 @@ def _obey(builder: Builder, orders: int) -> None:
 _STEP = 1 << 20
 
 
-class Matched(NamedTuple):
+class _Matched(NamedTuple):
     """What a step of a search has found."""
 
     first: int  #: the first frame that was searched
@@ -180,7 +180,7 @@ class _Header:
         return np.where(self._flags & HAS_STREAM_ID, STREAM_ID_LENGTH, 0)
 
 
-class ColumnRows:
+class _ColumnRows:
     """Some frames of the columns, as masks of headers see a part."""
 
     def __init__(self, columns: Columns, places: Sequence[Ends], rows: slice) -> None:
@@ -198,19 +198,19 @@ class ColumnRows:
         return self._stream_ids.astype(np.int64)
 
 
-def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Masks, first: int) -> Iterator[Matched]:
+def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Masks, first: int) -> Iterator[_Matched]:
     """Yield the numbers of the frames from ``first`` on that are wanted, in steps."""
     end = columns.frames
     for start in range(max(first, 1) - 1, end, _STEP):
-        view = ColumnRows(columns, ends, slice(start, min(start + _STEP, end)))
+        view = _ColumnRows(columns, ends, slice(start, min(start + _STEP, end)))
         sure, unsure = _by_columns(view, wanted)
         if not unsure.any():
-            yield Matched(view.first, sure)
+            yield _Matched(view.first, sure)
         else:
             yield from _by_parts(view, replay, wanted, sure, unsure)
 
 
-def _by_columns(view: ColumnRows, wanted: Masks) -> tuple[Array, Array]:
+def _by_columns(view: _ColumnRows, wanted: Masks) -> tuple[Array, Array]:
     """Return which frames are wanted for sure, and for which that is to be seen in their parts."""
     flags = view.flags
     keep = wanted.by_header(view)
@@ -222,13 +222,13 @@ def _by_columns(view: ColumnRows, wanted: Masks) -> tuple[Array, Array]:
     return np.zeros(len(keep), bool), keep | undecided
 
 
-def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsure: Array) -> Iterator[Matched]:
+def _by_parts(view: _ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsure: Array) -> Iterator[_Matched]:
     """Yield what is wanted, decoding the parts of frames that are not sure."""
     at, end = 0, len(view)
     while at < end:
         left = np.flatnonzero(unsure[at:])
         if not len(left):
-            yield Matched(at + view.first, sure[at:])
+            yield _Matched(at + view.first, sure[at:])
             return
         number = at + int(left[0]) + view.first
         part = replay.part(number)
@@ -242,7 +242,7 @@ def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsu
         numbers = np.array(rows, np.int64) + part.first
         places = numbers[(numbers >= at + view.first) & (numbers < stop + view.first)] - view.first
         found[places - at] = True
-        yield Matched(at + view.first, found)
+        yield _Matched(at + view.first, found)
         at = stop
 
 
@@ -277,7 +277,7 @@ class CaptureIndex:
         self.bytes = input_bytes(captures)  #: of all files; None where that is not known
         self.columns = Columns() if columns is None else columns  #: of all frames so far
         self._spool = Spool(options.spool_bytes)
-        self._builder = builder_of(IndexInput(captures, self.columns, self._spool), options, helped=helped)
+        self._builder = _builder_of(IndexInput(captures, self.columns, self._spool), options, helped=helped)
         self._blocks: list[KeptPlace] = []
         self._checkpoints = Checkpoints(options.memory)
         self._replay = Replay(self._blocks, self._checkpoints, self._spool, options)
@@ -337,7 +337,7 @@ class CaptureIndex:
             raise CaptureError(f"frame {number:,} is not what it was: its capture or key log was changed meanwhile")
         return part.record(row)
 
-    def matching(self, wanted: Masks, first: int = 1) -> Iterator[Matched]:
+    def matching(self, wanted: Masks, first: int = 1) -> Iterator[_Matched]:
         """Yield the numbers of the frames from ``first`` on that a filter wants, rising, as they are found.
 
         Of the frames that are indexed when it begins. What headers decide is answered from the columns; for keys,

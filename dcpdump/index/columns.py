@@ -38,7 +38,7 @@ HAS_STREAM_ID = 1024
 REFUSED = 2048  #: a response whose status is not success
 
 #: The columns with a value for each frame, and the kind of each, by the letter of memoryviews.
-FRAME_COLUMNS: Mapping[str, _Kind] = {
+_FRAME_COLUMNS: Mapping[str, _Kind] = {
     "ts_ns": "q",
     "opcode": "B",
     "magic": "B",
@@ -52,11 +52,11 @@ FRAME_COLUMNS: Mapping[str, _Kind] = {
     "flags": "H",
 }
 #: Of few frames: the answers and the requests they answer; the frames after lost bytes, and how many these are.
-SPARSE_COLUMNS: Mapping[str, Mapping[str, _Kind]] = {
+_SPARSE_COLUMNS: Mapping[str, Mapping[str, _Kind]] = {
     "answers": {"answer": "I", "request": "I"},
     "gaps": {"gap_frame": "I", "gap_bytes": "Q"},
 }
-_KINDS = {name: kind for columns in (FRAME_COLUMNS, *SPARSE_COLUMNS.values()) for name, kind in columns.items()}
+_KINDS = {name: kind for columns in (_FRAME_COLUMNS, *_SPARSE_COLUMNS.values()) for name, kind in columns.items()}
 
 
 class Columns:
@@ -141,7 +141,7 @@ class Columns:
 
     def _map(self, name: str) -> memoryview:
         count = self.frames
-        for sparse, columns in SPARSE_COLUMNS.items():
+        for sparse, columns in _SPARSE_COLUMNS.items():
             if name in columns:
                 count = getattr(self, sparse)
         none = memoryview(array(_KINDS[name]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpdump.big_endian import be16, be32
-from dcpdump.net.connections import PACKET_COST, Connections, Delivery, Half
+from dcpdump.net.connections import PACKET_COST, Connections, ConnectionSide, Delivery
 from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import AHEAD, NO_ANSWER, ZERO_WINDOW, Bytes, BytesRun, Seen
 from dcpdump.net.ip import FRAGMENT, IPV4, IPV6
@@ -89,13 +89,13 @@ class Segments:
     def __len__(self) -> int:
         return len(self.places)
 
-    def put(self, half: Half, piece: bytes, row: int) -> None:
+    def put(self, side: ConnectionSide, piece: bytes, row: int) -> None:
         """Add bytes that a packet of the batch brings, and that continue their direction."""
-        place = half.place
+        place = side.place
         if not self.places or self.places[-1] != place:
-            self._origins[place] = half.connection, half.stream.joined_late
+            self._origins[place] = side.connection, side.stream.joined_late
         self.places.append(place)
-        self.offsets.append(half.stream.offset)
+        self.offsets.append(side.stream.offset)
         self.pieces.append(piece)
         self.rows.append(row)
 
@@ -167,7 +167,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
     """
     data, starts, ends, links, times = batch.data, batch.starts, batch.ends, batch.links, batch.times
     file, files = batch.file, batch.files
-    latest, half = connections.latest, _NO_HALF
+    latest, side = connections.latest, _NO_HALF
     due: i64 = NOT_DUE if connections.due is None else connections.due
     budget: i64 = connections.budget
     row: i64 = at
@@ -186,21 +186,21 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
         start = tcp + (data[tcp + 12] >> 4) * 4
         if flags & CONTROL or start < tcp + 20 or start > stop or stop > end:
             break
-        if half is None or not _stands(half.key, data, key_at, tcp + 4):
+        if side is None or not _stands(side.key, data, key_at, tcp + 4):
             # Nearly always it is the other side that answers.
-            if half is not None and _stands(half.other.key, data, key_at, tcp + 4):
-                half = half.other
+            if side is not None and _stands(side.other.key, data, key_at, tcp + 4):
+                side = side.other
             else:
-                half = connections.halves.get(data[key_at : tcp + 4])
-                if half is None:
+                side = connections.halves.get(data[key_at : tcp + 4])
+                if side is None:
                     break
-        stream, other, size = half.stream, half.other.stream, stop - start
+        stream, other, size = side.stream, side.other.stream, stop - start
         seq, ack = be32(data, tcp + 4), be32(data, tcp + 8)
         window = be16(data, tcp + 14)
-        if flags & ACK and (0 if window else 1) != stream.sender.shut and half.advertise(not window, ack):
-            connections.note(half, ZERO_WINDOW, not window, None if ts == NO_TIME else ts)
+        if flags & ACK and (0 if window else 1) != stream.sender.shut and side.advertise(not window, ack):
+            connections.note(side, ZERO_WINDOW, not window, None if ts == NO_TIME else ts)
         if other.sender.repeats and other.sender.answer():
-            connections.note(half, NO_ANSWER, False, None if ts == NO_TIME else ts)
+            connections.note(side, NO_ANSWER, False, None if ts == NO_TIME else ts)
         waits = seq == stream.waiting_end and stream.can_wait(size, ts, files[file[row]])
         plain = (waits or seq == stream.ready) and weight + size + PACKET_COST <= budget
         if plain and flags & ACK and ack != other.last_ack:
@@ -209,33 +209,33 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
                 plain = other.acknowledge_lost(ack, ts)
             else:
                 other.last_ack = ack
-                if ack != other.ready and half.is_ahead(ack):
-                    connections.note(half, AHEAD, True, None if ts == NO_TIME else ts)
+                if ack != other.ready and side.is_ahead(ack):
+                    connections.note(side, AHEAD, True, None if ts == NO_TIME else ts)
         if not plain:
             # It decides something, or begins a hole.
             if row > first:
                 connections.count(row - first, delivered, weight, batch.seen(row - 1))
-            segment: Segment = _row(Segment, (half.key, seq, ack, flags, window, data[start:stop], 0, None))
+            segment: Segment = _row(Segment, (side.key, seq, ack, flags, window, data[start:stop], 0, None))
             known = connections.receive(segment, batch.seen(row))
             out.singles.append(row)
             due = NOT_DUE if connections.due is None else connections.due
-            budget, latest, half = connections.budget, connections.latest, _NO_HALF
+            budget, latest, side = connections.budget, connections.latest, _NO_HALF
             row += 1
             first, delivered, weight = row, 0, 0
             continue
-        if half.connection is not latest:
-            latest = half.connection
+        if side.connection is not latest:
+            latest = side.connection
             connections.use(latest)
         weight += size + PACKET_COST
         if size:
             if stream.sender.repeats and stream.sender.answer():
-                connections.note(half.other, NO_ANSWER, False, None if ts == NO_TIME else ts)
+                connections.note(side.other, NO_ANSWER, False, None if ts == NO_TIME else ts)
             piece = data[start:stop]
             if waits:
                 stream.wait(piece, batch.numbers[row], ts)
                 out.singles.append(row)
             else:
-                out.put(half, piece, row)
+                out.put(side, piece, row)
                 stream.deliver(piece, None if ts == NO_TIME else ts)
                 delivered += size
         row += 1
@@ -244,8 +244,8 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
     return row, known
 
 
-#: None, as what may be a Half.
-_NO_HALF: Half | None = None
+#: None, as what may be a ConnectionSide.
+_NO_HALF: ConnectionSide | None = None
 
 
 def _stands(key: bytes, data: bytes, at: "i64", stop: "i64") -> bool:

@@ -34,8 +34,8 @@ _LEAST: Final = 2
 _MOST: Final = 1 << 30
 
 
-class Half:
-    """One direction of an open connection, and its other half."""
+class ConnectionSide:
+    """One direction of an open connection, and its other side."""
 
     __slots__ = ("ahead", "connection", "direction", "key", "other", "place", "scheduled", "stream", "syns")
     __deletable__ = ("other",)  # what a compiler has to know
@@ -62,7 +62,7 @@ class Half:
         return changes
 
     def is_ahead(self, ack: int) -> bool:
-        """Return whether a segment is the first that acknowledges what of the other half was not captured by then."""
+        """Return whether a segment is the first that acknowledges what of the other side was not captured by then."""
         expected = self.other.stream.ready
         if self.ahead or expected < 0 or not _LEAST <= distance(expected, ack) < _MOST:
             return False
@@ -97,8 +97,10 @@ class _Remembered:
     def __init__(self, limits: Limits) -> None:
         self.most = limits.connections
         self._most_over = limits.over
-        self._recent: OrderedDict[int, Half] = OrderedDict()  # least recently used first
-        self._over: OrderedDict[int, Half] = OrderedDict()  # of these, those that ended or were reset; some continue
+        self._recent: OrderedDict[int, ConnectionSide] = OrderedDict()  # least recently used first
+        self._over: OrderedDict[int, ConnectionSide] = (
+            OrderedDict()
+        )  # of these, those that ended or were reset; some continue
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -107,13 +109,13 @@ class _Remembered:
         return number in self._recent
 
     @property
-    def halves(self) -> list[Half]:
+    def halves(self) -> list[ConnectionSide]:
         """One direction of each, the least recently used first."""
         return list(self._recent.values())
 
-    def add(self, half: Half) -> None:
+    def add(self, side: ConnectionSide) -> None:
         """Add a connection, as the last one used."""
-        self._recent[half.connection.number] = half
+        self._recent[side.connection.number] = side
 
     def use(self, number: int) -> None:
         """Note that a connection was used last."""
@@ -121,23 +123,23 @@ class _Remembered:
         if number in self._over:
             self._over.move_to_end(number)
 
-    def note_end(self, half: Half) -> None:
+    def note_end(self, side: ConnectionSide) -> None:
         """Note that a direction ended, or was reset."""
-        if half.over:
-            self._over[half.connection.number] = half
+        if side.over:
+            self._over[side.connection.number] = side
 
     def remove(self, number: int) -> None:
         """Forget a connection."""
         del self._recent[number]
         self._over.pop(number, None)
 
-    def next_to_evict(self) -> Half | None:
+    def next_to_evict(self) -> ConnectionSide | None:
         """Return the connection to evict where another one begins: the least recently used, first of those over."""
         full = len(self._recent) >= self.most
         while self._over and (full or len(self._over) > self._most_over):
-            number, half = next(iter(self._over.items()))
-            if half.over:
-                return half
+            number, side = next(iter(self._over.items()))
+            if side.over:
+                return side
             del self._over[number]
         return next(iter(self._recent.values())) if full else None
 
@@ -169,12 +171,12 @@ class ConnectionsState(NamedTuple):
     carved: dict[str, int]
 
 
-def _direction(half: Half) -> int:
-    return half.direction
+def _direction(side: ConnectionSide) -> int:
+    return side.direction
 
 
-def _urgency(half: Half) -> tuple[int, int, int]:
-    return half.stream.deadline or 0, half.connection.number, half.direction
+def _urgency(side: ConnectionSide) -> tuple[int, int, int]:
+    return side.stream.deadline or 0, side.connection.number, side.direction
 
 
 class Connections:
@@ -187,10 +189,10 @@ class Connections:
         self.carved: dict[str, int] = {}  #: the files that hold chosen packets only: IN_ORDER or OUT_OF_ORDER
         self._layers = Layers(limits)
         self.in_runs = False  #: whether an event may be a ``BytesRun``, too
-        self.halves: dict[bytes, Half] = {}
+        self.halves: dict[bytes, ConnectionSide] = {}
         self._remembered = _Remembered(limits)
         self.latest: Connection | None = None
-        self._deadlines: list[tuple[int, int, Half]] = []  # a heap
+        self._deadlines: list[tuple[int, int, ConnectionSide]] = []  # a heap
         self._serial = 0
         self._unweighed = 0
         self._weigh_after = limits.memory // 16
@@ -200,12 +202,12 @@ class Connections:
     @property
     def held(self) -> int:
         """The memory that the bytes of all directions take. Asking costs a step for each direction."""
-        return sum(half.stream.held for half in self.halves.values())
+        return sum(side.stream.held for side in self.halves.values())
 
     def find(self, key: bytes) -> tuple[Connection, int, ByteStream] | None:
         """Find the open connection of a flow's key, its direction (0 or 1), and that direction's bytes."""
-        half = self.halves.get(key)
-        return None if half is None else (half.connection, half.direction, half.stream)
+        side = self.halves.get(key)
+        return None if side is None else (side.connection, side.direction, side.stream)
 
     @property
     def fragmented(self) -> bool:
@@ -216,22 +218,22 @@ class Connections:
     def unanswered(self) -> list[tuple[Connection, int]]:
         """The open connections of which SYNs alone were captured, and for how long (ns) they were sent again."""
         return [
-            (half.connection, half.syns[-1] - half.syns[0])
-            for half in self._remembered.halves
-            if half.syns
-            and not half.other.stream.begun
-            and not half.stream.offset
-            and half.stream.last_ack < 0
-            and half.other.stream.last_ack < 0
+            (side.connection, side.syns[-1] - side.syns[0])
+            for side in self._remembered.halves
+            if side.syns
+            and not side.other.stream.begun
+            and not side.stream.offset
+            and side.stream.last_ack < 0
+            and side.other.stream.last_ack < 0
         ]
 
     @property
     def resets(self) -> list[tuple[int, int, int]]:
         """The open connections that were reset: the number, the direction of who did so, and when (ns)."""
         return [
-            (half.connection.number, 1 - each.direction if each.stream.reset_by_peer else each.direction, reset_at)
-            for half in self._remembered.halves
-            for each in (half, half.other)
+            (side.connection.number, 1 - each.direction if each.stream.reset_by_peer else each.direction, reset_at)
+            for side in self._remembered.halves
+            for each in (side, side.other)
             if (reset_at := each.stream.reset_at) is not None
         ]
 
@@ -244,7 +246,7 @@ class Connections:
         return number in self._remembered
 
     @property
-    def living(self) -> list[Half]:
+    def living(self) -> list[ConnectionSide]:
         """One direction of each connection that is open, the least recently used first."""
         return self._remembered.halves
 
@@ -268,7 +270,7 @@ class Connections:
         streams = ByteStream(limits, self.counts), ByteStream(limits, self.counts)
         for stream, state in zip(streams, states, strict=True):
             stream.restore(state)
-        first, second = (Half(keys[way], connection, way, streams[way]) for way in (0, 1))
+        first, second = (ConnectionSide(keys[way], connection, way, streams[way]) for way in (0, 1))
         first.other, second.other = second, first
         self.halves[keys[1]], self.halves[keys[0]] = second, first
         self._remembered.add(first)
@@ -329,76 +331,78 @@ class Connections:
     def _receive(self, segment: Segment, seen: Seen, out: list[Delivery]) -> None:
         self.counts.tcp_packets += 1
         key, _, ack, flags, window, payload, _, _ = segment
-        half = self.halves.get(key)
-        if half is None or flags & SYN:
-            half = self._meet(half, segment, seen, out)
-        connection = half.connection
+        side = self.halves.get(key)
+        if side is None or flags & SYN:
+            side = self._find_or_open(side, segment, seen, out)
+        connection = side.connection
         if connection is not self.latest:
             self.use(connection)
         # What the other side sent was there before it was acknowledged: that order is kept.
-        other = half.other
-        sender, ts_ns = half.stream.sender, seen.ts_ns
-        if flags & ACK and not flags & CONTROL and half.advertise(not window, ack):
-            self.note(half, ZERO_WINDOW, not window, ts_ns)
+        other = side.other
+        sender, ts_ns = side.stream.sender, seen.ts_ns
+        if flags & ACK and not flags & CONTROL and side.advertise(not window, ack):
+            self.note(side, ZERO_WINDOW, not window, ts_ns)
         if other.stream.sender.repeats and other.stream.sender.answer():
-            self.note(half, NO_ANSWER, False, ts_ns)
-        if half.brings_nothing(segment):
+            self.note(side, NO_ANSWER, False, ts_ns)
+        if side.brings_nothing(segment):
             if ts_ns is not None and other.is_captured and sender.repeat(ts_ns):
                 self.note(other, NO_ANSWER, True, sender.first_ns)
         elif payload and sender.repeats and sender.answer():  # it goes on: its answer was not captured
             self.note(other, NO_ANSWER, False, ts_ns)
         if flags & ACK and ack != other.stream.last_ack:
-            if half.is_ahead(ack):
-                self.note(half, AHEAD, True, ts_ns)
-            self._tell(other, other.stream.acknowledge(ack, seen), out)
-        stream = half.stream
+            if side.is_ahead(ack):
+                self.note(side, AHEAD, True, ts_ns)
+            self._emit(other, other.stream.acknowledge(ack, seen), out)
+        stream = side.stream
         events = stream.feed(segment, seen)
         if flags & FIN and other.stream.fin_is_missing:  # which it acknowledges: the other side closed first
             events = [each._replace(by_peer=True) if isinstance(each, End) else each for each in events]
-        self._tell(half, events, out)
+        self._emit(side, events, out)
         if flags & RST:
-            self._tell(other, other.stream.reset(seen, by_peer=True), out)
-            self._remembered.note_end(half)
+            self._emit(other, other.stream.reset(seen, by_peer=True), out)
+            self._remembered.note_end(side)
         self._unweighed += len(payload) + PACKET_COST
         if self._unweighed > self._weigh_after:
             self._weigh(seen, out)
 
-    def note(self, half: Half, fault: str, begins: bool, ts_ns: int | None) -> None:
+    def note(self, side: ConnectionSide, fault: str, begins: bool, ts_ns: int | None) -> None:
         """Note that the sender of a direction begins to hold the other end up, or no longer does."""
         if self.tcp_changes is not None:
-            self.tcp_changes.append(TcpChange(half.connection.number, half.direction, fault, begins, ts_ns))
+            self.tcp_changes.append(TcpChange(side.connection.number, side.direction, fault, begins, ts_ns))
 
     def close(self) -> list[Delivery]:
         """End the input: holes become gaps, and every direction gets its End."""
         out: list[Delivery] = []
-        for half in self._remembered.halves:
-            self._part(half, END, self.last, out)
+        for side in self._remembered.halves:
+            self._close_connection(side, END, self.last, out)
         self._deadlines.clear()
         return out
 
-    def _meet(self, half: Half | None, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
+    def _find_or_open(
+        self, side: ConnectionSide | None, segment: Segment, seen: Seen, out: list[Delivery]
+    ) -> ConnectionSide:
         """Find the connection of a SYN or of a new flow; a SYN with another number begins another."""
         flags = segment.flags
-        if half is not None and not half.stream.begins_with(segment.seq):
-            self._part(half, "reused", seen, out)
-            half = None
-        if half is None:
-            half = self._open(segment, seen, out)
-        other = half.other
+        if side is not None and not side.stream.begins_with(segment.seq):
+            self._close_connection(side, "reused", seen, out)
+            side = None
+        if side is None:
+            side = self._open(segment, seen, out)
+        other = side.other
         if flags & SYN and flags & ACK:
             # It says also where the other side began, whose SYN may not have been captured.
-            self._tell(other, other.stream.begin(segment.ack, seen), out)
+            self._emit(other, other.stream.begin(segment.ack, seen), out)
         elif flags & SYN:
             other.stream.answers = True
             if seen.ts_ns is not None:
-                half.syns = (*half.syns[:1], seen.ts_ns)
-        return half
+                side.syns = (*side.syns[:1], seen.ts_ns)
+        return side
 
-    def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
+    def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> ConnectionSide:
         while (evicted := self._remembered.next_to_evict()) is not None:
             self.counts.evictions += not evicted.over
             self.counts.closed += not evicted.over
-            self._part(evicted, EVICTED, seen, out)
+            self._close_connection(evicted, EVICTED, seen, out)
         answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
         flow = segment.flow
         syn = bool(segment.flags & SYN)
@@ -407,37 +411,37 @@ class Connections:
         connection = Connection(self.counts.connections, flow.reverse if answers else flow, syn, carved)
         self.counts.connections += 1
         key, back = segment.key, reverse_key(segment.key)
-        half = Half(key, connection, 1 if answers else 0, ByteStream(limits, self.counts))
-        other = Half(back, connection, 0 if answers else 1, ByteStream(limits, self.counts))
-        half.other, other.other = other, half
+        side = ConnectionSide(key, connection, 1 if answers else 0, ByteStream(limits, self.counts))
+        other = ConnectionSide(back, connection, 0 if answers else 1, ByteStream(limits, self.counts))
+        side.other, other.other = other, side
         self.halves[back] = other
-        self.halves[key] = half  # last, so that a connection of an endpoint with itself has one direction
-        self._remembered.add(half)
-        return half
+        self.halves[key] = side  # last, so that a connection of an endpoint with itself has one direction
+        self._remembered.add(side)
+        return side
 
-    def _part(self, half: Half, reason: str, seen: Seen, out: list[Delivery]) -> None:
+    def _close_connection(self, side: ConnectionSide, reason: str, seen: Seen, out: list[Delivery]) -> None:
         """End a connection and forget it."""
-        for each in sorted((half, half.other), key=_direction):
-            self._tell(each, each.stream.close(seen, reason), out)
+        for each in sorted((side, side.other), key=_direction):
+            self._emit(each, each.stream.close(seen, reason), out)
             if self.halves.get(each.key) is each:
                 del self.halves[each.key]
             del each.other  # without the circle the memory is free at once
-        self._remembered.remove(half.connection.number)
+        self._remembered.remove(side.connection.number)
         self.latest = None
 
-    def _tell(self, half: Half, events: list[StreamEvent], out: list[Delivery]) -> None:
+    def _emit(self, side: ConnectionSide, events: list[StreamEvent], out: list[Delivery]) -> None:
         for event in events if self.in_runs else one_by_one(events):
-            out.append(_row(Delivery, (half.connection, half.direction, event)))
+            out.append(_row(Delivery, (side.connection, side.direction, event)))
             if isinstance(event, End):
-                self._remembered.note_end(half)
-        if half.stream.deadline is not None and not half.scheduled:
-            self._schedule(half)
+                self._remembered.note_end(side)
+        if side.stream.deadline is not None and not side.scheduled:
+            self._schedule(side)
 
-    def _schedule(self, half: Half) -> None:
-        if half.stream.deadline is not None:
-            half.scheduled = True
+    def _schedule(self, side: ConnectionSide) -> None:
+        if side.stream.deadline is not None:
+            side.scheduled = True
             self._serial += 1
-            heappush(self._deadlines, (half.stream.deadline, self._serial, half))
+            heappush(self._deadlines, (side.stream.deadline, self._serial, side))
 
     def _keep_deadlines(self, now: int, seen: Seen, out: list[Delivery]) -> None:
         """Tick those directions whose deadline has passed, in the order of their deadlines.
@@ -446,15 +450,15 @@ class Connections:
         """
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now:
-            due: list[Half] = []
+            due: list[ConnectionSide] = []
             while deadlines and deadlines[0][0] <= now:
-                half = heappop(deadlines)[2]
-                half.scheduled = False
-                due.append(half)
-            for half in sorted(due, key=_urgency):
-                deadline = half.stream.deadline
+                side = heappop(deadlines)[2]
+                side.scheduled = False
+                due.append(side)
+            for side in sorted(due, key=_urgency):
+                deadline = side.stream.deadline
                 if deadline is not None:
-                    self._tell(half, half.stream.tick(seen) if deadline <= now else [], out)
+                    self._emit(side, side.stream.tick(seen) if deadline <= now else [], out)
 
     def _weigh(self, seen: Seen, out: list[Delivery]) -> None:
         """Add up the memory of all directions, and evict the least recently used beyond the limit.
@@ -466,11 +470,11 @@ class Connections:
         memory = max(self._limits.memory // 8, self._limits.memory - _CONNECTION * len(self._remembered))
         if held <= memory:
             return
-        for half in self._remembered.halves:
-            for each in (half, half.other):
+        for side in self._remembered.halves:
+            for each in (side, side.other):
                 if each.stream.held:
                     held -= each.stream.held
                     self.counts.evictions += 1
-                    self._tell(each, each.stream.evict(seen), out)
+                    self._emit(each, each.stream.evict(seen), out)
             if held <= memory * 3 // 4:
                 return

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from dcpdump.net.event import EXCERPT
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 
 IPV4: Final = 0x0800
 IPV6: Final = 0x86DD
@@ -158,7 +158,7 @@ class Whole(NamedTuple):
 
 
 @dataclass(slots=True)
-class Puzzle:
+class PartialDatagram:
     """The pieces of one datagram, as far as they came; of two for the same place the first one wins."""
 
     since: int
@@ -208,61 +208,61 @@ class Fragments:
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self._limits = limits
-        self._puzzles: OrderedDict[DatagramKey, Puzzle] = OrderedDict()  # oldest first
+        self._partial: OrderedDict[DatagramKey, PartialDatagram] = OrderedDict()  # oldest first
         self._bytes = 0
         self._pieces = 0
 
     @property
     def waiting(self) -> int:
         """How many datagrams wait for the rest of their fragments."""
-        return len(self._puzzles)
+        return len(self._partial)
 
-    def state(self) -> dict[DatagramKey, Puzzle]:
+    def state(self) -> dict[DatagramKey, PartialDatagram]:
         """Return the datagrams that wait, oldest first, for ``restore``."""
-        return self._puzzles
+        return self._partial
 
-    def restore(self, state: dict[DatagramKey, Puzzle]) -> None:
+    def restore(self, state: dict[DatagramKey, PartialDatagram]) -> None:
         """Continue from a state. To be asked of one that nothing was fed to."""
-        self._puzzles.update(state)
-        self._bytes = sum(2 * len(puzzle.have) for puzzle in state.values())
-        self._pieces = sum(puzzle.pieces for puzzle in state.values())
+        self._partial.update(state)
+        self._bytes = sum(2 * len(partial.have) for partial in state.values())
+        self._pieces = sum(partial.pieces for partial in state.values())
 
     def feed(self, addresses: bytes, protocol: int, place: Fragment, data: bytes, now: int) -> Whole | None:
         """Take a fragment, seen at ``now`` (ns), and return the whole if that was the missing one."""
         key = addresses, protocol, place.ident
-        puzzle = self._puzzles.get(key)
-        if puzzle is not None and now - puzzle.since > self._limits.fragment_ns:
+        partial = self._partial.get(key)
+        if partial is not None and now - partial.since > self._limits.fragment_ns:
             self._forget(key)  # an identification comes round again
-            puzzle = None
-        if puzzle is None:
-            puzzle = self._puzzles[key] = Puzzle(now)
+            partial = None
+        if partial is None:
+            partial = self._partial[key] = PartialDatagram(now)
         if place.offset + len(data) > _LARGEST:
             return None
-        before = len(puzzle.have)
-        puzzle.put(place.offset, data)
-        self._bytes += 2 * (len(puzzle.have) - before)
+        before = len(partial.have)
+        partial.put(place.offset, data)
+        self._bytes += 2 * (len(partial.have) - before)
         self._pieces += 1
-        if not place.more and puzzle.size is None:
-            puzzle.size = place.offset + len(data)
-        if puzzle.size is not None and puzzle.filled >= puzzle.size and puzzle.have.count(0, 0, puzzle.size) == 0:
+        if not place.more and partial.size is None:
+            partial.size = place.offset + len(data)
+        if partial.size is not None and partial.filled >= partial.size and partial.have.count(0, 0, partial.size) == 0:
             self._forget(key)
-            return Whole(bytes(puzzle.known[: puzzle.size]), puzzle.disagreement)
+            return Whole(bytes(partial.known[: partial.size]), partial.disagreement)
         self._keep_bounds(now)
         return None
 
     def _keep_bounds(self, now: int) -> None:
         limits = self._limits
-        while self._puzzles:
-            key = next(iter(self._puzzles))
-            expired = now - self._puzzles[key].since > limits.fragment_ns
+        while self._partial:
+            key = next(iter(self._partial))
+            expired = now - self._partial[key].since > limits.fragment_ns
             if not expired and self._bytes <= limits.fragment_bytes and self._pieces <= limits.fragments:
                 return
             self._forget(key)
 
     def _forget(self, key: DatagramKey) -> None:
-        puzzle = self._puzzles.pop(key)
-        self._bytes -= 2 * len(puzzle.have)
-        self._pieces -= puzzle.pieces
+        partial = self._partial.pop(key)
+        self._bytes -= 2 * len(partial.have)
+        self._pieces -= partial.pieces
 
 
 #: Where the checksum stands, by IP protocol; the ones that cover a pseudo-header too.

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Final, NamedTuple
 
 from dcpdump.net import ip, link, tcp
-from dcpdump.net.ip import FRAGMENT, Datagram, DatagramKey, Fragments, Puzzle
+from dcpdump.net.ip import FRAGMENT, Datagram, DatagramKey, Fragments, PartialDatagram
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL, Segment
@@ -90,7 +90,7 @@ _row: Final = tuple.__new__
 class LayersState(NamedTuple):
     """The fragments that wait, and where the streams of exported records stand."""
 
-    fragments: dict[DatagramKey, Puzzle]
+    fragments: dict[DatagramKey, PartialDatagram]
     exported: dict[bytes, int]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 
 KIB = 1 << 10
 MIB = 1 << 20

@@ -1,12 +1,16 @@
 """From a captured record to its IP header: through its link layer, and through what carries IP inside IP.
 
-``LINKS``, ``TUNNELS`` and ``_PORTS`` are the whole lists: by LINKTYPE value, by IP protocol, and by UDP port. A new one
-is a line there, with a function unless its header is simple. All functions here read forward from an offset and raise
-``IndexError`` or ``struct.error`` where the data ends; ``strip`` and ``strip_tunnel`` turn that into a reason.
+``LINKS``, ``TUNNELS`` and ``_PORTS`` list what captures of servers have: by LINKTYPE value, by IP protocol, and by UDP
+port. A new one is a line there, with a function unless its header is simple. All functions here read forward from an
+offset and raise ``IndexError`` or ``struct.error`` where the data ends; ``strip`` and ``strip_tunnel`` turn that into a
+reason. Every other link type is left to the layers of scapy, which is loaded for it.
 """
 
+import logging
 import struct
 from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
 
 from dcpdump.net.ip import IPV4, IPV6
 
@@ -128,15 +132,12 @@ _BE32 = struct.Struct(">I").unpack_from
 #: Address families as the BSDs, Linux, Windows, Solaris and macOS number them.
 _FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 26: IPV6, 28: IPV6, 30: IPV6}
 
-#: Link types that may follow a pseudo-header's own type field. None of them has such a field again.
-_INNER = frozenset((1, 9, 12, 101, 105))
-
 
 def strip(link_type: int, data: bytes) -> Found:
     """Return the ethertype (IPv4 or IPv6) and where its header starts, or the reason why there is none."""
     link = LINKS.get(link_type)
     if link is None:
-        return f"unknown link {link_type}"
+        return _through_scapy(link_type, data)
     try:
         found = link(data)
         return found if isinstance(found, str) else _follow(found[0], data, found[1])
@@ -144,9 +145,35 @@ def strip(link_type: int, data: bytes) -> Found:
         return "link header cut short"
 
 
-def _family(number: int, at: int) -> Found:
-    ethertype = _FAMILIES.get(number)
-    return f"not IP (address family {number})" if ethertype is None else (ethertype, at)
+@cache
+def _layer_of(link_type: int) -> tuple[Callable[[bytes], Any] | None, str]:
+    """Return scapy's layer of a link type, if it has one, and the link type's number and name."""
+    logging.getLogger("scapy").setLevel(logging.CRITICAL)  # it warns of what it does not find on this machine
+    import scapy.data  # here: all layers take a second, and hardly a capture needs them
+    import scapy.layers.all  # which say what their link types are
+    from scapy.config import conf
+
+    names = (f", {name[4:]}" for name, number in vars(scapy.data).items() if name[:4] == "DLT_" and number == link_type)
+    return conf.l2types.num2layer.get(link_type), f"{link_type}{next(names, '')}"
+
+
+def _through_scapy(link_type: int, data: bytes) -> Found:
+    """Find IP by scapy's layers, in the bytes as they were captured."""
+    layer, name = _layer_of(link_type)
+    if layer is None:
+        return f"unknown link {name}"
+    try:
+        packet = layer(data)
+        while packet and packet.__class__.__name__ not in _OF_IP:
+            packet = packet.payload
+    except Exception:  # whatever its layers make of bytes that are not theirs
+        return f"not IP (link {name})"
+    at = data.find(packet.original) if packet else -1  # 6LoWPAN's headers of IP are compressed: they are not there
+    return f"not IP (link {name})" if at < 0 else (_OF_IP[packet.__class__.__name__], at)
+
+
+#: Scapy's layers of IP.
+_OF_IP = {"IP": IPV4, "IPv6": IPV6}
 
 
 def _fixed(kind: int, size: int) -> Callable[[bytes], Found]:
@@ -164,7 +191,8 @@ def _loopback(data: bytes) -> Found:
     (family,) = _LE32(data)
     if family > 0xFFFF:
         (family,) = _BE32(data)
-    return _family(family, 4)
+    ethertype = _FAMILIES.get(family)
+    return f"not IP (address family {family})" if ethertype is None else (ethertype, 4)
 
 
 def _raw(data: bytes) -> Found:
@@ -176,27 +204,6 @@ def _raw(data: bytes) -> Found:
 def _hdlc(data: bytes) -> Found:
     """Cisco HDLC, or PPP where its address says so."""
     return (_PPP, 0) if data[:2] == b"\xff\x03" else (_U16(data, 2)[0], 4)
-
-
-def _frame_relay(data: bytes) -> Found:
-    at = 2 if data[1] & 1 else 4  # Q.922 address
-    if data[at] != 3:
-        return _U16(data, at)[0], at + 2  # Cisco's own encapsulation
-    at += 1
-    if data[at] == 0:  # padding
-        at += 1
-    if data[at] == 0xCC:
-        return IPV4, at + 1
-    if data[at] == 0x8E:
-        return IPV6, at + 1
-    if data[at] == 0x80:  # SNAP
-        return _U16(data, at + 4)[0], at + 6
-    return f"not IP (NLPID 0x{data[at]:02x})"
-
-
-def _enc(data: bytes) -> Found:
-    found = _loopback(data)
-    return found if isinstance(found, str) else (found[0], 12)
 
 
 def _nflog(data: bytes) -> Found:
@@ -245,59 +252,39 @@ def _radiotap(data: bytes) -> Found:
     return _wifi(data, length, bool(present & 2 and data[at] & 0x20))
 
 
-def _inner(link_type: int, data: bytes, at: int) -> Found:
-    if link_type not in _INNER:
-        return f"unknown link {link_type} inside another"
-    found = LINKS[link_type](data[at:])
-    return found if isinstance(found, str) else (found[0], found[1] + at)
-
-
 def _pktap(data: bytes) -> Found:
-    """macOS's own: its header is 108 bytes or more, and record type 1 is a packet."""
+    """macOS's own: its header is 108 bytes or more, and record type 1 is a packet, of the link type that it names."""
     length, kind, link_type = struct.unpack_from("<III", data)
     if length < 108 or length > len(data) or kind != 1:
         return "not a PKTAP packet"
-    return _inner(link_type, data, length)
+    link = LINKS.get(link_type)
+    if link is None or link is _pktap:
+        return f"unknown link {link_type} inside another"
+    found = link(data[length:])
+    return found if isinstance(found, str) else (found[0], found[1] + length)
 
 
 LINKS: Mapping[int, Callable[[bytes], Found]] = {
     0: _loopback,  # NULL
     1: _ethernet,
-    6: lambda data: (_LLC, 14 + (data[14] & 0x1F if data[8] & 0x80 else 0)),  # token ring, with its routing
     9: _fixed(_PPP, 0),
-    10: _fixed(_LLC, 13),  # FDDI
     12: _raw,  # raw IP as some systems number it in files
     14: _raw,
     50: _hdlc,  # PPP in HDLC-like framing
     51: _fixed(_PPP, 6),  # PPP over Ethernet
-    99: _typed(6, 44),  # Symantec
-    100: _fixed(_LLC, 0),  # RFC 1483 ATM
     101: _raw,
     104: _hdlc,
     105: _wifi,
-    107: _frame_relay,
     108: _loopback,  # LOOP
-    109: _enc,
     113: _typed(14, 16),  # Linux cooked
-    117: lambda data: _family(data[1], (data[0] + 3) & ~3),  # OpenBSD's packet filter
-    119: lambda data: _wifi(data, min(_LE32(data, 4)[0], _BE32(data, 4)[0])),  # behind a Prism header
-    122: _fixed(_LLC, 16),  # IP over Fibre Channel
     127: _radiotap,
-    138: _typed(16, 18),  # IP over FireWire
     149: _pktap,
-    163: lambda data: _wifi(data, _BE32(data, 4)[0]),  # behind an AVS header
     166: _fixed(_PPP, 1),  # PPP behind its direction
-    192: lambda data: _inner(_LE32(data, 4)[0], data, _LE16(data, 2)[0]),  # per-packet information
     204: _fixed(_PPP, 1),
-    226: lambda data: _family(data[1], 24),  # Solaris' ipnet
     228: _fixed(IPV4, 0),
     229: _fixed(IPV6, 0),
     239: _nflog,
-    240: _fixed(_ETHERNET, 4),  # netANALYZER
-    242: _typed(40, 44),  # IP over InfiniBand: a global routing header, an ethertype and two reserved bytes
     258: _pktap,
-    259: _fixed(_ETHERNET, 8),  # EPON
-    274: _fixed(_ETHERNET, 8),  # Ethernet with its preamble
     276: _typed(0, 20),  # Linux cooked, version 2
 }
 
@@ -344,32 +331,9 @@ def _vxlan(data: bytes, at: int) -> Found:
     return _ETHERNET, at + 8
 
 
-def _vxlan_gpe(data: bytes, at: int) -> Found:
-    kinds = {1: IPV4, 2: IPV6, 3: _ETHERNET, 5: _MPLS}
-    kind = kinds.get(data[at + 3])
-    return "not TCP (UDP)" if kind is None else (kind, at + 8)
-
-
-def _gtp(data: bytes, at: int) -> Found:
-    """Mobile networks' user plane."""
-    flags = data[at]
-    if flags & 0xF0 != 0x30 or data[at + 1] != 0xFF:
-        return "not TCP (UDP)"
-    extension = data[at + 11] if flags & 4 else 0
-    at += 12 if flags & 7 else 8
-    while extension:
-        length = data[at] * 4
-        if not length:
-            return "GTP extension of no length"
-        extension, at = data[at + length - 1], at + length
-    return _version(data, at)
-
-
 #: By UDP port; 8472 is what Linux used for VXLAN before 4789 was assigned.
 _PORTS: Mapping[int, Callable[[bytes, int], Found]] = {
-    2152: _gtp,
     4789: _vxlan,
-    4790: _vxlan_gpe,
     6081: lambda data, at: (_U16(data, at + 2)[0], at + 8 + (data[at] & 0x3F) * 4),  # Geneve
     6635: _mpls,
     8472: _vxlan,
@@ -387,7 +351,5 @@ TUNNELS: Mapping[int, Callable[[bytes, int], Found]] = {
     17: _udp,
     41: lambda data, at: (IPV6, at),
     47: _gre,
-    94: lambda data, at: (IPV4, at),
-    97: lambda data, at: (_ETHERNET, at + 2),  # Ethernet in IP
     137: _mpls,
 }

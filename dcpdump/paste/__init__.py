@@ -1,18 +1,56 @@
 """Read the bytes in what people copy out of terminals, logs, debuggers, source code and documents.
 
-It knows forms, not frames: no opcode is known here. What cannot be read without guessing is refused with the reason and
-a way out; bytes are never invented and never silently swapped.
+It knows forms, not frames; only those that are printed field by field are put together again. What cannot be read
+without guessing is refused with the reason and a way out; bytes are never invented and never silently swapped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.formats import FORMATS, SEARCHES, Format
-from dcpdump.paste.not_a_paste import NAME, refuse_files
-from dcpdump.paste.odd import refuse_odd
-from dcpdump.paste.packets import without_packets
-from dcpdump.paste.pasted import EXAMPLE, LIMIT, Pasted
-from dcpdump.paste.text import cleaned, decoded, views
+from dcpdump.paste.clipboard import cleaned, decoded, views
+from dcpdump.paste.dumps import read_characters, read_dump, read_grid, read_table, read_text_column
+from dcpdump.paste.encodings import read_base64, read_percent, read_quoted_printable
+from dcpdump.paste.literals import read_angled, read_literal
+from dcpdump.paste.logs import read_fields, read_log, read_prefixed
+from dcpdump.paste.numbers import read_digits
+from dcpdump.paste.packets import TCPDUMP, read_packet_json, without_packets
+from dcpdump.paste.pasted import EXAMPLE, LIMIT, NAME, Pasted, refuse_files, refuse_odd
+
+# A format reads the text wholly or declines with None; the first that reads it wins. One that recognises a form which
+# cannot be read without guessing raises PasteError, and no later format is asked.
+
+
+class Format(NamedTuple):
+    """A format of pasted bytes, and the function that reads it."""
+
+    name: str  # what --form takes
+    read: Callable[[str], Pasted | None]
+
+
+#: Those that read the whole text, most specific first.
+FORMATS: tuple[Format, ...] = (
+    Format("fields", read_fields),
+    Format("grid", read_grid),
+    Format("table", read_table),
+    Format("packets", read_packet_json),
+    Format("dump", read_dump),
+    Format("characters", read_characters),
+    Format("columns", read_text_column),
+    Format("hex", read_digits),
+    Format("base64", read_base64),
+    Format("url", read_percent),
+    Format("quoted-printable", read_quoted_printable),
+    Format("angled", read_angled),
+    Format("literal", read_literal),
+)
+
+#: Those that search for bytes among other text: tried when none above reads the text in any wrapping.
+SEARCHES: tuple[Format, ...] = (
+    Format("prefixed", read_prefixed),
+    Format("log", read_log),
+)
+
 
 __all__ = ["DIALECTS", "LIMIT", "NAME", "Pasted", "read_paste"]
 
@@ -58,8 +96,7 @@ def _read(view: str, notes: tuple[str, ...], forms: Sequence[Format], dialect: s
         if dialect is None or form.name == dialect:
             pasted = form.read(view)
             if pasted is not None:
-                noted = Pasted(pasted.dialect, pasted.parts, (*notes, *pasted.notes))
-                return without_packets(noted, heading=view)
+                return without_packets(pasted.noted(*notes), heading=view)
     return None
 
 
@@ -81,4 +118,7 @@ def _nothing(page: str, dialect: str | None) -> tuple[str, str, str]:
             where,
             "print the content: Arrays.toString(bytes), ByteBufUtil.hexDump(buf)",
         )
+    if TCPDUMP.search(page):
+        what = "tcpdump printed these packets without their bytes: -A shows as dots what is no text"
+        return what, where, "print them with tcpdump -X, or save them with -w and use dcpdump read"
     return "no bytes found in this text", where, EXAMPLE

@@ -1,19 +1,377 @@
-"""Read dumps: pages of lines that begin with an offset. xxd, hexdump -C, od, Wireshark, tcpdump, debuggers, Netty …
+"""Read bytes that stand behind their offsets: dumps, character dumps, the specification's grids and tables.
 
-It finds the dumps of a page and separates what is not contiguous. A dump with lines missing, and a page with bytes
-outside its dumps, is refused or left to other forms: nothing is dropped silently.
+xxd, hexdump -C, od, Wireshark, tcpdump, debuggers, Netty: a dump is rows of cells behind offsets that follow one
+another. The dumps of a page are found, and what is not contiguous is kept apart. A dump with lines missing, and a page
+with bytes outside its dumps, is refused or left to other forms: nothing is dropped silently.
 """
 
 import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
-from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.paste.encodings import unescape
+from dcpdump.paste.numbers import bytes_of_decimals
 from dcpdump.paste.packets import with_reassembled
-from dcpdump.paste.pasted import CUT, LIMIT, Pasted
-from dcpdump.paste.rows import KINDS, RULER, Row, cells, row
-from dcpdump.paste.runs import Run, read_run
-from dcpdump.plural import counted
+from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, maybe_swapped, odd_byte
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
+
+# -- a row: its offset, the cells that hold bytes, and the text column beside them --------------------
+
+
+class Row(NamedTuple):
+    """One line of a dump: its offset as printed and all that follows. ``rest`` None: a ``*`` line."""
+
+    line: int
+    indent: int
+    offset: str
+    mark: str  # what ended the offset: ":" "|" "h" "-" or a debugger's symbol
+    rest: str | None
+
+
+class _Cell(NamedTuple):
+    """One token of a row and the bytes that it stands for, with its columns counted from the first token."""
+
+    start: int
+    end: int
+    data: bytes
+
+
+_ROW = lazy_pattern(
+    r"(?P<indent>[ \t]*)[|*+@\[(<>]?[ \t]*"
+    r"(?:(?P<address>[0-9a-fA-F]{8}`[0-9a-fA-F]{8}|[0-9A-F]{4}:(?P<near>[0-9A-F]{4})(?=[ \t])"
+    r"|(?:[.A-Za-z_$][\w.$]{0,40}:)?(?P<plain>(?:0[xX])?[0-9a-fA-F]{1,16}))(?:-[0-9a-fA-F]{4,16}(?=[ \t:]))?)"
+    r"(?P<symbol>[ \t]*<[^>\n]{1,200}>)?"
+    r"(?P<mark>h:|[)\]]:?|:|h\b|[ \t]*\||[ \t]-(?=[ \t])|(?=[ \t]|$))(?P<rest>.*)$"
+)
+_RULER = lazy_pattern(
+    r"^[\s|*-]{0,40}(?:offset\S{0,20}|address)?[\s|-]{0,40}(?:0?0[\s-]+0?1[\s-]+0?2[\s-]+0?3|0 1  2 3  4 5)", re.I
+)
+
+
+def row(number: int, line: str) -> Row | None:
+    """Return ``line`` as a row of a dump, or None."""
+    if line.strip() == "*":
+        return Row(number, 0, "", "", None)
+    shape = _ROW.match(line)
+    if not shape or _RULER.match(line):
+        return None
+    offset = shape["near"] or shape["plain"] or shape["address"].replace("`", "")
+    mark = "<" if shape["symbol"] else shape["mark"].strip() or ("`" if shape["address"] and not shape["plain"] else "")
+    if not mark and len(offset) < 3:
+        return None
+    return Row(number, len(shape["indent"].expandtabs(8)), offset, mark, shape["rest"])
+
+
+_BLANKS = lazy_pattern(r"[ \t]*")
+_SEPARATOR = lazy_pattern(r"[ \t]+(?:\|[ \t]+)?|-(?=[0-9a-fA-F]{2})|,[ \t]*|$")
+_NOTHING = lazy_pattern("")
+
+
+class _Kind(NamedTuple):
+    """What the cells of a dump are: a pattern of one, and the bytes that a match of it stands for."""
+
+    name: str
+    cell: "re.Pattern[str]"
+    value: Callable[["re.Match[str]"], bytes | None]
+    gap: "re.Pattern[str]" = _BLANKS  # before the first cell
+    separator: "re.Pattern[str]" = _SEPARATOR  # behind each
+
+
+def _hex(cell: "re.Match[str]") -> bytes | None:
+    digits = cell[1] or cell[2]
+    if len(digits) % 2:
+        return bytes.fromhex("0" + digits) if cell[1] and len(digits) == 1 else None
+    return bytes.fromhex(digits)
+
+
+def _decimal(cell: "re.Match[str]") -> bytes | None:
+    return bytes_of_decimals([cell[1]])
+
+
+_NAMES = {"\\0": 0, "\\a": 7, "\\b": 8, "\\t": 9, "\\n": 10, "\\v": 11, "\\f": 12, "\\r": 13, "\\\\": 92}
+
+
+def _character(cell: "re.Match[str]") -> bytes | None:
+    shown = cell[0].strip()
+    value = int(shown, 8) if len(shown) == 3 else _NAMES.get(shown, 256) if len(shown) == 2 else ord(shown or " ")
+    return bytes([value]) if value < (0x7F if len(shown) < 2 else 256) else None
+
+
+HEX = _Kind("hex", lazy_pattern(r"0[xX]([0-9a-fA-F]{1,16})|([0-9a-fA-F]{2,64})"), _hex)
+_KINDS = (
+    HEX,
+    _Kind("xxd -b", lazy_pattern(r"[01]{8}"), lambda cell: bytes([int(cell[0], 2)])),
+    _Kind("od -t o1", lazy_pattern(r"[0-3][0-7]{2}"), lambda cell: bytes([int(cell[0], 8)])),
+    _Kind("gdb x/c", lazy_pattern(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'"), _decimal),
+    _Kind("od -t u1", lazy_pattern(r"(-?\d{1,3})"), _decimal),
+)
+#: Each byte has four columns, and a space is a blank cell: only the columns show where it is.
+_CHARACTERS = _Kind("od -c", lazy_pattern(r"[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3}"), _character, _NOTHING, _NOTHING)
+
+
+def cells(rest: str, kind: _Kind) -> list[_Cell]:
+    """Return the longest run of cells of one kind at the beginning of ``rest``."""
+    found: list[_Cell] = []
+    gap = kind.gap.match(rest)
+    position = origin = gap.end() if gap else 0
+    while cell := kind.cell.match(rest, position):
+        separator = kind.separator.match(rest, cell.end())
+        data = kind.value(cell) if separator else None
+        if separator is None or data is None:
+            break
+        found.append(_Cell(cell.start() - origin, cell.end() - origin, data))
+        position = separator.end()
+    return found
+
+
+def behind(rest: str, taken: list[_Cell]) -> str:
+    """Return what follows the cells that were taken."""
+    return rest.lstrip(" \t")[taken[-1].end :] if taken else rest
+
+
+# -- the text column ----------------------------------------------------------------------------------
+
+
+def shows(tail: str, data: bytes) -> bool:
+    """Return whether ``tail`` is the text column of ``data``: each printable character in its place."""
+    text = tail.strip()
+    text = text[1:].lstrip() if text[:2] in ("; ", "# ") else text
+    if len(text) >= 2 and (text[0], text[-1]) in (("|", "|"), (">", "<"), ('"', '"'), ("'", "'"), ("[", "]")):
+        inner = text[1:-1]
+        if len(inner) == len(data):
+            return _agrees(inner, data)
+    if text[:1] == "|" and len(text) - 1 == len(data.rstrip(b" ")):
+        return _agrees(text[1:], data)
+    shown = data.strip(b" ")
+    gap = 8 - (len(data) - len(data.lstrip(b" ")))  # Wireshark leaves one behind eight characters
+    if len(text) == len(shown) + 1 and gap > 0 and text[gap : gap + 1] == " ":
+        text = text[:gap] + text[gap + 1 :]
+    return len(text) == len(shown) and _agrees(text, shown)
+
+
+def _agrees(text: str, data: bytes) -> bool:
+    for character, byte in zip(text, data, strict=False):
+        if 0x20 <= byte < 0x7F:
+            if character not in (chr(byte), "."):
+                return False
+        elif character.isascii() and character.isalnum():
+            return False
+    return True
+
+
+def apart(tail: str) -> bool:
+    """Return whether what follows the bytes is separated from them as a text column is."""
+    return not tail.strip() or tail[:2].isspace() or tail[0] == "\t" or tail.lstrip()[0] in "|>\"'<;#"
+
+
+# -- rows whose offsets follow one another ------------------------------------------------------------
+# The offsets determine how many bytes each line holds, so a text column that happens to look like hexadecimal is never
+# taken for bytes. The last line is measured by the closing offset, by the columns of the line above, or by its own text
+# column. Groups of two and more bytes are read only when the dump itself shows their order.
+
+
+class Run(NamedTuple):
+    """A contiguous piece of a dump, decoded."""
+
+    indent: int
+    start: int
+    data: bytes
+    line: int
+    style: str
+    notes: tuple[str, ...]
+
+
+def _read_run(rows: list[Row]) -> Run | None:
+    """Return the bytes of rows whose offsets follow one another, or None when they do not make a dump."""
+    if not any(r.rest and r.rest.strip() for r in rows):
+        return None
+    # Numbers that are not hexadecimal are a dump's only after an offset that cannot be one of them.
+    certain = len(rows[0].offset) >= 6 or rows[0].mark in (":", "<", "|")
+    for kind in _KINDS if certain else (HEX,):
+        for base in _bases(rows):
+            run = _read_as(rows, kind, base)
+            if run is not None:
+                return run
+    if certain:
+        _refuse_words(rows)
+    return None
+
+
+def _bases(rows: list[Row]) -> Iterator[int]:
+    digits = "".join(r.offset for r in rows)
+    yield 16
+    if digits.isdecimal():
+        yield 10
+        if not set(digits) & set("89"):
+            yield 8
+
+
+def _read_as(rows: list[Row], kind: _Kind, base: int) -> Run | None:
+    data = bytearray()
+    start = int(rows[0].offset, base)
+    columns: list[_Cell] = []  # of the last row that was whole
+    guttered = squeezed = False
+    words: list[tuple[list[_Cell], str]] = []
+    for index, r in enumerate(rows):
+        following = next((n for n in rows[index + 1 : index + 3] if n.rest is not None), None)
+        if r.rest is None:
+            if following is None:
+                raise _ends_in_repeats(r.line)
+            width = sum(len(c.data) for c in columns)
+            missing = int(following.offset, base) - start - len(data)
+            if not width or missing < 0 or missing % width or len(data) + missing > LIMIT:
+                return None
+            data += data[-width:] * (missing // width)
+            squeezed = True
+            continue
+        if int(r.offset, base) - start != len(data):
+            return None
+        if not r.rest.strip():
+            continue  # the closing offset
+        row_cells = cells(r.rest, kind)
+        if following is not None and rows[index + 1].rest is not None:
+            taken = _exactly(row_cells, int(following.offset, base) - int(r.offset, base))
+            whole = b"".join(c.data for c in taken)
+            if not taken:
+                return None
+            # More bytes than the next offset allows are a text column that looks like bytes, or not a dump.
+            tail = behind(r.rest, taken)
+            fenced = base == 16 and tail.lstrip()[:1] in ("|", ">")
+            if not (apart(tail) and (fenced or len(taken) == len(row_cells))) and not shows(tail, whole):
+                return None
+        else:
+            taken = _last(r.rest, row_cells, columns, guttered)
+            if not taken:
+                return None
+        words.append((taken, behind(r.rest, taken)))
+        guttered = guttered or bool(behind(r.rest, taken).strip())
+        columns = taken if len(taken) >= len(columns) else columns
+        data += b"".join(c.data for c in taken)
+    if not data or not _is_plain_order(rows, words, bytes(data)):
+        return None
+    notes = ["repeated lines ('*') filled in"] if squeezed else []
+    return Run(rows[0].indent, start, bytes(data), rows[0].line, _style(rows[0], kind, words), tuple(notes))
+
+
+def _ends_in_repeats(line: int) -> PasteError:
+    return PasteError(
+        "the dump ends in '*': nothing says how often the line above it repeats",
+        f"line {line}",
+        "paste the dump's last line, which is an offset alone, or use hexdump -v",
+    )
+
+
+def _exactly(row_cells: list[_Cell], count: int) -> list[_Cell]:
+    """Return the first cells that make ``count`` bytes, or nothing when no boundary is there."""
+    total = 0
+    for index, cell in enumerate(row_cells):
+        total += len(cell.data)
+        if total >= count:
+            return row_cells[: index + 1] if total == count else []
+    return []
+
+
+def _last(rest: str, row_cells: list[_Cell], columns: list[_Cell], guttered: bool) -> list[_Cell]:
+    """Return the cells of a row that no next offset measures."""
+    limit = len(row_cells)
+    if limit and not guttered and not behind(rest, row_cells).strip():
+        return row_cells
+    if columns:
+        # Bytes stand under bytes: the text column of a short last line does not.
+        limit = 0
+        for cell, above in zip(row_cells, columns, strict=False):
+            if cell.start != above.start or len(cell.data) > len(above.data):
+                break
+            limit += 1
+    longest = len(row_cells) if limit == len(columns) else limit  # no row above may have been as long
+    for count in range(longest, 0, -1):
+        taken = row_cells[:count]
+        tail = behind(rest, taken)
+        if (tail.strip() or not guttered) and shows(tail, b"".join(c.data for c in taken)):
+            return taken
+        if not tail.strip() and not guttered:
+            return taken
+    if limit and apart(behind(rest, row_cells[:limit])):
+        return row_cells[:limit]
+    return []
+
+
+# -- words of several bytes ---------------------------------------------------------------------------
+
+
+def _is_plain_order(rows: list[Row], words: list[tuple[list[_Cell], str]], data: bytes) -> bool:
+    """Return True for single bytes and for groups in plain order; raise for words that may be byte-swapped."""
+    widest = max(len(c.data) for taken, _ in words for c in taken)
+    if widest == 1:
+        return True
+    swapped = b"".join(c.data[::-1] for taken, _ in words for c in taken)
+    shown = [(taken, tail) for taken, tail in words if tail.strip()]
+    if shown:
+        plain = all(shows(tail, b"".join(c.data for c in taken)) for taken, tail in shown)
+        if plain and begins_frame(swapped) and not begins_frame(data):
+            plain = not all(shows(tail, b"".join(c.data[::-1] for c in taken)) for taken, tail in shown)
+        if plain:
+            return True
+        if all(_shows_words(tail, taken) for taken, tail in shown):
+            raise _swapped(rows[0])
+        return True  # a text column in some other alphabet says nothing against the order that is printed
+    first = rows[0]
+    prefixed = bool(first.rest) and first.rest is not None and first.rest.lstrip()[:2] in ("0x", "0X")
+    if prefixed or first.mark != ":" or (begins_frame(swapped) and not begins_frame(data)):
+        raise _swapped(first)
+    return True
+
+
+def _shows_words(tail: str, taken: list[_Cell]) -> bool:
+    return shows(tail, b"".join(c.data[::-1] for c in taken))
+
+
+def _swapped(first: Row) -> PasteError:
+    what = "these are words of several bytes: their bytes may be swapped, and the dump does not say"
+    return maybe_swapped(what, f"line {first.line}: {(first.rest or '').strip()[:40]}")
+
+
+_NAMED = lazy_pattern(r"\b(?:nul|soh|stx|etx|eot|enq|ack|dle|dc[1-4]|nak|syn|etb|del)\b")
+
+
+def _refuse_words(rows: list[Row]) -> None:
+    """Raise for the forms of od and hexdump that print words as numbers, or drop the eighth bit."""
+    plain = [r for r in rows if r.rest is not None and r.rest.strip()]
+    if len(rows) < 2 or rows[1].rest is None or not rows[1].offset:
+        return
+    first = plain[0]
+    tokens = (first.rest or "").split()
+    if sum(bool(_NAMED.fullmatch(t)) for t in tokens) >= 3:
+        raise PasteError("od -a drops the eighth bit of every byte", f"line {first.line}", "try: hexdump -C FILE")
+    if not all(re.fullmatch(r"(?:0x)?[0-9a-fA-F]+|-?\d+", t) for t in tokens) or len({len(t) for t in tokens}) > 4:
+        return
+    for base in _bases(rows):
+        gap = int(rows[1].offset, base) - int(first.offset, base)
+        if gap in (2 * len(tokens), 4 * len(tokens), 8 * len(tokens)):
+            raise _swapped(first)
+
+
+def _style(first: Row, kind: _Kind, words: list[tuple[list[_Cell], str]]) -> str:
+    tail = words[0][1].strip()
+    if kind is not HEX:
+        return "gdb x/b" if kind is _KINDS[-1] and first.mark in (":", "<") else kind.name
+    if first.rest is not None and first.rest.lstrip().startswith("0x"):
+        return "debugger memory dump"
+    if first.mark == "|":
+        return "Netty hex dump"
+    if tail.startswith("|"):
+        return "hexdump -C"
+    if tail.startswith(">"):
+        return "od -t x1z"
+    if first.mark == ":":
+        return "xxd" if tail and not first.offset.startswith("0x") else "hex dump"
+    return "hex + ASCII dump" if tail else "hex dump"
+
+
+# -- the dumps of a page ------------------------------------------------------------------------------
 
 _STRAY = lazy_pattern(
     r"(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{2}(?:[ ,\t]{0,2}(?:0x)?[0-9a-fA-F]{2}){7}"
@@ -25,15 +383,15 @@ _DERIVED = lazy_pattern(r"^(?:Reassembled|Decompressed|Uncompressed|Decrypted|De
 _CUT_OFF = lazy_pattern(r"\n[ \t]*(?:\.{3,}|…)[ \t]*\s*$")
 
 
-class Found(NamedTuple):
-    """The dumps of a page: each run of bytes, with the heading line that stood above it."""
-
-    runs: tuple[tuple[str, Run], ...]
-    derived: tuple[tuple[str, Run], ...] = ()  #: that were made of the bytes of others
+_WHOLE = "paste the dump whole"
 
 
-def find_dumps(text: str) -> Found | None:
-    """Return every dump in ``text``, or None when there is none, or bytes stand outside of them."""
+def _lines_left_out(what: str, line: int) -> PasteError:
+    return PasteError(f"the dump {what}: lines are left out", f"line {line}", _WHOLE)
+
+
+def _find_dumps(text: str) -> list[tuple[str, Run]] | None:
+    """Return the dumps in ``text``, each with the line above it, or None when there is none, or bytes beside them."""
     blocks: list[tuple[str, list[Row]]] = []
     last_noise = ""
     fresh = True
@@ -63,16 +421,13 @@ def find_dumps(text: str) -> Found | None:
         return None
     total, last = 0, list[Row]()
     for title, rows in blocks:
-        run = read_run(rows) if _may_be_dump(rows, runs) else None
+        run = _read_run(rows) if _may_be_dump(rows, runs) else None
         if run is None and last:
             _refuse_later_end(rows[0], last[0], runs[-1][1])
         if run is not None:
             if run.start and runs and not runs[-1][1].start and not _continues(runs, run):
-                raise PasteError(
-                    f"the dump goes from byte {len(runs[-1][1].data)} to byte {run.start}: lines are left out",
-                    f"line {run.line}",
-                    "paste the dump whole",
-                )
+                begin = len(runs[-1][1].data)
+                raise _lines_left_out(f"goes from byte {begin} to byte {run.start}", run.line)
             _append(runs, title, run)
             last = rows
             total += len(run.data)
@@ -82,14 +437,11 @@ def find_dumps(text: str) -> Found | None:
             raise PasteError(
                 "the offsets of this dump do not follow one another: lines are missing or changed",
                 f"line {rows[0].line} and below",
-                "paste the dump whole",
+                _WHOLE,
             )
         elif _holds_bytes(rows):
             stray = True
-    if not runs or stray:
-        return None
-    kept = tuple(r for r in runs if not _DERIVED.match(r[0]))
-    return Found(kept, tuple(r for r in runs if _DERIVED.match(r[0]))) if kept else Found(tuple(runs))
+    return None if stray else runs
 
 
 def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
@@ -101,16 +453,12 @@ def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
     bases = [base for base in (16, 10, 8) if set(row.offset.lower()) <= set(digits[:base])]
     end = run.start + len(run.data)
     if end not in [int(row.offset, base) for base in bases]:
-        raise PasteError(
-            f"the dump ends at offset {row.offset}, but byte {end} is the next: lines are left out",
-            f"line {row.line}",
-            "paste the dump whole",
-        )
+        raise _lines_left_out(f"ends at offset {row.offset}, but byte {end} is the next", row.line)
 
 
 def _is_stray(line: str) -> bool:
     """Return whether a line that is no row of a dump holds bytes of its own."""
-    return _STRAY.search(line) is not None and not RULER.match(line) and not _FIELD.match(line)
+    return _STRAY.search(line) is not None and not _RULER.match(line) and not _FIELD.match(line)
 
 
 def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
@@ -127,7 +475,7 @@ def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
 
 
 def _holds_bytes(rows: list[Row]) -> bool:
-    return any(sum(len(c.data) for c in cells(r.rest, KINDS[0])) >= 8 for r in rows if r.rest)
+    return any(sum(len(c.data) for c in cells(r.rest, HEX)) >= 8 for r in rows if r.rest)
 
 
 def _continues(runs: list[tuple[str, Run]], run: Run) -> bool:
@@ -150,7 +498,7 @@ def _may_be_dump(rows: list[Row], before: list[tuple[str, Run]]) -> bool:
 def _looks_broken(rows: list[Row]) -> bool:
     first = rows[0]
     aligned = first.mark == ":" or not first.offset.strip("0x")
-    return aligned and len(first.offset) >= 4 and all(len(cells(r.rest, KINDS[0])) >= 4 for r in rows[:2] if r.rest)
+    return aligned and len(first.offset) >= 4 and all(len(cells(r.rest, HEX)) >= 4 for r in rows[:2] if r.rest)
 
 
 def _append(runs: list[tuple[str, Run]], title: str, run: Run) -> None:
@@ -166,14 +514,247 @@ def _append(runs: list[tuple[str, Run]], title: str, run: Run) -> None:
 
 def read_dump(text: str) -> Pasted | None:
     """Return the bytes of every dump in ``text``, or None."""
-    found = find_dumps(text)
-    if found is None:
+    found = _find_dumps(text)
+    if not found:
         return None
-    notes = list(dict.fromkeys(note for _, run in found.runs for note in run.notes))
-    parts = with_reassembled([run.data for _, run in found.runs], [run.data for _, run in found.derived])
-    dropped = [title for title, run in found.derived if run.data not in parts]
+    derived = [each for each in found if _DERIVED.match(each[0])]  # made of the bytes of others
+    if len(derived) == len(found):
+        derived = []
+    runs = [run for title, run in found if not derived or not _DERIVED.match(title)]
+    notes = list(dict.fromkeys(note for run in runs for note in run.notes))
+    parts = with_reassembled([run.data for run in runs], [run.data for _, run in derived])
+    dropped = [title for title, run in derived if run.data not in parts]
     if dropped:
         notes.append(f"{counted(len(dropped), 'derived dump')} dropped ({dropped[0]})")
     if _CUT_OFF.search(text[-80:]):
         notes.append(CUT)
-    return Pasted(found.runs[0][1].style, parts, tuple(notes))
+    return Pasted(runs[0].style, parts, tuple(notes))
+
+
+# -- character dumps, and dumps without offsets -------------------------------------------------------
+
+_OFFSET = lazy_pattern(r"[0-9a-fA-F]{6,8}(?= |$)")
+_OF_CHARACTERS = lazy_pattern(r"(?:[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3})*")
+_WIDEST = 1000  # characters in a line of a dump that still has a text column
+
+
+def read_characters(text: str) -> Pasted | None:
+    """Return the bytes of a dump as ``od -c`` and ``hexdump -c`` print it, or None."""
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.replace("\t", "    ").rstrip()
+        offset = found[0] if (found := _OFFSET.match(line)) else ""
+        rest = line[len(offset) :]
+        rest += " " * (-len(rest) % 4)
+        if line != "*" and not _OF_CHARACTERS.fullmatch(rest):
+            return None
+        if line:
+            rows.append(Row(number, 0, offset, "", None if line == "*" else rest))
+    shown = [r for r in rows if r.rest is not None]
+    longest = max((len(r.rest or "") // 4 for r in shown), default=0)
+    numbered = {bool(r.offset) for r in shown}
+    # Digits in columns may as well be numbers: an escape, or an offset and a letter, make them characters.
+    escapes = re.search(r"\\| [0-7]{3}" if True in numbered else r"\\", "".join(r.rest or "" for r in shown))
+    if not longest or len(numbered) > 1 or not escapes or rows[0] is not shown[0]:
+        return None
+    if False in numbered:
+        if len(shown) < len(rows):
+            raise _ends_in_repeats(rows[-1].line)
+        rows = shown = [r._replace(offset=f"{at * longest:x}") for at, r in enumerate(shown)]
+    for base in reversed([*_bases(rows)]):
+        # A blank at the end of a row is a byte too, though editors cut it: the offsets that are nearest say how many.
+        sizes = {a.line: int(b.offset, base) - int(a.offset, base) for a, b in pairwise(shown)}
+        sizes = {line: size for line, size in sizes.items() if size < longest + 16}
+        full = [r._replace(rest=(r.rest or "").ljust(4 * sizes[r.line])) if r.line in sizes else r for r in rows]
+        if run := _read_as(full, _CHARACTERS, base):
+            return Pasted("od -c", (run.data,), run.notes)
+    return None
+
+
+def read_text_column(text: str) -> Pasted | None:
+    """Return the bytes of lines that end in their own text column and have no offsets, or None."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    parts: list[bytearray] = []
+    between = True
+    if any(len(line) > _WIDEST for line in lines):
+        return None
+    for line in lines:
+        row = cells(line, HEX)
+        taken = _shown(line.lstrip(), row)
+        if taken:
+            if between:
+                parts.append(bytearray())
+            parts[-1] += b"".join(cell.data for cell in taken)
+        elif len(row) > 1:
+            return None
+        between = not taken  # a heading separates one dump from the next
+    if not parts or min(map(len, parts)) < 8 or sum(map(len, parts)) < 4 * len(lines):
+        return None
+    return Pasted("hex + ASCII columns", tuple(bytes(part) for part in parts))
+
+
+def _shown(line: str, row: list[_Cell]) -> list[_Cell]:
+    for count in range(len(row), 0, -1):
+        tail = line[row[count - 1].end :]
+        if tail.strip() and shows(tail, b"".join(cell.data for cell in row[:count])):
+            return row[:count]
+    return []
+
+
+# -- the specification's grids ------------------------------------------------------------------------
+# A grid is rows of cells between bars, each row after the offset of its first byte. Rows whose cells are words (the
+# drawings of extras) hold no bytes. A table is read only where there is no grid: it repeats the same frame, and where
+# the two differ the grid has the bytes.
+
+_GRID_OFFSET = lazy_pattern(r"(?:0[xX])?[0-9A-Fa-f]{1,8}$")
+_CELL = lazy_pattern(
+    r"[ \t]*`?(?P<bytes>0[xX](?:[0-9a-fA-F]{2})+|[0-9a-fA-F]{2}(?:[ \t]+[0-9a-fA-F]{2})*)`?[ \t]*"
+    r"(?:\([ \t]*(?:'[^\n]{1,6}?'|\"[^\n]{1,6}?\")[ \t]*\)|'[^\n]{1,4}?'|\([^|()\n]*\))?[ \t]*\|"
+)
+_SPELLED = lazy_pattern(r"\|[ \t`]*0[xX][0-9a-fA-F]{2}")
+_GRID_RULER = lazy_pattern(r"0 1 2 3 4 5 6 7\|")
+_BORDER = lazy_pattern(r"^[^|+]*\+[-=+]{5,}")
+_BYTES_LINE = lazy_pattern(r"^\W*Byte/")
+
+
+class _GridRow(NamedTuple):
+    line: int
+    offset: str
+    data: bytes | None  # None: cells of words
+    odd: str  # the first cell that is not a byte, where others are bytes in 0x
+
+
+def _rows(text: str) -> list[_GridRow]:
+    rows = []
+    # Where bytes are written with 0x, a heading such as "| 00 | 01 |" is not a row.
+    spelled = _SPELLED.search(text) is not None
+    for number, line in enumerate(text.split("\n"), 1):
+        if "|" not in line or _GRID_RULER.search(line) or _BYTES_LINE.match(line) or _BORDER.match(line):
+            continue
+        before, _, cells = line.partition("|")
+        offset = _GRID_OFFSET.search(before.rstrip()[-10:])
+        # A row may lack its offset, as in a Markdown table, but then it starts with its bar.
+        if not offset and before.strip(" \t>*/#+-"):
+            continue
+        data, position, prefixed = bytearray(), 0, False
+        while cell := _CELL.match(cells, position):
+            data += bytes.fromhex(cell["bytes"].removeprefix("0x").removeprefix("0X"))
+            position = cell.end()
+            prefixed = prefixed or (cell["bytes"][:1] == "0" and cell["bytes"][1:2] in "xX")
+        whole = bool(data) and "|" not in cells[position:] and (prefixed or not spelled)
+        odd = "" if whole or not _SPELLED.search("|" + cells) else cells[position:].split("|")[0].strip(" \t`")
+        rows.append(_GridRow(number, offset[0] if offset else "", bytes(data) if whole else None, odd))
+    return rows
+
+
+def read_grid(text: str) -> Pasted | None:
+    """Return the bytes of every grid in ``text``, or None when it has none."""
+    if text.count("|") < 4 or not (_GRID_RULER.search(text) or _SPELLED.search(text)):
+        return None
+    grids: list[bytearray] = []
+    words = cut = 0
+    open_grid: bytearray | None = None
+    in_words = False  # in a drawing that says what the bytes mean
+    for row in _rows(text):
+        if row.odd and open_grid is not None:
+            raise odd_byte(row.odd, row.line, open_grid[-3:].hex(" "))
+        if row.data is None or (in_words and not _starts(row.offset)):
+            words += bool(row.offset)
+            if row.offset:
+                cut += open_grid is not None and not _starts(row.offset)
+                open_grid, in_words = None, True
+            continue
+        in_words = False
+        if _starts(row.offset) or open_grid is None:
+            if row.offset and not _starts(row.offset):
+                raise PasteError(
+                    f"this grid's first row is byte {row.offset}, not 0",
+                    f"line {row.line}",
+                    "paste the grid from its first row",
+                )
+            open_grid = bytearray()
+            grids.append(open_grid)
+        elif row.offset and not _is_at(row.offset, len(open_grid)):
+            raise PasteError(
+                f"a row of the grid is missing: byte {row.offset} follows {counted(len(open_grid), 'byte')}",
+                f"line {row.line}",
+                "paste every row of the grid",
+            )
+        open_grid += row.data
+    if not grids:
+        return None
+    notes = []
+    fields = sum(bool(_TABLE_FIELD.match(line)) for line in text.split("\n"))
+    if fields:
+        notes.append(f"{counted(fields, 'line')} of field list ignored")
+    if cut:
+        notes.append(f"{counted(cut, 'grid')} read up to the row that has words instead of bytes")
+    if words:
+        notes.append(f"{counted(words, 'grid row')} without bytes skipped")
+    return Pasted("spec byte grid", tuple(bytes(grid) for grid in grids), tuple(notes))
+
+
+def _starts(offset: str) -> bool:
+    return bool(offset) and not offset.lstrip("0xX")
+
+
+def _is_at(offset: str, position: int) -> bool:
+    # The specification counts in decimal; drawings made by hand may not.
+    digits = offset[2:] if offset[:2] in ("0x", "0X") else offset
+    return (digits.isdecimal() and int(digits) == position) or int(digits or "0", 16) == position
+
+
+# -- the specification's table ------------------------------------------------------------------------
+
+_TABLE_FIELD = lazy_pattern(
+    r"^[ \t>*/#|!+-]*(?P<name>[A-Za-z][\w #:/-]{0,60}?(?:[ \t]{0,9}\(cid\))?)?:?[ \t]*"
+    r"\((?P<first>\d{1,8})(?:[ \t]*[-,–][ \t]*(?P<last>\d{1,8}))?\)[ \t]*:[ \t]?(?P<value>.*)$"
+)
+_TABLE_HEX = lazy_pattern(r"0[xX](?P<digits>[0-9a-fA-F]+)(?:,[ \t]*0[xX](?P<more>[0-9a-fA-F]+))?(?=[ \t]*(?:$|[(#/]))")
+_TEXTUAL = lazy_pattern(r'^(?:The textual string:? *)?"(?P<quoted>.*)"$')
+_GRID = "the table leaves bytes out here: paste the frame's hex or byte grid"
+
+
+def read_table(text: str) -> Pasted | None:
+    """Return the bytes in a table ``Field (offset) (value)``, or None when there is no such table."""
+    frames: list[bytearray] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        field = _TABLE_FIELD.match(line)
+        if not field:
+            continue
+        first = int(field["first"])
+        width = int(field["last"] or first) - first + 1
+        if first == 0:
+            frames.append(bytearray())
+        if not frames:
+            return None
+        where = f"line {number}: {line.strip()[:60]}"
+        if first != len(frames[-1]):
+            raise PasteError(
+                f"the table goes from byte {len(frames[-1])} to byte {first}",
+                where,
+                "paste all rows of the table, or the frame's byte grid",
+            )
+        frames[-1] += _value(field["value"], width, where)
+    if not frames or min(map(len, frames)) < 8:
+        return None
+    return Pasted("field table", tuple(bytes(frame) for frame in frames), ("read from the table of fields: no grid",))
+
+
+def _value(value: str, width: int, where: str) -> bytes:
+    number = _TABLE_HEX.match(value.strip())
+    if number:
+        digits = number["digits"] + (number["more"] or "")
+        if len(digits) == 2 * width:
+            return bytes.fromhex(digits)
+        if len(value.strip()) != width:
+            if width <= 8 and len(digits.lstrip("0")) <= 2 * width and len(digits) < 2 * width:
+                return int(digits, 16).to_bytes(width, "big")  # "0x1" for a byte, as the pages print it
+            raise PasteError(f"{width} bytes wide, but its value has {len(digits)} hex digits", where, _GRID)
+    stripped = value.strip()
+    quoted = _TEXTUAL.match(stripped)
+    for candidate in (value, stripped, *([quoted["quoted"]] if quoted else [])):
+        for data in (candidate.encode("utf-8", "surrogatepass"), unescape(candidate)):
+            if data is not None and len(data) == width:
+                return data
+    raise PasteError(f"{width} bytes wide, but its text has {len(stripped.encode())}", where, _GRID)

@@ -4,15 +4,412 @@ The text is cut into tokens once; then lists are read, then strings.
 """
 
 import re
+from itertools import pairwise
+from typing import NamedTuple
 
-from dcpdump.errors import PasteError
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.paste.lists import read_lists
-from dcpdump.paste.pasted import CUT, Pasted, begins_frame, left_out
-from dcpdump.paste.strings import bare_escapes, read_strings
-from dcpdump.paste.tokens import Token, tokens_of
+from dcpdump.paste.encodings import Digits, in_latin_1, meaning_of_digits, numeric_escapes, read_base64_token, unescape
+from dcpdump.paste.numbers import NUMBER, bytes_of_digits, number, number_list
+from dcpdump.paste.pasted import (
+    CUT,
+    LIMIT,
+    Pasted,
+    begins_frame,
+    has_header,
+    is_whole,
+    joined,
+    left_out,
+    odd_digits,
+    refuse_odd,
+    too_wide,
+)
+from dcpdump.spec.header import MAGICS
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
 
-PROSE = 32  # words beside the bytes: more than any declaration or call around them has
+# -- tokens -------------------------------------------------------------------------------------------
+# Comments, casts, indexes and the wrappers around single bytes are language and not bytes: they are removed.
+
+
+class _Token(NamedTuple):
+    """A token, with the name of its kind."""
+
+    kind: str
+    text: str
+
+
+_token = tuple.__new__  # what a NamedTuple's own constructor calls, at half the cost
+_COMMENT_LINE = lazy_pattern(r"/\*(?!.*/\*).*\*/[ \t]*$", re.M)  # a text column in a comment may itself hold "*/"
+_CAST = lazy_pattern(
+    r"\((?:(?:un)?signed[ ]+)?(?:char|byte|Byte|u?int8_t|u?int8|sbyte|std::byte|u8|UInt8|uchar)\)"
+    r"|::(?:8|integer|binary|bytea|int|unsigned|big|bytes)\b(?:-[a-z]+)*|/(?:utf8|binary|integer|bytes)\b"
+)
+_WRAPPED = lazy_pattern(
+    r"\b(?:std::byte|byte|uint8_t|uint8|u8|char|int|UInt8|Byte|sbyte|chr|Chr|CHR)[ ]?[({][ ]?"
+    r"([-+]?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3})|'[^'\n]{1,6}')[ ]?[)}]"
+)
+_INDEX = lazy_pattern(r"(?:([^\s,{(\[])\s+)?(?<![\w$])\[(\d{1,9})\]\s*=>?(?=[\s\w'-])")
+_TOKEN = lazy_pattern(
+    r"""
+    \s*(?:(?P<comment>//[^\n]*|/\*.*?\*/|[#%](?=[ \t!])[^\n]*)
+  | (?P<string>[A-Za-z]{0,2}\$?(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'))
+  | (?P<repeats><repeats[ ](?:\d+)[ ]times>)
+  | (?P<number>"""
+    + NUMBER
+    + r""")
+  | (?P<ellipsis>\.{3,}|…)
+  | (?P<arrow>=>|->)
+  | (?P<open><<|[\[({])
+  | (?P<close>>>|[\])}])
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<other>\\.|\S))
+    """,
+    re.X | re.DOTALL,
+)
+
+
+def _tokens_of(text: str) -> list[_Token]:
+    """Return ``text`` as tokens, without blanks, comments, casts and indexes that count up by one."""
+    text = _COMMENT_LINE.sub("", text)
+    indexes = [int(index[2]) for index in _INDEX.finditer(text)]
+    if all(there in (before + 1, 0) for before, there in pairwise([0, *indexes])):
+        text = _INDEX.sub(lambda index: f"{index[1]}," if index[1] else "", text)
+    text = _WRAPPED.sub(r"\1", _CAST.sub("", text))
+    found = []
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or "other"
+        if kind != "comment":
+            found.append(_token(_Token, (kind, match[kind])))
+    return found
+
+
+class _Quoted(NamedTuple):
+    """A string token in its parts: what stands before its quotes, in small letters, the quote, and the inside."""
+
+    prefix: str
+    quote: str
+    body: str
+    times: int = 1  # how often it repeats
+
+    @property
+    def single(self) -> bool:
+        """Return whether its escapes are those of single quotes, which many languages do not interpret."""
+        return self.quote == "'" and "b" not in self.prefix
+
+
+def _times_of(repeats: _Token) -> int:
+    """Return the number in ``<repeats 12 times>``."""
+    return int(re.sub(r"\D", "", repeats.text)[:9])
+
+
+def quoted(literal: str) -> _Quoted:
+    """Return a string token in its parts."""
+    at = min((i for i in (literal.find('"'), literal.find("'")) if i >= 0), default=0)
+    return _Quoted(literal[:at].lower(), literal[at], literal[at + 1 : -1])
+
+
+_LANGUAGES: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
+    (name, lazy_pattern(pattern))
+    for name, pattern in (
+        ("Go literal", r"\[ ?\d*(?:\.\.\.)? ?\] ?(?:byte|uint8)\b"),
+        ("gdb print", r"^\$ ?\d+ ="),
+        ("Rust literal", r"\bvec !|\b0x[0-9a-f]{2}u8|& ?\[|\[ ?u8"),
+        ("Java literal", r"new byte \["),
+        ("C# literal", r"new byte ?\[ ?\] ?\{"),
+        ("Kotlin literal", r"u?byteArrayOf|ubyteArrayOf"),
+        ("Scala literal", r"Array \[ Byte|Array \( -?\d+ ,"),
+        ("PHP array", r"[aA]rray \( (?:\[ )?\d+ (?:\] )?=>|array \( \d+ \) \{ \["),
+        ("JavaScript literal", r"Uint8Array|Buffer"),
+        ("Erlang binary", r"<<"),
+        ("Python literal", r"bytes ?\(|bytearray"),
+        ("C literal", r"(?:char|uint8_t|u8|uchar|byte)\b.{0,60}="),
+    )
+)
+
+
+def _language(tokens: list[_Token], otherwise: str) -> str:
+    """Return the language that a list is written in, by the tokens before it; else ``otherwise``."""
+    lead = " ".join(t.text for t in tokens[:24])
+    for name, shape in _LANGUAGES:
+        if shape.search(lead):
+            return name
+    return otherwise
+
+
+def _string_name(tokens: list[_Token], prefix: str, count: int) -> str:
+    """Return the name of a string of ``count`` pieces, of which the first has ``prefix``."""
+    if prefix in ("b", "br", "rb"):
+        return "bytes literal"
+    if any(t.kind == "repeats" for t in tokens):
+        return "gdb string"
+    if any(t.text in ("byte", "uint8") for t in tokens[:8]):
+        return "Go literal"
+    return "escaped string" if count == 1 else "adjacent strings"
+
+
+# -- lists of numbers, characters or one-byte strings -------------------------------------------------
+
+
+def _read_lists(tokens: list[_Token]) -> Pasted | None:
+    """Return the bytes of the lists among ``tokens``: those that begin as frames do, else the long or the only."""
+    found: list[Pasted] = []
+    opened = None  # where the last bracket opened, if none has closed since
+    for index, token in enumerate(tokens):
+        if token.kind == "open":
+            opened = index
+        elif token.kind == "close":
+            if opened is not None and index - opened > 3:
+                numbers = _list_of(tokens[opened + 1 : index], binary=tokens[opened].text == "<<")
+                found += [numbers] if numbers is not None else []
+            opened = None
+    large = [f for f in found if has_header(f.parts[0])] or [f for f in found if len(f.parts[0]) >= 8]
+    chosen = large or (found if len(found) == 1 else [])
+    return joined(chosen, _language(tokens, chosen[0].dialect)) if chosen else None
+
+
+_HEX_WORD = lazy_pattern(r"[0-9a-fA-F]{1,2}")
+_PAIR = lazy_pattern(r"[0-9a-fA-F]{2}")
+
+
+def _list_of(inside: list[_Token], binary: bool) -> Pasted | None:
+    """Return the bytes of one bracket's content, or None when it is not a list of bytes."""
+    inside, notes = _without_cut(inside)
+    elements = _elements(inside)
+    if elements is None or len(elements) < 2:
+        return None
+    if all(len(e) == 1 and e[0].kind in ("number", "word") for e in elements):
+        plain = _plain_numbers([e[0].text for e in elements])
+        if plain is not None:
+            return plain.noted(*notes)
+    texts = [quoted(e[0].text).body for e in elements if e[0].kind == "string"] if all(elements) else []
+    if len({len(text) for text in texts if text[:2] != "0x"}) > 1 and any(map(_PAIR.fullmatch, texts)):
+        return None  # pairs of digits, and something else
+    data = bytearray()
+    for element in elements:
+        value = _element(element)
+        if value is None or (element[0].kind == "string" and len(value) != 1 and not binary and len(element) == 1):
+            return None
+        data += value
+        if len(data) > LIMIT:
+            return None
+    return Pasted("byte list", (bytes(data),), notes)
+
+
+def _without_cut(inside: list[_Token]) -> tuple[list[_Token], tuple[str, ...]]:
+    """Return the tokens before an ellipsis, and a note on it; all of them where it is the language's own."""
+    at = next((i for i, t in enumerate(inside) if t.kind == "ellipsis"), None)
+    if at is None:
+        return inside, ()
+    rest = [t for t in inside[at + 1 :] if t.text != ","]
+    if any(t.kind == "number" for t in rest) and not any(t.text == "more" for t in rest):
+        if any(t.kind not in ("number", "ellipsis") and t.text != "," for t in inside):
+            return inside, ()
+        raise left_out(f"after {counted(sum(t.kind == 'number' for t in inside[:at]), 'number')}")
+    return inside[:at], (CUT,)
+
+
+def _elements(inside: list[_Token]) -> list[list[_Token]] | None:
+    """Return the tokens of each element: separated by commas, or by blanks where there are no commas."""
+    if not any(t.text in (",", ";") for t in inside):
+        if any(t.kind not in ("number", "word", "string", "repeats") for t in inside):
+            return None
+        elements: list[list[_Token]] = []
+        for token in inside:
+            if token.kind == "repeats" or (token.kind == "string" and elements and elements[-1][-1].kind == "number"):
+                if not elements:
+                    return None
+                elements[-1].append(token)
+            else:
+                elements.append([token])
+        return elements
+    elements = [[]]
+    for token in inside:
+        if token.text in (",", ";"):
+            elements.append([])
+        else:
+            elements[-1].append(token)
+    if not elements[-1]:
+        elements.pop()
+    keyed = [
+        e for e in elements if len(e) >= 3 and e[1].text in (":", "=>", "->") and e[0].text.strip("\"'").isdecimal()
+    ]
+    if keyed and len(keyed) == len(elements) and elements[0][0].text.strip("\"'") in ("0", "1"):
+        keys = [int(e[0].text.strip("\"'")[:9]) for e in elements]
+        if keys == list(range(keys[0], keys[0] + len(keys))) and (keyed[0][0].kind == "string" or len(keys) > 3):
+            return [e[2:] for e in elements]
+    return elements
+
+
+def _plain_numbers(texts: list[str]) -> Pasted | None:
+    """Read numbers without a prefix, which may be decimal or, as Rust prints them, hexadecimal; or return None."""
+    if all(t.isdecimal() for t in texts):
+        return number_list(texts, bracketed=True)
+    if all(_HEX_WORD.fullmatch(t) for t in texts) and sum(t[0].isdecimal() for t in texts) * 4 >= len(texts):
+        return Pasted("hex list", (bytes(int(t, 16) for t in texts),))
+    return None
+
+
+def _element(element: list[_Token]) -> bytes | None:
+    """Return the bytes of one element of a list, or None."""
+    if not element:
+        return None
+    head, rest = element[0], element[1:]
+    times = 1
+    if rest and rest[-1].kind == "repeats":
+        times = _times_of(rest[-1])
+        if times > LIMIT:
+            return None
+        rest = rest[:-1]
+    if head.kind == "string":
+        if rest:
+            return None
+        string = quoted(head.text)
+        body = string.body
+        if _HEX_WORD.fullmatch(body.removeprefix("0x")) and (len(body) == 2 or body[:2] == "0x"):
+            return bytes([int(body, 16)]) * times
+        if len(body) * times > LIMIT:
+            return None
+        rust = string.prefix == "b"
+        data = unescape(body, single=string.single, rust=rust, digits=None if rust else Digits.OCTAL)
+        return None if data is None else data * times
+    if head.kind != "number":
+        return None
+    if rest and rest[0].kind == "string" and len(rest) == 1:
+        rest = []  # gdb prints 128 '\200'
+    value = number(head.text)
+    if value is None:
+        return None
+    if len(rest) == 2 and rest[0].text == ":" and rest[1].text.isdecimal():
+        bits = int(rest[1].text[:6])  # Erlang's 5:16
+        if bits % 8 or not 0 < bits <= 4096 or value < 0 or value >> bits:
+            return None
+        return value.to_bytes(bits // 8, "big")
+    if rest or not -128 <= value <= 255:
+        return None
+    return bytes([value & 0xFF]) * times
+
+
+# -- strings: their escapes, or the hex, base64 or escapes that their text is -------------------------
+
+_GLUE = frozenset({"+", ".", "..", "&", "++", "<>", "<", ">", "<<", ">>"})  # and a backslash before whatever it is
+
+
+def _read_strings(tokens: list[_Token]) -> Pasted | None:
+    """Return the bytes of the strings among ``tokens``: those that begin as frames do, or those in texts, or any."""
+    binary: list[Pasted] = []
+    texts: list[Pasted] = []
+    for strings, notes in _groups(tokens):
+        if sum(len(s.prefix) + len(s.body) + 2 for s in strings) < 8:
+            continue
+        if sum(len(s.body) * s.times for s in strings) > LIMIT:
+            return None
+        first = strings[0]
+        data = _join(strings)
+        if data is None:
+            continue
+        if len(strings) == 1 and not first.single:
+            data = in_latin_1(first.body, data)
+        if all(0x20 <= b < 0x7F or b in b"\n\t\r" for b in data):
+            texts += [inner.noted(*notes)] if (inner := _text_of_bytes(data.decode("ascii"))) else []
+        elif begins_frame(data) or sum(numeric_escapes(s.body) for s in strings) >= 4:
+            binary.append(Pasted(_string_name(tokens, first.prefix, len(strings)), (data,), notes))
+    frames = [each for each in binary if begins_frame(each.parts[0])]
+    if 0 < len(frames) < len(binary) and not all(is_whole(each.parts[0]) for each in frames):
+        return None  # others may continue them, behind something that is not known here
+    chosen = frames or texts or binary
+    return joined(chosen) if chosen else None
+
+
+def _groups(tokens: list[_Token]) -> list[tuple[list[_Quoted], tuple[str, ...]]]:
+    """Return strings that stand together, adjacent or joined by an operator, each with a note on an ellipsis behind."""
+    groups: list[tuple[list[_Quoted], tuple[str, ...]]] = []
+    printed_by_gdb = any(t.kind == "repeats" for t in tokens)
+    is_open = False
+    for token in tokens:
+        if token.kind == "string":
+            if not is_open:
+                groups.append(([], ()))
+            groups[-1][0].append(quoted(token.text))
+            is_open = True
+        elif token.kind == "repeats" and groups:
+            groups[-1][0][-1] = groups[-1][0][-1]._replace(times=_times_of(token))
+        elif token.kind == "ellipsis" and groups and is_open:
+            groups[-1] = (groups[-1][0], (CUT,))
+        elif token.text not in _GLUE and token.text[0] != "\\" and not (token.text == "," and printed_by_gdb):
+            is_open = False
+    return groups
+
+
+def _join(strings: list[_Quoted]) -> bytes | None:
+    first = strings[0]
+    digits = meaning_of_digits(first.body, rust=first.prefix == "b" and first.quote == '"')
+    alike = all(s.times == 1 for s in strings) and len({(s.single, "r" in s.prefix) for s in strings}) == 1
+    # Each piece ends its own escapes, so that "\x0" "1" is two characters.
+    decoded = [(_decode(string, string.single and alike, digits), string.times) for string in strings]
+    parts = [data * times for data, times in decoded if data is not None]
+    return b"".join(parts) if len(parts) == len(strings) else None
+
+
+def _decode(string: _Quoted, single: bool, digits: Digits) -> bytes | None:
+    if bytea := _BYTEA.match(string.body):
+        return None if len(bytea[1]) % 2 else bytes.fromhex(bytea[1])
+    if _BEGINS_BYTEA.match(string.body):
+        refuse_odd(string.body)
+    if "r" in string.prefix:
+        return string.body.encode("utf-8", "surrogatepass")
+    return unescape(string.body, single=single, digits=digits)
+
+
+def _text_of_bytes(text: str) -> Pasted | None:
+    """Return the bytes that a printable string spells in hex, base64 or escapes, or None."""
+    stripped = text.strip().strip("<>").strip()
+    if len(stripped) < 8:
+        return None
+    if stripped[:2] == "\\x" and not re.match(r"\\x[0-9a-fA-F]{3}", stripped):
+        data = unescape(stripped)
+        if data is not None and begins_frame(data):
+            return Pasted("escaped string", (data,))
+    digits = stripped.removeprefix("\\\\").removeprefix("\\").removeprefix("x")
+    if len(digits) >= 16 or _begins_frame_in_hex(digits):
+        data = bytes_of_digits(digits)
+        if data is not None and (len(data) >= 8 or begins_frame(data)):
+            return Pasted("hex string", (data,))
+    data = read_base64_token(stripped)
+    return Pasted("base64 string", (data,)) if data is not None else None
+
+
+def _begins_frame_in_hex(digits: str) -> bool:
+    """Return whether hex digits start as a frame does."""
+    head = digits.removeprefix("0x")[:2]
+    return bool(re.fullmatch("[0-9a-fA-F]{2}", head)) and int(head, 16) in MAGICS
+
+
+_BARE = lazy_pattern(r"\s*\\(?:[xX][0-9a-fA-F]{2}|[0-7]{3}|u00[0-9a-fA-F]{2}|\d{1,3})")
+_BEGINS_BYTEA = lazy_pattern(r"\s*\\{1,2}x[0-9a-fA-F]{16}")  # an escape has two digits, and then no byte in hex
+_BYTEA = lazy_pattern(r"\s*\\{1,2}x((?:[0-9a-fA-F]{2}){8,}[0-9a-fA-F]?)\s*$")
+
+
+def _bare_escapes(text: str) -> Pasted | None:
+    """Return the bytes of escapes without quotes around them (a database's bytea, a string's inside), or None."""
+    bytea = _BYTEA.match(text)
+    if bytea:
+        if len(bytea[1]) % 2:
+            raise odd_digits(bytea[1][-24:], f"{len(bytea[1])} digits after \\x")
+        return Pasted("bytea hex", (bytes.fromhex(bytea[1]),))
+    if _BEGINS_BYTEA.match(text):
+        refuse_odd(text)
+    if not _BARE.match(text):
+        return None
+    body = text.strip("\n")
+    body = body if body[:1] == "\\" else body.strip()
+    data = unescape(body.replace("\\\n", "").replace("\n", ""))
+    if data is None or (numeric_escapes(body) < 2 and not has_header(data)):
+        return None
+    return Pasted("escaped bytes", (data,))
+
+
+# -- whole texts --------------------------------------------------------------------------------------
+
+_PROSE = 32  # words beside the bytes: more than any declaration or call around them has
 #: The first line of a hex dump, behind what a log, a mail or a web page puts before it.
 _DUMP = lazy_pattern(
     r"^[^\"'\n]{0,120}?(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{4,16}:|[0-9A-Fa-f]{8}\b)[^\S\n]+"
@@ -28,30 +425,26 @@ def read_literal(text: str) -> Pasted | None:
         return None  # quotes in its column of text are bytes, and what is between them is not
     if not any(c in text for c in "\"'[{(<\\") or not any(c in text for c in "0123456789\\"):
         return None
-    if bare := bare_escapes(text):
+    if bare := _bare_escapes(text):
         return bare
-    tokens = tokens_of(text)
-    pasted = read_lists(tokens) or read_strings(tokens)
+    tokens = _tokens_of(text)
+    pasted = _read_lists(tokens) or _read_strings(tokens)
     if pasted is None:
         _refuse_words(tokens)
         return None
     # In a page of prose or of other numbers, what a bracket or a quote holds is hardly a frame.
     words = sum(t.kind == "word" for t in tokens)
     beside = sum(t.kind == "number" for t in tokens) - sum(map(len, pasted.parts))
-    doubtful = words > PROSE or beside > PROSE or (words + beside > 8 and max(map(len, pasted.parts)) < 8)
+    doubtful = words > _PROSE or beside > _PROSE or (words + beside > 8 and max(map(len, pasted.parts)) < 8)
     return None if doubtful and not any(begins_frame(part) for part in pasted.parts) else pasted
 
 
-def _refuse_words(tokens: list[Token]) -> None:
+def _refuse_words(tokens: list[_Token]) -> None:
     """Raise PasteError when the text is a list of hex numbers that are wider than a byte."""
     numbers = [t.text for t in tokens if t.kind == "number"]
     wide = [n for n in numbers if n[:2] in ("0x", "0X") and len(n.rstrip("uUlLyY")) > 4]
-    if len(wide) >= 3 and len(wide) * 2 > len(numbers) and sum(t.kind == "word" for t in tokens) <= PROSE:
-        raise PasteError(
-            f"{wide[0][:20]} is wider than a byte: these words may be byte-swapped, and the list does not say",
-            "",
-            "print single bytes, as xxd -i FILE does",
-        )
+    if len(wide) >= 3 and len(wide) * 2 > len(numbers) and sum(t.kind == "word" for t in tokens) <= _PROSE:
+        raise too_wide(wide[0][:20])
 
 
 _ANGLED = lazy_pattern(

@@ -4,18 +4,22 @@ A run of digits is bytes when it begins as a frame does and has a header's lengt
 the one above when it is nothing but hex after what every line begins with.
 """
 
+import json
 import re
+import struct
 from typing import NamedTuple
 
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.paste.base64_text import read_base64, read_base64_token, with_base64_joined
-from dcpdump.paste.dumps import read_dump
+from dcpdump.errors import PasteError
+from dcpdump.paste.dumps import read_dump, shows
+from dcpdump.paste.encodings import read_base64, read_base64_token, with_base64_joined
 from dcpdump.paste.literals import read_literal
-from dcpdump.paste.odd import refuse_behind, refuse_odd
-from dcpdump.paste.pasted import CUT, Pasted, begins_frame, has_header, odd_digits
-from dcpdump.paste.rows import shows
-from dcpdump.plural import counted
-from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.paste.pasted import CUT, Pasted, begins_frame, has_header, odd_digits, refuse_behind, refuse_odd
+from dcpdump.spec import MESSAGES
+from dcpdump.spec.header import CLIENT_REQUEST, CLIENT_RESPONSE, HEADER_LENGTH, MAGICS
+from dcpdump.spec.names import DATATYPE
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
+from dcpdump.wire.frame import Header, pack_header
 
 _EDGE = r"(?<![0-9A-Za-z_:.\-])"
 _RUNS = tuple(
@@ -147,7 +151,7 @@ def _bytes(run: str, number: int) -> bytes:
     return bytes.fromhex(digits)
 
 
-# A dump or a literal in every line's own prefix ────────────────────────────────────────────────────────────
+# -- a dump or a literal behind what every line begins with -------------------------------------------
 
 _STAMP = lazy_pattern(
     r"\s*(?:\[[^\]\n]{1,80}\]|\([^)\n]{1,60}\)"
@@ -177,3 +181,76 @@ def read_prefixed(text: str) -> Pasted | None:
     if pasted is None:
         return None
     return Pasted(pasted.dialect, pasted.parts, (*pasted.notes, "log prefix dropped"))
+
+
+# -- frames that are printed field by field -----------------------------------------------------------
+
+_GO_STRUCT = lazy_pattern(r"\bMC(Request|Response)\{((?:[^{}]|\{[^{}]*\})*)\}")
+_GO_FIELD = lazy_pattern(r"\b([A-Z]\w*):(\[\]\w+(?:\{[^}]*\}|\(nil\))|[^,\s{}]+)")
+_GO_BYTES = lazy_pattern(r"\[\](?:uint8|byte)(?:\(nil\)|\{((?:0x[0-9a-f]+(?:, )?)*)\})")
+_JSON_HEADER = lazy_pattern(r'\{(?=[^{}]*"extlen":)[^{}]*"magic":[^{}]*\}')
+
+
+def read_fields(text: str) -> Pasted | None:
+    """Return the frames that Go's memcached client prints as structs, or headers that servers log as JSON; or None.
+
+    Raise PasteError where a field that has to be known is not there, or is printed in words.
+    """
+    if structs := [(found[1], dict(_GO_FIELD.findall(found[2]))) for found in _GO_STRUCT.finditer(text)]:
+        whole = all("DataType" in fields for _, fields in structs)
+        notes = ("put together from fields", *(("no data type is printed: taken as 0",) * (not whole)))
+        return Pasted("Go struct", tuple(_of_struct(*struct) for struct in structs), notes)
+    headers = tuple(_of_json(found[0]) for found in _JSON_HEADER.finditer(text))
+    notes = ("put together from fields", "the header alone: the log has no more of the frame")
+    return Pasted("header in JSON", headers, notes) if headers else None
+
+
+def _of_struct(kind: str, fields: dict[str, str]) -> bytes:
+    """Return the frame of an MCRequest or MCResponse, as ``%#v`` prints it."""
+    fields = {"DataType": "0", "ExtMeta": "[]byte(nil)", **fields}
+    word = "Status" if kind == "Response" else "VBucket"
+    try:
+        opcode, datatype, vbucket_or_status, opaque, cas = (
+            int(fields[name], 0) for name in ("Opcode", "DataType", word, "Opaque", "Cas")
+        )
+        extras, key, *value = (_go_bytes(fields[name]) for name in ("Extras", "Key", "Body", "ExtMeta"))
+        body = b"".join((extras, key, *value))
+        magic = CLIENT_RESPONSE if kind == "Response" else CLIENT_REQUEST
+        lengths = 0, len(key), len(extras)
+        return pack_header(Header(magic, opcode, *lengths, datatype, vbucket_or_status, len(body), opaque, cas)) + body
+    except (KeyError, ValueError, struct.error) as error:
+        raise PasteError(
+            f"this MC{kind} has no number or bytes where a frame has", f"{error}", "print it with %#v"
+        ) from error
+
+
+def _go_bytes(printed: str) -> bytes:
+    shape = _GO_BYTES.fullmatch(printed)
+    if not shape:
+        raise ValueError(printed)
+    return bytes(int(each, 0) for each in (shape[1] or "").replace(",", " ").split())
+
+
+def _of_json(text: str) -> bytes:
+    """Return a header that a server logs of a request that it refuses."""
+    try:
+        fields = json.loads(text)
+        magic, opcode = _MAGICS[fields["magic"]], _OPCODES[fields["opcode"]]
+        named = fields["datatype"]
+        named = named if isinstance(named, list) else named.split(",")
+        datatype = sum(_DATATYPES[each.strip().lower()] for each in named)
+        # It logs the opaque as its own machine reads those four bytes, which is little-endian.
+        opaque = int.from_bytes(fields["opaque"].to_bytes(4, "little"), "big")
+        lengths = 0, fields["keylen"], fields["extlen"]
+        return pack_header(
+            Header(magic, opcode, *lengths, datatype, fields["vbucket"], fields["bodylen"], opaque, fields["cas"])
+        )
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, struct.error) as error:
+        raise PasteError("this JSON with a magic is no header of a request", f"{error}", _ANOTHER) from error
+
+
+_ANOTHER = "paste the frame's bytes, if there are any"
+#: Those whose bytes 2 and 3 are as the log says: it has no length of framing extras.
+_MAGICS = {magic.name: magic.value for magic in MAGICS.values() if not magic.flexible and not magic.response}
+_OPCODES = {message.name: message.opcode for message in MESSAGES.values()}
+_DATATYPES = {"raw": 0, **{name.lower(): bit for bit, name in DATATYPE.names.items()}}

@@ -1,56 +1,118 @@
-"""Read a list of digits-only tokens, which may be decimal, octal or hexadecimal.
+r"""Read numbers: how languages and tools spell them, and pastes that are numbers and separators and nothing else.
 
-The reading that begins as a frame does is taken and noted; where that does not decide, the list is refused.
+Where every byte is spelled alike (0x80, \x80, %80 …) there is nothing to decide. Bare digits may be hexadecimal,
+decimal or octal: the reading that begins as a frame does is taken and noted; where that does not decide, the paste is
+refused. So is half a byte, and a word whose bytes may be swapped.
 """
 
+import re
 from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.pasted import begins_frame, is_whole
+from dcpdump.paste.pasted import (
+    CUT,
+    Pasted,
+    begins_frame,
+    has_header,
+    is_whole,
+    left_out,
+    maybe_swapped,
+    odd_digits,
+    too_wide,
+    unwrapped,
+)
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
+
+# -- spellings ----------------------------------------------------------------------------------------
+
+#: Numbers in source code: what a paste of such bytes is called, what stands before the digits, and their base.
+_IN_CODE = (
+    ("0x bytes", "0[xX]", 16),
+    ("0b binary", "0[bB]", 2),
+    ("octal after 0o", "0o", 8),
+    ("hex after 16#", r"16\#", 16),
+    ("binary after 2#", r"2\#", 2),
+    ("hex after &H", "&[hH]", 16),
+    ("hex after $", r"\#?\$", 16),
+    ("hex after #", r"\#[xX]", 16),
+)
+#: Bytes that are all spelled alike: what such a paste is called, and a pattern of one, its digits in group 1.
+_BYTES = tuple(
+    (name, lazy_pattern(pattern))
+    for name, pattern in (
+        *((name, before + r"([0-9a-fA-F]{1,2})[uU#]?(?!\w)") for name, before, base in _IN_CODE if base == 16),
+        ("hex after #", r"#([0-9a-fA-F]{1,2})\b"),
+        ("hex with an h", r"([0-9a-fA-F]{2,3})[hH]\b"),
+        ("hex after x", r"[xX]([0-9a-fA-F]{2})\b"),
+        ("percent-encoded", r"%([0-9a-fA-F]{2})"),
+        ("\\x escapes", r"\\{1,2}[xX]\{?([0-9a-fA-F]{1,2})\}?"),
+        ("\\u escapes", r"\\{1,2}u00([0-9a-fA-F]{2})"),
+        ("\\u escapes", r"\\{1,2}u\{([0-9a-fA-F]{1,2})\}"),
+        ("hex character references", r"&#x([0-9a-fA-F]{1,2});"),
+    )
+)
+_DIGITS = {2: "[01_]", 8: "[0-7_]", 16: "[0-9a-fA-F_]"}
+_SUFFIX = r"\#?(?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)\b|uy\b|[uU]?[lLyY]{0,2}\b)"
+_PREFIXED = [before + _DIGITS[base] + "+" + "(?![0-9a-fA-F])" * (base == 2) for _, before, base in _IN_CODE]
+#: A number in source code.
+NUMBER = rf"[-+]?(?:{'|'.join(_PREFIXED)}|[0-9][0-9a-fA-F]*[hH]?){_SUFFIX}"
+_GROUPS = "|".join(f"{before}(?P<n{at}>{_DIGITS[base]}+?)" for at, (_, before, base) in enumerate(_IN_CODE))
+_VALUE = lazy_pattern(rf"(?P<sign>[-+]?)(?:{_GROUPS}|(?P<h>[0-9][0-9a-fA-F]*)[hH]|(?P<plain>[0-9]+)){_SUFFIX}")
 
 
-def number_list(tokens: Sequence[str], bracketed: bool) -> tuple[bytes, str, tuple[str, ...]] | None:
-    """Return bytes, name and notes of digits-only tokens, or None for plain hex that nothing else explains.
+def number(text: str) -> int | None:
+    """Return the value of a number in any language's spelling; None where its base is not known."""
+    shape = _VALUE.fullmatch(text)
+    if not shape:
+        return None
+    sign = -1 if shape["sign"] == "-" else 1
+    if plain := shape["plain"]:
+        return sign * int(plain) if len(plain) < 40 else None
+    of_base = ((shape[f"n{at}"], base) for at, (_, _, base) in enumerate(_IN_CODE))
+    digits, base = next((each for each in of_base if each[0]), (shape["h"], 16))
+    return sign * int(digits[:4400].replace("_", "") or "0", base)
+
+
+def bytes_of_decimals(tokens: Sequence[str]) -> bytes | None:
+    """Return decimal tokens as bytes, negative ones as signed bytes; None when one is not a byte."""
+    values = [int(t) for t in tokens]
+    return bytes(v & 0xFF for v in values) if all(-128 <= v <= 255 for v in values) else None
+
+
+def number_list(tokens: Sequence[str], bracketed: bool) -> Pasted | None:
+    """Return the bytes of digits-only tokens, or None for plain hex that nothing else explains.
 
     ``bracketed``: they stand in a list as programs print them, where decimal is usual.
     """
     longest = max(map(len, tokens))
     decimal = bytes_of_decimals(tokens) if longest <= 3 else None
-    if longest == 3 and decimal is not None:
-        if all(len(t) == 3 for t in tokens) and all(set(t) <= set("01234567") and t < "400" for t in tokens):
+    if longest == 3:
+        octal = None
+        if all(len(t) == 3 and set(t) <= set("01234567") and t < "400" for t in tokens):
             octal = bytes(int(t, 8) for t in tokens)
-            if begins_frame(octal) and not begins_frame(decimal):
-                return octal, "octal bytes", ()
-            if begins_frame(octal) == begins_frame(decimal):
-                raise _undecided("octal or decimal", tokens)
-        return decimal, "decimal list", ()
-    if longest == 3 and all(len(t) == 3 and set(t) <= set("01234567") and t < "400" for t in tokens):
-        return bytes(int(t, 8) for t in tokens), "octal bytes", ()
-    if longest > 2 or decimal is None:
+        if octal is not None and decimal is not None and begins_frame(octal) == begins_frame(decimal):
+            raise _undecided("octal or decimal", tokens)
+        if octal is not None and (decimal is None or begins_frame(octal)):
+            return Pasted("octal bytes", (octal,))
+        return None if decimal is None else Pasted("decimal list", (decimal,))
+    if decimal is None:
         return None
     as_hex = bytes(int(t, 16) for t in tokens)
     padded = all(len(t) == 2 for t in tokens)
     if as_hex == decimal:
-        return decimal, "decimal list", ()
-    if padded and (not bracketed or any(t[0] == "0" for t in tokens)):
-        return (
-            as_hex,
-            "hex pairs" if not bracketed else "hex list",
-            (),
-        )  # programs do not pad decimals with zeros
-    if begins_frame(as_hex) and not begins_frame(decimal):
-        return as_hex, "hex list", ("read as hexadecimal: as decimals they would not begin a frame",)
-    if begins_frame(decimal) and not begins_frame(as_hex):
-        return (
-            decimal,
-            "decimal list",
-            () if not padded else ("read as decimal: as hex it would not begin a frame",),
-        )
+        return Pasted("decimal list", (decimal,))
+    if padded and (not bracketed or any(t[0] == "0" for t in tokens)):  # programs do not pad decimals with zeros
+        return Pasted("hex list" if bracketed else "hex pairs", (as_hex,))
+    if begins_frame(as_hex) != begins_frame(decimal):
+        if begins_frame(as_hex):
+            return Pasted("hex list", (as_hex,), ("read as hexadecimal: as decimals they would not begin a frame",))
+        return Pasted("decimal list", (decimal,), ("read as decimal: as hex it would not begin a frame",) * padded)
     if is_whole(decimal) != is_whole(as_hex):
-        return (decimal, "decimal list", ()) if is_whole(decimal) else (as_hex, "hex list", ())
+        return Pasted("decimal list", (decimal,)) if is_whole(decimal) else Pasted("hex list", (as_hex,))
     if not padded and begins_frame(decimal) and len(tokens) >= HEADER_LENGTH:
-        return decimal, "decimal list", ("read as decimal: programs print unpadded lists so",)
+        return Pasted("decimal list", (decimal,), ("read as decimal: programs print unpadded lists so",))
     raise _undecided("decimal or hexadecimal", tokens)
 
 
@@ -62,9 +124,194 @@ def _undecided(between: str, tokens: Sequence[str]) -> PasteError:
     )
 
 
-def bytes_of_decimals(tokens: Sequence[str]) -> bytes | None:
-    """Return decimal tokens as bytes, negative ones as signed bytes; None when one is not a byte."""
-    values = [int(t) for t in tokens]
-    if not all(-128 <= v <= 255 for v in values):
+# -- pastes that are numbers and nothing else ---------------------------------------------------------
+
+_ELLIPSIS = lazy_pattern(r"(?<!\.)\.{3}(?!\.)|…")  # more dots are a text column
+_MORE = lazy_pattern(r"(?<!\d)\d{1,9} more (?:bytes|items|elements)[ \t\])>]{0,9}")
+_WRAP = " \t\n'\"<>[](){},;"
+_HEX_ONLY = lazy_pattern(r"[\[<({\s]{0,9}[0-9A-Fa-fxXhH$#%&\\:,_\s-]+")
+_DIGIT_LINE = lazy_pattern(r"[0-9A-Fa-fxXhH$#%&\\:.,;_/|+~\s-]+")
+_BINARY = lazy_pattern(r"0[bB][01_]+(?:[\s,;]+(?:0[bB][01_]+|[01]{8}))*[\s,;]*")
+_PARAGRAPH = lazy_pattern(r"\n[ \t]*\n")
+_BETWEEN = lazy_pattern(r"[\s,;:|_/+-]*")
+_BREAKS = lazy_pattern(r"[\s,;:._/|+~-]+")
+_SIGNED = lazy_pattern(r"[-+]?\d{1,3}(?:[\s,;]+[-+]?\d{1,3})*[\s,;]*")
+_BITS = lazy_pattern(r"[01]{8}")
+_HEX_TOKEN = lazy_pattern(r"(?:0[xX])?[0-9a-fA-F]+")
+
+
+def read_digits(text: str) -> Pasted | None:
+    """Return the bytes of a paste made of digits and separators, or None when there is anything else in it."""
+    body, notes = _without_ellipsis(text.strip())
+    return None if body is None else _read(body, notes)
+
+
+def bytes_of_digits(text: str) -> bytes | None:
+    """Return the bytes of one run of digits inside something else (a string, a log line), or None."""
+    try:
+        pasted = _read(text.strip(), ())
+    except PasteError:
+        if sum(c in "0123456789abcdefABCDEF" for c in text) < 2 * HEADER_LENGTH - 8:
+            return None  # a short word made of hex letters, such as "bad"
+        raise
+    return b"".join(pasted.parts) if pasted else None
+
+
+def _read(text: str, notes: tuple[str, ...]) -> Pasted | None:
+    paragraphs = [p for p in _PARAGRAPH.split(text) if p.strip()]
+    if len(paragraphs) > 1:
+        read = [_read(p.strip(), ()) for p in paragraphs[:1000]]
+        parts = tuple(part for r in read if r for part in r.parts)
+        if len(paragraphs) <= 1000 and all(read) and all(map(has_header, parts)):
+            return Pasted(read[0].dialect if read[0] else "", parts, notes)
+    for name, token in _BYTES:
+        if data := _spelled(text, token):
+            return Pasted(name, (data,), notes)
+    if not _DIGIT_LINE.fullmatch(text):
         return None
-    return bytes(v & 0xFF for v in values)
+    if _BINARY.fullmatch(text) and (data := _of_binary(re.findall(r"[01_bB]+", text))):
+        return Pasted("0b binary", (data,), notes)
+    return _read_bare(text, notes)
+
+
+def _without_ellipsis(text: str) -> tuple[str | None, tuple[str, ...]]:
+    cut = _MORE.search(text) or _ELLIPSIS.search(text)
+    if not cut:
+        return text, ()
+    before, after = text[: cut.start()].rstrip(" \t\n.…[(<"), text[cut.end() :].strip(_WRAP)
+    if not _HEX_ONLY.fullmatch(before):
+        return None, ()
+    if not after:
+        return before, (CUT,)
+    apart = any(text[at : at + 1] in " \t\n," for at in (cut.start() - 1, cut.end()))
+    if apart and _HEX_ONLY.fullmatch(after):
+        raise left_out(f"after {before[-24:]!r}")
+    return None, ()
+
+
+def _of_binary(tokens: list[str]) -> bytes | None:
+    """Return the bytes of numbers in binary, of which the first has its 0b; None where it may be hexadecimal."""
+    data = bytearray()
+    for token in tokens:
+        bits = token.replace("_", "").lower().removeprefix("0b")
+        if bits and len(bits) % 8 and all(one[:2] in ("0b", "0B") for one in tokens):
+            what = f"{token[:24]} is binary, and {counted(len(bits), 'bit')} make no whole bytes; or it is hexadecimal"
+            raise PasteError(what, "", "write all eight bits of each byte, or 0x before hexadecimal")
+        if not bits or len(bits) % 8:
+            return None
+        data += int(bits, 2).to_bytes(len(bits) // 8, "big")
+    return bytes(data)
+
+
+def _spelled(text: str, token: "re.Pattern[str]") -> bytes | None:
+    """Return the bytes of a text in which each is one ``token``, or None."""
+    data, position = bytearray(), 0
+    while position < len(text):
+        found = token.match(text, position)
+        if not found or (value := int(found[1], 16)) > 255:
+            return None
+        data.append(value)
+        gap = _BETWEEN.match(text, found.end())
+        position = gap.end() if gap else found.end()
+    return bytes(data)
+
+
+def _read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
+    """Return the bytes of digits and separators that are not all spelled alike with their base, or None."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if re.search(r"(?<![0-9A-Fa-f])-\d", text) and _SIGNED.fullmatch(text):
+        data = bytes_of_decimals([t for t in re.split(r"[\s,;]+", text) if t])
+        return Pasted("decimal list", (data,), notes) if data else None
+    split = [[t for t in _BREAKS.split(line) if t] for line in lines]
+    tokens = [t for line in split for t in line]
+    if len(tokens) >= HEADER_LENGTH and all(map(_BITS.fullmatch, tokens)):
+        bits = bytes(int(t, 2) for t in tokens)
+        if begins_frame(bits):
+            return Pasted("bits", (bits,), notes)
+    if not tokens or not all(_HEX_TOKEN.fullmatch(t) for t in tokens):
+        return None
+    numbered = _without_numbers(split)
+    if numbered is not None:
+        split, notes = numbered, (*notes, "line numbers dropped")
+        tokens = [t for line in split for t in line]
+    bare = [[_plain(t) for t in line] for line in split]
+    prefixed = sum(t != _plain(t) for t in tokens)
+    if 1 < prefixed == len(tokens) and max(map(len, tokens)) > 4:
+        data = _words([_plain(t) for t in tokens], tokens[0])
+        return Pasted("0x words", (data,), (*notes, "the words are read in the order that they are written"))
+    if not prefixed and len(tokens) > 1 and "".join(tokens).isdecimal():
+        decided = number_list(tokens, bracketed="," in text)
+        if decided is not None:
+            return decided.noted(*notes)
+    return Pasted(_hex_name(text, tokens), _lines_of_hex(bare, lines), notes)
+
+
+def _plain(token: str) -> str:
+    return token[2:] if token[:2] in ("0x", "0X") else token
+
+
+def _without_numbers(split: list[list[str]]) -> list[list[str]] | None:
+    """Return the lines without their numbers, when each begins with the number after the line above's; or None."""
+    longest = 6 if len(split) > 1 else 1  # digits: alone, two of them are a byte
+    if not all(len(line) > 1 and line[0].isdecimal() and len(line[0]) <= longest for line in split):
+        return None
+    first = int(split[0][0])
+    if [int(line[0]) for line in split] != list(range(first, first + len(split))):
+        return None
+    number, byte = (begins_frame(bytes([int(_plain(token)[:2], 16)])) for token in split[0][:2])
+    return [line[1:] for line in split] if byte and not number else None
+
+
+def _lines_of_hex(split: list[list[str]], lines: list[str]) -> tuple[bytes, ...]:
+    """Return the bytes of lines of hex digits: a part for each line that is a frame, else one that was wrapped."""
+    if len(split) > 1 and all(len(line) > 1 for line in split):
+        firsts, others = {len(line[0]) for line in split}, {len(t) for line in split for t in line[1:]}
+        if len(firsts) == 1 and others == {2} and min(firsts) > 2:
+            raise PasteError(
+                "the first column looks like offsets, but they do not follow one another",
+                f"line 1: {lines[0][:40]!r}",
+                "paste the dump whole, or without the column",
+            )
+    contiguous = all(len(line) == 1 for line in split)
+    rows: list[str] = []
+    for at, line in enumerate(split):
+        odd = [t for t in line if len(t) % 2]
+        if odd and not contiguous:
+            if max(map(len, line)) > 2:
+                raise odd_digits(odd[0], f"line {at + 1}: {lines[at][:40]!r}")
+            line = [t.zfill(2) for t in line]  # single digits stand alone: "80 57 0 5"
+        rows.append("".join(line))
+    joined = "".join(rows)
+    uneven = next((at for at, row in enumerate(rows) if len(row) % 2), None)
+    if len(joined) % 2:
+        at = uneven or 0
+        raise odd_digits(rows[at][-24:], f"{len(joined)} digits in all; line {at + 1} ends so")
+    data = bytes.fromhex(joined)
+    words = split[0]
+    alike = len(words) > 3 and len({len(t) for t in words[:-1]}) == 1 and len(words[0]) in (4, 8, 16)
+    if alike and begins_frame(bytes.fromhex(words[0])[::-1]) and not begins_frame(data):
+        what = f"these {4 * len(words[0])}-bit words look byte-swapped: {words[0]} would begin a frame"
+        raise maybe_swapped(f"{what} the other way round", "line 1")
+    return (data,) if uneven is not None else unwrapped([bytes.fromhex(r) for r in rows])
+
+
+def _words(digits: list[str], first: str) -> bytes:
+    """Return the bytes of numbers in hex that are wider than a byte, in the order that is printed; or raise."""
+    odd = next((t for t in digits if len(t) % 2), None)
+    if odd:
+        raise odd_digits(odd, f"in 0x{odd}")
+    plain = bytes.fromhex("".join(digits))
+    if begins_frame(bytes.fromhex(digits[0])[::-1]) or not begins_frame(plain):
+        raise too_wide(first)
+    return plain
+
+
+def _hex_name(text: str, tokens: list[str]) -> str:
+    if len(tokens) == 1:
+        return "hex" if tokens[0][:2].lower() != "0x" else "0x hex"
+    for separator, name in ((":", "colon"), ("-", "dash"), (".", "dot"), ("_", "underscore"), (",", "comma")):
+        if separator in text:
+            return f"{name}-separated hex"
+    if all(len(t) <= 2 for t in tokens):
+        return "hex pairs"
+    return "hex" if text.count("\n") >= len(tokens) - 1 else "hex groups"

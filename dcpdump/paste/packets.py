@@ -10,48 +10,23 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from dcpdump.errors import PasteError
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Bytes, Gap
+from dcpdump.net.ip import IPV4, IPV6, parse
+from dcpdump.net.link import strip
 from dcpdump.net.packet import Packet
+from dcpdump.net.tcp import PROTOCOL
 from dcpdump.paste.pasted import Pasted, begins_frame, is_whole
-from dcpdump.plural import counted
+from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
 
-TCP = 6
-_ETHERNET, _NULL, _RAW, _SLL, _SLL2 = 1, 0, 101, 113, 276
-_IPV4, _IPV6, _VLAN = b"\x08\x00", b"\x86\xdd", (b"\x81\x00", b"\x88\xa8")
+#: The link types that are tried: raw IP, Ethernet, Linux cooked in both versions, BSD's loopback.
+_LINKS = (101, 1, 113, 276, 0)
 _REASSEMBLED = 64  # so many frames are looked for in packets: each takes time for all of those
 _PADDED = 46  # the smallest payload of an Ethernet frame: a shorter one is filled with zeros
 
-_TCPDUMP = lazy_pattern(r"^\s*(?:\S+ ){0,3}(?:\S+ +(?:In|Out|[BMP]) +)?IP6? .{3,200} > .{3,200}: ", re.M)
-
-
-def _ip_length(data: bytes, at: int) -> int | None:
-    """Return how long the TCP/IP packet at ``at`` says it is, or None when there is none."""
-    if len(data) < at + 40:
-        return None
-    if data[at] >> 4 == 4 and data[at] & 15 >= 5 and data[at + 9] == TCP:
-        return int.from_bytes(data[at + 2 : at + 4], "big")
-    if data[at] >> 4 == 6 and data[at + 6] == TCP and len(data) >= at + 60:
-        return 40 + int.from_bytes(data[at + 4 : at + 6], "big")
-    return None
-
-
-def _candidates(data: bytes) -> list[tuple[int, int]]:
-    """Return the link types that ``data`` may have, each with the offset of IP."""
-    found = [(_RAW, 0)]
-    kind = data[12:14]
-    if kind in (_IPV4, _IPV6):
-        found.append((_ETHERNET, 14))
-    elif kind in _VLAN:
-        found.append((_ETHERNET, 22 if data[16:18] in _VLAN else 18))
-    if data[14:16] in (_IPV4, _IPV6):
-        found.append((_SLL, 16))
-    if data[:2] in (_IPV4, _IPV6):
-        found.append((_SLL2, 20))
-    if data[:4] in (b"\x02\0\0\0", b"\0\0\0\x02", b"\x1e\0\0\0", b"\x18\0\0\0", b"\x1c\0\0\0", b"\x0a\0\0\0"):
-        found.append((_NULL, 4))
-    return found
+#: The line that tcpdump prints above the bytes of each packet.
+TCPDUMP = lazy_pattern(r"^\s*(?:\S+ ){0,3}(?:\S+ +(?:In|Out|[BMP]) +)?IP6? .{3,200} > .{3,200}: ", re.M)
 
 
 def link_type(data: bytes, *, cut: bool = False) -> tuple[int, int] | None:
@@ -59,20 +34,27 @@ def link_type(data: bytes, *, cut: bool = False) -> tuple[int, int] | None:
 
     ``cut``: a capture may have kept only the head of the packet, so it may be shorter than it says.
     """
-    for link, at in _candidates(data):
-        length = _ip_length(data, at)
-        if length is None or length < 40:
+    for link in _LINKS:
+        found = strip(link, data)
+        if isinstance(found, str):
             continue
-        held = len(data) - at
-        padded = length < held <= _PADDED and link in (_ETHERNET, _RAW)
-        if held == length or padded or (cut and held < length):
-            return link, max(len(data), at + length)
+        at, length = found[1], _LENGTHS[found[0]]
+        datagram = parse(found[0], data, at, 1 << 16)
+        if isinstance(datagram, str) or datagram.protocol != PROTOCOL or not any(data[at + length : at + length + 2]):
+            continue
+        exact = datagram.end == len(data) or len(data) - at <= _PADDED
+        if exact and (cut or not datagram.missing):
+            return link, len(data) + datagram.missing
     return None
+
+
+#: Where an IP header says how long the packet is: where not at all, anything would fit.
+_LENGTHS = {IPV4: 2, IPV6: 4}
 
 
 def without_packets(pasted: Pasted, heading: str = "") -> Pasted:
     """Return ``pasted`` with the TCP payload in place of packets; unchanged when its parts are not packets."""
-    from_tcpdump = bool(heading) and _TCPDUMP.search(heading) is not None
+    from_tcpdump = bool(heading) and TCPDUMP.search(heading) is not None
     packets: list[Packet] = []
     frames: list[bytes] = []
     others = 0
@@ -153,7 +135,7 @@ def _streams(packets: list[Packet]) -> tuple[list[bytes], list[str]]:
     return parts, notes
 
 
-# tshark's JSON and PDML ─────────────────────────────────────────────────────────────────────────────────────
+# -- tshark's JSON and PDML ---------------------------------------------------------------------------
 
 _FRAME_RAW = lazy_pattern(r'"frame_raw"\s*:\s*\[?\s*"([0-9a-fA-F]+)"')
 _JSON_FIELD = lazy_pattern(

@@ -4,9 +4,12 @@ The fact only ranks two readings of the same text (is ``10 57`` hexadecimal or d
 are two frames or one that was wrapped. No byte is ever made up, moved or dropped because of it.
 """
 
+import re
+from collections.abc import Sequence
+
 from dcpdump.errors import PasteError
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.startup import dataclass, lazy_pattern
 
 #: The longest paste, and how many bytes the repetitions in one may stand for: more is a damaged number, not a frame.
 LIMIT = 64 << 20
@@ -26,6 +29,16 @@ class Pasted:
     parts: tuple[bytes, ...]
     notes: tuple[str, ...] = ()
 
+    def noted(self, *notes: str) -> "Pasted":
+        """Return this with more notes before its own."""
+        return Pasted(self.dialect, self.parts, (*notes, *self.notes))
+
+
+def joined(all_of: Sequence[Pasted], dialect: str = "") -> Pasted:
+    """Return several as one: all parts, each note once, and the first's form where none is given."""
+    parts = tuple(part for each in all_of for part in each.parts)
+    return Pasted(dialect or all_of[0].dialect, parts, tuple(dict.fromkeys(n for each in all_of for n in each.notes)))
+
 
 def begins_frame(data: bytes) -> bool:
     """Return whether ``data`` starts as a frame does."""
@@ -42,6 +55,20 @@ def is_whole(data: bytes) -> bool:
     return has_header(data) and HEADER_LENGTH + int.from_bytes(data[8:12], "big") == len(data)
 
 
+def unwrapped(lines: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return lines as parts: one each when every line is a frame, else one run that was wrapped."""
+    if len(lines) > 1 and all(map(has_header, lines)):
+        *others, last = map(len, lines)
+        if len({*others}) > 1 or last > others[0] or is_whole(lines[0]):
+            return tuple(lines)
+    return (b"".join(lines),)
+
+
+def maybe_swapped(what: str, where: str = "") -> PasteError:
+    """Return the error for words of several bytes whose order is not known."""
+    return PasteError(what, where, "print single bytes: hexdump -C FILE, xxd FILE, or gdb's x/64xb")
+
+
 def left_out(where: str) -> PasteError:
     """Return the error for a paste with an ellipsis in its middle."""
     return PasteError("bytes are left out in the middle ('…')", where, "print all of the bytes and paste again")
@@ -52,3 +79,125 @@ def odd_digits(digits: str, where: str) -> PasteError:
     return PasteError(
         f"an odd number of hex digits: {digits!r}", where, "each byte takes two digits; paste all of them"
     )
+
+
+def too_wide(number: str) -> PasteError:
+    """Return the error for a list of numbers that are wider than a byte."""
+    return maybe_swapped(f"{number} is wider than a byte: its bytes may be swapped, and the paste does not say")
+
+
+# -- tokens among bytes that are not bytes: where they stand, so that no byte is lost silently --------
+
+_BLANKS = lazy_pattern(r"[\s,;]+")
+_MARKS = lazy_pattern(r"[\s,;:|_-]+")  # between bytes that may have no blank between them
+_BYTES = lazy_pattern(r"(?:0[xX]|\\x)?(?:[0-9a-fA-F]{2})+")
+_QUOTES = "[](){}<>\"'`"
+_CLOSED = tuple("\"'`])}>|")  # what ends a run of bytes as it should
+_GLUED = lazy_pattern(r"\s*([^\w\s,;:|&.…\"'`\])}>\\-]{1,2})[0-9a-fA-F]{4}")
+_ESCAPE = lazy_pattern(r"\\x[^\s\\]{0,2}")
+_LONG = lazy_pattern(r"[0-9a-fA-F]{8}")
+_HALF = lazy_pattern(r"[?*]|[0-9a-fA-FO?*]\w|\w[0-9a-fA-FO?*]")
+_PLAIN = lazy_pattern(r"[0-9A-Za-z?*#~!]+")
+_WORD = lazy_pattern(r"[0-9A-Za-z?*#~!]{40,}")
+_NO_DIGIT = lazy_pattern(r"[^0-9a-fA-F]")
+_LETTERS = str.maketrans("OolI", "0011")
+_FEW = 8  # bytes: a line with fewer is not one of bytes, unless others are
+
+
+def refuse_odd(text: str, *, line: int = 1, few: int = _FEW) -> None:
+    """Raise for the first line of ``text`` that is bytes but for one token; ``line``: the number of its first line."""
+    for number, one in enumerate(text.split("\n"), line):
+        for separator in (_BLANKS, _MARKS):
+            tokens = [token for part in separator.split(one) if (token := part.strip(_QUOTES))]
+            at = _odd(tokens, few)
+            if at is not None:
+                raise odd_byte(tokens[at], number, " ".join(tokens[max(0, at - 3) : at]))
+        for word in _WORD.findall(one):
+            word = re.sub("^0?[xX]", "", word)
+            wrong = _NO_DIGIT.findall(word)
+            if wrong and len(wrong) * 8 <= len(word):
+                raise _odd_digit(wrong[0], number, word[: word.index(wrong[0])])
+
+
+def _odd(tokens: Sequence[str], few: int) -> int | None:
+    """Return the index of the token in a byte's place: one between bytes, or else one beside them; or None."""
+    whole = [_BYTES.fullmatch(token) is not None for token in tokens]
+    if sum(len(token) // 2 for token, is_bytes in zip(tokens, whole, strict=True) if is_bytes) < few:
+        return None
+    if sum(whole) * 4 < len(tokens) * 3:
+        return None
+    beside = []
+    for at in (at for at, is_bytes in enumerate(whole) if not is_bytes):
+        around = [near for near in (at - 1, at + 1) if 0 <= near < len(whole)]
+        if all(whole[near] and len(tokens[at]) <= len(tokens[near]) + 2 for near in around):
+            if len(around) == 2:
+                return at
+            if _PLAIN.fullmatch(tokens[at]) and len(tokens[at]) <= len(tokens[around[0]]):
+                beside.append(at)  # a longer token is a name of the bytes
+    return beside[0] if beside else None
+
+
+def refuse_behind(run: str, rest: str, line: int) -> None:
+    """Raise when a run of bytes is interrupted, and the ``rest`` of its line continues with bytes."""
+    if found := _ESCAPE.match(rest):
+        raise odd_byte(found[0], line, run)
+    if found := _GLUED.match(rest):
+        raise _odd_digit(found[1], line, run)
+    if rest.strip().startswith(_CLOSED):
+        return
+    separator = _MARKS if ":" in run or "-" in run else _BLANKS
+    odd, *behind = [token for token in separator.split(rest) if token] or [""]
+    whole = [bool(_BYTES.fullmatch(token.strip(_QUOTES)) or _LONG.match(token)) for token in behind]
+    count = (*whole, False).index(False)
+    size = sum(len(token) // 2 for token in behind[:count])
+    is_short = len(odd.removeprefix("0x")) <= 2
+    is_last = count == len(behind)  # behind it there are bytes alone
+    if count >= 4 or (is_short and (size > 1 or (is_last and (size or _HALF.fullmatch(odd))))):
+        raise odd_byte(odd, line, run)
+
+
+def odd_byte(token: str, line: int, before: str) -> PasteError:
+    """Return the error for a token that should be a byte."""
+    meant = token.translate(_LETTERS)
+    is_meant = meant != token and _BYTES.fullmatch(meant)
+    hint = f"did you mean {meant}?" if is_meant else "put the byte there, or take it out"
+    return PasteError(f"{token[:24]!r} is not a byte", _place(line, before), hint)
+
+
+def _odd_digit(characters: str, line: int, before: str) -> PasteError:
+    return PasteError(f"{characters!r} is not a hex digit", _place(line, before), "each byte takes two hex digits")
+
+
+def _place(line: int, before: str) -> str:
+    return f"line {line}, after {before[-8:].strip()!r}" if before.strip() else f"line {line}"
+
+
+# -- captures and packed files, known by their first bytes --------------------------------------------
+
+#: The placeholder for the file's name in a hint: a paste does not know where it came from.
+NAME = "CAPTURE"
+
+_READ = f"dcpdump read {NAME}"
+_ARCHIVE = "a ZIP archive"  #: which the other commands do not read either
+#: first bytes, what begins so, and what prints the bytes inside of it as they are
+_KINDS: tuple[tuple["re.Pattern[bytes]", str, str], ...] = tuple(
+    (lazy_pattern(begins, re.DOTALL), what, f"{unpack} {NAME} | dcpdump explain" if unpack else "")
+    for begins, what, unpack in (
+        (rb"\xa1\xb2(?:\xc3\xd4|\x3c\x4d|\xcd\x34)|(?:\xd4\xc3|\x4d\x3c|\x34\xcd)\xb2\xa1", "a pcap capture", ""),
+        (rb"\n\r\r\n.{4}(?:\x1a\x2b\x3c\x4d|\x4d\x3c\x2b\x1a)", "a pcapng capture", ""),
+        (rb"\x1f\x8b\x08", "gzip data", "gzip -dc"),
+        (rb"\x28\xb5\x2f\xfd", "zstd data", "zstd -dc"),
+        (rb"\xfd7zXZ\x00", "xz data", "xz -dc"),
+        (rb"BZh[1-9]1AY&SY", "bzip2 data", "bzip2 -dc"),
+        (rb"\x04\x22\x4d\x18", "lz4 data", "lz4 -dc"),
+        (rb"PK\x03\x04", _ARCHIVE, "unzip -p"),
+    )
+)
+
+
+def refuse_files(data: bytes) -> None:
+    """Raise PasteError where ``data`` is a capture or a packed file: as a frame it could only be nonsense."""
+    for begins, what, unpack in _KINDS:
+        if begins.match(data):
+            hints = [hint for hint in (_READ if what is not _ARCHIVE else "", unpack) if hint]
+            raise PasteError(f"this is {what}, not a paste", "", hints[0], tuple(hints[1:]))

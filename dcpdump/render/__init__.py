@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from dcpdump.clock import PLAIN_TIMES, FrameTimes
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
 from dcpdump.render import csv, grid, line, ndjson, table
 from dcpdump.render.style import Line, LineKind, Palette
+from dcpdump.startup import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dcpdump.iso_time import iso_time
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Json
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Table, folded, lost, lost_keys, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS
 from dcpdump.spec.statuses import STATUS, SUCCESS
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.facts import Control
 from dcpdump.streams.opcode_kinds import NOOP, SELECT_BUCKET
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock, printable, span, status
+from dcpdump.text import iso_time
 from dcpdump.wire.collection_names import Names
 from dcpdump.wire.json_text import parse_json
 

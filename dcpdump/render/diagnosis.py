@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.diagnosis import COMMAND, Diagnosis, DiagnosisOutcome, behind
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, speaks_dcp
-from dcpdump.iso_time import iso_time
-from dcpdump.plural import counted, measured
 from dcpdump.record import Json
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.ndjson import without_none
@@ -19,6 +17,7 @@ from dcpdump.streams.lag import Lag
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import short_name, span
+from dcpdump.text import counted, iso_time, measured
 
 #: Makes a command line of a command.
 CommandLine = Callable[[Command], str]

@@ -21,9 +21,7 @@ from dcpdump.compare.comparison import (
 from dcpdump.compare.documents import Document, DocumentDifferences, Documents, judged
 from dcpdump.compare.pairing import Way, ends_of
 from dcpdump.escape import safe
-from dcpdump.iso_time import iso_time
 from dcpdump.net.packet import NO_TIME
-from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
 from dcpdump.render.line import message_name
@@ -32,6 +30,7 @@ from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table
 from dcpdump.spec import find
 from dcpdump.streams.wording import span
+from dcpdump.text import counted, iso_time
 from dcpdump.wire.frame import magic_of
 
 _NAMES = "AB"

@@ -9,13 +9,12 @@ from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.words import ranges
 from dcpdump.escape import safe
-from dcpdump.iso_time import iso_time
-from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Table, folded
 from dcpdump.streams.wording import clock
+from dcpdump.text import counted, iso_time
 
 Folded = Iterable[tuple[Finding, int]]
 SEVERITY_KINDS = {

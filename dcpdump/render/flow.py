@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from dcpdump.iso_time import iso_time
-from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
@@ -18,6 +16,7 @@ from dcpdump.streams.silence import TcpFaults, tcp_faults
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Window
 from dcpdump.streams.wording import client, clock, span, times
+from dcpdump.text import counted, iso_time
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
 #: What a narrow terminal has no room for, the least first.

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
-from dcpdump.iso_time import iso_time
 from dcpdump.record import Json, Record, as_json
 from dcpdump.render.line import dialogue_name
 from dcpdump.render.ndjson import without_none
@@ -14,6 +13,7 @@ from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.history import VBUCKETS, Change, Coverage
 from dcpdump.streams.request import Request
 from dcpdump.streams.wording import client, clock, place, seqno
+from dcpdump.text import iso_time
 
 _HEADS = (
     "key",

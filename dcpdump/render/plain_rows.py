@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from dcpdump.batch.learning import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING
 from dcpdump.batch.plans import PLANS, Plan, key_length
 from dcpdump.big_endian import be16, be32
-from dcpdump.compiled import is_compiled
 from dcpdump.escape import safe
-from dcpdump.iso_time import iso_time
 from dcpdump.net.packet import NO_TIME
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.startup import is_compiled
+from dcpdump.text import iso_time
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_scan import IS_PLAIN_JSON, judge
 from dcpdump.wire.json_text import doubtful_fault, json_fault

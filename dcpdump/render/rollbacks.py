@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from dcpdump.iso_time import iso_time
-from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
@@ -14,6 +12,7 @@ from dcpdump.streams.rollbacks import Explanation, Resume, Rollback, branch_of, 
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
 from dcpdump.streams.wording import client, clock, place, seqno, span, status, times
+from dcpdump.text import counted, iso_time
 
 _SOON_NS = 1_000_000_000
 

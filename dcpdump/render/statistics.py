@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 
 from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
 from dcpdump.clock import clock_in_use
-from dcpdump.iso_time import iso_time
-from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import bytes_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
+from dcpdump.text import counted, iso_time
 
 _COLUMNS = 64  #: vbuckets in a row of the map
 _HEAT = " ░▒▓█"

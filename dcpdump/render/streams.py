@@ -6,8 +6,6 @@ from functools import partial, reduce
 from sys import intern
 from typing import Any
 
-from dcpdump.iso_time import iso_time
-from dcpdump.plural import counted, measured
 from dcpdump.record import Json
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
@@ -35,6 +33,7 @@ from dcpdump.streams.request import Request, collection_names, filter_text, scop
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, lag_text, reason_name, seqno
+from dcpdump.text import counted, iso_time, measured
 
 Judged = tuple[Stream, Verdict]
 

@@ -6,10 +6,9 @@ from itertools import zip_longest
 from typing import Protocol
 from unicodedata import category, east_asian_width
 
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json
 from dcpdump.render.style import Line, LineKind
+from dcpdump.startup import dataclass, lazy_pattern
 from dcpdump.streams.frame_event import Missed
 
 # -- text by the cells that it takes on a terminal: a wide character, as of Chinese, takes two --------

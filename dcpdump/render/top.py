@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dcpdump.iso_time import iso_time
-from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.streams import KINDS, lag_object
@@ -17,6 +15,7 @@ from dcpdump.streams.silence import held_up
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, lag_text, span
+from dcpdump.text import counted, iso_time
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")

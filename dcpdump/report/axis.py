@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from dcpdump.clock import clock_in_use
-from dcpdump.iso_time import iso_time
+from dcpdump.text import iso_time
 
 _SECOND = 1_000_000_000
 _MINUTE, _HOUR, _DAY = 60 * _SECOND, 3600 * _SECOND, 86_400 * _SECOND

@@ -3,10 +3,10 @@
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.diagnosis.trouble import Command
-from dcpdump.plural import counted
 from dcpdump.report.context import Context, row, section, table
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.wording import clock
+from dcpdump.text import counted
 
 _MOST = 30
 _ORDER = (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO, Severity.UNKNOWN)

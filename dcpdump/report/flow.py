@@ -1,12 +1,12 @@
 """Flow control over time: what is outstanding against the buffer, and when the producer had to wait."""
 
-from dcpdump.plural import counted
 from dcpdump.report.axis import size
 from dcpdump.report.context import Context, head, hue, section
 from dcpdump.report.draw import WIDTH, axis, band, blocked_bands, lane, picture, stairs
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import span
+from dcpdump.text import counted
 
 _HEIGHT = 64
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from dcpdump.plural import counted
 from dcpdump.record import Record
 from dcpdump.render.table import TableRow, table_rows, title
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.wording import clock
+from dcpdump.text import counted
 
 _VALUE = 64  #: bytes of a value in the table
 _LINE = 16

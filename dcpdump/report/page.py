@@ -9,7 +9,6 @@ from importlib.resources import files
 
 from dcpdump import __version__
 from dcpdump.check.rule import Severity
-from dcpdump.plural import counted, measured
 from dcpdump.report import dialogues, flow, frame_pages, latency, messages, timeline, vbuckets, verdict
 from dcpdump.report.axis import day, size, zone_name
 from dcpdump.report.context import Context
@@ -21,6 +20,7 @@ from dcpdump.report.stream_table import streams
 from dcpdump.report.vbuckets import MOST as MAPS
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.wording import span
+from dcpdump.text import counted, measured
 
 #: A page is never longer: frames are dropped first, then streams, then maps.
 MOST = 5_000_000

@@ -1,10 +1,10 @@
 """The table of streams: those in trouble first, to be filtered and sorted."""
 
 from dcpdump.diagnosis.trouble import Command, Judged
-from dcpdump.plural import counted
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Child, Markup, element
 from dcpdump.streams.wording import client, clock, lag_text, seqno
+from dcpdump.text import counted
 
 MOST = 2_000
 _HEADS = (

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from dcpdump.check.rule import Severity
-from dcpdump.plural import counted
 from dcpdump.report.axis import size, zone_name
 from dcpdump.report.context import Context, head, hue, section
 from dcpdump.report.draw import DrawnMark, area, axis, band, blocked_bands, lane, marks, picture, symbol
@@ -11,6 +10,7 @@ from dcpdump.report.html import Markup, element
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock, place, reason, reason_name, seqno, span, status
+from dcpdump.text import counted
 
 _HEIGHT = 48
 _LEGEND = {

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dcpdump.batch.course import OTHERS
-from dcpdump.plural import counted
 from dcpdump.report.axis import TimeAxis
 from dcpdump.report.context import Context, section
 from dcpdump.report.draw import WIDTH, axis, band, lane, side_labels
@@ -17,6 +16,7 @@ from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, seqno, span
+from dcpdump.text import counted
 
 MOST = 8  #: maps
 _MULTIPLES = 12

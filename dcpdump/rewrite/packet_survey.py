@@ -1,7 +1,10 @@
-"""Dissect, and remember what every packet carries, and which packets open connections."""
+"""Survey captures before they are rewritten: what every packet carries of which stream, and which packets open
+connections.
+"""
 
 from array import array
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -9,18 +12,230 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.gather import Array
 from dcpdump.net.batch import Segments
-from dcpdump.net.layers import anatomy
+from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.connections import Connections
+from dcpdump.net.ip import CHECKSUM_AT, Fragments, checksum_is_right, pseudo_header
+from dcpdump.net.layers import HeaderOffsets, anatomy
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.net.tcp import ACK, SYN
-from dcpdump.rewrite.payload_map import NOWHERE, Carried, PayloadMap
+from dcpdump.net.tcp import ACK, PROTOCOL, RST, SYN, advance
 from dcpdump.tls.secrets import Secrets
 
 if TYPE_CHECKING:
     from dcpdump.tls.side import Places
 
 
-class Handshakes:
+# -- the bytes of the stream that every packet carries, retransmissions included ----------------------
+
+NOWHERE = -1  #: the number for packets of no stream
+_FLAGS, _SEQ = 13, 4  #: offsets in a TCP header
+
+
+def stream_number(connection: int, direction: int) -> int:
+    """Return the number of one direction of a connection."""
+    return 2 * connection + direction
+
+
+class Carried(NamedTuple):
+    """The payload of a packet: ``size`` bytes of a stream from ``offset`` on, bytes beyond the snap length included."""
+
+    stream: int
+    offset: int
+    size: int = 0
+
+
+class _PayloadColumns(NamedTuple):
+    """What each packet of a file carries, as in Carried: one row for each of packets 1, 2, 3 …"""
+
+    stream: Array
+    offset: Array
+    size: Array
+
+
+class FragmentedSegment(NamedTuple):
+    """A segment that was sent in IP fragments: its header and payload, and the place of its payload."""
+
+    addresses: bytes
+    header: bytes
+    payload: bytes
+    carried: Carried
+    right: bool  #: whether its checksum was right
+
+
+class _Noted(NamedTuple):
+    """What the packets of one file carry, as far as they were read."""
+
+    streams: "array[int]"
+    offsets: "array[int]"
+    sizes: "array[int]"
+
+
+class _Unsettled(NamedTuple):
+    """A packet of a stream whose beginning is not known yet, or not certain."""
+
+    stream: ByteStream
+    offsets: "array[int]"
+    place: int
+    seq: int
+
+
+class PayloadMap:
+    """A map of packets to payload. ``note`` every packet, after ``connections`` were fed it; ask afterwards."""
+
+    def __init__(self, connections: Connections, limits: Limits = DEFAULT) -> None:
+        self._connections = connections
+        self._fragments = Fragments(limits)
+        self._limits = limits
+        self._files: dict[str, _Noted] = {}
+        self._unsettled: dict[int, list[_Unsettled]] = {}
+        self._waiting: OrderedDict[tuple[bytes, int, int], list[tuple[str, int, int]]] = OrderedDict()
+        #: By file and number of a fragment: the segment that it belongs to, and the fragment's offset in it.
+        self.pieces: dict[tuple[str, int], tuple[FragmentedSegment, int]] = {}
+
+    def note(self, packet: Packet, body: HeaderOffsets) -> Carried:
+        """Note a packet, and return what it carries, as far as is known now."""
+        noted, place = self._columns(packet.file, packet.number), packet.number - 1
+        carried = self._fragment(packet, body) if body.fragment else self._segment(packet.data, body, noted, place)
+        noted.streams[place], noted.offsets[place], noted.sizes[place] = carried
+        return carried
+
+    def note_run(self, block: Block, start: int, stop: int, rows: list[int], offsets: list[int]) -> Array:
+        """Note packets ``start`` … ``stop`` - 1 of a block, which a dissection took together; return their streams.
+
+        ``rows`` are those that simply continued their streams, at ``offsets``. The other ones that carry anything were
+        noted before, one by one.
+        """
+        facts = block.facts
+        flow, sizes = facts.flow[start:stop], facts.size[start:stop]
+        streams = np.empty(stop - start, np.int64)
+        order = np.argsort(flow, kind="stable")
+        for mine in np.split(order, np.flatnonzero(np.diff(flow[order])) + 1):
+            found = self._connections.find(facts.keys[int(flow[mine[0]])])
+            if found is None:
+                raise KeyError("a flow of a stretch has no connection")
+            streams[mine] = stream_number(found[0].number, found[1])
+        places = np.full(stop - start, -1)
+        places[np.array(rows, np.int64) - start] = offsets
+        for which in np.unique(block.file[start:stop]).tolist():
+            mine = np.flatnonzero(block.file[start:stop] == which)
+            numbers = block.numbers[start + mine] - 1
+            noted = self._columns(block.files[which], int(numbers[-1]) + 1)
+            _column(noted.streams)[numbers] = streams[mine]
+            _column(noted.sizes)[numbers] = sizes[mine]
+            known = places[mine] >= 0
+            _column(noted.offsets)[numbers[known]] = places[mine[known]]
+        return streams
+
+    def settle(self, number: int) -> None:
+        """Place the packets that waited for a stream's beginning, if that is certain by now."""
+        waiting = self._unsettled.get(number)
+        if waiting and waiting[0].stream.settled:
+            _settle(self._unsettled.pop(number))
+
+    def close(self) -> None:
+        """End the input: place the packets that still wait."""
+        for waiting in self._unsettled.values():
+            _settle(waiting)
+        self._unsettled.clear()
+        self._waiting.clear()
+
+    @property
+    def files(self) -> list[str]:
+        """Return the files that packets were read from."""
+        return list(self._files)
+
+    def of(self, file: str, number: int) -> Carried:
+        """Return what a packet carries; not for fragments (see ``pieces``)."""
+        streams, offsets, sizes = self._files[file]
+        return Carried(streams[number - 1], offsets[number - 1], sizes[number - 1])
+
+    def columns(self, file: str, numbers: Array | None = None) -> _PayloadColumns:
+        """Return what the packets of a file carry, all of them or some; not for fragments (see ``pieces``)."""
+        columns = (_column(column) for column in self._files[file])
+        return _PayloadColumns(*(column.copy() if numbers is None else column[numbers - 1] for column in columns))
+
+    def noted(self, file: str, numbers: Array) -> Array:
+        """Return which of the packets of a file, by number, were noted."""
+        noted = self._files.get(file)
+        return numbers[numbers <= (0 if noted is None else len(noted.streams))]
+
+    def _columns(self, file: str, number: int) -> _Noted:
+        """Return the columns of a file, extended to hold a packet's number."""
+        noted = self._files.get(file)
+        if noted is None:
+            noted = self._files[file] = _Noted(array("q"), array("q"), array("q"))
+        more = number - len(noted.streams)
+        if more > 0:
+            noted.streams.extend([NOWHERE] * more)
+            noted.offsets.frombytes(bytes(8 * more))
+            noted.sizes.frombytes(bytes(8 * more))
+        return noted
+
+    def _segment(self, data: bytes, body: HeaderOffsets, noted: _Noted, place: int) -> Carried:
+        if body.segment is None:
+            return Carried(NOWHERE, 0)
+        start, payload, end = body.segment
+        key = body.layers[-1].datagram.addresses + data[start : start + 4]
+        found = self._locate(key, data[start:payload], end - payload, (noted.offsets, place))
+        # Bytes that the snap length cut off count as carried.
+        size = end - payload + body.layers[-1].datagram.missing
+        return Carried(found.stream, found.offset if size else 0, size)
+
+    def _locate(self, key: bytes, header: bytes, size: int, place: "tuple[array[int], int] | None") -> Carried:
+        """Return the place of a segment's payload, final or for now."""
+        flags, seq = header[_FLAGS], int.from_bytes(header[_SEQ : _SEQ + 4], "big")
+        found = self._connections.find(key)
+        if found is None or (size and flags & RST):  # what a reset carries is not part of the stream
+            return Carried(NOWHERE, 0)
+        connection, direction, stream = found
+        number = stream_number(connection.number, direction)
+        seq = advance(seq, 1) if flags & SYN else seq
+        if stream.settled:
+            waiting = self._unsettled.pop(number, None)
+            if waiting:
+                _settle(waiting)
+        elif size and place is not None:
+            self._unsettled.setdefault(number, []).append(_Unsettled(stream, *place, seq))
+        return Carried(number, stream.offset_of(seq))
+
+    def _fragment(self, packet: Packet, body: HeaderOffsets) -> Carried:
+        addresses, protocol, start, end, _, place = body.layers[-1].datagram
+        if place is None:
+            return Carried(NOWHERE, 0)
+        key = addresses, protocol, place.ident
+        pieces = self._waiting.setdefault(key, [])
+        pieces.append((packet.file, packet.number, place.offset))
+        while len(self._waiting) > self._limits.fragments:
+            self._waiting.popitem(last=False)
+        whole = self._fragments.feed(addresses, protocol, place, packet.data[start:end], packet.ts_ns or 0)
+        if whole is not None:
+            del self._waiting[key]
+            self._complete(addresses, protocol, whole.payload, pieces)
+        return Carried(NOWHERE, 0)
+
+    def _complete(self, addresses: bytes, protocol: int, data: bytes, pieces: list[tuple[str, int, int]]) -> None:
+        length = (data[12] >> 4) * 4 if protocol == PROTOCOL and len(data) >= 20 else 0
+        if not 20 <= length <= len(data):
+            return
+        header = data[:length]
+        carried = self._locate(addresses + data[:4], header, len(data) - length, None)
+        right = checksum_is_right(pseudo_header(addresses, protocol, len(data)), data, CHECKSUM_AT[protocol])
+        split = FragmentedSegment(addresses, header, data[length:], carried, right)
+        for file, number, offset in pieces:
+            self.pieces[file, number] = split, offset
+
+
+def _column(values: "array[int]") -> Array:
+    """Return an array as a NumPy column; the array cannot grow while the column exists."""
+    return np.frombuffer(values, np.int64)
+
+
+def _settle(waiting: list[_Unsettled]) -> None:
+    for stream, offsets, place, seq in waiting:
+        offsets[place] = stream.offset_of(seq)
+
+
+class _Handshakes:
     """The packets that open connections, by file, in ``packets``. ``note`` every TCP segment.
 
     They are all with SYN, and the first without payload that follows a SYN-ACK.
@@ -59,7 +274,7 @@ class Handshakes:
         self.packets.setdefault(file, array("q")).append(number)
 
 
-class TextPlaces:
+class _TextPlaces:
     """The records of one direction that have text."""
 
     def __init__(self, places: "Places") -> None:
@@ -84,9 +299,6 @@ class TextPlaces:
         return text, np.where(some, self._stops[until] - text, 0), others
 
 
-_FLAGS = 13  #: offset in a TCP header
-
-
 class PacketSurvey(Dissection):
     """A dissection of blocks; ask ``places`` and ``handshakes`` afterwards."""
 
@@ -94,12 +306,12 @@ class PacketSurvey(Dissection):
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._unsealing.places = {}
         self.places = PayloadMap(self._connections, limits)
-        self.handshakes = Handshakes()
+        self.handshakes = _Handshakes()
 
-    def texts(self, stream: int) -> "TextPlaces | None":
+    def texts(self, stream: int) -> "_TextPlaces | None":
         """Return where a direction has its text, where that is inside TLS."""
         places = (self._unsealing.places or {}).get(stream)
-        return None if places is None else TextPlaces(places)
+        return None if places is None else _TextPlaces(places)
 
     def _fed(self, packet: Packet) -> None:
         body = anatomy(packet, self._limits)

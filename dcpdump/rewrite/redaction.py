@@ -5,9 +5,15 @@ same bytes of a stream get the same replacement wherever they are captured. Then
 holds none of the concealed texts, and exactly the expected frames.
 """
 
+import mmap
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
@@ -21,19 +27,176 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Record
-from dcpdump.rewrite.concealed_frame import Concealer
-from dcpdump.rewrite.leak_scan import Search
-from dcpdump.rewrite.packet_survey import PacketSurvey
-from dcpdump.rewrite.payload_map import NOWHERE, FragmentedSegment, stream_number
-from dcpdump.rewrite.plain_frames import plain_frames
-from dcpdump.rewrite.proof_hash import FramePlace, damaged_hash, places_of, plain_proof_hash, proof_hash
+from dcpdump.redact import is_damaged
+from dcpdump.rewrite.concealed_frame import Concealer, Plain, plain_frames
+from dcpdump.rewrite.packet_survey import NOWHERE, FragmentedSegment, PacketSurvey, stream_number
 from dcpdump.rewrite.rebuilt_packet import Addresses, conceal_packet, header_to_share
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.wire.frame import RawFrame
+from dcpdump.startup import dataclass
+from dcpdump.wire.frame import RawFrame, Span
 from dcpdump.wire.split import Cut, FrameSplitter, Why
+from dcpdump.wire.value import Body
+
+# -- a search of files for many texts at once ---------------------------------------------------------
+
+#: Texts shorter than this cannot be searched for.
+_WINDOW = 8
+#: A window must have this many bytes that are not zero: numbers, and what was blanked, are mostly zeros.
+_LEAST_NONZERO = 5
+_LOOKED_AT = 64  #: such a window must begin within this many bytes of a text
+_CHUNK = 4 * 1024 * 1024
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+_Words = npt.NDArray[np.uint64]
+
+
+class _Search:
+    """A set of texts to search files for. Texts that are nearly all zeros are not searched for."""
+
+    def __init__(self) -> None:
+        self._windows = bytearray()
+        self._shifts = array("B")
+        self._lengths = array("L")
+        self._digests = bytearray()
+
+    def add(self, text: bytes) -> None:
+        """Add a text of eight bytes or more."""
+        for shift in range(min(len(text) - _WINDOW + 1, _LOOKED_AT)):
+            window = text[shift : shift + _WINDOW]
+            if _WINDOW - window.count(0) >= _LEAST_NONZERO:
+                self._windows += window
+                self._shifts.append(shift)
+                self._lengths.append(len(text))
+                self._digests += _digest(text)
+                return
+
+    def __len__(self) -> int:
+        return len(self._shifts)
+
+    def scan(self, path: str) -> Iterator[int]:
+        """Yield the offsets in a file at which a text occurs, each offset once."""
+        if not len(self):
+            return
+        windows = np.frombuffer(bytes(self._windows), "<u8")
+        order = np.argsort(windows, kind="stable")
+        windows = windows[order]
+        bits = max(16, min(26, len(windows).bit_length() + 5))
+        table = np.zeros(1 << bits, bool)
+        table[_hashed(windows, bits)] = True
+        with open(path, "rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with data:
+            for start in range(0, len(data), _CHUNK):
+                chunk = data[start : start + _CHUNK + _WINDOW - 1]
+                for place, window in _candidates(chunk, table, bits, windows):
+                    if self._stands(data, start + place, window, windows, order):
+                        yield start + place
+
+    def _stands(self, data: mmap.mmap, place: int, window: int, windows: _Words, order: npt.NDArray[np.intp]) -> bool:
+        """Return whether one of the texts with this window occurs around it as a whole."""
+        first = np.searchsorted(windows, np.uint64(window), "left")
+        last = np.searchsorted(windows, np.uint64(window), "right")
+        for index in set(order[first:last].tolist()):
+            start = place - self._shifts[index]
+            text = data[max(start, 0) : max(start, 0) + self._lengths[index]]
+            if start >= 0 and _digest(text) == bytes(self._digests[8 * index : 8 * index + 8]):
+                return True
+        return False
+
+
+def _hashed(words: _Words, bits: int) -> npt.NDArray[np.int64]:
+    hashed: npt.NDArray[np.int64] = ((words * _MULTIPLIER) >> np.uint64(64 - bits)).astype(np.int64)
+    return hashed
+
+
+def _candidates(chunk: bytes, table: npt.NDArray[np.bool_], bits: int, windows: _Words) -> Iterator[tuple[int, int]]:
+    """Yield offset and window for each window of the chunk that is among those searched for."""
+    for shift in range(min(_WINDOW, len(chunk) - _WINDOW + 1)):
+        words = np.frombuffer(chunk, "<u8", (len(chunk) - shift) // _WINDOW, shift)
+        near = np.flatnonzero(table[_hashed(words, bits)])
+        found = words[near]
+        exact = windows[np.minimum(np.searchsorted(windows, found), len(windows) - 1)] == found
+        for place, window in zip(near[exact].tolist(), found[exact].tolist(), strict=True):
+            yield shift + _WINDOW * place, window
+
+
+def _digest(text: bytes) -> bytes:
+    return blake2b(text, digest_size=8).digest()
+
+
+# -- hashes of frames ---------------------------------------------------------------------------------
+# They differ where a fact differs that concealing must keep, or any byte.
+
+
+class _FramePlace(NamedTuple):
+    """Where a frame was captured."""
+
+    number: int
+    connection: int
+    direction: int
+    offset: int
+    length: int
+    gap_before: int
+    packet: int
+    ts_ns: int
+
+
+def places_of(part: Part) -> Iterator[_FramePlace]:
+    """Yield the places of a part's frames."""
+    ends = [(each.connection, each.direction) for each in part.places]
+    columns = part.offset, part.length, part.gap_before, part.packet, part.ts_ns
+    rows = zip(part.place.tolist(), *(column.tolist() for column in columns), strict=True)
+    for number, (place, *facts) in enumerate(rows, part.first):
+        yield _FramePlace(number, *ends[place], *facts)
+
+
+def plain_proof_hash(place: _FramePlace, plain: Plain, data: bytes) -> int:
+    """Return the hash of a plain frame whose bytes, once written, are ``data``."""
+    # Its numbers are among its bytes, and so are the lengths of its parts.
+    body = plain.body
+    value = None if body is None else (len(body.faults), _texts(body))
+    return hash((place, plain.name, plain.guess and plain.message.collection_key, value, data))
+
+
+def proof_hash(place: _FramePlace, record: Record, data: bytes) -> int:
+    """Return the hash of any frame whose bytes, once written, are ``data``."""
+    if is_damaged(record.frame):
+        return _damaged_hash(place, record.frame.raw.holes, data)
+    return hash((place, _facts(record), data))
+
+
+def _damaged_hash(place: _FramePlace, holes: tuple[Span, ...], data: bytes) -> int:
+    """Return the hash of a damaged frame: nothing of it is sure but its header, and that is among its bytes."""
+    return hash((place, holes, data))
+
+
+def _texts(body: Body | None) -> tuple[tuple[int, int], ...] | None:
+    """Return the lengths of the texts of xattrs; None for faulty xattrs, of which only a part was read."""
+    if body is None or body.faults or body.xattrs is None:
+        return None
+    return tuple((len(name), len(text)) for name, text in body.xattrs)
+
+
+def _facts(record: Record) -> tuple[object, ...]:
+    """Return what must be the same for a frame and its concealed copy: every number, and how long texts are."""
+    frame, meaning = record.frame, record.meaning
+    return (
+        frame.raw.holes,
+        frame.header,
+        frame.layout.version,
+        frame.stream_id,
+        tuple(frame.lookup.items()),
+        tuple(
+            (field.start, field.end, field.value if isinstance(field.value, int) else None) for field in frame.fields
+        ),
+        tuple((problem.start, problem.end) for problem in record.problems),
+        record.vbucket,
+        record.request,
+        (meaning.collection, meaning.collection_inferred, _texts(meaning.body)),
+        tuple((item.collection, _texts(item.body)) for item in meaning.items),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +247,7 @@ class Redaction:
         self._concealer = Concealer(words, full=full)
         self._addresses = Addresses(words) if full else None
         self._places = self.dissector.places
-        self._search = Search()
+        self._search = _Search()
         self._frames: array[int] = array("q")
 
     def survey(self) -> None:
@@ -175,7 +338,7 @@ class Redaction:
             for row, (at, there) in enumerate(_proof_hashes(part)):
                 here = self._frames[number] if number < len(self._frames) else None
                 # A damaged frame may have no damage without its bytes; of it nothing but those is compared.
-                if here != there and here != damaged_hash(at, (raw := part.raw(row)).holes, raw.data):
+                if here != there and here != _damaged_hash(at, (raw := part.raw(row)).holes, raw.data):
                     return Flaw(f"frame {number + 1:,} of the result is not what the input's is", False)
                 number += 1
         if number < len(self._frames):
@@ -191,7 +354,7 @@ def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part
         yield from parts
 
 
-def _proof_hashes(part: Part) -> Iterator[tuple[FramePlace, int]]:
+def _proof_hashes(part: Part) -> Iterator[tuple[_FramePlace, int]]:
     """Yield the places of frames, and their hashes as they are."""
     for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
         if plain is not None:

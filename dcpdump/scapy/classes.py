@@ -7,8 +7,7 @@ from typing import Any
 from scapy.fields import FieldLenField, FieldListField, PacketListField, StrLenField
 from scapy.packet import Packet as ScapyPacket
 
-from dcpdump.scapy.header_fields import header_of, number
-from dcpdump.scapy.packets import BY_LAYOUT, DCP, DCPResponse
+from dcpdump.scapy.packets import BY_LAYOUT, DCP, DCPResponse, header_of, number
 from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
 from dcpdump.spec.field import Blob, EnumValue, Field, FlatTable, Layout, Message, Repeat
 from dcpdump.spec.header import SERVER_REQUEST, SERVER_RESPONSE

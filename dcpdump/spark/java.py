@@ -13,12 +13,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from dcpdump import install_hints
 from dcpdump.errors import DcpdumpError
+from dcpdump.text import INSTALL_JAVA
 
 OLDEST = 17  #: the oldest Java that Spark 4 runs on
 _UNNEEDED = "--add-modules=jdk.incubator.vector"
-_HINT = f"{install_hints.JAVA} brings one; or set JAVA_HOME to a Java of 17 or later"
+_HINT = f"{INSTALL_JAVA} brings one; or set JAVA_HOME to a Java of 17 or later"
 
 
 def find_java() -> Path:

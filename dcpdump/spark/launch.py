@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dcpdump import install_hints
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark.java import find_java, make_java_home
+from dcpdump.text import INSTALL_SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,14 +58,12 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         from pyspark import SparkConf, SparkContext, __version__
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise DcpdumpError("the Spark engine needs pyspark, which is not installed", "", install_hints.SPARK) from error
+        raise DcpdumpError("the Spark engine needs pyspark, which is not installed", "", INSTALL_SPARK) from error
     if tuple(map(int, __version__.split(".")[:2])) < _OLDEST:
-        raise DcpdumpError(
-            f"the Spark engine needs pyspark 4.1 or later, this is {__version__}", "", install_hints.SPARK
-        )
+        raise DcpdumpError(f"the Spark engine needs pyspark 4.1 or later, this is {__version__}", "", INSTALL_SPARK)
     for name in ("pyarrow", "pandas"):
         if find_spec(name) is None:
-            raise DcpdumpError(f"the Spark engine needs {name}, which is not installed", "", install_hints.SPARK)
+            raise DcpdumpError(f"the Spark engine needs {name}, which is not installed", "", INSTALL_SPARK)
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running

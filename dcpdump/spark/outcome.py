@@ -4,9 +4,9 @@ from collections import Counter
 from typing import Any
 
 from dcpdump.conversation import Missing
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spark.parts import Written
 from dcpdump.spark.work import InputState
+from dcpdump.startup import dataclass, field
 
 OK, DAMAGED, LATE, UNUSABLE = "ok", "damaged", "late", "unusable"
 

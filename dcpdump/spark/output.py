@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from dcpdump.arrow.folder import SCHEMAS
 from dcpdump.errors import unwritable
-from dcpdump.held_signals import signals_held
+from dcpdump.processes import signals_held
 from dcpdump.spark.filesystem import RemotePath, below, is_remote, make_folders, place
 from dcpdump.spark.parts import Parts, Written
 from dcpdump.unfinished import UnfinishedFolder

@@ -10,10 +10,19 @@ from typing import BinaryIO
 import numpy as np
 
 from dcpdump.batch.gather import overlapping
-from dcpdump.capture.pcap import DAY, HEADER_SIZE, LOOKED_AT, PACKET_USUAL, PCAPNG_MAGIC, YEAR, PcapHeader, begins_like
+from dcpdump.capture.pcap import (
+    DAY,
+    HEADER_SIZE,
+    LOOKED_AT,
+    ORDERS,
+    PACKET_USUAL,
+    PCAPNG_MAGIC,
+    YEAR,
+    PcapHeader,
+    begins_like,
+)
 from dcpdump.capture.pcapng import BLOCK_KEPT, OLD_PACKET, PACKET, SECTION, SIMPLE_PACKET
 from dcpdump.capture.plain_pcap import boundaries, is_plain
-from dcpdump.capture.section import ORDERS
 
 RECORD = 16  #: bytes of a pcap record's header
 _CHAIN = 5  #: records that must follow one another before a place is believed

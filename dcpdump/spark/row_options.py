@@ -4,8 +4,8 @@ from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.filter import Masks
 from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.redact import Redactor
+from dcpdump.startup import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

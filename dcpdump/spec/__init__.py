@@ -6,14 +6,14 @@ To add an opcode, or a version of one, add an entry to the module of its family;
 import functools
 from collections.abc import Iterable
 
-from dcpdump.spec import connection, document, neighbours, other, snapshot, stream, system_event
+from dcpdump.spec import connection, document, neighbours, stream
 from dcpdump.spec.field import MAY, Layout, Message
 from dcpdump.spec.statuses import NOT_ERRORS
 
-_DCP = (*connection.DCP, *stream.DCP, *snapshot.DCP, *document.DCP, *system_event.DCP)
+_DCP = (*connection.DCP, *stream.DCP, *document.DCP)
 MESSAGES: dict[int, Message] = {
     message.opcode: message
-    for message in sorted((*_DCP, *neighbours.NEIGHBOURS, *other.OTHER), key=lambda message: message.opcode)
+    for message in sorted((*_DCP, *neighbours.NEIGHBOURS, *neighbours.OTHER), key=lambda message: message.opcode)
 }
 #: Opcodes of magic 0x82 and 0x83 are a space of their own.
 PUSHES: dict[int, Message] = {message.opcode: message for message in neighbours.PUSHES}

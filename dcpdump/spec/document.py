@@ -1,4 +1,4 @@
-"""Define the messages that carry documents: mutations, deletions, durable writes, and the transfer of a cache.
+"""Define the messages that carry a stream's items: documents in all their states, durable writes, and system events.
 
 A cache transfer has documents that the producer has in memory, ahead of the stream's own.
 """
@@ -11,12 +11,18 @@ from dcpdump.spec.field import (
     CONSUMER,
     MAY,
     MUST,
+    NEVER,
     PRODUCER,
     Blob,
     Field,
+    FlatTable,
+    Holds,
     Layout,
     Moment,
+    Part,
+    Presence,
     Repeat,
+    Slot,
     id64,
     seqno,
     u8,
@@ -24,6 +30,7 @@ from dcpdump.spec.field import (
     u32,
 )
 from dcpdump.spec.names import DATATYPE, DELETED, DURABILITY_LEVEL
+from dcpdump.spec.names import SYSTEM_EVENT as EVENT
 
 _BY_REV: tuple[Field, ...] = (seqno("by_seqno", "by seqno"), Field("rev_seqno", "rev seqno", 8))
 _ITEM: tuple[Field, ...] = (
@@ -305,6 +312,102 @@ CACHE_TRANSFER_END = one_way(
     disconnects=(AT_PRODUCER,),
 )
 
+
+# -- system events: collections and scopes that are created, changed and dropped ----------------------
+# The value depends on event and version.
+
+BEGIN, END, CREATE, DROP, MODIFY = 0, 1, 3, 4, 5
+
+_OLD: tuple[Field, ...] = (seqno("by_seqno", "by seqno"), u32("event", "event", EVENT))
+_EXTRAS: tuple[Field, ...] = (*_OLD, u8("version", "version"))
+_MANIFEST = id64("manifest_uid", "manifest uid")
+_SCOPE = u32("scope_id", "scope id")
+_COLLECTION = u32("collection_id", "collection id")
+_TTL = u32("max_ttl", "max ttl")
+
+_COLLECTION_TABLE = FlatTable(
+    (
+        Slot(0, _MANIFEST),
+        Slot(1, _SCOPE),
+        Slot(2, _COLLECTION),
+        Slot(3, u8("ttl_valid", "ttl valid")),
+        Slot(4, _TTL),
+        Slot(5, Blob("name_in_scope", "name", holds=Holds.META)),
+        Slot(6, u8("history", "history")),
+        Slot(7, seqno("default_collection_mvs", "default collection MVS")),
+        Slot(8, u8("metered", "metered")),
+        Slot(9, id64("flush_uid", "flush uid")),
+    )
+)
+_DROPPED_COLLECTION_TABLE = FlatTable(
+    (
+        Slot(0, _MANIFEST),
+        Slot(1, _SCOPE),
+        Slot(2, _COLLECTION),
+        Slot(3, u8("system_collection", "system collection")),
+    )
+)
+_SCOPE_TABLE = FlatTable((Slot(0, _MANIFEST), Slot(1, _SCOPE), Slot(2, Blob("scope_name", "name", holds=Holds.META))))
+_DROPPED_SCOPE_TABLE = FlatTable((Slot(0, _MANIFEST), Slot(1, _SCOPE), Slot(2, u8("system_scope", "system scope"))))
+
+
+def _event_layout(event: int, version: int, key: Presence, *value: Part, note: str = "") -> Layout:
+    return Layout(
+        str(version),
+        extras=_EXTRAS,
+        key=key,
+        value=value,
+        when={"extras_length": 13, "event": event, "version": version},
+        note=note,
+    )
+
+
+SYSTEM_EVENT = one_way(
+    opcodes.DCP_SYSTEM_EVENT,
+    "DCP_SYSTEM_EVENT",
+    key_holds=Holds.META,
+    value_holds=Holds.META,
+    sender=PRODUCER,
+    request=(
+        _event_layout(BEGIN, 0, MAY, _MANIFEST, _SCOPE, _COLLECTION, note="created, or flushed where the id is known"),
+        _event_layout(BEGIN, 1, MAY, _MANIFEST, _SCOPE, _COLLECTION, _TTL, note="as 0, with an expiry"),
+        _event_layout(BEGIN, 2, MAY, _COLLECTION_TABLE, note="FlatBuffers"),
+        _event_layout(END, 0, NEVER, _MANIFEST, _SCOPE, _COLLECTION, note="dropped"),
+        _event_layout(END, 2, NEVER, _DROPPED_COLLECTION_TABLE, note="FlatBuffers"),
+        _event_layout(CREATE, 0, MAY, _MANIFEST, _SCOPE),
+        _event_layout(CREATE, 2, MAY, _SCOPE_TABLE, note="FlatBuffers"),
+        _event_layout(DROP, 0, NEVER, _MANIFEST, _SCOPE),
+        _event_layout(DROP, 2, NEVER, _DROPPED_SCOPE_TABLE, note="FlatBuffers"),
+        _event_layout(MODIFY, 2, MAY, _COLLECTION_TABLE, note="FlatBuffers"),
+        Layout(
+            "5.x",
+            extras=_OLD,
+            key=MAY,
+            value=MAY,
+            when={"extras_length": 12},
+            note="5.x developer preview: no version byte",
+            old=True,
+        ),
+    ),
+    since="7.0",
+    source="commands/system_event.md",
+    streamed=True,
+    stream_id=True,
+    rules=(
+        "the key is a bare name and never starts with a collection id",
+        "of several events of one manifest only the last carries the new uid",
+        "events that create or change have the name as key, those that drop have none",
+        "the version says how the value is to be read; 2 (FlatBuffers) needs flatbuffers_system_events",
+    ),
+    errors=(
+        *STREAM_ERRORS,
+        (0x04, "an unknown event or version, malformed, or a collection id that is reserved"),
+        (0x07, "the vbucket is not here, or is not a replica"),
+        (0x22, "the seqno is not above the last one"),
+    ),
+    disconnects=(AT_PRODUCER,),
+)
+
 DCP = (
     MUTATION,
     DELETION,
@@ -315,4 +418,5 @@ DCP = (
     ABORT,
     CACHE_TRANSFER,
     CACHE_TRANSFER_END,
+    SYSTEM_EVENT,
 )

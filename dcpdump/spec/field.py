@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from enum import Enum
 
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 
 
 class Presence(Enum):

@@ -7,11 +7,11 @@ Request and response differ at bytes 6,7 (vbucket against status); the classic a
 from functools import cache
 from typing import Final
 
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.field import Blob, Field, Holds, ServerDuration, id64, u8, u16, u32
 from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION
 from dcpdump.spec.statuses import EINVAL, NOT_SUPPORTED, STATUS
+from dcpdump.startup import dataclass
 
 HEADER_LENGTH: Final = 24
 #: The magics, by the server's names.

@@ -6,8 +6,8 @@ features as the server spells them.
 
 from typing import Final
 
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.field import Bits, EnumValue
+from dcpdump.startup import dataclass
 
 #: The bits of a datatype byte, which describes a value. A value of 0 is raw bytes.
 DATATYPE = Bits({0x01: "JSON", 0x02: "Snappy", 0x04: "XATTR"})

@@ -21,11 +21,10 @@ import pyarrow as pa
 
 from dcpdump.arrow.column_builder import encodable
 from dcpdump.errors import DcpdumpError
-from dcpdump.forked_worker import started
-from dcpdump.held_signals import ENDING
-from dcpdump.nearest import nearest
 from dcpdump.net.limits import DEFAULT
+from dcpdump.processes import ENDING, started
 from dcpdump.sql.query import Query, query_of
+from dcpdump.text import nearest
 from dcpdump.unfinished import temporary_folder
 
 # -- signals end what runs outside of Python, which would learn of them only when it is done ----------

@@ -13,11 +13,11 @@ import pyarrow as pa
 from dcpdump.arrow import schema
 from dcpdump.errors import FilterError
 from dcpdump.filter import Instant, TimeWindow
-from dcpdump.filter.ranges import U64
-from dcpdump.nearest import nearest
+from dcpdump.filter.choices import U64
 from dcpdump.spec import MESSAGES, PUSHES, find
 from dcpdump.spec.field import EnumValue, Field
 from dcpdump.spec.statuses import STATUS
+from dcpdump.text import nearest
 
 # -- spans: what each row that a query can use has in some columns, as ranges of numbers --------------
 # It is a hint: rows outside of the ranges are not needed, rows inside may be.

@@ -22,7 +22,7 @@ from dcpdump.batch.document_runs import (
 from dcpdump.batch.ends import Ends, ends_of
 from dcpdump.batch.learning import NEIGHBOURS, Later, Picking
 from dcpdump.conversation import Conversation
-from dcpdump.filter.header_clauses import Wanted
+from dcpdump.filter.choices import Wanted
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import End, TcpChange
 from dcpdump.net.limits import DEFAULT, Limits

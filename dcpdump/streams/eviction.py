@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from dcpdump.net.limits import CONNECTION, LEAST, LIVING, STREAM
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.statuses import ROLLBACK
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.dissection import Ended, EndsWatching
 from dcpdump.streams.frame_event import NOTHING_MISSED, Missed
 from dcpdump.streams.identity import NAMELESS, replicates

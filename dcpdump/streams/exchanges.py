@@ -7,7 +7,7 @@ they were sent. Where the two directions were captured out of order, an answer w
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, place_of
 from dcpdump.streams.opcode_kinds import (

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec import find
 from dcpdump.spec.field import PRODUCER
 from dcpdump.spec.opcodes import DCP_OPEN, DCP_SEQNO_ACKNOWLEDGED
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.frame_event import FrameEvent
 
 if TYPE_CHECKING:

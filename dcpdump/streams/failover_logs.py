@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import starmap
 from typing import NamedTuple, TypeVar
 
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.facts import NEVER, Entry, UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import ALL_SEQNOS

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import Lost
-from dcpdump.disclosure import hides_numbers, is_stray
 from dcpdump.net.event import TcpChange
 from dcpdump.net.packet import NO_TIME
+from dcpdump.redact import hides_numbers, is_stray
 from dcpdump.streams.dissection import Ended, EndsWatching, RunPiece, piece_of
 from dcpdump.streams.eviction import Evictable, Eviction
 from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, Before, DocumentRun, FrameEvent, Missed, Step, one_by_one

@@ -9,11 +9,11 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.batch.document_runs import Inspected
-from dcpdump.plural import counted, measured
 from dcpdump.record import Record
 from dcpdump.spec.field import Field, Layout
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import OWN_SEQNO
+from dcpdump.text import counted, measured
 from dcpdump.wire.frame import unpack_header
 
 if TYPE_CHECKING:

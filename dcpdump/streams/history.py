@@ -3,12 +3,12 @@
 from typing import NamedTuple
 from zlib import crc32
 
-from dcpdump.plural import counted
 from dcpdump.record import Record
 from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import seqno, status
+from dcpdump.text import counted
 
 VBUCKETS = 1024
 

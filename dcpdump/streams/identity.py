@@ -9,10 +9,10 @@ from collections.abc import Collection
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.field import Sender
 from dcpdump.spec.opcodes import DCP_ABORT, DCP_COMMIT, DCP_OPEN, DCP_PREPARE, DCP_SET_VBUCKET_STATE, GET_ERROR_MAP
+from dcpdump.startup import lazy_pattern
 from dcpdump.wire.json_text import parse_json
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 
 #: So many are kept; of later ones only how many there were, and how long they lasted.
 MOST = 10_000

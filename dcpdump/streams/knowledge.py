@@ -8,7 +8,7 @@ Whoever cannot claim something says why, as ``Unknown``. Moments are counted in 
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 from dcpdump.streams.facts import NEVER
 from dcpdump.streams.frame_event import NOTHING_MISSED, Missed
 

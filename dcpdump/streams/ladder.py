@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.plural import counted
 from dcpdump.spec.names import CLOSED, FILTER_EMPTY, OK
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.request import Request
 from dcpdump.streams.wording import reason, seqno, span, status
+from dcpdump.text import counted
 
 if TYPE_CHECKING:
     from dcpdump.streams.stream import Stream

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from dcpdump.batch.document_runs import Inspected
+from dcpdump.spec.document import BEGIN, END, MODIFY
 from dcpdump.spec.names import ACTIVE, DISK, OSO_START
-from dcpdump.spec.system_event import BEGIN, END, MODIFY
 from dcpdump.streams.facts import Snapshot, TakeoverState
 from dcpdump.streams.frame_event import NO_FRAME, FrameEvent, kept
 from dcpdump.streams.opcode_kinds import (

@@ -5,8 +5,7 @@ Nothing of what frames said by name stays in it as it was: who reads the ledger 
 
 from copy import copy
 
-from dcpdump.disclosure import text_holds
-from dcpdump.redact import Redactor
+from dcpdump.redact import Redactor, text_holds
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Holds
 from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, DCP_STREAM_REQ, HELLO, SASL_AUTH, SELECT_BUCKET

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec import find
 from dcpdump.spec.names import (
     CACHE_TRANSFER,
@@ -32,6 +31,7 @@ from dcpdump.spec.statuses import (
     UNKNOWN_COLLECTION,
     UNKNOWN_SCOPE,
 )
+from dcpdump.startup import lazy_pattern
 from dcpdump.streams.causes import Cause
 from dcpdump.streams.facts import NEVER, Complaint
 from dcpdump.streams.opcode_kinds import ABORT, CACHED, COMMIT, MARKER, SET_STATE, STREAM_END

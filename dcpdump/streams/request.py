@@ -5,9 +5,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcpdump.escape import safe
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.nearest import nearest
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.header import MOST_STREAM_ID
 from dcpdump.spec.names import (
     ACTIVE_ONLY,
@@ -19,7 +16,9 @@ from dcpdump.spec.names import (
     TAKEOVER,
     TO_LATEST,
 )
+from dcpdump.startup import dataclass, lazy_pattern
 from dcpdump.streams.wording import printable, shortened
+from dcpdump.text import nearest
 from dcpdump.wire.collection_names import Names
 from dcpdump.wire.json_text import NotParsed, json_complaint, parse_json
 

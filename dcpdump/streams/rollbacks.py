@@ -11,9 +11,9 @@ from enum import Enum
 from itertools import islice
 from typing import NamedTuple
 
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.names import FROM_LATEST, IGNORE_PURGED, STRICT_UUID
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
+from dcpdump.startup import dataclass
 from dcpdump.streams.clients import Clients
 from dcpdump.streams.facts import NEVER, Entry
 from dcpdump.streams.failover_logs import Log, Moment, Purge, Purged, moment

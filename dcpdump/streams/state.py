@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.net.event import AHEAD
-from dcpdump.quick_dataclass import dataclass, field
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Noops, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed, stream_key

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.facts import FIRST, LAST, Complaint, Entry, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.knowledge import NO_GAPS, Gaps, Knowledge

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from dcpdump.plural import counted
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, CACHE_TRANSFER, FROM_LATEST, PENDING, VBUCKET_STATE
 from dcpdump.streams.causes import Cause, Due
 from dcpdump.streams.facts import Snapshot
@@ -11,6 +10,7 @@ from dcpdump.streams.knowledge import Reason, Unknown, lost_since
 from dcpdump.streams.silence import could_not_send_until
 from dcpdump.streams.stream import OpenPrepare, Stream
 from dcpdump.streams.wording import clock
+from dcpdump.text import counted
 
 
 def next_of_takeover(stream: Stream, by_ns: int | None) -> Due | None:

@@ -7,8 +7,8 @@ wire, a CACHE_TRANSFER_END 24 whatever it has. Responses, NOOP, CONTROL and ackn
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE, DCP_SNAPSHOT_MARKER
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.facts import FIRST, LAST, MARKER_SIZES, Excess, Mark, count_marker
 from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.intervals import MOST, Interval, Intervals, between

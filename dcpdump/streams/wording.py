@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.spec.statuses import STATUS
+from dcpdump.startup import lazy_pattern
 from dcpdump.streams.facts import NEVER
 from dcpdump.streams.intervals import between
 

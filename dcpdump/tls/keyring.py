@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.tls.handshake import TLS_1_3, ClientHello, ServerHello
+from dcpdump.startup import dataclass, field
+from dcpdump.tls.records import TLS_1_3, ClientHello, ServerHello
 from dcpdump.tls.secrets import (
     CLIENT_EARLY,
     CLIENT_HANDSHAKE,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
 
 #: Labels of the keys that follow one another, of the client and of the server.
-ORDER: Final = (
+_ORDER: Final = (
     (CLIENT_EARLY, CLIENT_HANDSHAKE, CLIENT_TRAFFIC),
     ("", SERVER_HANDSHAKE, SERVER_TRAFFIC),
 )
@@ -125,7 +125,7 @@ class Keyring:
         known = SUITES.get(self.terms.server.suite) if self.terms.server else None
         early = bool(self.terms.client and self.terms.client.early)
         for each in range(max(rank + 1, EARLY if early else HANDSHAKE), APPLICATION + 1):
-            label = ORDER[role][each]
+            label = _ORDER[role][each]
             for random in randoms if label else ():
                 found = self.secrets.of(random, label)
                 for secret in found:

@@ -62,7 +62,7 @@ class Opener(ABC):
         """Return the type and the text of a record; None where it is not one of this key and number."""
 
     @abstractmethod
-    def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
+    def decrypt_unverified(self, number: int, body: bytes) -> tuple[int, bytes] | None:
         """Decrypt a body of which bytes are missing, without proof: return where in it the text begins, and the text.
 
         None where the cipher cannot do that.
@@ -118,7 +118,7 @@ class Opener13(Opener):
             inner = inner.rstrip(b"\0")
         return (inner[-1], inner[:-1]) if inner else None
 
-    def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
+    def decrypt_unverified(self, number: int, body: bytes) -> tuple[int, bytes] | None:
         """Decrypt without proof; the last byte is the type, or padding."""
         nonce = (self.iv ^ number).to_bytes(12, "big")
         return 0, _unproven(self.suite, self.block_key, nonce, body[: max(len(body) - self._tag, 0)])
@@ -150,7 +150,7 @@ class Opener13(Opener):
         return Opener13(self.suite, expand_label(self._secret, "traffic upd", length, digest))
 
 
-class Opener12(Opener):
+class _Opener12(Opener):
     """TLS 1.2 with an AEAD: a part of the nonce may be in the record, the number is authenticated."""
 
     __slots__ = ("_decrypt", "_iv", "_key", "_number", "_tag")
@@ -177,7 +177,7 @@ class Opener12(Opener):
         except InvalidTag:
             return None
 
-    def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
+    def decrypt_unverified(self, number: int, body: bytes) -> tuple[int, bytes] | None:
         """Decrypt without proof."""
         stop = max(len(body) - self._tag, 0)
         if self.suite.kind == CHACHA:
@@ -206,7 +206,7 @@ class Opener12(Opener):
         return at
 
 
-class OpenerCbc(Opener):
+class _OpenerCbc(Opener):
     """AES-CBC of TLS 1.0 to 1.2, with the MAC inside (then padded), or outside (RFC 7366)."""
 
     __slots__ = ("_etm", "_key", "_mac", "_size", "_version")
@@ -239,7 +239,7 @@ class OpenerCbc(Opener):
         self._chain(last)
         return head[0], text[:end]
 
-    def glimpse(self, number: int, body: bytes) -> None:
+    def decrypt_unverified(self, number: int, body: bytes) -> None:
         """Return nothing: a block that is missing takes the next one with it, and the length is not known."""
         self._chain(body[: len(body) - self._size][-_BLOCK:] if self._etm else body[-_BLOCK:])
 
@@ -283,8 +283,8 @@ def opener12(suite: Suite, master: bytes, basis: KeyBasis) -> Opener:
         pieces.append(block[start : start + size])
         at += 2 * size
     if suite.kind == CBC:
-        return OpenerCbc(suite, (pieces[0], pieces[1], pieces[2]), basis)
-    return Opener12(suite, pieces[1], pieces[2], basis)
+        return _OpenerCbc(suite, (pieces[0], pieces[1], pieces[2]), basis)
+    return _Opener12(suite, pieces[1], pieces[2], basis)
 
 
 # -- numbers of records, found by trying; of AES-GCM, many at once ------------------------------------

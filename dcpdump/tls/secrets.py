@@ -7,7 +7,7 @@ here ever shows a secret: neither by ``repr`` nor in the text of an error.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.startup import lazy_pattern
 
 #: What the connections so far say of the secrets of a run; the secrets themselves are not in it: client randoms of
 #: connections of the capture; the last of them with secrets; ids and tickets of sessions → the client random of the

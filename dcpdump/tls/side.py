@@ -6,24 +6,172 @@ decided by the Unsealer.
 
 from array import array
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.event import END, Bytes, End, Event, Gap, Seen
-from dcpdump.quick_dataclass import dataclass, field
-from dcpdump.tls.handshake import HandshakeMessages
+from dcpdump.startup import dataclass, field
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key
-from dcpdump.tls.late import Joining
-from dcpdump.tls.record_cutter import HEAD, Sealed, SealedCutter
-from dcpdump.tls.secrets import CLIENT_RANDOM
+from dcpdump.tls.records import HEAD, HandshakeMessages, RecordCutter, TlsRecord
+from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets, mark_of
+from dcpdump.tls.suites import BY_LENGTH, GCM, SUITES
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
+
+
+# -- the secret and the record number of a direction that is joined after its handshake ---------------
+# Of TLS 1.3 the secret alone is needed, and the number of the record. The effort is in proportion: small windows for
+# all secrets first, larger ones at later records, and a bound for the direction and for the run.
+
+#: Numbers that are tried of a direction, and how many a cipher counts for that has to be tried number by number.
+EFFORT: Final = 1 << 28
+_SLOW_EFFORT: Final = 1 << 26
+_SLOW: Final = 100
+#: How many numbers each attempt tries, with AES-GCM and with others.
+_WINDOWS: Final = (1 << 16, 1 << 20, 1 << 26)
+_SLOW_WINDOWS: Final = (1 << 12, 1 << 16, 1 << 20)
+#: Numbers that are tried of keys after a KeyUpdate, and how many of those.
+_UPDATED: Final = 64
+_GENERATIONS: Final = 2
+#: Connections of which those keys are tried at once; of more only at later records.
+_FEW: Final = 256
+#: The body of a close_notify: no record to be looked for.
+_ALERT: Final = 19
+#: What is tried number by number is to be short, where there is anything short.
+_SHORT: Final = 300
+#: Records of so many lengths that all are whole blocks are of CBC.
+_DISTINCT: Final = 5
+_LABELS: Final = (CLIENT_TRAFFIC, SERVER_TRAFFIC)
+
+
+class _JoinedLate(NamedTuple):
+    """A record that opened: under which key and number, its type and its text."""
+
+    key: Key
+    opener: "Opener"
+    number: int
+    kind: int
+    text: bytes
+
+
+class Joining:
+    """One direction. ``reach`` is up to which number all secrets were tried, ``tried`` how many records were."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._records = 0
+        self._attempts = 0
+        self._left = EFFORT
+        self._slow_left = _SLOW_EFFORT
+        self.shortest = _SHORT
+        self.reach = 0
+        self.tried = 0
+        self._growth = secrets.growth
+        self._nonce = -1
+        self._rests = 0  # of lengths divided by a block: a bit each
+        self._lengths: set[int] = set()
+        self.version = 0  #: as the records show it, 0 where they do not
+
+    def note(self, sealed: TlsRecord) -> None:
+        """See by a record that is closed which version it may be: before 1.3 more is in clear."""
+        nonce = int.from_bytes(sealed.body[:8], "big")
+        minor = sealed.head[1] << 8 | sealed.head[2]
+        whole_blocks = self._is_in_blocks(len(sealed.body))
+        if sealed.kind != 23 or minor < 0x0303 or nonce == self._nonce + 1 or whole_blocks:
+            self.version = minor
+        self._nonce = nonce
+
+    def _is_in_blocks(self, length: int) -> bool:
+        """Return whether records are as long as those of CBC: whole blocks, maybe with a MAC of SHA-1 behind them."""
+        self._rests |= 1 << length % 16
+        if len(self._lengths) < _DISTINCT:
+            self._lengths.add(length)
+        return len(self._lengths) >= _DISTINCT and self._rests in (1, 1 << 4)
+
+    @property
+    def spent(self) -> int:
+        """How many numbers were tried, as they count."""
+        return EFFORT - self._left + _SLOW_EFFORT - self._slow_left
+
+    def try_record(self, sealed: TlsRecord, partner: Key | None) -> "_JoinedLate | None":
+        """Search what opens a record; ``partner`` is the key of the other direction, where that is found."""
+        if sealed.holes or len(sealed.body) <= _ALERT or sealed.kind != 23:
+            return None
+        if self._growth != self._secrets.growth:
+            self._growth, self._records, self._attempts = self._secrets.growth, 0, 0
+        self._records += 1
+        self.shortest = min(self.shortest, len(sealed.body))
+        if self._records & (self._records - 1) or not len(self._secrets):
+            return None
+        attempt = min(self._attempts, len(_WINDOWS) - 1)
+        self._attempts += 1
+        self.tried += 1
+        for fast in (True, False):
+            found = self._attempt(sealed, partner, attempt, fast)
+            if found is not None:
+                return found
+        return None
+
+    def _attempt(self, sealed: TlsRecord, partner: Key | None, attempt: int, fast: bool) -> "_JoinedLate | None":
+        from dcpdump.tls.openers import Opener13, find_number
+
+        window = (_WINDOWS if fast else _SLOW_WINDOWS)[attempt]
+        if not fast and attempt and len(sealed.body) > self.shortest:
+            window = _SLOW_WINDOWS[0]
+        whole, few = True, attempt > 0 or len(self._secrets) <= _FEW
+        for key, secret in self._keys(partner, fast):
+            if not self.spend(window, fast=fast):
+                whole = False
+                break
+            opener = Opener13(SUITES[key.suite], secret)
+            found = find_number(opener, sealed.head, sealed.body, 0, window)
+            for generation in range(1, _GENERATIONS + 1) if few else ():
+                if found is not None:
+                    break
+                opener = opener.next()
+                key = key._replace(generation=generation)
+                found = find_number(opener, sealed.head, sealed.body, 0, _UPDATED)
+            if found is not None:
+                return _JoinedLate(key, opener, found[0], *found[1])
+        if whole and fast:
+            self.reach = max(self.reach, window)
+        return None
+
+    def _keys(self, partner: Key | None, fast: bool) -> Iterator[tuple[Key, bytes]]:
+        """Yield the keys to be tried, and their secrets."""
+        if partner is not None:
+            label = SERVER_TRAFFIC if partner.label == CLIENT_TRAFFIC else CLIENT_TRAFFIC
+            choices = [(partner.random, label)]
+        else:
+            choices = [(random, label) for random in self._secrets.free() for label in _LABELS]
+        for random, label in choices:
+            found = self._secrets.of(random, label)
+            for secret in found:
+                for suite in BY_LENGTH[len(secret)]:
+                    if (suite.kind == GCM) == fast and (partner is None or partner.suite == suite.number):
+                        yield Key(random, label, mark_of(secret), 0, suite.number, APPLICATION, 0), secret
+
+    def spend(self, window: int, *, fast: bool) -> bool:
+        left = self._left if fast else self._slow_left
+        cost = window if fast else window * _SLOW
+        if cost > min(left, self._secrets.budget):
+            return False
+        self._secrets.budget -= cost
+        if fast:
+            self._left -= cost
+        else:
+            self._slow_left -= cost
+        return True
+
+
+# -- one direction ------------------------------------------------------------------------------------
 
 DATA: Final = 23
 #: What of a record's memory is beside its body.
 _COST: Final = 256
 
-Waiting = Sealed | End
+Waiting = TlsRecord | End
 
 
 class Queued(NamedTuple):
@@ -54,7 +202,7 @@ class Side:
     """One direction. ``given`` + ``tls`` + ``encrypted`` + ``held`` are all the bytes that it got."""
 
     direction: int
-    cutter: SealedCutter
+    cutter: RecordCutter
     joining: Joining
     late: bool  #: its text does not begin with the connection
     end: int | None  #: where the next record begins, None: anywhere
@@ -125,7 +273,7 @@ class Side:
             self.encrypted += self.cutter.skipped
         self.cutter.skipped = 0
 
-    def pass_by(self, sealed: Sealed) -> None:
+    def pass_by(self, sealed: TlsRecord) -> None:
         """Leave a record closed."""
         self._chain(sealed)
         self.encrypted += sealed.there
@@ -138,7 +286,7 @@ class Side:
         self.lost = self.unknown = self.turning = False
         self.opened += 1
 
-    def note_place(self, sealed: Sealed, before: int) -> None:
+    def note_place(self, sealed: TlsRecord, before: int) -> None:
         """Note where the text of a record stands that began at an offset of the text."""
         if self.places is not None and self.offset > before:
             self.places.add(sealed.offset, sealed.end, before, self.offset)
@@ -175,7 +323,7 @@ class Side:
         out.append(Gap(self.offset, length, END, seen))
         self.offset += length or 0
 
-    def hurt(self, sealed: Sealed, out: list[Event]) -> None:
+    def hurt(self, sealed: TlsRecord, out: list[Event]) -> None:
         """Give what is there of a record of which bytes are missing; its number is taken for the next."""
         opener = self.opener
         assert opener is not None
@@ -183,7 +331,7 @@ class Side:
         self.number += 1
         self.assumed += 1
         self.lost_records += not sealed.cut
-        found = opener.glimpse(number, sealed.body) if opener.exact else None
+        found = opener.decrypt_unverified(number, sealed.body) if opener.exact else None
         if found is not None and any(start < found[0] for start, _ in sealed.holes):
             found = None  # a part of the nonce is missing
         self._chain(sealed)
@@ -204,7 +352,7 @@ class Side:
         self.tls += sealed.there - (self.given - given)
         self.note_place(sealed, before)
 
-    def _kind(self, sealed: Sealed, found: tuple[int, bytes] | None, inside: int) -> int:
+    def _kind(self, sealed: TlsRecord, found: tuple[int, bytes] | None, inside: int) -> int:
         """Return the type of a record that is hurt: DATA where it is not known, unless it is of the handshake."""
         if not inside:
             return sealed.kind
@@ -220,7 +368,7 @@ class Side:
             return DATA
         return found[1][last]
 
-    def _pieces(self, sealed: Sealed, start: int, text: bytes, out: list[Event]) -> None:
+    def _pieces(self, sealed: TlsRecord, start: int, text: bytes, out: list[Event]) -> None:
         at = 0
         for begin, end in sealed.holes:
             hole, stop = max(begin - start, 0), min(end - start, len(text))
@@ -233,7 +381,7 @@ class Side:
             at = stop
         self.give(text[at:], sealed.seen, out)
 
-    def damaged(self, sealed: Sealed, out: list[Event]) -> None:
+    def damaged(self, sealed: TlsRecord, out: list[Event]) -> None:
         """Give a gap for a record that is whole, in step, and does not open."""
         opener = self.opener
         assert opener is not None
@@ -246,7 +394,7 @@ class Side:
         length = max(len(sealed.body) - opener.overhead, 0)
         self.lose(length if opener.exact and not self.padded else None, sealed.seen, out)
 
-    def found_again(self, sealed: Sealed, key: Key, number: int, out: list[Event]) -> None:
+    def found_again(self, sealed: TlsRecord, key: Key, number: int, out: list[Event]) -> None:
         """Give a gap for what was lost before a record of which the number was found."""
         opener = self.opener
         missed = number - self.number if key == self.key else max(number, 1)
@@ -263,7 +411,7 @@ class Side:
             self.lost_records += max(missed, 0)
             self.lose(None, sealed.seen, out)
 
-    def _chain(self, sealed: Sealed) -> None:
+    def _chain(self, sealed: TlsRecord) -> None:
         """Have a cipher that chains records continue behind one that is not opened."""
         if self.opener is not None and not self.opener.exact:
-            self.opener.glimpse(self.number, sealed.body)
+            self.opener.decrypt_unverified(self.number, sealed.body)

@@ -1,7 +1,7 @@
 """Unseal one TLS connection: its events in, the events of the text inside out.
 
 It keeps what cannot be opened yet as long as that is worth it, and counts: each byte is text, of TLS around it, or
-stays encrypted. What records mean is for a SealedReader.
+stays encrypted. What records mean is for a RecordReader.
 """
 
 import pickle
@@ -15,22 +15,19 @@ from typing import Any, Final
 
 from dcpdump.net.batch import Segments
 from dcpdump.net.event import Bytes, Conflict, End, Event, Events, Gap
-from dcpdump.tls import sealing as why
-from dcpdump.tls.handshake import TLS_1_3
+from dcpdump.tls import report as why
 from dcpdump.tls.keyring import APPLICATION
-from dcpdump.tls.late import Joining
-from dcpdump.tls.parties import Parties
-from dcpdump.tls.record_cutter import HEAD, Sealed, SealedCutter, is_hello, plausible
-from dcpdump.tls.sealed_reader import SealedReader
-from dcpdump.tls.sealing import VERSIONS, Sealing
+from dcpdump.tls.record_reader import Parties, RecordReader
+from dcpdump.tls.records import HEAD, TLS_1_3, RecordCutter, TlsRecord, is_hello, plausible
+from dcpdump.tls.report import VERSIONS, TlsReport
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets
-from dcpdump.tls.side import Places, Queued, Side, Waiting
+from dcpdump.tls.side import Joining, Places, Queued, Side, Waiting
 from dcpdump.tls.suites import SUITES, name_of
 
 # -- what became of a TLS connection, and why it stays closed where it does ---------------------------
 
 
-def describe(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late: int) -> Sealing:
+def describe(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late: int) -> TlsReport:
     """Return what is known of a connection, of whose ``sides`` anything was captured."""
     server = parties.terms.server
     version = server.version if server else max((side.joining.version for side in sides), default=0)
@@ -42,7 +39,7 @@ def describe(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late
     reason = _why(parties, sides, secrets, too_late)
     closed = next((side for side in sides if side.closed or (side.encrypted and not side.opened)), None)
     direction = closed.direction if closed is not None and any(side.opened for side in sides) else None
-    return Sealing(
+    return TlsReport(
         VERSIONS.get(version, "TLS"),
         suite,
         parties.server_name,
@@ -98,7 +95,7 @@ def _has_both(sides: Sequence[Side], secrets: Secrets) -> bool:
 # -- plain records of a direction, many at once: nearly all of a long connection ----------------------
 
 
-def open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Bytes | None]:
+def _open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Bytes | None]:
     """Open the records in segments ``at`` … ``stop``-1 of a steady side, and add their text to ``texts``.
 
     Return the first segment that was not taken, and the rest of the one before it, where that begins a record that is
@@ -177,7 +174,7 @@ def _note(side: Side, begin: int, found: list[bytes], ends: list[int]) -> None:
 class _Writer(pickle.Pickler):
     def persistent_id(self, each: object) -> str | None:
         """Name what is not written: the secrets, and what is made of them."""
-        return "secrets" if isinstance(each, Secrets) else "opener" if hasattr(each, "glimpse") else None
+        return "secrets" if isinstance(each, Secrets) else "opener" if hasattr(each, "decrypt_unverified") else None
 
 
 class _Reader(pickle.Unpickler):
@@ -190,14 +187,14 @@ class _Reader(pickle.Unpickler):
         return self._secrets if name == "secrets" else None
 
 
-def packed(thing: object) -> bytes:
+def _packed(thing: object) -> bytes:
     """Pack what holds secrets only by reference."""
     file = BytesIO()
     _Writer(file, pickle.HIGHEST_PROTOCOL).dump(thing)
     return file.getvalue()
 
 
-def unpacked(state: bytes, secrets: Secrets) -> Any:
+def _unpacked(state: bytes, secrets: Secrets) -> Any:
     """Return the thing again, under secrets that were read anew."""
     return _Reader(state, secrets).load()
 
@@ -219,7 +216,7 @@ class Unsealer:
 
     def __init__(self, secrets: Secrets, *, late: bool = False, traces: bool = False) -> None:
         self._secrets = secrets
-        self._reader = SealedReader(secrets)
+        self._reader = RecordReader(secrets)
         self._parties = self._reader.parties
         self._ring = self._parties.ring
         self._sides: list[Side | None] = [None, None]
@@ -232,13 +229,13 @@ class Unsealer:
         """Return all that decides what it makes of the next events, without secrets, for ``restored``."""
         openers = [None if each is None else each.opener for each in self._sides]
         made = [None if each is None else (each.basis, each.before) for each in openers]
-        return packed((self, made))
+        return _packed((self, made))
 
     @staticmethod
     def restored(state: bytes, secrets: Secrets) -> "Unsealer":
         """Return an unsealer that continues from a state, with the same secrets. Raises MissingSecretError."""
         found: Unsealer
-        found, made = unpacked(state, secrets)
+        found, made = _unpacked(state, secrets)
         for side, each in zip(found._sides, made, strict=True):
             if side is not None and side.key is not None and each is not None:
                 basis, before = each
@@ -290,7 +287,7 @@ class Unsealer:
         side = self._sides[direction]
         if side is None or not side.steady:
             return at + 1, self.feed(direction, segments.event(at).event)
-        taken, rest = open_run(side, segments, at, stop, texts)
+        taken, rest = _open_run(side, segments, at, stop, texts)
         return taken, [] if rest is None else self.feed(direction, rest)
 
     def open_waiting(self) -> Events:
@@ -315,7 +312,7 @@ class Unsealer:
     def _begin(self, direction: int, event: Bytes | Gap | End) -> Side:
         late = self.late or isinstance(event, Gap) or (isinstance(event, Bytes) and event.joined_late)
         searching = late and not (isinstance(event, Bytes) and is_hello(event.data))
-        cutter = SealedCutter(event.offset, searching=searching)
+        cutter = RecordCutter(event.offset, searching=searching)
         end = None if searching else event.offset
         side = self._sides[direction] = Side(direction, cutter, Joining(self._secrets), late, end)
         if self._traces:
@@ -332,7 +329,7 @@ class Unsealer:
         if side.queue or not self._process(side, item, events):
             self._serial += 1
             side.queue.append(Queued(self._serial, item))
-            side.queued += item.there if isinstance(item, Sealed) else 0
+            side.queued += item.there if isinstance(item, TlsRecord) else 0
             if side.since is None:
                 side.since = item.seen.ts_ns
             if self._is_too_much(side, item):
@@ -363,7 +360,7 @@ class Unsealer:
                     waiting.remove(side)
                     continue
                 side.queue.popleft()
-                side.queued -= item.there if isinstance(item, Sealed) else 0
+                side.queued -= item.there if isinstance(item, TlsRecord) else 0
                 if not side.queue:
                     side.since = None
                     waiting.remove(side)
@@ -455,7 +452,7 @@ class Unsealer:
         """Whether it is TLS: a hello was read, a record opened, or many follow one another."""
         return self._parties.greeted or self.opened or any(s.cutter.chained >= _CHAIN for s in self._present)
 
-    def sealing(self) -> Sealing:
+    def report(self) -> TlsReport:
         """Return what is known of the connection, and what became of it."""
-        sealing = describe(self._parties, self._present, self._secrets, self._reader.too_late)
-        return replace(sealing, failure=self._reader.progress.failure(self._parties, self._present))
+        report = describe(self._parties, self._present, self._secrets, self._reader.too_late)
+        return replace(report, failure=self._reader.progress.failure(self._parties, self._present))

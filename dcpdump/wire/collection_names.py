@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
 from dcpdump.escape import safe
+from dcpdump.spec.document import BEGIN, CREATE, MODIFY
 from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_SYSTEM_EVENT, SELECT_BUCKET
-from dcpdump.spec.system_event import BEGIN, CREATE, MODIFY
 from dcpdump.wire.frame import Frame
 
 #: Messages that name collections, or say of which bucket they are.

@@ -11,7 +11,6 @@ from functools import cache
 from itertools import accumulate
 from struct import Struct
 
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.spec import ERROR, choose, find
 from dcpdump.spec.field import NEVER, Blob, Field, FlatTable, Holds, Layout, Message, Part, Presence, Repeat, u8, u16
 from dcpdump.spec.header import (
@@ -28,6 +27,7 @@ from dcpdump.spec.header import (
 )
 from dcpdump.spec.names import MECHANISMS
 from dcpdump.spec.statuses import APPLICATION_STATUS, STATUS
+from dcpdump.startup import lazy_pattern
 from dcpdump.wire.flat import FlatError, place_slots
 from dcpdump.wire.frame import Fault, FieldValue, Frame, Header, Problem, RawFrame, Section, magic_of
 

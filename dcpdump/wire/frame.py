@@ -5,9 +5,9 @@ from bisect import bisect_left
 from enum import Enum
 from typing import NamedTuple
 
-from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.spec.field import Blob, Field, FlatTable, Layout, Message
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, Magic
+from dcpdump.startup import dataclass, field
 
 _CLASSIC = struct.Struct(">BBHBBHIIQ")
 _FLEXIBLE = frozenset(magic.value for magic in MAGICS.values() if magic.flexible)

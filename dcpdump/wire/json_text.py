@@ -4,8 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from dcpdump.compiled import is_compiled
-from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.startup import is_compiled, lazy_pattern
 from dcpdump.wire.json_scan import DEEPEST, doubtful, judge
 
 #: How deep a text that is parsed may nest: far deeper than any that the protocol has, and not so deep that who walks

@@ -3,7 +3,7 @@
 Whether a key has either, the key does not say: the caller knows it of the connection, or has inferred it.
 """
 
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 from dcpdump.wire.frame import Fault, Problem
 
 RESERVED_IDS = range(1, 8)  #: collection ids that no data key has

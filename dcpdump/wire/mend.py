@@ -7,13 +7,13 @@ the bytes that are there to the body, and ranks the readings that result.
 
 from collections.abc import Callable, Iterator
 
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import ERROR, MESSAGES
 from dcpdump.spec.field import MUST, NEVER, Field, Layout
 from dcpdump.spec.header import HEADER_LENGTH, header_fields
 from dcpdump.spec.names import CONTROL_KEYS
 from dcpdump.spec.opcodes import DCP_CONTROL
 from dcpdump.spec.statuses import NOT_ERRORS
+from dcpdump.startup import dataclass
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, Header, RawFrame, pack_header
 from dcpdump.wire.json_text import json_fault

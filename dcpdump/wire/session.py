@@ -7,7 +7,6 @@ stands for. Where the capture starts later, it infers whether keys carry collect
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple, TypedDict
 
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS, UNDERLYING_DATATYPE
 from dcpdump.spec.opcodes import (
@@ -23,6 +22,7 @@ from dcpdump.spec.opcodes import (
     HELLO,
     STAT,
 )
+from dcpdump.startup import dataclass
 from dcpdump.wire.frame import Frame
 from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
 from dcpdump.wire.value import Meaning, interpret

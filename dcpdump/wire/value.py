@@ -6,9 +6,9 @@ is only inferred. It never decompresses what claims to be too large.
 
 from typing import Any, Final, NamedTuple
 
-from dcpdump.quick_dataclass import dataclass
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_CACHE_TRANSFER, GET_CLUSTER_CONFIG
+from dcpdump.startup import dataclass
 from dcpdump.wire.frame import Fault, Frame, Problem, Section
 from dcpdump.wire.json_text import NotParsed, json_complaint, json_fault, parse_json
 from dcpdump.wire.key_prefix import preview_collection, split_key

@@ -13,10 +13,10 @@ from dcpdump.batch.part import Part, joined
 from dcpdump.capture import open_capture, timeline
 from dcpdump.cli.options import selection
 from dcpdump.dissect import Dissector
-from dcpdump.iso_time import iso_time
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
 from dcpdump.spec.opcodes import DCP_MUTATION
+from dcpdump.text import iso_time
 from tests.bench.captures import capture
 from tests.support.pieces import all_pieces, parts_of
 

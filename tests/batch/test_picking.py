@@ -11,8 +11,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection, Picked
 from dcpdump.capture import open_capture
 from dcpdump.conversation import Conversation
-from dcpdump.filter.header_clauses import Wanted, wanted_of
-from dcpdump.filter.ranges import parse_ranges
+from dcpdump.filter.choices import Wanted, parse_ranges, wanted_of
 from dcpdump.spec.names import COLLECTIONS
 from dcpdump.spec.opcodes import DCP_MUTATION
 from dcpdump.wire.encode import encode

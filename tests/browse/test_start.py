@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from dcpdump.forked_worker import can_fork
+from dcpdump.processes import can_fork
 
 MODULES = """
 import asyncio

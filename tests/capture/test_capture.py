@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 
 from dcpdump.capture import Capture, Damage, expand, open_capture, timeline
 from dcpdump.capture.damage import DAMAGE_KEPT, Health
-from dcpdump.capture.follow import natural_key, same_series
+from dcpdump.capture.file import natural_key, same_series
 from dcpdump.capture.paths import in_short
-from dcpdump.capture.section import INTERFACES_DESCRIBED, OPTION_LIMIT
+from dcpdump.capture.pcap import INTERFACES_DESCRIBED, OPTION_LIMIT
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
 from tests.support.captures import Pcapng, Record, ethernet, pcap, pcap_header, pcap_record, pcapng

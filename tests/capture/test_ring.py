@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture import open_capture
-from dcpdump.capture.live import Rotation, Save
-from dcpdump.capture.ring import Ring, Taken, packets_of
+from dcpdump.capture.live import Ring, Rotation, Save, Taken, packets_of
 from dcpdump.errors import OutputError
 from dcpdump.net.packet import Packet
 from tests.support.packets import FLOW, FLOW6, NOON, ethernet, ipv4_tcp, ipv6_tcp

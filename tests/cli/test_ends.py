@@ -18,7 +18,7 @@ import pytest
 
 from dcpdump.cli.main import outcome
 from dcpdump.cli.signals import Interruptible
-from dcpdump.held_signals import signals_held
+from dcpdump.processes import signals_held
 from tests.bench.captures import capture
 from tests.support.console import printed, refusal, run
 from tests.support.live import (

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from dcpdump import __version__
-from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.net import batch
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass, lazy_pattern
 from tests.support.console import run
 
 NOOP = "805c00000000000000000000819698000000000000000000"

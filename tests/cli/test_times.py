@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.clock import FrameTimes, TimeKind
+from dcpdump.clock import UTC, FrameTimes, TimeKind, Zone, zone_of
 from dcpdump.filter import parse_instant
 from dcpdump.net.packet import Packet
-from dcpdump.zone import UTC, Zone, zone_of
 from tests.support.check_cases import items
 from tests.support.console import run
 from tests.support.conversation import opening, said

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump import forked_worker
 from dcpdump.capture import source
 from dcpdump.capture.source import ReopenedFile
 from dcpdump.cli import workers
 from dcpdump.cli.workers import Workers
+from dcpdump.processes import LEAST_BYTES, ForkedWorker, kill_workers
 from dcpdump.wire.encode import encode
 from tests.support.console import Printed, contents, refusal, run
 from tests.support.live import PATIENCE, ROOT, children_of, needs, wait_for
@@ -144,8 +144,8 @@ def test_all_workers_can_be_killed_at_once() -> None:
         os.write(results, b"%10d" % os.getpid())
         signal.pause()
 
-    pids = [int(forked_worker.ForkedWorker(wait).receive(10)) for _ in range(2)]
-    forked_worker.kill_workers()
+    pids = [int(ForkedWorker(wait).receive(10)) for _ in range(2)]
+    kill_workers()
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -158,7 +158,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frames = [frame[:24] + seqno.to_bytes(8, "big") + frame[32:] for seqno in range(1, 17_001)]
     talk = TcpTalk(acks=False, segment=32 * 1024).send(1, b"".join(frames))
     path = saved(talk, tmp_path_factory.mktemp("large") / "large.pcap")
-    assert path.stat().st_size > forked_worker.LEAST_BYTES
+    assert path.stat().st_size > LEAST_BYTES
     return path
 
 

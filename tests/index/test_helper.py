@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.capture import open_capture
-from dcpdump.capture.merge import OPEN_LIMIT
+from dcpdump.capture.file import OPEN_LIMIT
 from dcpdump.errors import CaptureError
 from dcpdump.index.capture_index import CaptureIndex
 from tests.bench.captures import capture

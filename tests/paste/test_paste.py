@@ -316,6 +316,12 @@ def test_a_dump_with_a_line_missing_is_refused() -> None:
     )
 
 
+def test_blanks_that_a_character_dump_does_not_show_are_as_many_as_its_offsets_say() -> None:
+    row = r"0000000 200   W  \0 005 037  \0 002 020  \0  \0  \0   )"
+    assert read_paste(f"{row}\n0000014\n") == Pasted("od -c", (MUTATION[:12],))
+    assert read_paste(f"{row}\n0000020\n").parts == (MUTATION[:12] + b" " * 4,)
+
+
 def test_a_number_that_is_no_byte_is_refused_in_escapes() -> None:
     escaped = "".join(f"\\{byte:03d}" for byte in MUTATION)
     assert read_paste(f'"{escaped}"').parts == (MUTATION,)
@@ -329,6 +335,55 @@ def test_a_log_that_dumps_four_bytes_a_line_is_read_back() -> None:
         f"10:02:{at:02d} WARNING 42: > " + " ".join(f"0x{b:02x}" for b in word) for at, word in enumerate(words)
     )
     assert read_paste(text).parts == (MUTATION,)
+
+
+# Frames that are printed field by field ─────────────────────────────────────────────────────────────────────
+
+STRUCT = (
+    "bad rollback extras: &gomemcached.MCResponse{Opcode:0x53, Status:0x23, Opaque:0x151, Cas:0x0, Extras:[]uint8{}, "
+    "Key:[]uint8(nil), Body:[]uint8{0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x6a}, Fatal:false}"
+)
+REQUEST = (
+    "&gomemcached.MCRequest{Opcode:0x57, Cas:0x0, Opaque:0x1210, VBucket:0x210, Extras:[]uint8{0x0, 0x1}, "
+    "Key:[]byte{0x68}, Body:[]byte(nil), ExtMeta:[]byte{0xff}, DataType:0x1}"
+)
+HEADER = (
+    'Closing connection. Packet:[{"bodylen":32,"cas":7,"datatype":["JSON","Snappy"],"extlen":48,"keylen":2,'
+    '"magic":"ClientRequest","opaque":1358954496,"opcode":"DCP_STREAM_REQ","vbucket":5}] Reason:"extras"'
+)
+
+
+def test_frames_that_are_printed_field_by_field_are_put_together() -> None:
+    no_datatype = ("put together from fields", "no data type is printed: taken as 0")
+    rollback = bytes.fromhex("81530000000000230000000800000151" + "00" * 15 + "6a")
+    assert read_paste(STRUCT) == Pasted("Go struct", (rollback,), no_datatype)
+    mutation = bytes.fromhex("80570001020102100000000400001210" + "00" * 8 + "000168ff")
+    assert read_paste(REQUEST) == Pasted("Go struct", (mutation,), no_datatype[:1])
+    assert read_paste(f"{STRUCT}\n{REQUEST}").parts == (rollback, mutation)
+    header = bytes.fromhex("8053000230030005000000200000005100000000000000" + "07")
+    said = ("put together from fields", "the header alone: the log has no more of the frame")
+    assert read_paste(HEADER) == Pasted("header in JSON", (header,), said)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (STRUCT.replace("0x53", "UPR_STREAMREQ"), "this MCResponse has no number or bytes where a frame has"),
+        (STRUCT.replace("Status:0x23, ", ""), "this MCResponse has no number or bytes where a frame has"),
+        (STRUCT.replace("0x6a", "0x16a"), "this MCResponse has no number or bytes where a frame has"),
+        (HEADER.replace("ClientR", "AltClientR"), "this JSON with a magic is no header of a request"),
+        (HEADER.replace("STREAM_REQ", "STREAM"), "this JSON with a magic is no header of a request"),
+        (HEADER.replace(":5}", ":65536}"), "this JSON with a magic is no header of a request"),
+    ],
+)
+def test_fields_that_make_no_frame_are_refused(text: str, wanted: str) -> None:
+    assert refusal(text)[0] == wanted
+
+
+def test_packets_without_their_bytes_are_refused() -> None:
+    lines = (SAMPLES / "tcpdump-X.txt").read_text().split("\n")
+    heads = "\n".join(line[51:] if line.startswith("\t") else line for line in lines)
+    assert refusal(heads)[0].startswith("tcpdump printed these packets without their bytes")
 
 
 # False friends ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -526,6 +581,7 @@ PARTS_OF_PAGES = {
     ),
     "lines of numbers in a mail": (f"Hi,\n\nhere it is:\n\n{XXD_I}\n\nThanks\n", STREAM_REQUEST),
     "one line with its number": (f"  1\t{pairs(STREAM_REQUEST)}", STREAM_REQUEST),
+    "a line of 0X80 with its number": (f"  1\t{FORMS['0x bytes, upper case'](ADD_STREAM)}", ADD_STREAM),
 }  # fmt: skip
 
 

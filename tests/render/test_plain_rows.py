@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from dcpdump.batch.part import joined
 from dcpdump.clock import PLAIN_TIMES
 from dcpdump.escape import safe
-from dcpdump.iso_time import iso_time
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.plain_formats import Bulk
 from dcpdump.render.plain_rows import PlainRows, shown, shown_text
 from dcpdump.render.style import Palette
+from dcpdump.text import iso_time
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.support.batch_rows import files

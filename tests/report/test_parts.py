@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.batch.course import Course
-from dcpdump.clock import FrameTimes, writing_times
+from dcpdump.clock import FrameTimes, writing_times, zone_of
 from dcpdump.escape import safe
 from dcpdump.report import silence
 from dcpdump.report.axis import TimeAxis, zone_name
@@ -24,7 +24,6 @@ from dcpdump.report.png import png
 from dcpdump.report.silence import COLOURS, ENDED, LEVELS, silence_map
 from dcpdump.report.vbuckets import consumers
 from dcpdump.streams.frame_event import NO_FRAME
-from dcpdump.zone import zone_of
 from tests.batch.test_course import parts
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger

@@ -13,7 +13,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.record import as_json
-from dcpdump.rewrite.frame_hash import FrameSum, frame_hashes
+from dcpdump.rewrite.needed import FrameSum, frame_hashes
 from dcpdump.wire.encode import encode
 from tests.rewrite.test_carving import NUMBERS
 from tests.support.batch_rows import files

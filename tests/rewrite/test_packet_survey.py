@@ -8,8 +8,7 @@ import pytest
 
 from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
-from dcpdump.rewrite.packet_survey import PacketSurvey
-from dcpdump.rewrite.payload_map import Carried
+from dcpdump.rewrite.packet_survey import Carried, PacketSurvey
 from tests.bench.captures import capture
 from tests.support.batch_rows import files
 from tests.support.packets import TcpTalk, flow, renumbered

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.rewrite.concealed_frame import Concealed, Concealer
-from dcpdump.rewrite.plain_frames import plain_frames
-from dcpdump.rewrite.proof_hash import places_of, plain_proof_hash, proof_hash
+from dcpdump.rewrite.concealed_frame import Concealed, Concealer, plain_frames
+from dcpdump.rewrite.redaction import places_of, plain_proof_hash, proof_hash
 from tests.batch.test_twins import talk
 from tests.bench.captures import capture
 from tests.support.batch_rows import files

@@ -17,11 +17,11 @@ from dcpdump.conversation import Tally
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter
-from dcpdump.iso_time import iso_time
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.reassembly import Counters
 from dcpdump.record import Json, Record, as_json, columns
+from dcpdump.text import iso_time
 from tests.support.pieces import all_pieces
 
 IDENTITIES = {"cas", "vbucket_uuid", "manifest_uid", "old_vbucket_uuid", "flush_uid"}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from dcpdump.capture import open_capture
-from dcpdump.tls.sealing import Alert, Failure
+from dcpdump.tls.report import Alert, Failure
 from dcpdump.tls.unsealer import Unsealer
 from tests.support.captures import Record, pcap
 from tests.support.console import refusal, run
@@ -83,7 +83,7 @@ def failure(script: Script, end: str = "fin client", *, keyed: bool = False, siz
     how, _, who = end.partition(" ")
     ends = (SERVER, CLIENT) if who == "server" else (CLIENT, SERVER)
     feed(unsealer, script.flights, size=size, ends=ends, how=how)
-    return unsealer.sealing().failure
+    return unsealer.report().failure
 
 
 class Case(NamedTuple):
@@ -205,7 +205,7 @@ def test_of_a_handshake_that_was_joined_late_the_alert_is_said_without_its_step(
     ):
         unsealer = Unsealer(secrets_of(b""), late=True)
         feed(unsealer, script.flights[first:], late=True)
-        assert unsealer.sealing().failure == found
+        assert unsealer.report().failure == found
 
 
 def closed(script: Script, port: int = 11207) -> list[Record]:

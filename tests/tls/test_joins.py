@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 
 from dcpdump.net.event import Bytes
-from dcpdump.tls.late import EFFORT
 from dcpdump.tls.openers import Opener13, find_number
+from dcpdump.tls.side import EFFORT
 from dcpdump.tls.suites import SUITES
 from dcpdump.tls.unsealer import Unsealer
 from tests.tls.encoder import CLIENT, SERVER, Script, connected, made
@@ -52,8 +52,8 @@ def test_the_number_of_a_record_is_found(suite: int, number: int, updates: int) 
     unsealer, found = late(script, flights)
     assert found[CLIENT] == script.texts[CLIENT]
     assert len(found[SERVER]) >= 20_000 - 900
-    assert unsealer.sealing().version == "TLS 1.3"
-    assert unsealer.sealing().joined_at is not None
+    assert unsealer.report().version == "TLS 1.3"
+    assert unsealer.report().joined_at is not None
 
 
 def test_the_direction_may_be_joined_inside_a_record() -> None:
@@ -99,7 +99,7 @@ def test_the_effort_is_bounded(suite: int, budget: int) -> None:
     unsealer = Unsealer(secrets, late=True)
     assert texts(feed(unsealer, [each for each in flights if each[0] == SERVER], late=True)) == [b"", b""]
     assert secrets.budget >= 0
-    assert (unsealer.sealing().cause, unsealer.sealing().reach) == ("not-found", 1 << 20)
+    assert (unsealer.report().cause, unsealer.report().reach) == ("not-found", 1 << 20)
 
 
 def test_a_direction_that_only_ends_starts_no_search() -> None:
@@ -119,7 +119,7 @@ def test_tls_1_2_says_that_it_cannot_be_joined(suite: int) -> None:
     script.say(SERVER, made("text", size=20_000), size=900)
     unsealer, found = late(script, script.flights[before:])
     assert found == [b"", b""]
-    assert unsealer.sealing().cause == "joined-late"
+    assert unsealer.report().cause == "joined-late"
     assert unsealer.account[2] == sum(len(data) for _, data in script.flights[before:])
 
 

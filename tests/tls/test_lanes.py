@@ -59,7 +59,7 @@ def alike(packets: Sequence[Packet], keylog: bytes, size: int) -> None:
     batch, dissection = many_at_once(packets, keylog, size)
     assert batch == single
     assert dissection.tally == dissector.tally
-    assert dissection.sealings == dissector.sealings
+    assert dissection.tls_reports == dissector.tls_reports
     tally, net = dissector.tally, dissector.balance
     assert net.payload_bytes == accounted(net)
     used = tally.frame_bytes + tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes

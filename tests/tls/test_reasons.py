@@ -187,8 +187,8 @@ SITUATIONS = {
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_a_situation_is_said_in_its_words(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # So many numbers as are tried elsewhere take seconds, and decide nothing but the number in a text.
-    monkeypatch.setattr("dcpdump.tls.late._WINDOWS", (1 << 12, 1 << 16, 1 << 20))
-    monkeypatch.setattr("dcpdump.tls.late._SLOW_EFFORT", 1 << 21)
+    monkeypatch.setattr("dcpdump.tls.side._WINDOWS", (1 << 12, 1 << 16, 1 << 20))
+    monkeypatch.setattr("dcpdump.tls.side._SLOW_EFFORT", 1 << 21)
     situation = SITUATIONS[name]
     files = Files(tmp_path, situation.make())
     read = files.read("-f line")

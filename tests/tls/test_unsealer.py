@@ -36,7 +36,7 @@ def opened(script: Script, keylog: bytes | None = None) -> Unsealer:
 def test_every_suite_opens_in_both_directions(version: int, suite: int) -> None:
     unsealer = opened(talked(connected(version, suite)))
     assert unsealer.account[2] == 0
-    assert unsealer.sealing().cause == ""
+    assert unsealer.report().cause == ""
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
@@ -64,7 +64,7 @@ def test_a_new_handshake_without_a_secret_closes_what_follows() -> None:
     script.renegotiate()
     unsealer = Unsealer(secrets_of(script.lines[0]))
     assert texts(feed(unsealer, talked(script).flights)) == before
-    assert unsealer.sealing().encrypted_bytes > 9_000
+    assert unsealer.report().encrypted_bytes > 9_000
 
 
 @pytest.mark.parametrize("ticket", [True, False])
@@ -139,9 +139,9 @@ def test_so_much_waits_and_opening_begins_where_the_secrets_come(version: int, s
     secrets.feed(script.keylog)
     events = feed(unsealer, script.flights, ends=(), offsets=offsets)
     assert b"".join(event.data for _, event in events if isinstance(event, Bytes)) == made("later", size=50_000)
-    sealing = unsealer.sealing()
-    assert sealing.cause == "too-late"
-    assert sealing.passed > 6_000_000
+    report = unsealer.report()
+    assert report.cause == "too-late"
+    assert report.passed > 6_000_000
 
 
 def test_where_no_secrets_come_they_are_not_said_to_have_come_too_late() -> None:
@@ -149,7 +149,7 @@ def test_where_no_secrets_come_they_are_not_said_to_have_come_too_late() -> None
     unsealer = Unsealer(secrets_of(b"CLIENT_TRAFFIC_SECRET_0 " + b"ab" * 32 + b" " + b"cd" * 32, growing=True))
     feed(unsealer, script.flights, ends=())
     unsealer.close()
-    assert unsealer.sealing().cause == "no-secret"
+    assert unsealer.report().cause == "no-secret"
 
 
 def test_what_waits_is_bounded() -> None:

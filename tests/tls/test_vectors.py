@@ -134,4 +134,4 @@ def test_conversations_of_openssl_open_that_update_keys_or_begin_another_handsha
     for size in (0, 100):
         unsealer = Unsealer(secrets_of("\n".join(case["keylog"]).encode()))
         assert texts(feed(unsealer, flights, size=size)) == [text.encode() for text in case["texts"]]
-        assert (unsealer.account[2], unsealer.sealing().cause) == (0, "")
+        assert (unsealer.account[2], unsealer.report().cause) == (0, "")

@@ -5,7 +5,6 @@ from dcpdump.check.finding import quoted
 from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
 from dcpdump.check.rules.frames import name
 from dcpdump.escape import safe
-from dcpdump.nearest import nearest
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import CONTROL_KEYS, DELETED_XATTRS, INCLUDE_XATTRS, REPLICATION
 from dcpdump.streams.frame_event import FrameEvent
@@ -27,6 +26,7 @@ from dcpdump.streams.phases import SetupEvent, allows
 from dcpdump.streams.silence import has_interval, noop_interval_ns
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.text import nearest
 
 # -- set-up, and who may send what --------------------------------------------------------------------
 

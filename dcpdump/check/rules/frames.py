@@ -28,7 +28,7 @@ from dcpdump.check.rule import (
     Suspend,
     rule,
 )
-from dcpdump.disclosure import ANY_NUMBER, hidden_numbers, is_stray
+from dcpdump.redact import ANY_NUMBER, hidden_numbers, is_stray
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Message
 from dcpdump.spec.header import MAGICS, REQUEST_INFOS, STREAM_ID_INFO, STREAM_ID_LENGTH

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from html import unescape
 
-from dcpdump.lazy_pattern import lazy_pattern
+from dcpdump.startup import lazy_pattern
 
 _ANSI = lazy_pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|\x1b[()][0-9A-Z]")
 _BYTES_LITERAL = lazy_pattern(r"(?<![A-Za-z0-9_])b['\"]")
@@ -56,10 +56,10 @@ def cleaned(text: str) -> str:
     # A literal of bytes has none that is not ASCII.
     quoted = ('"' in text or "'" in text) and not _BYTES_LITERAL.search(text)
     escaped = quoted and ("\\x" in text or "\\u" in text or "\\0" in text)
-    return text if escaped else with_plain_spaces(text)
+    return text if escaped else _with_plain_spaces(text)
 
 
-# Each of these removes one wrapping, or returns the text as it is. ───────────────────────────────────────────
+# -- wrappings: each function removes one, or returns the text as it is -------------------------------
 
 _ENTITY = lazy_pattern(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
 _TAG = lazy_pattern(r"</?(?:pre|code|p|div|span|br|samp|tt|body|html|blockquote|td|tr|table)\b[^<>\n]{0,300}/?>", re.I)
@@ -81,19 +81,19 @@ _NUMBERED = lazy_pattern(r"[ \t]*(\d{1,7})(?:[ \t]*[:.|)│]|\t|(?=[ \t]))[ \t]*
 _BIN_LOG = lazy_pattern(r"^[<>]\d+:? +(?=0x[0-9a-fA-F]{2}\b)|^[<>]\d+:? [A-Z][^\n]{0,200}:$", re.M)
 
 
-def with_plain_spaces(text: str) -> str:
+def _with_plain_spaces(text: str) -> str:
     """Return ``text`` with every kind of space as a space, and without invisible marks."""
     return text if text.isascii() else text.translate(_INVISIBLE).translate(_SPACES)
 
 
-def without_markup(text: str) -> str:
+def _without_markup(text: str) -> str:
     """Return ``text`` without HTML tags and entities."""
     if "<" in text:
         text = _TAG.sub("\n", text)
     return _ENTITY.sub(lambda entity: unescape(entity[0]).replace("\xa0", " "), text)
 
 
-def without_fences(text: str) -> str:
+def _without_fences(text: str) -> str:
     """Return what stands inside the code fences of ``text``; the prose around them is dropped."""
     edges = [m.span() for m in _FENCE.finditer(text)]
     if edges:
@@ -102,13 +102,13 @@ def without_fences(text: str) -> str:
     return text
 
 
-def without_ticks(text: str) -> str:
+def _without_ticks(text: str) -> str:
     """Return what ``text`` has in inline code."""
     inline = _TICKS.findall(text)
     return "\n".join(inline) if inline else text
 
 
-def without_commands(text: str) -> str:
+def _without_commands(text: str) -> str:
     """Return ``text`` without the command lines above their output, or without the prompts if there is no output."""
     lines = text.split("\n")
     if not any(_PROMPT.match(line) or _ANSWER.match(line) for line in lines):
@@ -119,7 +119,7 @@ def without_commands(text: str) -> str:
     return "\n".join(_PROMPT.sub("", line) for line in lines)
 
 
-def without_quotation(text: str) -> str:
+def _without_quotation(text: str) -> str:
     """Return ``text`` without the mark that comments, mail and diffs put before every line."""
     lines = [line for line in text.split("\n") if line.strip() not in ("/*", "/**", "*/", '"""', "'''", "--[[", "]]")]
     marked = [_MARK.match(line) for line in lines]
@@ -128,7 +128,7 @@ def without_quotation(text: str) -> str:
     return "\n".join(line[m.end() :] if m else line for line, m in zip(lines, marked, strict=True))
 
 
-def without_line_numbers(text: str) -> str:
+def _without_line_numbers(text: str) -> str:
     """Return ``text`` without line numbers, when every line has the number after the line above's."""
     lines = [line for line in text.split("\n") if line.strip()]
     numbers = [_NUMBERED.match(line) for line in lines]
@@ -140,31 +140,31 @@ def without_line_numbers(text: str) -> str:
     return "\n".join(line[m.end() :] for line, m in zip(lines, numbers, strict=True) if m)
 
 
-WRAPPINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
-    ("", with_plain_spaces),
+_WRAPPINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("", _with_plain_spaces),
     ("", lambda text: _BIN_LOG.sub("", text)),  # the ``>28`` that each of memcached's ``-vv`` lines starts with
-    ("prose outside the code fence ignored", without_fences),
-    ("HTML removed", without_markup),
+    ("prose outside the code fence ignored", _without_fences),
+    ("HTML removed", _without_markup),
     ("typographic characters read as ASCII", lambda text: text if text.isascii() else text.translate(_CHARACTERS)),
-    ("command lines and prompts dropped", without_commands),
-    ("quotation or comment marks dropped", without_quotation),
+    ("command lines and prompts dropped", _without_commands),
+    ("quotation or comment marks dropped", _without_quotation),
     ("assembler directives dropped", lambda text: _ASSEMBLER.sub("", text)),
-    ("line numbers dropped", without_line_numbers),
+    ("line numbers dropped", _without_line_numbers),
     ("", lambda text: text.replace("\\\n", "\n")),  # a backslash at the end of a line, as a shell does
-    ("text outside the inline code ignored", without_ticks),
+    ("text outside the inline code ignored", _without_ticks),
 )
 
 
-LARGE = 1 << 17  # characters: a text this long is not wrapped twice
+_LARGE = 1 << 17  # characters: a text this long is not wrapped twice
 
 
 def views(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the text as it is, then with one wrapping after another removed, and the notes on what was removed."""
     notes: tuple[str, ...] = ()
     yield text, notes
-    for _ in range(3 if len(text) < LARGE else 1):  # a quoted comment in a fence, and no deeper
+    for _ in range(3 if len(text) < _LARGE else 1):  # a quoted comment in a fence, and no deeper
         before = text
-        for note, unwrap in WRAPPINGS:
+        for note, unwrap in _WRAPPINGS:
             unwrapped = unwrap(text)
             if unwrapped != text and unwrapped.strip():
                 text = unwrapped

@@ -1,15 +1,19 @@
-r"""Decode the inside of a string literal to bytes. Knows how each family of languages spells a byte.
+"""Read bytes that are encoded as text: escapes of strings, base64, percent encoding and quoted-printable."""
 
-The families agree on ``\x80``, ``\n`` and quotes. They differ in digits after a backslash: octal in C, Go, Python, Perl
-and gdb; decimal in Lua and Haskell; and in Rust and JavaScript ``\0`` is NUL whatever follows.
-"""
-
+import base64
+import binascii
 import re
 from enum import Enum
+from quopri import decodestring
+from urllib.parse import unquote_to_bytes
 
 from dcpdump.errors import PasteError
-from dcpdump.lazy_pattern import lazy_pattern
-from dcpdump.paste.pasted import begins_frame, is_whole
+from dcpdump.paste.pasted import Pasted, begins_frame, has_header, is_whole, unwrapped
+from dcpdump.startup import lazy_pattern
+
+# -- the inside of a string literal -------------------------------------------------------------------
+# Languages agree on ``\x80``, ``\n`` and quotes. They differ in digits after a backslash: octal in C, Go, Python,
+# Perl and gdb; decimal in Lua and Haskell; and in Rust and JavaScript ``\0`` is NUL whatever follows.
 
 _ASCII_NAMES = """NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI
     DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US SP""".split()
@@ -166,3 +170,89 @@ def _lost() -> PasteError:
         "in a string",
         "print the bytes as hex where they still are bytes",
     )
+
+
+# -- base64, with and without padding, wrapped, in PEM armour or a data: URI --------------------------
+# Almost any word is valid base64, so it counts only when it is not hexadecimal and decodes to the beginning of a frame.
+
+_ARMOUR = lazy_pattern(r"^-----(?:BEGIN|END)[^\n]*$|^[A-Z][\w-]*:[^\n]*$", re.M)
+_DATA_URI = lazy_pattern(r"^data:[^,\n]{0,200};base64,", re.I)
+_TOKEN = lazy_pattern(r"[A-Za-z0-9+/_-]+={0,2}")
+_WRAPPED = lazy_pattern(r"^[ \t>|]*(?:[A-Za-z0-9+/]{60,76}[ \t]*\n[ \t>|]*)+[A-Za-z0-9+/]{1,76}={0,2}(?=[ \t]*$)", re.M)
+_HEX = lazy_pattern(r"[0-9a-fA-F]+")
+
+
+def read_base64_token(text: str) -> bytes | None:
+    """Return the frame that one base64 word holds, or None."""
+    if len(text) < 32 or not _TOKEN.fullmatch(text) or _HEX.fullmatch(text):
+        return None
+    body = text.rstrip("=").replace("-", "+").replace("_", "/")
+    if len(body) % 4 == 1:
+        return None
+    try:
+        data = base64.b64decode(body + "=" * (-len(body) % 4), validate=True)
+    except binascii.Error:
+        return None
+    return data if has_header(data) else None
+
+
+def with_base64_joined(text: str) -> str:
+    """Return ``text`` with wrapped base64 in one line; without it where its lines hold no frame, as those of a key."""
+    return _WRAPPED.sub(_joined, text)
+
+
+def _joined(wrapped: re.Match[str]) -> str:
+    lines = re.findall(r"[^\s>|]+", wrapped[0])
+    frames = _frames(lines)
+    if _HEX.fullmatch(lines[0]) or len(frames) > 1:  # hex is of these letters too
+        return wrapped[0]
+    return "".join(lines) if frames else ""
+
+
+def _frames(words: list[str]) -> tuple[bytes, ...]:
+    """Return the frame of each word, or the one that is wrapped in them; nothing where they hold none."""
+    whole = read_base64_token("".join(words))
+    each = [data for word in words if (data := read_base64_token(word)) is not None]
+    if len(each) == len(words) > 1 and (whole is None or len(unwrapped(each)) > 1):
+        return tuple(each)
+    return () if whole is None else (whole,)
+
+
+def read_base64(text: str) -> Pasted | None:
+    """Return the frame or frames that base64 text holds, or None."""
+    body = _ARMOUR.sub("", text) if "-----BEGIN" in text or ": " in text[:200] else text
+    body = _DATA_URI.sub("", body.strip())
+    lines = body.split("\n")
+    first = next((i for i in range(len(lines), 0, -1) if not _TOKEN.fullmatch(lines[i - 1].strip())), 0)
+    if 0 < first < len(lines) - 1:
+        body = "\n".join(lines[first:])  # a heading stands above the wrapped lines
+    words = body.split()
+    if not words or not all(_TOKEN.fullmatch(w) for w in words):
+        return None
+    frames = _frames(words)
+    return Pasted("base64url" if any(c in body for c in "-_") else "base64", frames) if frames else None
+
+
+# -- percent encoding and quoted-printable, in which most bytes stand for themselves ------------------
+
+_PERCENT = lazy_pattern(r"(?:%[0-9a-fA-F]{2}|[A-Za-z0-9_.~!*'()+$,;:@&=/?-])+")
+_QUOTED = lazy_pattern(r"(?:=[0-9A-Fa-f]{2}|=\n|[!-<>-~ \t])+")
+
+
+def read_percent(text: str) -> Pasted | None:
+    """Return the frame in a percent-encoded value, or None."""
+    body = "".join(text.split())
+    if body[:1] != "%" or not _PERCENT.fullmatch(body):
+        return None
+    plus = "+" in body and "%20" not in body and "%2B" in body.upper()
+    data = unquote_to_bytes(body.replace("+", " ") if plus else body)
+    return Pasted("percent-encoded", (data,)) if begins_frame(data) else None
+
+
+def read_quoted_printable(text: str) -> Pasted | None:
+    """Return the frame in quoted-printable text, or None."""
+    body = text.strip()
+    if body[:1] != "=" or not _QUOTED.fullmatch(body):
+        return None
+    data = decodestring(body)
+    return Pasted("quoted-printable", (data,)) if begins_frame(data) else None

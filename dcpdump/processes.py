@@ -1,4 +1,4 @@
-"""Fork worker processes that are sent orders through one pipe and return results through another.
+"""Hold the signals that end a run, and fork worker processes: orders go through one pipe, results through another.
 
 A worker ends when it is killed, or when this process ends; if it dies, its pipes are closed.
 """
@@ -6,13 +6,41 @@ A worker ends when it is killed, or when this process ends; if it dies, its pipe
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from select import select
 from threading import Thread, active_count
 from typing import Any
 
-from dcpdump.held_signals import ENDING, signals_held
+# -- signals, held while something is done that must not be left half done ----------------------------
+
+#: The signals that end a run.
+ENDING = tuple(number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP"))
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Let the signals that end a run come when the block has ended. What it does must be short."""
+    if threading.current_thread() is not threading.main_thread():  # handlers run in the main thread alone
+        yield
+        return
+    received: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    for number, handler in handlers.items():
+        if callable(handler):
+            signal.signal(number, lambda number, _: received.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if callable(handler):
+                signal.signal(number, handler)
+        for each in received:
+            signal.raise_signal(each)
+
+
+# -- workers ------------------------------------------------------------------------------------------
 
 #: Input of less than this is done by one process: starting others would take longer.
 LEAST_BYTES = 24 * 1024 * 1024

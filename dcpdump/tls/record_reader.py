@@ -1,0 +1,576 @@
+"""Read the records of a TLS connection: hellos in clear, and what keys open.
+
+What a record is depends on those before it; of one that cannot be read yet this is said, and it waits elsewhere.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from dcpdump.net.event import End, Event
+from dcpdump.tls import records
+from dcpdump.tls import report as why
+from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key, Keyring, Terms
+from dcpdump.tls.records import HEAD, TlsRecord
+from dcpdump.tls.report import Alert, Failure
+from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
+from dcpdump.tls.side import DATA, Side, Waiting
+from dcpdump.tls.suites import SUITES
+
+# -- which key and which number open a record: by proof -----------------------------------------------
+# A record that does not open under the key at hand is tried under those that may follow, so that the ends of
+# handshakes, updates of keys and new handshakes need no message to be understood, and may be lost.
+
+#: Records at the beginning of a direction that may stay closed: with all keys there, and with those of the handshake
+#: missing.
+_FAILURES: Final = 4
+_FLIGHT: Final = 64
+#: Records in a row that do not open before their numbers are searched.
+_DAMAGED: Final = 4
+#: Numbers that are searched behind a loss of unknown length.
+_UNKNOWN: Final = 1 << 20
+#: What trying a number costs, where many cannot be tried at once.
+_SLOW: Final = 100
+
+
+class _OpenedRecord(NamedTuple):
+    """The type and the text of a record."""
+
+    kind: int
+    text: bytes
+
+
+class _Opening:
+    """Opens the records of both sides of a connection."""
+
+    __slots__ = ("_ring",)
+
+    def __init__(self, ring: Keyring) -> None:
+        self._ring = ring
+
+    def open(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
+        """Open a record; where that cannot be, count it, give what is there of it, and return None."""
+        if side.passed and side.opener is None and not side.failures:
+            side.lost = True
+        if side.lost or side.unknown:
+            return self._find_again(side, role, sealed, out)
+        if sealed.holes:
+            if side.opener is None:
+                side.lost = True
+                side.pass_by(sealed)
+            else:
+                side.hurt(sealed, out)
+            return None
+        opened = self._in_step(side, role, sealed)
+        if opened is None:
+            if side.assumed and not side.failures:
+                side.lost = True
+                side.end = sealed.offset
+                return self._find_again(side, role, sealed, out)
+            self._unopened(side, role, sealed, out)
+        return opened
+
+    def _in_step(self, side: Side, role: int, sealed: TlsRecord) -> _OpenedRecord | None:
+        _, head, body = sealed[:3]
+        if side.opener is not None and side.key is not None:
+            found = side.opener.open(side.number, head, body)
+            if found is not None:
+                side.proven(side.key, side.opener, side.number)
+                return _OpenedRecord(*found)
+        for key in self._ring.after(side.key, role):
+            opener = self._ring.opener(key, role)
+            found = opener.open(0, head, body)
+            if found is not None:
+                side.proven(key, opener, 0)
+                return _OpenedRecord(*found)
+        return None
+
+    def _unopened(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> None:
+        """Decide what a record is that is whole, in step, and does not open."""
+        key, ring = side.key, self._ring
+        if key is not None and key.rank == APPLICATION:
+            if side.turning:
+                side.failures += 1
+                side.pass_by(sealed)
+                if next(ring.after(key, role), None) is None:
+                    side.closed = why.NO_SECRET
+                elif side.failures >= _FAILURES:
+                    side.closed = why.NO_FIT
+            elif side.failures < _DAMAGED:
+                side.damaged(sealed, out)
+            else:
+                side.lost = True
+                side.pass_by(sealed)
+            return
+        side.failures += 1
+        side.unopened += sealed.there
+        side.pass_by(sealed)
+        keys = list(ring.after(None, role))
+        ranks = {each.rank for each in keys}
+        client = ring.terms.client
+        flight = HANDSHAKE not in ranks or (client is not None and client.early)
+        most = _FLIGHT if flight and not (keys and keys[0].label == CLIENT_RANDOM) else _FAILURES
+        if APPLICATION not in ranks and key is not None:
+            side.closed = why.NO_SECRET
+        elif side.failures >= most:
+            side.closed = why.NO_FIT
+
+    def _find_again(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
+        """Search the number of a record behind a loss; a record in a row of failures only now and then."""
+        if sealed.holes or not self._is_due(side):
+            side.pass_by(sealed)
+            return None
+        for key, first, stop in self._ranges(side, role, sealed):
+            from dcpdump.tls.openers import find_number, is_fast
+
+            opener = self._ring.opener(key, role) if key != side.key or side.opener is None else side.opener
+            cost = (stop - first) * (1 if is_fast(opener) else _SLOW)
+            if stop - first > _FLIGHT and not side.joining.spend(cost, fast=True):
+                continue
+            found = find_number(opener, sealed.head, sealed.body, first, stop)
+            if found is not None:
+                side.found_again(sealed, key, found[0], out)
+                side.proven(key, opener, found[0])
+                return _OpenedRecord(*found[1])
+        side.pass_by(sealed)
+        return None
+
+    def _is_due(self, side: Side) -> bool:
+        side.tries += 1
+        return not side.tries & (side.tries - 1)
+
+    def _ranges(self, side: Side, role: int, sealed: TlsRecord) -> Iterator[tuple[Key, int, int]]:
+        """Yield keys, and which numbers a record may have under them."""
+        key, opener = side.key, side.opener
+        missing = sealed.offset - side.end if side.end is not None else 0
+        least = HEAD + (opener.overhead if opener is not None else 17)
+        most = missing // least + (_UNKNOWN if side.unknown else 0)
+        if key is not None and opener is not None:
+            fewest = 0 if side.unknown else missing // (HEAD + (1 << 14) + 2_048)
+            yield key, max(side.number - side.assumed + fewest, 0), side.number + most + 1
+        fresh = most + side.assumed + side.passed + 1
+        for each in self._ring.after(key, role):
+            yield each, 0, fresh
+            if key is not None and each.generation > key.generation:
+                yield each._replace(generation=each.generation + 1), 0, fresh
+
+
+# -- who of a connection is the client, and what the two agreed ---------------------------------------
+
+#: Handshakes of one connection that are remembered.
+_HANDSHAKES = 64
+
+
+class Parties:
+    """Both sides of one connection. ``changed``: something was learnt by which more may be opened."""
+
+    __slots__ = ("_key", "_roles", "_secrets", "changed", "early", "randoms", "ring", "server_name")
+
+    def __init__(self, secrets: Secrets) -> None:
+        self.ring = Keyring(secrets)
+        self.early: bool | None = None  #: whether the server reads what the client sent early
+        self.server_name = ""
+        self.changed = False
+        self.randoms: dict[bytes, bytes] = {}  #: of handshakes that were opened, and under which their secrets are
+        self._key: Key | None = None  # the last that opened a record
+        self._roles: list[int | None] = [None, None]
+        self._secrets = secrets
+
+    @property
+    def terms(self) -> Terms:
+        """What the last hellos say."""
+        return self.ring.terms
+
+    @property
+    def greeted(self) -> bool:
+        """Whether any hello was seen."""
+        return self.terms.client is not None or self.terms.server is not None
+
+    def role(self, direction: int) -> int | None:
+        """Return 0 where a direction is the client's, 1 where it is the server's, None where that is not known."""
+        return self._roles[direction]
+
+    def cast(self, direction: int, role: int) -> None:
+        """Note which side a direction is."""
+        self._roles[direction], self._roles[1 - direction] = role, 1 - role
+
+    def message(self, direction: int, kind: int, body: bytes, *, early: bool) -> bool:
+        """Take a message of a handshake, ``early`` under that key; return whether it is a hello."""
+        terms = self.terms
+        if kind == records.CLIENT_HELLO:
+            client = records.client_hello(body)
+            if client is None:
+                return False
+            self._client(client)
+            self.cast(direction, 0)
+            return True
+        if kind == records.SERVER_HELLO:
+            server = records.server_hello(body)
+            if server is None or server.retry:
+                return server is not None
+            if terms.server is not None:
+                terms = self.ring.terms = Terms(turn=terms.turn + 1)
+            terms.server = server
+            self.changed = True
+            self.cast(direction, 1)
+            return True
+        if kind == records.NEW_SESSION_TICKET and 0 < terms.version < records.TLS_1_3:
+            terms.tickets.append(records.ticket_of(body))
+        elif kind == records.ENCRYPTED_EXTENSIONS and terms.version >= records.TLS_1_3 and self.early is None:
+            self.decide_early(records.takes_early_data(body))
+        elif kind == records.END_OF_EARLY_DATA and early:
+            self.decide_early(True)
+        return False
+
+    def decide_early(self, taken: bool) -> None:
+        """Note whether the server reads what the client sent early."""
+        self.early, self.changed = taken, True
+
+    def opened_with(self, key: Key) -> None:
+        """Note a key that opened a record: whose secret it is made of, and which sessions have that."""
+        terms = self.terms
+        if key != self._key:
+            self._key = key
+            if len(self.randoms) < _HANDSHAKES:
+                own = self.ring.random if key.turn == terms.turn else b""
+                self.randoms[own or key.random] = key.random
+        server = terms.server
+        if server is not None and key.label == CLIENT_RANDOM and key.turn == terms.turn:
+            if server.session and self._secrets.owner(server.session) is None:
+                self._secrets.remember(server.session, key.random)
+            while terms.tickets:
+                self._secrets.remember(terms.tickets.pop(), key.random)
+
+    def _client(self, client: records.ClientHello) -> None:
+        terms = self.terms
+        if terms.server is not None and terms.client is not None:
+            self.ring.terms = Terms(client, turn=terms.turn + 1)
+        else:
+            if terms.client is not None:  # after a HelloRetryRequest nothing is early any more
+                client.early = False
+            terms.client = client
+        self.server_name = self.server_name or client.server_name
+        self._secrets.claim(client.random)
+        self.changed = True
+
+
+# -- how far the handshake comes, and which alert or close ends the connection ------------------------
+
+_ALERT: Final = 21
+_CERTIFICATE: Final = 11
+_MESSAGES: Final = {
+    0: "HelloRequest",
+    records.CLIENT_HELLO: "ClientHello",
+    records.SERVER_HELLO: "ServerHello",
+    records.NEW_SESSION_TICKET: "NewSessionTicket",
+    records.END_OF_EARLY_DATA: "EndOfEarlyData",
+    records.ENCRYPTED_EXTENSIONS: "EncryptedExtensions",
+    _CERTIFICATE: "Certificate",
+    12: "ServerKeyExchange",
+    13: "CertificateRequest",
+    14: "ServerHelloDone",
+    15: "CertificateVerify",
+    16: "ClientKeyExchange",
+    20: "Finished",
+    21: "CertificateURL",
+    22: "CertificateStatus",
+    24: "KeyUpdate",
+    25: "CompressedCertificate",
+}
+#: Bodies of the shortest records of TLS 1.3, by the size of their tags: two bytes of an alert and its type.
+_ENCRYPTED_ALERTS: Final = (19, 11)
+
+
+class _Progress:
+    """The handshake of one connection. Directions are 0 and 1."""
+
+    __slots__ = ("_alert", "_certified", "_close", "_last", "_unlocked")
+
+    def __init__(self) -> None:
+        self._last = ["", ""]  # the last message of each direction, empty: none, or not known
+        self._certified = [False, False]  # whether a direction sent a certificate
+        self._unlocked = [False, False]  # whether it sent more under a key than an alert
+        self._alert: tuple[Alert, int, str, bool] | None = None  # its direction, the message before it, under a key
+        self._close: tuple[int, str, int] | None = None  # when, how, and the direction of who did
+
+    def message(self, direction: int, kind: int, body: bytes) -> None:
+        """Note a message of a handshake."""
+        name = _MESSAGES.get(kind, f"handshake message {kind}")
+        if kind == records.SERVER_HELLO and (hello := records.server_hello(body)) is not None and hello.retry:
+            name = "HelloRetryRequest"
+        self._last[direction] = name
+        self._certified[direction] |= kind == _CERTIFICATE
+
+    def lose(self, direction: int) -> None:
+        """Note that bytes of a direction were lost: which message was its last is not known."""
+        self._last[direction] = ""
+        self._unlocked[direction] = True
+
+    def alert(self, direction: int, text: bytes, version: int, *, sealed: bool = False) -> None:
+        """Note an alert, which was in clear or ``sealed`` and opened; the first that is fatal stands."""
+        if len(text) != 2 or text[0] not in (1, 2):
+            return
+        self._keep(direction, Alert(text[0], text[1]), version, sealed=sealed)
+
+    def begin_keys(self, direction: int, version: int, client_size: int | None, *, handshake: bool) -> None:
+        """Note the first record of a direction under a key; ``client_size``: of its body, where the client sent it.
+
+        A client of TLS 1.3 begins with its certificate or its Finished, which are longer than an alert.
+        """
+        if version >= records.TLS_1_3 and client_size in _ENCRYPTED_ALERTS:
+            self._keep(direction, Alert(0, None), version, sealed=True)
+            return
+        self._unlocked[direction] = True
+        if version >= records.TLS_1_3:
+            self._last[direction] = "encrypted messages"
+        elif handshake:
+            self._last[direction] = "Finished"
+
+    def end(self, direction: int, event: End) -> None:
+        """Note how a direction ended."""
+        if event.reason in ("fin", "rst"):
+            at = event.seen.ts_ns if event.reset_ns is None else event.reset_ns
+            found = at or 0, event.reason, 1 - direction if event.by_peer else direction
+            self._close = found if self._close is None else min(self._close, found)
+
+    def failure(self, parties: Parties, sides: Sequence[Side]) -> Failure | None:
+        """Return how the connection failed; None where it did not, or where that is not known."""
+        late = any(side.late for side in sides)
+        whole = all(self._unlocked[side.direction] for side in sides)
+        _, close, closer = self._close or (0, "", 0)
+        alert, sender, step, sealed = self._alert or (None, closer, self._last[1 - closer], False)
+        fatal = alert is not None and alert.fatal(parties.terms.version)
+        if not fatal and (late or whole or not close):
+            return None
+        given = any(side.direction == sender and side.given for side in sides)
+        established = fatal and sealed and (given or parties.terms.version < records.TLS_1_3)
+
+        def name(direction: int) -> str:
+            role = parties.role(direction)
+            role = direction if role is None and not late else role
+            return "" if role is None else ("client", "server")[role]
+
+        known = alert is not None
+        return Failure(established, alert, name(sender) if known else "", step, close, name(closer) if close else "")
+
+    def _keep(self, direction: int, alert: Alert, version: int, *, sealed: bool) -> None:
+        before = self._alert
+        if before is not None and before[0].number is not None and before[0].fatal(version):
+            return
+        peer = 1 - direction
+        step = "Certificate" if alert.of_certificate and self._certified[peer] else self._last[peer]
+        self._alert = alert, direction, step, sealed
+
+
+_CCS: Final = 20
+HANDSHAKES: Final = 22
+#: The shortest record under a key.
+_LEAST: Final = 22
+
+
+# -- the records of both sides ------------------------------------------------------------------------
+
+
+class RecordReader:
+    """Reads the records of both sides. ``final``: nothing follows, no secret either."""
+
+    __slots__ = ("_opening", "_ring", "_secrets", "final", "parties", "progress", "too_late")
+
+    def __init__(self, secrets: Secrets) -> None:
+        self.parties = Parties(secrets)
+        self.progress = _Progress()
+        self.final = False
+        self.too_late = 0  #: bytes that passed before their secrets came
+        self._secrets = secrets
+        self._ring = self.parties.ring
+        self._opening = _Opening(self._ring)
+
+    def read(self, side: Side, item: Waiting, partner: Key | None) -> list[Event] | None:
+        """Return what a record, or the end, gives of the text; None where it has to wait.
+
+        ``partner`` is the key of the other side.
+        """
+        out: list[Event] = []
+        if isinstance(item, End):
+            if side.early is not None and not self.final:
+                return None
+            if side.opened and (side.lost or side.unknown):
+                side.lose(None, item.seen, out)
+            out.append(item._replace(offset=side.offset))
+        else:
+            if side.end is not None and item.offset != side.end:
+                side.lost = True
+            done = self._record(side, item, partner, out)
+            if done is None:
+                return None
+            if done or not (side.lost or side.unknown):
+                side.end = item.end
+        return out
+
+    def _record(self, side: Side, sealed: TlsRecord, partner: Key | None, out: list[Event]) -> bool | None:
+        """Take a record: True where its place is certain, None where it has to wait."""
+        if side.closed:
+            side.pass_by(sealed)
+            return False
+        plain = self._is_plain(side, sealed)
+        if plain is None:
+            return None
+        if plain:
+            self._plain(side, sealed)
+            return True
+        role = self.parties.role(side.direction)
+        if not side.protected:
+            side.protected = True
+            self._first_under_key(side, sealed, role)
+        if role is None or not self.parties.greeted:
+            return self._join(side, sealed, partner, out)
+        if side.opener is None:
+            ready = self._ready(side, role)
+            if ready is None:
+                return None
+            if not ready:
+                side.pass_by(sealed)
+                return False
+        elif self._waits(side, role, sealed):
+            return None
+        opened = self._opening.open(side, role, sealed, out)
+        if opened is not None:
+            self._opened(side, sealed, opened, out)
+        return opened is not None
+
+    def _first_under_key(self, side: Side, sealed: TlsRecord, role: int | None) -> None:
+        """Note the first record of a direction that is not in clear."""
+        client, size = self._ring.terms.client, len(sealed.body)
+        whole = side.in_step and not (side.late or sealed.holes or (client is not None and client.early))
+        shortest = size if role == 0 and whole else None
+        handshake = sealed.kind == HANDSHAKES
+        self.progress.begin_keys(side.direction, self._ring.terms.version, shortest, handshake=handshake)
+
+    def _is_plain(self, side: Side, sealed: TlsRecord) -> bool | None:
+        """Return whether a record is in clear; None where that is to be seen yet."""
+        version = self._ring.terms.version
+        if sealed.kind == DATA:
+            return False
+        if version >= records.TLS_1_3:
+            return True
+        if side.opener is not None or side.protected:
+            return False
+        if not side.ccs:
+            return not side.late or sealed.kind != HANDSHAKES or sealed.body[:1] in (b"\1", b"\2")
+        if version:
+            return False
+        return None if not self._ring.guessed else self._ring.has(0)
+
+    def _ready(self, side: Side, role: int) -> bool | None:
+        """Return whether keys are there to be tried; None where they may come."""
+        ring, secrets = self._ring, self._secrets
+        if not ring.known():
+            return None
+        server = ring.terms.server
+        if server is not None and not 0x0301 <= server.version <= records.TLS_1_3:
+            side.closed = why.VERSION
+        elif server is not None and server.suite not in SUITES:
+            side.closed = why.SUITE
+        elif ring.has(role) or (secrets.gather() and ring.has(role)):
+            return True
+        elif secrets.growing and not self.final:
+            if side.patient:
+                return None
+            self.too_late = max(self.too_late, side.encrypted)
+        else:
+            side.closed = why.NO_SECRET
+            if server is None and ring.secrets.of(ring.random, CLIENT_RANDOM):
+                side.closed = why.NO_SERVER_HELLO
+        return False
+
+    def _waits(self, side: Side, role: int, sealed: TlsRecord) -> bool:
+        """Return whether a record is behind a handshake, and the secret of what follows may come yet."""
+        key, opener = side.key, side.opener
+        if key is None or opener is None or sealed.holes or not side.in_step:
+            return False
+        if key.rank == APPLICATION and not side.turning:
+            return False
+        if not (self._secrets.growing and side.patient) or self.final:
+            return False
+        missing = next(self._ring.after(key, role), None) is None
+        return missing and opener.open(side.number, sealed.head, sealed.body) is None
+
+    def _join(self, side: Side, sealed: TlsRecord, partner: Key | None, out: list[Event]) -> bool:
+        """Search the secret of a direction of which the handshake was not captured."""
+        if side.opener is not None and side.key is not None:
+            opened = self._opening.open(side, 0, sealed, out)
+        else:
+            side.joining.note(sealed)
+            self._secrets.gather()
+            joined = side.joining.try_record(sealed, partner)
+            if joined is None:
+                side.pass_by(sealed)
+                return False
+            role = int(joined.key.label != CLIENT_TRAFFIC)
+            self.parties.cast(side.direction, role)
+            self._secrets.claim(joined.key.random)
+            side.late = True
+            side.joined_at = joined.number
+            side.proven(joined.key, joined.opener, joined.number)
+            opened = _OpenedRecord(joined.kind, joined.text)
+        if opened is not None:
+            self._opened(side, sealed, opened, out)
+        return opened is not None
+
+    def _opened(self, side: Side, sealed: TlsRecord, opened: _OpenedRecord, out: list[Event]) -> None:
+        """Take what a record holds."""
+        kind, text = opened
+        key, opener = side.key, side.opener
+        assert key is not None
+        assert opener is not None
+        if side.unopened:  # the handshake, of which the key is missing
+            side.encrypted -= side.unopened
+            side.tls += side.unopened
+            side.unopened = side.passed = 0
+        parties = self.parties
+        parties.opened_with(key)
+        if key.rank == EARLY:
+            if parties.early is None and side.early is None:
+                side.early = []
+            elif parties.early is False:
+                side.tls += sealed.there
+                return
+        elif side.early is not None and parties.early is None:
+            parties.decide_early(False)  # it ended without a word of its end: the server refused it
+        if key.label != CLIENT_RANDOM and len(sealed.body) - opener.overhead != len(text):
+            side.padded = True
+        if kind == DATA:
+            before = side.offset
+            side.give(text, sealed.seen, out)
+            side.tls += sealed.there - len(text)
+            side.note_place(sealed, before)
+            return
+        side.tls += sealed.there
+        side.turning = kind == _CCS
+        if kind == _ALERT:
+            self.progress.alert(side.direction, text, self._ring.terms.version, sealed=True)
+        if kind == HANDSHAKES:
+            self._messages(side, text)
+
+    def _plain(self, side: Side, sealed: TlsRecord) -> None:
+        """Take a record in clear."""
+        side.tls += sealed.there
+        if sealed.holes or side.lost or side.unknown:
+            side.messages.lose()
+        if side.lost or side.unknown or side.passed:  # a record under a key may have been lost, or be this one
+            side.passed += 1 + (sealed.offset - side.end) // _LEAST if side.end is not None else 1
+        side.lost = side.unknown = False
+        if sealed.kind == _CCS:
+            side.ccs = True
+        elif sealed.kind == _ALERT:
+            self.progress.alert(side.direction, sealed.body, self._ring.terms.version)
+        elif sealed.kind == HANDSHAKES and not sealed.holes and self._messages(side, sealed.body):
+            side.late = False  # it begins with the connection
+
+    def _messages(self, side: Side, text: bytes) -> bool:
+        """Take a part of the handshake; return whether it ends a hello."""
+        early = side.key is not None and side.key.rank == EARLY
+        hello = False
+        for kind, body in side.messages.feed(text):
+            self.progress.message(side.direction, kind, body)
+            hello |= self.parties.message(side.direction, kind, body, early=early)
+        return hello
