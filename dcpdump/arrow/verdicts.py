@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.arrow.column_builder import batch_of
-from dcpdump.arrow.schema import MOMENT, WORDS, versioned
+from dcpdump.arrow.schema import MOMENT, WORDS, of_columns, stored, versioned
 from dcpdump.check.checking import Judging
 from dcpdump.check.finding import Finding
 from dcpdump.redact import Redactor
 from dcpdump.render.findings import objects
-from dcpdump.render.streams import as_object
+from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.explanation import explain
 from dcpdump.streams.ledger import Ledger
@@ -25,7 +25,6 @@ from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 
-STREAMS = "dcpdump.streams/1"
 FINDINGS = "dcpdump.findings/1"
 
 _U64, _COUNT = pa.uint64(), pa.int64()
@@ -52,52 +51,15 @@ _REQUEST = pa.struct(
 )
 #: Streams in a batch, at most: as rows they take more memory than as streams.
 _AT_ONCE = 4_096
-_COUNTED = (
-    "snapshots mutations deletions expirations prepares commits aborts system_events seqno_advanced cache_transfers"
-).split()
 
 
 @cache
 def streams() -> pa.Schema:
     """Return the schema of ``streams``."""
-    fields = [
-        ("connection", pa.int32()),
-        ("src", pa.string()),
-        ("dst", pa.string()),
-        ("vbucket", pa.uint16()),
-        ("stream_id", pa.int64()),
-        ("name", pa.string()),
-        ("roles", pa.string()),  # how it is known who is who: seen, inferred
-        ("opaque", pa.uint32()),
-        ("verdict", pa.string()),
-        ("state", pa.string()),
-        ("cause", pa.string()),
-        ("why", pa.string()),
-        ("trouble", pa.bool_()),
-        ("requests", pa.list_(_REQUEST)),
-        ("opened_at", MOMENT),
-        ("start_seqno", _U64),
-        ("end_seqno", _U64),
-        *((name, _COUNT) for name in _COUNTED),
-        ("first_seqno", _U64),
-        ("last_seqno", _U64),
-        ("lag", _U64),
-        ("lag_exact", pa.bool_()),
-        ("high_seqno", _U64),
-        ("high_seqno_at", MOMENT),
-        ("high_seqno_from", pa.string()),
-        ("snapshot", pa.struct([pa.field("start_seqno", _U64), pa.field("end_seqno", _U64)])),
-        ("rollback_seqno", _U64),
-        ("rollbacks", _COUNT),
-        ("failover_log", pa.list_(pa.struct([pa.field("vbucket_uuid", _U64), pa.field("seqno", _U64)]))),
-        ("end_status", pa.uint32()),
-        ("end_status_name", pa.string()),
-        ("ended_at", MOMENT),
-        ("last_at", MOMENT),
-        ("bytes", _COUNT),
-        ("lost_bytes", _COUNT),
-    ]
-    return versioned(STREAMS, fields)
+    seqnos = pa.struct([pa.field("start_seqno", _U64), pa.field("end_seqno", _U64)])
+    entry = pa.struct([pa.field("vbucket_uuid", _U64), pa.field("seqno", _U64)])
+    nested = {"requests": pa.list_(_REQUEST), "snapshot": seqnos, "failover_log": pa.list_(entry)}
+    return of_columns("dcpdump.streams/1", STREAMS, nested)
 
 
 @cache
@@ -146,16 +108,11 @@ def _finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
 
 def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str, Any]:
     shown = stream if redactor is None else hidden_place(stream, redactor)
-    verdict = judge.verdict(stream)
-    row = as_object(shown, verdict)
+    row = stored(STREAMS, StreamRow(shown, judge.verdict(stream)))
     asked = zip(stream.requests, row["requests"], strict=True)
     row["requests"] = [_request(request, shown, stream, judge.ledger) for request, shown in asked]
     log = row.get("failover_log", ())
     row["failover_log"] = [{**each, "vbucket_uuid": int(each["vbucket_uuid"], 16)} for each in log] or None
-    row["opened_at"] = _moment(stream.granted_ns)
-    row["ended_at"] = _moment(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
-    row["last_at"] = _moment(stream.last_ns)
-    row["high_seqno_at"] = _moment(None if verdict.lag is None else verdict.lag.high_ns)
     return row
 
 

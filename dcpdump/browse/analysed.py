@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dcpdump.browse.analysis import Analysis, Dialogue, StreamPlace, TabRow, TabRows
 from dcpdump.check.finding import Finding
 from dcpdump.clock import clock_in_use
-from dcpdump.diagnosis.trouble import Evidence
+from dcpdump.diagnosis.trouble import Evidence, Judged
 from dcpdump.escape import safe
 from dcpdump.plural import counted
 from dcpdump.render import findings as finding_lines
 from dcpdump.render import flow
-from dcpdump.render import streams as stream_rows
 from dcpdump.render.conns import ConnectionTable, agent, ends
+from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import fitted, lost, number
 from dcpdump.streams.early_verdicts import EvictedStreams
@@ -48,8 +48,8 @@ def place_of(stream: Stream) -> StreamPlace:
     return stream.connection.number, stream.vbucket, stream.stream_id or 0
 
 
-def _streams(judged: Sequence[stream_rows.Judged], evicted: EvictedStreams, now_ns: int | None) -> TabRows:
-    table = stream_rows.table(judged, now_ns)
+def _streams(judged: Sequence[Judged], evicted: EvictedStreams, now_ns: int | None) -> TabRows:
+    table = STREAMS.table([StreamRow(stream, verdict, now_ns) for stream, verdict in judged])
     rows = []
     for (stream, verdict), cells, kind in zip(judged, table.rows, table.kinds, strict=True):
         where = place_of(stream)

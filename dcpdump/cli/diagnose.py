@@ -20,6 +20,7 @@ from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.trouble import Command, Evidence, command_line
 from dcpdump.render import diagnosis as rows
+from dcpdump.render.json_schema import schema_of
 from dcpdump.streams.causes import Degree
 from dcpdump.streams.verdict import Judge
 
@@ -30,7 +31,7 @@ _WIDEST = 120
 _DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, schema=lambda: schema_of("diagnose", rows.DIAGNOSIS))
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
 @click.option(

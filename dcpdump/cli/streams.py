@@ -1,7 +1,5 @@
 """dcpdump streams: the stream ledger, a row for each DCP stream, with a verdict."""
 
-from collections.abc import Sequence
-from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +12,8 @@ from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sorting import sort_options, sorting
 from dcpdump.nearest import nearest
-from dcpdump.render import streams as rows
+from dcpdump.render.json_schema import schema_of
+from dcpdump.render.streams import STREAMS, StreamRow, total
 from dcpdump.render.text_columns import spark
 from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
 from dcpdump.streams.frame_event import stream_key
@@ -29,7 +28,7 @@ _BARS = 16
 _FOREVER_S = 1e10
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, schema=lambda: schema_of("streams", [STREAMS]))
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
 @click.option(
@@ -50,7 +49,7 @@ _FOREVER_S = 1e10
     metavar="SECONDS",
     help="A stream without messages for so long is quiet, or stuck.",
 )
-@sort_options(rows.COLUMNS)
+@sort_options(STREAMS.sortable)
 @input_options()
 @display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -70,7 +69,7 @@ def streams(
     alternatives; with --cause, both have to hold. Text has the streams in trouble first. --sort lag has first whose
     consumer is furthest behind, as far as that is known.
     """
-    order = sorting(rows.COLUMNS, options)
+    order = sorting(STREAMS.sortable, options)
     causes = None if cause is None else _causes(cause)
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
@@ -85,21 +84,20 @@ def streams(
         judge = Judge(consumer.ledger, round(min(_FOREVER_S, idle) * 1e9))
         judged = [(stream, judge.verdict(stream)) for stream in consumer.streams]
         wanted = [
-            (stream, verdict)
+            StreamRow(stream, verdict, consumer.ledger.last_ns, _drawn(consumer, rates, stream))
             for stream, verdict in judged
             if (causes is None or verdict.cause.value in causes) and _wanted(stream, verdict, stuck, rolled_back, ended)
         ]
         if order.column is None and shown.format == "text":
-            wanted.sort(key=lambda each: each[1].rank)
+            wanted.sort(key=lambda row: row.verdict.rank)
         wanted = order(wanted)
-        drawn = {} if rates is None else _drawn(consumer, rates, [stream for stream, _ in wanted])
         consumer.report(
             sink,
             lambda: [
-                rows.table(wanted, consumer.ledger.last_ns, drawn) if judged else consumer.nothing(),
-                rows.total(judged, consumer.evicted, consumer.connections),
+                STREAMS.table(wanted) if judged else consumer.nothing(),
+                total(judged, consumer.evicted, consumer.connections),
             ],
-            lambda: starmap(rows.as_object, wanted),
+            lambda: map(STREAMS.object, wanted),
         )
         return reading.conclude("none" if quiet else "text")
 
@@ -123,19 +121,16 @@ def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, en
     return (stuck and verdict.trouble) or (rolled_back and bool(stream.rollbacks)) or (ended and over)
 
 
-def _drawn(consumer: LedgerConsumer, rates: "Rates", shown: Sequence[Stream]) -> dict[Stream, str]:
-    """Return a line of bars for each stream: its rates over the time of the capture."""
+def _drawn(consumer: LedgerConsumer, rates: "Rates | None", stream: Stream) -> str:
+    """Return a line of bars: the rate of a stream over the time of the capture."""
     first, last = consumer.ledger.first_ns, consumer.ledger.last_ns
-    if first is None or last is None:
-        return {}
-    out: dict[Stream, str] = {}
-    for stream in shown:
-        begin = max(first, stream.first_ns or first)
-        end = min(last, (stream.last_ns if stream.next is not None else None) or last)
-        place = stream_key(stream.vbucket, stream.stream_id)
-        counts = rates.of(stream.connection.number, place, first, last, _BARS)
-        length = max(1, last - first + 1)
-        low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length
-        drawn = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
-        out[stream] = drawn if drawn.strip() else ""
-    return out
+    if rates is None or first is None or last is None:
+        return ""
+    begin = max(first, stream.first_ns or first)
+    end = min(last, (stream.last_ns if stream.next is not None else None) or last)
+    place = stream_key(stream.vbucket, stream.stream_id)
+    counts = rates.of(stream.connection.number, place, first, last, _BARS)
+    length = max(1, last - first + 1)
+    low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length
+    drawn = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
+    return drawn if drawn.strip() else ""

@@ -1,10 +1,11 @@
 """Make the JSON Schema (draft 2020-12) of a command's ndjson rows, from the table of keys and the protocol table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from dcpdump.render import row_keys
+from dcpdump.render.column import Columns
 from dcpdump.render.row_keys import COMMANDS, KEYS, OTHERWISE, ROWS
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
@@ -13,12 +14,14 @@ Schema = dict[str, Any]
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 #: What is understood of an item, as of a frame.
 _OF_AN_ITEM = "collection collection_name key value xattrs xattrs_unread_hex".split()
+_INTEGERS = (row_keys.INT, row_keys.ID, row_keys.I32, row_keys.U8, row_keys.U16, row_keys.U32, row_keys.U64)
 _TYPES: dict[str, Schema] = {
-    row_keys.INT: {"type": "integer"},
+    **{name: {"type": "integer"} for name in _INTEGERS},
     row_keys.NUMBER: {"type": "number"},
     row_keys.TEXT: {"type": "string"},
     row_keys.BOOL: {"type": "boolean"},
     row_keys.TIME: {"type": "string", "format": "date-time"},
+    row_keys.INSTANT: {"type": "string", "format": "date-time"},
     row_keys.HEX: {"type": "string", "pattern": "^0x[0-9a-f]+$"},
     row_keys.ANY: {},
 }
@@ -27,7 +30,15 @@ _TYPES: dict[str, Schema] = {
 def schema(command: str) -> Schema:
     """Return the schema of each row that a command prints with ``-f ndjson``."""
     marker, names = COMMANDS[command]
-    rows = [_row(name, marker) for name in names]
+    return _schema(command, [_row(name, marker) for name in names])
+
+
+def schema_of(command: str, columns: Sequence[Columns[Any]]) -> Schema:
+    """Return the schema of each row that a command prints with ``-f ndjson``: of each kind its columns."""
+    return _schema(command, [_columns(each) for each in columns])
+
+
+def _schema(command: str, rows: list[Schema]) -> Schema:
     head = {"$schema": DRAFT, "title": f"a row of: dcpdump {command} -f ndjson"}
     return head | (rows[0] if len(rows) == 1 else {"oneOf": rows})
 
@@ -42,12 +53,26 @@ def _row(name: str, marker: str = "") -> Schema:
     return found | ({"required": always.split()} if always.strip() else {})
 
 
+def _columns(columns: Columns[Any]) -> Schema:
+    """Return the schema of rows of a kind."""
+    keyed = columns.keyed
+    properties = {key: {"description": each.means, **_type(each.kind)} for key, each in keyed.items()}
+    required = [key for key, each in keyed.items() if not each.optional]
+    if columns.type:
+        properties = {"type": {**_key("", "type"), "const": columns.type}, **properties}
+        required = ["type", *required]
+    found: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return found | ({"required": required} if required else {})
+
+
 def _key(row: str, key: str) -> Schema:
     kind, meaning = OTHERWISE.get((row, key)) or KEYS[key]
     return {"description": meaning, **_type(kind)}
 
 
-def _type(kind: str) -> Schema:
+def _type(kind: str | Columns[Any]) -> Schema:
+    if isinstance(kind, Columns):
+        return {"type": "array", "items": _columns(kind)}
     if kind[0] == "[":
         return {"type": "array", "items": _type(kind[1:-1])}
     if kind[0] == "{":

@@ -5,6 +5,10 @@ A key has one meaning in all commands. Where it has another one in a row, that s
 
 #: A type is a word; ``[…]`` is a list of it, ``@…`` an object with the keys of that row, ``{…}`` any names to it.
 INT, NUMBER, TEXT, BOOL, TIME, HEX, ANY = "int", "number", "text", "bool", "time", "hex", "any"
+#: Numbers that are written without separators, and what tables are stored with: signed and not, by their bits.
+ID, I32, U8, U16, U32, U64 = "id", "i32", "u8", "u16", "u32", "u64"
+#: A time that is stored twice: to the microsecond, and in nanoseconds beside that.
+INSTANT = "instant"
 
 #: key → its type and its meaning
 KEYS: dict[str, tuple[str, str]] = {
@@ -44,7 +48,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "command": (TEXT, "the command that shows more"),
     "complete": (BOOL, "nothing of it is missing"),
     "confidence": (TEXT, "low: found on weak evidence after bytes were lost"),
-    "connection": (INT, "the number of the TCP connection, in the order first seen"),
+    "connection": (I32, "the number of the TCP connection, in the order first seen"),
     "connections": (INT, "how many connections"),
     "context": (BOOL, "it was not chosen, but is near a frame of its connection that was"),
     "controls": ("[@control]", "the controls that were set"),
@@ -58,8 +62,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "detail": (TEXT, "the evidence in words"),
     "evidence": (TEXT, "what the state rests on"),
     "end": (TEXT, "how the connection ended: fin, rst, reused"),
-    "end_seqno": (INT, "where it ends"),
-    "end_status": (INT, "the reason of a stream's end"),
+    "end_seqno": (U64, "where it ends"),
+    "end_status": (U32, "the reason of a stream's end"),
     "end_status_name": (TEXT, "its name"),
     "ended_at": (TIME, "when it ended"),
     "equal": (BOOL, "nothing differs"),
@@ -72,7 +76,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "fields": ("@fields", "extras and structured values, by the specification's names"),
     "file": (TEXT, "the capture"),
     "first": (TIME, "when the first packet or frame came"),
-    "first_seqno": (INT, "the first seqno that came"),
+    "first_seqno": (U64, "the first seqno that came"),
     "flags": (INT, "the flags of the message"),
     "flags_names": ("[text]", "what the flags say"),
     "follows": ("[text]", "what led to it, and what follows from it, in sentences"),
@@ -85,7 +89,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "granted_connection": (INT, "on which connection the stream was granted afterwards"),
     "granted_frame": (INT, "the frame that granted it"),
     "granted_start_seqno": (INT, "from where it was granted"),
-    "high_seqno": (INT, "the server's high seqno that the lag is counted from; where lag_exact is false, at least"),
+    "high_seqno": (U64, "the server's high seqno that the lag is counted from; where lag_exact is false, at least"),
     "high_seqno_at": (TIME, "when it was known"),
     "high_seqno_from": (TEXT, "the name of the message that said it; none: documents did"),
     "hints": ("[text]", "what is odd, but not wrong"),
@@ -96,13 +100,13 @@ KEYS: dict[str, tuple[str, str]] = {
     "key_hex": (TEXT, "the key as it was sent, in hexadecimal"),
     "kind": (TEXT, "request or response"),
     "kinds": ("[@kind]", "bytes by message"),
-    "lag": (INT, "seqnos that the server has and the consumer was not sent; not known: left out"),
+    "lag": (U64, "seqnos that the server has and the consumer was not sent; not known: left out"),
     "lag_exact": (BOOL, "it is as the server said; false: it is at least so many"),
     "last": (TIME, "when the last packet or frame came"),
     "last_at": (TIME, "when the last message came"),
     "last_seqno_a": (INT, "the last seqno in A"),
     "last_seqno_b": (INT, "the last seqno in B"),
-    "last_seqno": (INT, "the last seqno that came"),
+    "last_seqno": (U64, "the last seqno that came"),
     "later_us": (INT, "how much later frames are in B by the clocks of both captures: half of them not more"),
     "latency_us": (INT, "microseconds between request and response"),
     "layout": (TEXT, "the version of the message's layout"),
@@ -129,7 +133,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "only_a": (INT, "frames that only A has"),
     "only_b": (INT, "frames that only B has"),
     "only_in": (TEXT, "which capture has it: A or B"),
-    "opaque": (INT, "the opaque"),
+    "opaque": (U32, "the opaque"),
     "opcode": (INT, "the opcode"),
     "open_flags": (INT, "the flags of DCP_OPEN"),
     "open_flags_names": ("[text]", "what they say"),
@@ -165,7 +169,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "revoked": ("@revocation", "the rollback by which the client had to take the change back; none: left out"),
     "role": (TEXT, "what the server is: producer or consumer"),
     "roles": (TEXT, "whether who is the server was seen, inferred, or is not known"),
-    "rollback_seqno": (INT, "where the server sends the client"),
+    "rollback_seqno": (U64, "where the server sends the client"),
     "resume": ("@resume", "what the client should have sent, to go on"),
     "rollbacks": (INT, "how many rollbacks"),
     "rule": (TEXT, "the letter and number of a rule"),
@@ -175,7 +179,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "seconds": (NUMBER, "how long"),
     "sent": (INT, "how many were sent; of flow control, bytes"),
     "answered": (INT, "how many were answered"),
-    "seqno": (INT, "a seqno"),
+    "seqno": (U64, "a seqno"),
     "seqno_advanced": (INT, "messages of that name"),
     "server": (TEXT, "the address of the server"),
     "severity": (TEXT, "violation, suspicious or info; of a trouble, wrong or note"),
@@ -186,12 +190,12 @@ KEYS: dict[str, tuple[str, str]] = {
     "snapshots": (INT, "how many snapshots"),
     "spec": (TEXT, "where the rule is from"),
     "src": (TEXT, "the sender's address and port; of a connection, who opened it"),
-    "start_seqno": (INT, "where it starts"),
+    "start_seqno": (U64, "where it starts"),
     "state": (TEXT, "what became of a stream"),
     "states": ("{int}", "how many streams are in which state"),
     "status": (INT, "the status of a response"),
     "status_name": (TEXT, "its name"),
-    "stream_id": (INT, "the DCP stream id; none: left out"),
+    "stream_id": (ID, "the DCP stream id; none: left out"),
     "stream_requests": (INT, "how many streams were asked for"),
     "streams": (INT, "how many streams"),
     "suggestion": (ANY, "the smallest edit that makes the frame consistent"),
@@ -208,7 +212,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "value": (TEXT, "the beginning of a value, decompressed, as text"),
     "value_json": (ANY, "JSON of the control plane"),
     "value_length": (INT, "bytes of the whole value, decompressed, without xattrs"),
-    "vbucket": (INT, "the vbucket; of a response that of its request, where it was captured"),
+    "vbucket": (U16, "the vbucket; of a response that of its request, where it was captured"),
     "vbucket_uuid": (HEX, "the branch of a vbucket's history"),
     "verdict": (TEXT, "what became of a stream, in words"),
     "ways": ("[@way]", "both directions of a connection"),
@@ -228,6 +232,11 @@ KEYS: dict[str, tuple[str, str]] = {
     "fault": (TEXT, "how: zero-window, no-answer"),
     "member": (TEXT, "what of a request is at fault: sid, collections, flags …; value: its JSON as a whole"),
     "fault_ms": (INT, "milliseconds during which it did"),
+    "received": (INT, "packets that an interface delivered"),
+    "dropped_by_kernel": (INT, "packets that the kernel dropped before they were delivered"),
+    "dropped_by_dcpdump": (INT, "packets that were delivered and dropped, as they came too fast"),
+    "decoded": (INT, "packets that were decoded"),
+    "not_looked_at": (INT, "packets that were delivered, and left when it ended"),
     "explained": (BOOL, "whether that comes to it exactly, at several acknowledgements"),
     "fills_ms": (INT, "milliseconds until it is as large as the buffer, as it grew so far"),
 }
@@ -254,9 +263,7 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     **{(row, "status"): (TEXT, "the status that a conforming peer answers") for row in ("check", "broken")},
     ("control", "value"): (TEXT, "what it was set to"),
     ("request", "fault"): ("@request_fault", "what is wrong with the request in itself"),
-    **{(row, "frames"): _NUMBERS for row in ("rollbacks", "diagnose.trouble")},
-    **{(f"diagnose.{row}", "connections"): ("[int]", "the connections' numbers") for row in ("trouble", "unjudged")},
-    ("diagnose.trouble", "streams"): ("[@place]", "the streams that it is about"),
+    ("rollbacks", "frames"): _NUMBERS,
     ("diff.document", "differs"): ("[text]", "what differs: message, seqno, cas, value"),
     **{("diff.documents", name): (INT, f"documents {text}") for name, text in _OF_DOCUMENTS.items()},
     ("diff.total", "connections"): (INT, "how many connections both captures have"),
@@ -264,11 +271,6 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     ("diff.document", "cause"): (TEXT, "lost: it cannot be known whether the document differs"),
     ("way", "p50"): (INT, "microseconds on the way between the captures: half are not above it"),
     ("way", "p99"): (INT, "microseconds on the way: ninety-nine hundredths are not above it"),
-    ("top", "connections"): ("[@top.connection]", "the connections"),
-    ("streams", "lost_bytes"): (INT, "bytes that its direction lost while it was open, and that may be its own"),
-    ("top.stream", "lost_bytes"): (INT, "bytes that its direction lost while it was open, and that may be its own"),
-    ("top", "streams"): ("[@top.stream]", "the streams"),
-    ("top.connection", "exceeded"): (BOOL, "more was sent than flow control allows"),
 }
 
 _FRAME = """frame packet file time connection src dst offset length gap_before confidence magic kind opcode name layout
@@ -285,10 +287,6 @@ ROWS: dict[str, str] = {
     "explain": f"| {_FRAME} rules suggestion",
     "key.change": f"type | seqno rev_seqno revoked {_FRAME}",
     "key.coverage": "type connection vbucket why | name stream_id first_seqno last_seqno complete",
-    "streams": f"""connection src dst vbucket roles verdict state cause why trouble requests bytes lost_bytes |
-        unknown_gaps stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno
-        {_LAG} snapshot degree requests_omitted rollback_seqno rollbacks failover_log end_status end_status_name
-        ended_at last_at""",
     "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
         response_frame status status_name latency_us repeats fault""",
     "conns": """connection src dst client server roles controls streams frames bytes lost_bytes | role name agent bucket
@@ -302,20 +300,7 @@ ROWS: dict[str, str] = {
     "flow": """connection client roles complete account state evidence sent acked acks kinds | name outstanding peak
         overacked blocked blocked_ms intervals intervals_left over_time buffer buffer_asked mismatch exceeded
         ignored tcp_faults""",
-    "top": "frames rate_seconds connections streams | time",
-    "top.connection": """connection src dst roles streams frames_per_second bytes_per_second lost_bytes | name end
-        ended_at buffer outstanding blocked exceeded unknown_gaps""",
-    "top.stream": f"""connection vbucket frames_per_second bytes_per_second lost_bytes state cause why trouble |
-        stream_id last_seqno {_LAG} unknown_gaps""",
     "check": "code rule severity title connection frame message spec | vbucket stream_id time status reason more",
-    "diagnose.capture": """type captures packets frames bytes payload_bytes lost_bytes skipped_bytes connections
-        streams states outcome text troubles notes | first last unknown_gaps""",
-    "diagnose.connection": """type connection src dst client server roles dcp streams states frames bytes lost_bytes |
-        name agent bucket unknown_gaps""",
-    "diagnose.trouble": """type rank code severity text count connections command | cause detail follows frames time
-        streams""",
-    "diagnose.lag": "type connection vbucket lag lag_exact high_seqno | stream_id high_seqno_at high_seqno_from",
-    "diagnose.unjudged": "type code text count connections command |",
     "diff.connection": """type connection other_connection src dst other_src other_dst ways | clock_offset_us
         clock_spread_us""",
     "diff.stream": "type connection vbucket | stream_id last_seqno_a last_seqno_b",
@@ -356,13 +341,10 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sniff": ("", ("frame",)),
     "explain": ("", ("explain",)),
     "stats": ("type", _STATS),
-    "streams": ("", ("streams",)),
     "conns": ("", ("conns",)),
     "rollbacks": ("", ("rollbacks",)),
     "flow": ("", ("flow",)),
     "key": ("type", ("key.change", "key.coverage")),
-    "top": ("", ("top",)),
     "check": ("", ("check",)),
     "diff": ("type", _DIFF),
-    "diagnose": ("type", tuple(f"diagnose.{name}" for name in ("capture", "connection", "trouble", "lag", "unjudged"))),
 }

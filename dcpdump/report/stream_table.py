@@ -1,25 +1,20 @@
 """The table of streams: those in trouble first, to be filtered and sorted."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from dcpdump.diagnosis.trouble import Command, Judged
 from dcpdump.plural import counted
+from dcpdump.render.column import Column
+from dcpdump.render.row_keys import INT
+from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.report.context import Context, section
-from dcpdump.report.html import Child, Markup, element
-from dcpdump.streams.wording import client, clock, lag_text, seqno
+from dcpdump.report.html import Markup, element
 
 MOST = 2_000
-_HEADS = (
-    ("conn", True),
-    ("client", False),
-    ("vb", True),
-    ("sid", True),
-    ("asked", False),
-    ("from..to", False),
-    ("last seqno", True),
-    ("lag", True),
-    ("messages", True),
-    ("bytes", True),
-    ("verdict", False),
-)
+_MESSAGES = Column[StreamRow](get=lambda row: sum(row.stream.counts), head="messages", type=INT, right=True)
+_BYTES = replace(STREAMS["bytes"], text=None)  # 0 too
+_COLUMNS = [*STREAMS.some("conn client vb sid asked from..to last-seqno lag"), _MESSAGES, _BYTES]
 
 
 def streams(context: Context, most: int) -> Markup | None:
@@ -29,7 +24,8 @@ def streams(context: Context, most: int) -> Markup | None:
         return None
     shown = judged[:most]
     with_ids = any(stream.stream_id for stream, _ in shown)
-    heads = [_head(name, numeric) for name, numeric in _HEADS if with_ids or name != "sid"]
+    columns = [each for each in _COLUMNS if with_ids or each.name != "sid"]
+    heads = [*(_head(each.head, _numeric(each)) for each in columns), _head("verdict", False)]
     rest = context.evidence.streams - len(shown)
     return section(
         "streams",
@@ -50,7 +46,7 @@ def streams(context: Context, most: int) -> Markup | None:
             element(
                 "table",
                 element("thead", element("tr", heads)),
-                element("tbody", [_row(context, each, with_ids) for each in shown], id="stream-rows"),
+                element("tbody", [_row(context, each, columns) for each in shown], id="stream-rows"),
                 class_="sortable",
             ),
             class_="wide",
@@ -64,27 +60,14 @@ def _head(name: str, numeric: bool) -> Markup:
     return element("th", button, scope="col", aria_sort="none", class_="num" if numeric else None)
 
 
-def _row(context: Context, judged: Judged, with_ids: bool) -> Markup:
+def _numeric(column: Column[StreamRow]) -> bool:
+    return column.right or column.key == "connection"
+
+
+def _row(context: Context, judged: Judged, columns: Sequence[Column[StreamRow]]) -> Markup:
     stream, verdict = judged
-    request, connection = stream.request, stream.connection
+    row = StreamRow(stream, verdict, context.evidence.now_ns)
     number = context.dialogues.get(stream)
     said = element("a", verdict.text, href=f"#dialogue-{number}") if number is not None else verdict.text
-    asked = f"{seqno(request.start_seqno)}..{seqno(request.end_seqno)}" if request is not None else "?"
-    cells: list[tuple[Child, bool]] = [
-        (str(connection.number), True),
-        (client(connection), False),
-        (str(stream.vbucket), True),
-        *([(str(stream.stream_id or ""), True)] if with_ids else []),
-        (clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before", False),
-        (asked, False),
-        ("" if stream.high_seqno is None else f"{stream.high_seqno:,}", True),
-        (lag_text(verdict.lag, context.evidence.now_ns), True),
-        (f"{sum(stream.counts):,}", True),
-        (f"{stream.size:,}", True),
-        (said, False),
-    ]
-    return element(
-        "tr",
-        [element("td", cell, class_="num" if numeric else None) for cell, numeric in cells],
-        class_="trouble" if verdict.trouble else None,
-    )
+    cells = [element("td", each.cell(row), class_="num" if _numeric(each) else None) for each in columns]
+    return element("tr", [*cells, element("td", said)], class_="trouble" if verdict.trouble else None)

@@ -7,6 +7,7 @@ import pyarrow as pa
 from dcpdump.arrow.folder import SCHEMAS
 from dcpdump.render.json_schema import DRAFT, messages_of_fields
 from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
+from dcpdump.render.streams import STREAMS
 from dcpdump.sql.query import FRAMES
 
 Schema = dict[str, Any]
@@ -40,7 +41,8 @@ _MEANINGS: dict[str | tuple[str, str], str] = {
     (FRAMES, "value"): "the value, decompressed, without xattrs: bytes; shorter than value_length where it was cut",
 }
 #: Rows of other commands whose keys are columns of a table.
-_ROWS = {FRAMES: "frame", "streams": "streams", "findings": "check"}
+_ROWS = {FRAMES: "frame", "findings": "check"}
+_COLUMNS = {"streams": STREAMS}
 #: Type → its name in SQL and in JSON. Nested ones by their kind.
 _TYPES: dict[pa.DataType, tuple[str, str]] = {
     pa.bool_(): ("BOOLEAN", "boolean"),
@@ -80,6 +82,8 @@ def _meaning(table: str, column: str) -> str:
     own = _MEANINGS.get((table, column)) or _MEANINGS.get(column)
     if own is not None:
         return own
+    if table in _COLUMNS:
+        return _COLUMNS[table].keyed[column].means
     row = _ROWS.get(table, "")
     if table != FRAMES or column in ROWS[row].split():
         return (OTHERWISE.get((row, column)) or KEYS[column])[1]

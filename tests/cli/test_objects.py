@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from dcpdump.render.row_keys import COMMANDS, KEYS, OTHERWISE, ROWS
+from dcpdump.render.diagnosis import DIAGNOSIS
+from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
+from dcpdump.render.streams import STREAMS
+from dcpdump.render.top import TOP, TOP_CONNECTIONS, TOP_STREAMS
 from tests.support.check_cases import CASES
 from tests.support.console import run
 from tests.support.conversation import packets, said
@@ -138,7 +141,9 @@ jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not install
 CAPTURES = [str(path) for path in sorted(Path("samples").glob("*.pcap"))]
 OPTIONS = {"key": "'*'", "top": "--once", "check": "--all", "diagnose": "--all", "diff": "samples/stopped.pcap"}
 #: Without a capture of their own kind: an interface, and bytes that are pasted.
-OF_CAPTURES = [name for name in COMMANDS if name not in ("sniff", "explain")]
+OF_CAPTURES = "read stats streams conns rollbacks flow key top check diff diagnose".split()
+#: Declared columns of commands.
+COLUMNS = (STREAMS, TOP, TOP_CONNECTIONS, TOP_STREAMS, *DIAGNOSIS)
 
 
 def validator(command: str) -> Any:
@@ -191,5 +196,7 @@ def test_context_fits_the_schema_and_what_does_not_fit_is_refused() -> None:
 
 def test_every_key_is_explained_and_every_explanation_is_of_a_key() -> None:
     used = {key for keys in ROWS.values() for key in keys.replace("|", " ").split()}
+    declared = [each for columns in COLUMNS for each in columns]
+    used |= {each.key.rstrip("?") for each in declared if each.key and not (each.type and each.meaning)}
     assert used == set(KEYS)
     assert [place for place in OTHERWISE if place[1] not in ROWS[place[0]].split()] == []
