@@ -11,10 +11,11 @@ from dcpdump.escape import safe
 from dcpdump.plural import counted
 from dcpdump.render import findings as finding_lines
 from dcpdump.render import flow
-from dcpdump.render.conns import ConnectionTable, agent, ends
+from dcpdump.render.column import Columns
+from dcpdump.render.conns import CONNECTIONS, ConnectionTable, rows_of
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import fitted, lost, number
+from dcpdump.render.text_columns import Table, fitted, number
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
@@ -65,7 +66,7 @@ def _streams(judged: Sequence[Judged], evicted: EvictedStreams, now_ns: int | No
         hint = Line(LineKind.PLAIN, "a larger --memory lists more")
         cells = ("",) * (len(table.heads) - 1) + (text,)
         rows.append(TabRow(cells, LineKind.PROBLEM, page=(Line(LineKind.PROBLEM, text), hint)))
-    return TabRows(tuple(table.heads), tuple(table.right), tuple(table.least), tuple(rows), "no streams")
+    return _tab(table, rows, "no streams")
 
 
 def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamPlace, tuple[Dialogue, ...]]:
@@ -116,28 +117,22 @@ def _finding(finding: Finding, more: int) -> TabRow:
     return TabRow(cells, line.kind, tuple(clauses), finding.frame, page)
 
 
-_CONNECTION_HEADS = ("conn", "client → server", "name", "agent", "bucket", "streams", "frames", "bytes", "lost", "end")
+#: What a tab has of connections; the rest is in their cards.
+_CONNECTIONS = Columns(*CONNECTIONS.some("conn client name agent bucket streams frames bytes lost end"))
 
 
 def _connections(evidence: Evidence) -> TabRows:
+    found = rows_of(evidence.connections)
+    table = _CONNECTIONS.table(found)
     rows = []
-    for each in evidence.connections:
-        cells = (
-            str(each.number),
-            ends(each),
-            each.name or "?",
-            agent(each.agent) or "?",
-            each.bucket or "?",
-            number(each.stream_count),
-            number(sum(each.frames)),
-            number(sum(each.bytes)),
-            lost(each.missing),
-            f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "?" if each.carved else "open",
-        )
-        card = ConnectionTable([each]).lines(_WIDTH)
-        windows = fitted(flow.lines([each], evidence.now_ns), None)
+    for each, row, cells in zip(evidence.connections, found, table.rows, strict=True):
+        card = ConnectionTable([row]).lines(_WIDTH)
+        windows = fitted(flow.lines(flow.rows_of([each], evidence.now_ns)), None)
         page = (*card, Line(LineKind.PLAIN, ""), *windows)
         kind = LineKind.HINT if each.missing.gaps or each.missing.skipped else LineKind.PLAIN
-        rows.append(TabRow(cells, kind, (("connection", str(each.number)),), None, tuple(page)))
-    right = ("conn", "streams", "frames", "bytes", "lost")
-    return TabRows(_CONNECTION_HEADS, right, ("agent", "bucket", "bytes"), tuple(rows), "no connections")
+        rows.append(TabRow(tuple(cells), kind, (("connection", str(each.number)),), None, tuple(page)))
+    return _tab(table, rows, "no connections")
+
+
+def _tab(table: Table, rows: Sequence[TabRow], nothing: str) -> TabRows:
+    return TabRows(tuple(table.heads), tuple(table.right), tuple(table.least), tuple(rows), nothing)

@@ -12,16 +12,17 @@ from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sorting import CONNECTIONS, sort_options, sorting
+from dcpdump.cli.sorting import sort_options, sorting
 from dcpdump.diagnosis.words import by_server, not_opened
 from dcpdump.dissect import Dissector
 from dcpdump.render import conns as rows
+from dcpdump.render.json_schema import schema_of
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, schema=lambda: schema_of("conns", [rows.CONNECTIONS, rows.CLOSED]))
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=False)
-@sort_options(CONNECTIONS)
+@sort_options(rows.CONNECTIONS.sortable)
 @input_options()
 @display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -30,26 +31,24 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
 
     A question mark stands where the capture does not say. TLS that could not be opened has a row that says why.
     """
-    order = sorting(CONNECTIONS, options)
+    order = sorting(rows.CONNECTIONS.sortable, options)
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = Listing(chosen, shown, given)
         reading = consumer.read(paths, sink)
-        connections, sealings = order(consumer.connections), consumer.dissection.sealings
-        sealed = {number: tls_notes.state(each) for number, each in sealings.items()}
-        closed = [
-            rows.ClosedConnection(number, each.src, each.dst, tls_notes.closed(each), tls_notes.as_object(each))
-            for number, each in sealings.items()
-            if number in consumer.closed
-        ]
+        sealings = consumer.dissection.sealings
+        tls = {number: (tls_notes.state(each), tls_notes.as_object(each)) for number, each in sealings.items()}
+        found = rows.rows_of(consumer.connections, tls)
+        for number in consumer.closed:
+            each = sealings[number]
+            found.append(rows.ConnectionRow(number, each.src, each.dst, None, tls_notes.closed(each), tls[number][1]))
+        found = order(sorted(found, key=lambda row: row.number))
         consumer.report(
             sink,
-            lambda: (
-                [rows.ConnectionTable(connections, sealed, closed)] if connections or closed else [consumer.nothing()]
-            ),
-            lambda: rows.objects(connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}, closed),
-            always=bool(closed),
+            lambda: [rows.ConnectionTable(found) if found else consumer.nothing()],
+            lambda: map(rows.CONNECTIONS.object, found),
+            always=bool(consumer.closed),
         )
         return reading.conclude("none" if quiet else "text")
 

@@ -10,28 +10,16 @@ from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sorting import CONNECTIONS, Columns, sort_options, sorting
+from dcpdump.cli.sorting import sort_options, sorting
 from dcpdump.render import flow as rows
+from dcpdump.render.json_schema import schema_of
 from dcpdump.render.style import Line, LineKind
-from dcpdump.streams.state import ConnectionState
-
-_COLUMNS: Columns[ConnectionState] = {
-    "conn": CONNECTIONS["conn"],
-    "client": CONNECTIONS["client"],
-    "buffer": lambda each: each.window.size,
-    "sent": lambda each: each.window.sent,
-    "acked": lambda each: each.window.acked,
-    "acks": lambda each: each.window.acks,
-    "outstanding": lambda each: each.window.outstanding,
-    "peak": lambda each: each.window.peak,
-    "blocked": lambda each: each.window.blocked_ns(each.last_ns),
-}
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, schema=lambda: schema_of("flow", [rows.FLOW]))
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=False)
-@sort_options(_COLUMNS)
+@sort_options(rows.FLOW.sortable)
 @input_options()
 @display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -45,17 +33,17 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     waits. An acknowledgement may be captured up to 50 ms before the messages that it acknowledges; what is acknowledged
     beyond those is too much.
     """
-    order = sorting(_COLUMNS, options)
+    order = sorting(rows.FLOW.sortable, options)
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = FlowReading(chosen, shown, given)
         reading = consumer.read(paths, sink)
-        now, connections = consumer.ledger.last_ns, order(consumer.connections)
+        found = order(rows.rows_of(consumer.connections, consumer.ledger.last_ns, drawn=sink.is_terminal))
         consumer.report(
             sink,
-            lambda: rows.lines(connections, now, drawn=sink.is_terminal) or [_nothing(consumer)],
-            lambda: rows.objects(connections, now),
+            lambda: rows.lines(found) or [_nothing(consumer)],
+            lambda: map(rows.FLOW.object, found),
         )
         return reading.conclude("none" if quiet else "text")
 

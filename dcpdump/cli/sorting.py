@@ -8,8 +8,6 @@ import click
 from dcpdump.cli.options import Command
 from dcpdump.nearest import nearest
 from dcpdump.quick_dataclass import dataclass
-from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import client
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -18,21 +16,10 @@ T = TypeVar("T")
 #: column → what a row is sorted by; None where the row has nothing there
 Columns = Mapping[str, Callable[[T], Any]]
 
+#: What a row has where it has nothing.
+_NOTHING = (None, "")
 #: What objects call some columns.
 _SAME = {"connection": "conn", "vbucket": "vb", "stream_id": "sid", "lost_bytes": "lost"}
-
-#: Columns of connections.
-CONNECTIONS: Columns[ConnectionState] = {
-    "conn": lambda each: each.number,
-    "client": client,
-    "name": lambda each: each.name or None,
-    "bucket": lambda each: each.bucket or None,
-    "streams": lambda each: each.stream_count,
-    "frames": lambda each: sum(each.frames),
-    "bytes": lambda each: sum(each.bytes),
-    "lost": lambda each: each.lost_bytes,
-    "end": lambda each: each.ended_ns,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +36,8 @@ class Sorting(Generic[T]):
         if self.column is None:
             return found[::-1] if self.reverse else found
         key = self.columns[self.column]
-        there = [row for row in found if key(row) is not None]
-        return sorted(there, key=key, reverse=self.reverse) + [row for row in found if key(row) is None]
+        there = [row for row in found if key(row) not in _NOTHING]
+        return sorted(there, key=key, reverse=self.reverse) + [row for row in found if key(row) in _NOTHING]
 
 
 class _Column(click.ParamType):  # type: ignore[type-arg]

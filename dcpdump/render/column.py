@@ -40,8 +40,8 @@ class Column(Generic[Row]):
 
     @property
     def name(self) -> str:
-        """Return the name that ``--sort`` has for it."""
-        return self.head.replace(" ", "-")
+        """Return the name that ``--sort`` has for it; of ``client → server``, client."""
+        return self.head.partition(" →")[0].replace(" ", "-")
 
     def cell(self, row: Row) -> str:
         """Return what stands in a table for people; empty for nothing."""

@@ -73,6 +73,8 @@ def _key(row: str, key: str) -> Schema:
 def _type(kind: str | Columns[Any]) -> Schema:
     if isinstance(kind, Columns):
         return {"type": "array", "items": _columns(kind)}
+    if kind[0] == "?":
+        return {"anyOf": [_type(kind[1:]), {"type": "null"}]}
     if kind[0] == "[":
         return {"type": "array", "items": _type(kind[1:-1])}
     if kind[0] == "{":

@@ -3,7 +3,8 @@
 A key has one meaning in all commands. Where it has another one in a row, that stands in OTHERWISE, and nowhere else.
 """
 
-#: A type is a word; ``[…]`` is a list of it, ``@…`` an object with the keys of that row, ``{…}`` any names to it.
+#: A type is a word; ``[…]`` is a list of it, ``?…`` it or null, ``@…`` an object with the keys of that row, ``{…}`` any
+#: names to it.
 INT, NUMBER, TEXT, BOOL, TIME, HEX, ANY = "int", "number", "text", "bool", "time", "hex", "any"
 #: Numbers that are written without separators, and what tables are stored with: signed and not, by their bits.
 ID, I32, U8, U16, U32, U64 = "id", "i32", "u8", "u16", "u32", "u64"
@@ -202,6 +203,22 @@ KEYS: dict[str, tuple[str, str]] = {
     "text": (TEXT, "it in words"),
     "time": (TIME, "when, in UTC"),
     "title": (TEXT, "the title of a rule"),
+    "tls": ("@tls", "what became of a connection of TLS; none: left out"),
+    "version": (TEXT, "the version of TLS"),
+    "suite": (TEXT, "its cipher suite"),
+    "server_name": (TEXT, "the name of the server that the client asked for"),
+    "opened_bytes": (INT, "bytes of TLS that were opened"),
+    "encrypted_bytes": (INT, "bytes of TLS that were not"),
+    "lost_records": (INT, "records of TLS that were lost"),
+    "failure": ("?@tls_failure", "how its handshake failed, or which alert ended it"),
+    "established": (BOOL, "the handshake was over"),
+    "alert": ("?@tls_alert", "the alert that ended it"),
+    "sent_by": (TEXT, "who sent the alert: client, server, empty where that is not known"),
+    "after": (TEXT, "the last handshake message of the other side before it"),
+    "close": (TEXT, "how the connection was closed: fin, rst, empty where neither was captured"),
+    "closed_by": (TEXT, "who closed it: client, server, empty where that is not known"),
+    "number": ("?int", "the number of an alert; null where it is encrypted"),
+    "level": (TEXT, "the level of an alert: warning, fatal"),
     "to": (TIME, "the end of an interval; none: it lasts"),
     "trouble": (BOOL, "it is certain to be wrong"),
     "troubles": (INT, "how many things are certain to be wrong"),
@@ -256,8 +273,8 @@ _OF_DOCUMENTS = {
 OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     **{(row, "name"): _MESSAGE for row in _OF_MESSAGES},
     ("mismatch", "kind"): (TEXT, "the names of the messages, or what of them"),
-    ("flow", "client"): (TEXT, "what the client is called: its name, or its address"),
-    ("flow", "state"): (TEXT, "what flow control does"),
+    ("tls", "why"): (TEXT, "the code of why something of it stays closed; empty where nothing does"),
+    ("tls_alert", "name"): (TEXT, "its name"),
     ("tcp_fault", "intervals"): ("[@fault_interval]", "when it did"),
     ("tcp_fault", "role"): (TEXT, "which end: producer, consumer; else server, client, one end"),
     **{(row, "status"): (TEXT, "the status that a conforming peer answers") for row in ("check", "broken")},
@@ -289,17 +306,10 @@ ROWS: dict[str, str] = {
     "key.coverage": "type connection vbucket why | name stream_id first_seqno last_seqno complete",
     "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
         response_frame status status_name latency_us repeats fault""",
-    "conns": """connection src dst client server roles controls streams frames bytes lost_bytes | role name agent bucket
-        mechanism authenticated features_asked features open_flags open_flags_names open_status stream_requests noops
-        unanswered losses unknown_gaps skipped_bytes manifest_uid collection_names first last end ended_at
-        bucket_refused bucket_status""",
     "rollbacks": f"""connection vbucket frame count loop frames clause why | name stream_id response_frame time {_ASKED}
         cause expected_seqno failover_log failover_log_frame purge_seqno purge_seqno_frame granted_start_seqno
         granted_frame granted_connection count_exact not_known resume""",
     "resume": "start_seqno snap_start_seqno snap_end_seqno flags why | vbucket_uuid purge_seqno",
-    "flow": """connection client roles complete account state evidence sent acked acks kinds | name outstanding peak
-        overacked blocked blocked_ms intervals intervals_left over_time buffer buffer_asked mismatch exceeded
-        ignored tcp_faults""",
     "check": "code rule severity title connection frame message spec | vbucket stream_id time status reason more",
     "diff.connection": """type connection other_connection src dst other_src other_dst ways | clock_offset_us
         clock_spread_us""",
@@ -321,6 +331,9 @@ ROWS: dict[str, str] = {
     "control": "key value frame | status status_name",
     "entry": "vbucket_uuid seqno |",
     "interval": "outstanding | from to messages",
+    "tls": "version suite server_name opened_bytes encrypted_bytes lost_records why failure |",
+    "tls_failure": "text established alert sent_by after close closed_by |",
+    "tls_alert": "number name level |",
     "tcp_fault": "fault role fault_ms intervals | intervals_left",
     "fault_interval": "| from to",
     "kind": "name opcode frames bytes |",
@@ -341,9 +354,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sniff": ("", ("frame",)),
     "explain": ("", ("explain",)),
     "stats": ("type", _STATS),
-    "conns": ("", ("conns",)),
     "rollbacks": ("", ("rollbacks",)),
-    "flow": ("", ("flow",)),
     "key": ("type", ("key.change", "key.coverage")),
     "check": ("", ("check",)),
     "diff": ("type", _DIFF),
