@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.arrow.column_builder import batch_of
-from dcpdump.arrow.schema import MOMENT, WORDS, of_columns, stored, versioned
+from dcpdump.arrow.schema import MOMENT, WORDS, of_columns, stored
 from dcpdump.check.checking import Judging
-from dcpdump.check.finding import Finding
 from dcpdump.redact import Redactor
-from dcpdump.render.findings import objects
+from dcpdump.render.findings import FINDINGS
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.explanation import explain
@@ -24,8 +23,6 @@ from dcpdump.streams.redacted import hidden_place
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
-
-FINDINGS = "dcpdump.findings/1"
 
 _U64, _COUNT = pa.uint64(), pa.int64()
 _REQUEST = pa.struct(
@@ -65,23 +62,7 @@ def streams() -> pa.Schema:
 @cache
 def findings() -> pa.Schema:
     """Return the schema of ``findings``."""
-    fields = [
-        ("code", pa.string()),
-        ("rule", pa.string()),
-        ("severity", pa.string()),
-        ("title", pa.string()),
-        ("connection", pa.int32()),
-        ("vbucket", pa.uint16()),
-        ("stream_id", pa.int64()),
-        ("time", MOMENT),
-        ("time_ns", pa.int64()),
-        ("message", pa.string()),
-        ("status", pa.string()),
-        ("reason", pa.string()),
-        ("spec", pa.string()),
-        ("more", _COUNT),
-    ]
-    return versioned(FINDINGS, fields)
+    return of_columns("dcpdump.findings/1", FINDINGS)
 
 
 def verdict_rows(judging: Judging, names: Collection[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -90,20 +71,13 @@ def verdict_rows(judging: Judging, names: Collection[str]) -> Iterator[tuple[str
         for batch in stream_rows(judging.ledger.streams, Judge(judging.ledger)):
             yield "streams", batch
     if "findings" in names:
-        yield "findings", _finding_rows(judging.fold.findings())
+        yield "findings", batch_of([stored(FINDINGS, each) for each in judging.fold.findings()], findings())
 
 
 def stream_rows(found: Sequence[Stream], judge: Judge, redactor: Redactor | None = None) -> Iterator[pa.RecordBatch]:
     """Yield batches of ``streams``, one at least. With a ``redactor`` they have hashes of names and addresses."""
     for at in range(0, max(1, len(found)), _AT_ONCE):
         yield batch_of([_stream(each, judge, redactor) for each in found[at : at + _AT_ONCE]], streams())
-
-
-def _finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
-    rows = list(objects(folded))
-    for row, (finding, _) in zip(rows, folded, strict=True):
-        row |= {"time": _moment(finding.ts_ns), "time_ns": finding.ts_ns}
-    return batch_of(rows, findings())
 
 
 def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str, Any]:

@@ -13,13 +13,14 @@ from dcpdump.render import findings as finding_lines
 from dcpdump.render import flow
 from dcpdump.render.column import Columns
 from dcpdump.render.conns import CONNECTIONS, ConnectionTable, rows_of
+from dcpdump.render.findings import FINDINGS
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Table, fitted, number
+from dcpdump.render.text_columns import Table, fitted
 from dcpdump.streams.early_verdicts import EvictedStreams
 from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock, place, short_name
+from dcpdump.streams.wording import place, short_name
 
 #: So wide are the texts below a table.
 _WIDTH = 110
@@ -84,37 +85,20 @@ def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamPlac
     }
 
 
-_FINDING_HEADS = ("severity", "rule", "conn", "vb", "sid", "frame", "time", "more", "message")
-
-
 def _findings(evidence: Evidence) -> TabRows:
-    rows = [_finding(finding, more) for finding, more in evidence.findings]
-    nothing = f"nothing found: {evidence.rules:,} rules asked"
-    return TabRows(
-        _FINDING_HEADS, ("conn", "vb", "sid", "frame", "more"), ("sid", "time", "more"), tuple(rows), nothing
-    )
+    table = FINDINGS.table(evidence.findings)
+    found = zip(evidence.findings, table.rows, table.kinds, strict=True)
+    rows = [_finding(finding, tuple(cells), kind) for (finding, _), cells, kind in found]
+    return _tab(table, rows, f"nothing found: {evidence.rules:,} rules asked")
 
 
-def _finding(finding: Finding, more: int) -> TabRow:
-    rule = finding.rule
-    line = next(iter(finding_lines.lines([(finding, 0)])))
-    cells = (
-        finding.severity.value,
-        f"{rule.code} {rule.id}",
-        str(finding.connection),
-        "" if finding.vbucket is None else str(finding.vbucket),
-        str(finding.stream_id or ""),
-        f"{finding.frame:,}",
-        "" if finding.ts_ns is None else clock(finding.ts_ns),
-        number(more or None),
-        finding_lines.sentence(finding),
-    )
+def _finding(finding: Finding, cells: tuple[str, ...], kind: LineKind) -> TabRow:
     when = "" if finding.ts_ns is None else f"  {clock_in_use().full(finding.ts_ns)}"
-    page = (Line(line.kind, f"{cells[-1]}{when}"), Line(LineKind.PLAIN, ""), *finding_lines.page(rule, None))
+    page = (Line(kind, f"{cells[-1]}{when}"), Line(LineKind.PLAIN, ""), *finding_lines.page(finding.rule, None))
     clauses = [("connection", str(finding.connection))]
     if finding.vbucket is not None:
         clauses.append(("vbucket", str(finding.vbucket)))
-    return TabRow(cells, line.kind, tuple(clauses), finding.frame, page)
+    return TabRow(cells, kind, tuple(clauses), finding.frame, page)
 
 
 #: What a tab has of connections; the rest is in their cards.

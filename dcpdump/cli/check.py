@@ -23,6 +23,7 @@ from dcpdump.nearest import nearest
 from dcpdump.plural import counted
 from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson
+from dcpdump.render.json_schema import schema_of
 from dcpdump.render.style import Line, LineKind, Palette
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import Step
@@ -32,7 +33,7 @@ from dcpdump.streams.stream import Stream
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, schema=lambda: schema_of("check", [findings.FINDINGS]))
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option("--explain", metavar="RULE", help="Print a rule's page: DCP301 or S1.")
 @click.option("--list", "listed", is_flag=True, help="List the rules.")
@@ -172,9 +173,9 @@ class Checking(LedgerConsumer):
             if totals is None:
                 return [*findings.lines(found), total]
             counted = totals.all()
-            return [findings.rule_table(counted), *_more(counted, sink), total]
+            return [findings.BY_RULE.table(counted), *_more(counted, sink), total]
 
-        report(sink, self._shown, lines, lambda: findings.objects(found))
+        report(sink, self._shown, lines, lambda: map(findings.FINDINGS.object, found))
 
     def fails(self, fail_on: str) -> bool:
         """Return whether there is a finding as bad as that."""
@@ -196,7 +197,7 @@ def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:
     with Sink(shown.path, force=shown.force) as sink:
         palette = Palette(shown.coloured(sink.is_terminal))
         if shown.format != "text":
-            for row in findings.rule_objects(rules):
+            for row in map(findings.RULES.object, rules):
                 sink.write(ndjson.dump(row) + "\n")
         for line in [line for rule in rules for line in findings.page(rule)] if pages else findings.table(rules):
             if shown.format == "text":

@@ -10,31 +10,20 @@ from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sorting import Columns, sort_options, sorting
+from dcpdump.cli.sorting import sort_options, sorting
 from dcpdump.render import rollbacks as rows
+from dcpdump.render.json_schema import schema_of
 from dcpdump.render.style import Line
 from dcpdump.render.text_columns import Table
-from dcpdump.streams.rollback import Rollback
 from dcpdump.streams.rollback import resume as resume_of
 from dcpdump.streams.rollback import rollbacks as found_in
-from dcpdump.streams.wording import client
-
-_COLUMNS: Columns[Rollback] = {
-    "conn": lambda each: each.stream.connection.number,
-    "client": lambda each: client(each.stream.connection),
-    "vb": lambda each: each.stream.vbucket,
-    "time": lambda each: each.first.ts_ns,
-    "start": lambda each: each.first.start_seqno,
-    "to": lambda each: each.first.rollback_seqno,
-    "count": lambda each: each.count,
-}
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, schema=lambda: schema_of("rollbacks", [rows.ROLLBACKS]))
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
 @click.option("--resume", is_flag=True, help="A row for each vbucket: what its client should have sent to go on.")
-@sort_options(_COLUMNS)
+@sort_options(rows.ROLLBACKS.sortable)
 @input_options()
 @display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -44,7 +33,7 @@ def rollbacks(captures: tuple[str, ...], resume: bool, quiet: bool, **options: A
     Equal rollbacks of a client are one; more than three are a loop. Each with what the client should have sent:
     --resume has a row of that for each vbucket.
     """
-    order = sorting(_COLUMNS, options)
+    order = sorting(rows.ROLLBACKS.sortable, options)
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
@@ -52,8 +41,8 @@ def rollbacks(captures: tuple[str, ...], resume: bool, quiet: bool, **options: A
         reading = consumer.read(paths, sink)
         streams = consumer.streams
         wanted = set(streams)
-        found = order(each for each in found_in(consumer.ledger) if each.stream in wanted)
-        advised = [(each, resume_of(each, consumer.ledger)) for each in found]
+        found = [each for each in found_in(consumer.ledger) if each.stream in wanted]
+        advised = order((each, resume_of(each, consumer.ledger)) for each in found)
         if resume:
             advised = rows.latest(advised)
 
@@ -61,8 +50,8 @@ def rollbacks(captures: tuple[str, ...], resume: bool, quiet: bool, **options: A
             if not streams:
                 return [consumer.nothing()]
             if resume and advised:
-                return [rows.resume_table(advised)]
+                return [rows.RESUME.table(advised)]
             return list(rows.lines(advised, streams, consumer.ledger.last_ns))
 
-        consumer.report(sink, text, lambda: rows.objects(advised))
+        consumer.report(sink, text, lambda: map(rows.ROLLBACKS.object, advised))
         return reading.conclude("none" if quiet else "text")

@@ -20,19 +20,20 @@ from dcpdump.cli.summary import COUNTED
 from dcpdump.clock import writing_times
 from dcpdump.plural import counted
 from dcpdump.render import statistics
+from dcpdump.render.json_schema import schema_of
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, schema=lambda: schema_of("stats", statistics.STATISTICS))
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @time_option("as r")
 @selection_options(captures=True)
-@sort_options(statistics.COLUMNS)
+@sort_options(statistics.COUNTED.sortable)
 @input_options()
 @display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
-    order = sorting(statistics.COLUMNS, options)
+    order = sorting(statistics.COUNTED.sortable, options)
     chosen, shown, given = selection(options), display(options), input_of(options, captures)
     paths = expand(captures)
     inputs = given.open(paths)

@@ -258,9 +258,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "fills_ms": (INT, "milliseconds until it is as large as the buffer, as it grew so far"),
 }
 
-_MESSAGE, _NUMBERS = (TEXT, "the name of the message"), ("[int]", "the numbers of the frames")
-_OF_MESSAGES = "frame kind stats.message stats.latency key.change diff.frame diff.changed".split()
-_STATS = tuple(f"stats.{name}" for name in "total message connection vbucket sizes latency interval".split())
+_MESSAGE = (TEXT, "the name of the message")
+_OF_MESSAGES = "frame kind key.change diff.frame diff.changed".split()
 _DIFF = tuple(f"diff.{name}" for name in "connection stream frame changed alone total document documents".split())
 _OF_DOCUMENTS = {
     "both": "whose last change is the same in both captures",
@@ -277,10 +276,9 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     ("tls_alert", "name"): (TEXT, "its name"),
     ("tcp_fault", "intervals"): ("[@fault_interval]", "when it did"),
     ("tcp_fault", "role"): (TEXT, "which end: producer, consumer; else server, client, one end"),
-    **{(row, "status"): (TEXT, "the status that a conforming peer answers") for row in ("check", "broken")},
+    ("broken", "status"): (TEXT, "the status that a conforming peer answers"),
     ("control", "value"): (TEXT, "what it was set to"),
     ("request", "fault"): ("@request_fault", "what is wrong with the request in itself"),
-    ("rollbacks", "frames"): _NUMBERS,
     ("diff.document", "differs"): ("[text]", "what differs: message, seqno, cas, value"),
     **{("diff.documents", name): (INT, f"documents {text}") for name, text in _OF_DOCUMENTS.items()},
     ("diff.total", "connections"): (INT, "how many connections both captures have"),
@@ -306,11 +304,7 @@ ROWS: dict[str, str] = {
     "key.coverage": "type connection vbucket why | name stream_id first_seqno last_seqno complete",
     "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
         response_frame status status_name latency_us repeats fault""",
-    "rollbacks": f"""connection vbucket frame count loop frames clause why | name stream_id response_frame time {_ASKED}
-        cause expected_seqno failover_log failover_log_frame purge_seqno purge_seqno_frame granted_start_seqno
-        granted_frame granted_connection count_exact not_known resume""",
     "resume": "start_seqno snap_start_seqno snap_end_seqno flags why | vbucket_uuid purge_seqno",
-    "check": "code rule severity title connection frame message spec | vbucket stream_id time status reason more",
     "diff.connection": """type connection other_connection src dst other_src other_dst ways | clock_offset_us
         clock_spread_us""",
     "diff.stream": "type connection vbucket | stream_id last_seqno_a last_seqno_b",
@@ -321,13 +315,6 @@ ROWS: dict[str, str] = {
     "diff.document": """type vbucket collection key | only_in differs last_seqno_a last_seqno_b cas_a cas_b name_a
         name_b frame other_frame cause why""",
     "diff.documents": "type equal both only_a only_b changed | unknown",
-    "stats.total": "type frames bytes seconds after_gaps | first last",
-    "stats.message": "type name opcode kind frames bytes |",
-    "stats.connection": "type connection src dst frames bytes |",
-    "stats.vbucket": "type vbucket frames bytes |",
-    "stats.sizes": "type count p50 p90 p99 max |",
-    "stats.latency": "type name opcode count p50 p90 p99 max |",
-    "stats.interval": "type time seconds frames bytes |",
     "control": "key value frame | status status_name",
     "entry": "vbucket_uuid seqno |",
     "interval": "outstanding | from to messages",
@@ -353,9 +340,6 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "read": ("", ("frame",)),
     "sniff": ("", ("frame",)),
     "explain": ("", ("explain",)),
-    "stats": ("type", _STATS),
-    "rollbacks": ("", ("rollbacks",)),
     "key": ("type", ("key.change", "key.coverage")),
-    "check": ("", ("check",)),
     "diff": ("type", _DIFF),
 }

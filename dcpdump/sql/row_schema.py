@@ -5,6 +5,8 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.render.column import Columns
+from dcpdump.render.findings import FINDINGS
 from dcpdump.render.json_schema import DRAFT, messages_of_fields
 from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
 from dcpdump.render.streams import STREAMS
@@ -41,8 +43,8 @@ _MEANINGS: dict[str | tuple[str, str], str] = {
     (FRAMES, "value"): "the value, decompressed, without xattrs: bytes; shorter than value_length where it was cut",
 }
 #: Rows of other commands whose keys are columns of a table.
-_ROWS = {FRAMES: "frame", "findings": "check"}
-_COLUMNS = {"streams": STREAMS}
+_ROWS = {FRAMES: "frame"}
+_COLUMNS: dict[str, Columns[Any]] = {"streams": STREAMS, "findings": FINDINGS}
 #: Type → its name in SQL and in JSON. Nested ones by their kind.
 _TYPES: dict[pa.DataType, tuple[str, str]] = {
     pa.bool_(): ("BOOLEAN", "boolean"),

@@ -14,8 +14,11 @@ import pytest
 from dcpdump.render.column import Columns
 from dcpdump.render.conns import CLOSED, CONNECTIONS
 from dcpdump.render.diagnosis import DIAGNOSIS
+from dcpdump.render.findings import FINDINGS
 from dcpdump.render.flow import FLOW
+from dcpdump.render.rollbacks import ROLLBACKS
 from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
+from dcpdump.render.statistics import STATISTICS
 from dcpdump.render.streams import STREAMS
 from dcpdump.render.top import TOP, TOP_CONNECTIONS, TOP_STREAMS
 from tests.support.check_cases import CASES
@@ -146,7 +149,19 @@ OPTIONS = {"key": "'*'", "top": "--once", "check": "--all", "diagnose": "--all",
 #: Without a capture of their own kind: an interface, and bytes that are pasted.
 OF_CAPTURES = "read stats streams conns rollbacks flow key top check diff diagnose".split()
 #: Declared columns of commands.
-COLUMNS: tuple[Columns[Any], ...] = (STREAMS, CONNECTIONS, CLOSED, FLOW, TOP, TOP_CONNECTIONS, TOP_STREAMS, *DIAGNOSIS)
+COLUMNS: tuple[Columns[Any], ...] = (
+    STREAMS,
+    CONNECTIONS,
+    CLOSED,
+    FLOW,
+    ROLLBACKS,
+    FINDINGS,
+    *STATISTICS,
+    TOP,
+    TOP_CONNECTIONS,
+    TOP_STREAMS,
+    *DIAGNOSIS,
+)
 
 
 def validator(command: str) -> Any:
