@@ -20,8 +20,6 @@ from dcpdump.spec.field import Blob, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS
 
 FRAMES = "dcpdump.frames/1"
-GAPS = "dcpdump.gaps/1"
-FILES = "dcpdump.files/1"
 
 Row = TypeVar("Row")
 _NOTHING: Mapping[str, pa.DataType] = MappingProxyType({})
@@ -117,46 +115,6 @@ def frames() -> pa.Schema:
     # What has no type holds the names of flags, or of an enumeration's value.
     words = {name: WORDS if name.endswith("_names") else WORD for name in names}
     return versioned(FRAMES, [pa.field(name, types.get(name, words[name])) for name in names])
-
-
-@cache
-def gaps() -> pa.Schema:
-    """Return the schema of ``gaps``: bytes of a connection that were never captured."""
-    return versioned(
-        GAPS,
-        [
-            pa.field("connection", pa.int32()),
-            pa.field("direction", pa.uint8()),
-            pa.field("src", pa.string()),
-            pa.field("dst", pa.string()),
-            pa.field("offset", pa.int64()),
-            pa.field("bytes", pa.int64()),  # null where it cannot be known
-            pa.field("reason", pa.string()),
-            pa.field("time", MOMENT),
-            pa.field("time_ns", pa.int64()),
-            pa.field("packet", pa.int64()),
-            pa.field("file", pa.string()),
-        ],
-    )
-
-
-@cache
-def files() -> pa.Schema:
-    """Return the schema of ``files``: the captures that were read."""
-    return versioned(
-        FILES,
-        [
-            pa.field("file", pa.string()),
-            pa.field("size", pa.int64()),  # null of a pipe
-            pa.field("packets", pa.int64()),
-            pa.field("first", MOMENT),
-            pa.field("first_ns", pa.int64()),
-            pa.field("last", MOMENT),
-            pa.field("last_ns", pa.int64()),
-            pa.field("status", pa.string()),  # ok or damaged
-            pa.field("problem", pa.string()),
-        ],
-    )
 
 
 def of_columns(version: str, columns: Columns[Any], nested: Mapping[str, pa.DataType] = _NOTHING) -> pa.Schema:

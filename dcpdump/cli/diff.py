@@ -33,13 +33,14 @@ from dcpdump.compare.capture_rows import CaptureRows
 from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.documents import Documents
 from dcpdump.escape import safe
-from dcpdump.render.diff import DiffRows, DocumentRows
+from dcpdump.render.diff import DIFF, DiffRows, DocumentRows
+from dcpdump.render.json_schema import schema_of
 
 #: More frames than any capture has.
 _ALL = 1 << 48
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, schema=lambda: schema_of("diff", DIFF))
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @time_option()

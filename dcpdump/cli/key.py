@@ -19,6 +19,7 @@ from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record, own_seqno
 from dcpdump.render import history as rows
+from dcpdump.render.json_schema import schema_of
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
 from dcpdump.streams.document_run import Step, one_by_one
@@ -30,7 +31,7 @@ from dcpdump.wire.value import Meaning
 _DOCUMENT = [find(opcode).collection_key or opcode == DCP_CACHE_TRANSFER for opcode in range(256)]
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, schema=lambda: schema_of("key", rows.HISTORY))
 @click.argument("pattern")
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @clause_option("collection", "NAMES", COLLECTIONS)

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from dcpdump.iso_time import iso_time
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json
-from dcpdump.render.row_keys import HEX, INSTANT, INT, KEYS, TIME, U64
+from dcpdump.render.row_keys import HEX, ID, INSTANT, INT, KEYS, NUMBER, TIME, U16, U64
 from dcpdump.render.style import LineKind
 from dcpdump.render.text_columns import Table, number
 
@@ -31,7 +31,7 @@ class Column(Generic[Row]):
     get: Callable[[Row], Any] | None = None  #: its value: times in nanoseconds, identities as numbers; None: nothing
     head: str = ""
     text: Callable[[Row], str] | None = None  #: its cell, where that is not the value as its type is written
-    right: bool = False  #: cells are aligned at their right
+    right: bool = False  #: cells are aligned at their right, as those of numbers are but for connections
     drop_rank: int = 0  #: 1 is the first that a narrow terminal leaves out; 0: after those, the last ones first
     sort: Callable[[Row], Any] | None = None  #: what rows are sorted by, where that is not the value
     type: "str | Columns[Any]" = ""  #: columns: a list of rows that have them
@@ -59,12 +59,17 @@ class Column(Generic[Row]):
     @property
     def kind(self) -> "str | Columns[Any]":
         """Return the word of its type, or the columns of its rows."""
-        return self.type or KEYS[self.key.rstrip("?")][0]
+        return self.type or (KEYS[self.key.rstrip("?")][0] if self.key else "")
 
     @property
     def means(self) -> str:
         """Return what it means."""
         return self.meaning or KEYS[self.key.rstrip("?")][1]
+
+    @property
+    def is_right(self) -> bool:
+        """Return whether cells are aligned at their right."""
+        return self.right or self.kind in _NUMBERS
 
     @property
     def order(self) -> Callable[[Row], Any] | None:
@@ -73,12 +78,18 @@ class Column(Generic[Row]):
 
 
 _COUNTS: frozenset[object] = frozenset({INT, U64})
+_NUMBERS: frozenset[object] = frozenset({INT, NUMBER, ID, U16, U64})
 #: Types whose values are written otherwise in objects.
 _WRITTEN: dict[object, Callable[[Any], Any]] = {
     TIME: iso_time,
     INSTANT: iso_time,
     HEX: "0x{:016x}".format,
 }
+
+
+def nonzero(count: Callable[[Row], int | None]) -> Callable[[Row], str]:
+    """Return what writes a count, empty for 0 too."""
+    return lambda row: number(count(row) or None)
 
 
 class Columns(Generic[Row]):
@@ -132,7 +143,7 @@ class Columns(Generic[Row]):
         return Table(
             [each.head for each in shown],
             [tuple(intern(each.cell(row)) for each in shown) for row in rows],  # of 100,000 rows most cells are equal
-            [each.head for each in shown if each.right],
+            [each.head for each in shown if each.is_right],
             [each.head for each in least],
             [] if self._kind is None else [self._kind(row) for row in rows],
         )

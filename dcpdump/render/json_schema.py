@@ -33,9 +33,9 @@ def schema(command: str) -> Schema:
     return _schema(command, [_row(name, marker) for name in names])
 
 
-def schema_of(command: str, columns: Sequence[Columns[Any]]) -> Schema:
-    """Return the schema of each row that a command prints with ``-f ndjson``: of each kind its columns."""
-    return _schema(command, [_columns(each) for each in columns])
+def schema_of(command: str, rows: Sequence[str | Columns[Any]]) -> Schema:
+    """Return the schema of each row that a command prints with ``-f ndjson``: of each kind its columns, or its name."""
+    return _schema(command, [_columns(row) if isinstance(row, Columns) else _row(row, "type") for row in rows])
 
 
 def _schema(command: str, rows: list[Schema]) -> Schema:

@@ -171,7 +171,7 @@ ROLLBACKS: Columns[Advised] = Columns(
     C("connection", lambda row: row[0].stream.connection.number, "conn"),
     C(get=lambda row: client(row[0].stream.connection), head="client", type=TEXT, drop_rank=3),
     C("name?", lambda row: row[0].stream.connection.name),
-    C("vbucket", lambda row: row[0].stream.vbucket, "vb", right=True),
+    C("vbucket", lambda row: row[0].stream.vbucket, "vb"),
     C("stream_id?", lambda row: row[0].stream.stream_id or None),
     C("frame", _first("frame")),
     C("response_frame?", _first("answer_frame")),

@@ -57,6 +57,9 @@ KEYS: dict[str, tuple[str, str]] = {
     "count_exact": (BOOL, "false: at least so many times, and maybe a loop"),
     "datatype": (INT, "the datatype of the header"),
     "datatype_names": ("[text]", "what the datatype says"),
+    "direction": (U8, "0: sent by the end that opened the connection; 1: by the other"),
+    "size": (INT, "its bytes; null of a pipe"),
+    "problem": (TEXT, "what is wrong with it"),
     "dcp": (BOOL, "it carries DCP"),
     "differs": ("[text]", "what differs: opaque, cas, datatype, length, body (extras, key and value)"),
     "dst": (TEXT, "the receiver's address and port"),
@@ -232,7 +235,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "vbucket": (U16, "the vbucket; of a response that of its request, where it was captured"),
     "vbucket_uuid": (HEX, "the branch of a vbucket's history"),
     "verdict": (TEXT, "what became of a stream, in words"),
-    "ways": ("[@way]", "both directions of a connection"),
+    "ways": (ANY, "both directions of a connection"),
     "whole": (BOOL, "false: one of the captures lacks bytes of it"),
     "why": (TEXT, "the reason in words"),
     "xattrs": ("{text}", "extended attributes"),
@@ -259,15 +262,7 @@ KEYS: dict[str, tuple[str, str]] = {
 }
 
 _MESSAGE = (TEXT, "the name of the message")
-_OF_MESSAGES = "frame kind key.change diff.frame diff.changed".split()
-_DIFF = tuple(f"diff.{name}" for name in "connection stream frame changed alone total document documents".split())
-_OF_DOCUMENTS = {
-    "both": "whose last change is the same in both captures",
-    "only_a": "that only A has",
-    "only_b": "that only B has",
-    "changed": "whose last change differs",
-    "unknown": "of which it cannot be known, as bytes were not captured",
-}
+_OF_MESSAGES = "frame kind key.change".split()
 #: row and key → what the key is there instead.
 OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     **{(row, "name"): _MESSAGE for row in _OF_MESSAGES},
@@ -279,13 +274,6 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     ("broken", "status"): (TEXT, "the status that a conforming peer answers"),
     ("control", "value"): (TEXT, "what it was set to"),
     ("request", "fault"): ("@request_fault", "what is wrong with the request in itself"),
-    ("diff.document", "differs"): ("[text]", "what differs: message, seqno, cas, value"),
-    **{("diff.documents", name): (INT, f"documents {text}") for name, text in _OF_DOCUMENTS.items()},
-    ("diff.total", "connections"): (INT, "how many connections both captures have"),
-    ("diff.frame", "cause"): (TEXT, "the code of the evidence"),
-    ("diff.document", "cause"): (TEXT, "lost: it cannot be known whether the document differs"),
-    ("way", "p50"): (INT, "microseconds on the way between the captures: half are not above it"),
-    ("way", "p99"): (INT, "microseconds on the way: ninety-nine hundredths are not above it"),
 }
 
 _FRAME = """frame packet file time connection src dst offset length gap_before confidence magic kind opcode name layout
@@ -295,26 +283,14 @@ _FRAME = """frame packet file time connection src dst offset length gap_before c
 _COUNTS = "mutations deletions expirations prepares commits aborts system_events seqno_advanced cache_transfers"
 _ASKED = "start_seqno end_seqno vbucket_uuid snap_start_seqno snap_end_seqno rollback_seqno"
 _LAG = "lag lag_exact high_seqno high_seqno_at high_seqno_from"
-_DIFFERING = "frame name opcode kind length | time vbucket seqno"
 #: row → its keys; those before a ``|`` are always there
 ROWS: dict[str, str] = {
     "frame": f"| {_FRAME} context",
     "explain": f"| {_FRAME} rules suggestion",
     "key.change": f"type | seqno rev_seqno revoked {_FRAME}",
-    "key.coverage": "type connection vbucket why | name stream_id first_seqno last_seqno complete",
     "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
         response_frame status status_name latency_us repeats fault""",
     "resume": "start_seqno snap_start_seqno snap_end_seqno flags why | vbucket_uuid purge_seqno",
-    "diff.connection": """type connection other_connection src dst other_src other_dst ways | clock_offset_us
-        clock_spread_us""",
-    "diff.stream": "type connection vbucket | stream_id last_seqno_a last_seqno_b",
-    "diff.frame": f"type only_in connection cause why {_DIFFERING} lost_bytes",
-    "diff.changed": f"type connection other_frame differs {_DIFFERING} whole",
-    "diff.alone": "type only_in connection src dst frames |",
-    "diff.total": "type equal both only_a only_b changed moved connections |",
-    "diff.document": """type vbucket collection key | only_in differs last_seqno_a last_seqno_b cas_a cas_b name_a
-        name_b frame other_frame cause why""",
-    "diff.documents": "type equal both only_a only_b changed | unknown",
     "control": "key value frame | status status_name",
     "entry": "vbucket_uuid seqno |",
     "interval": "outstanding | from to messages",
@@ -333,13 +309,10 @@ ROWS: dict[str, str] = {
     "request_fault": "member value text |",
     "revocation": "rollback_seqno start_seqno request_frame response_frame | time",
     "snapshot": "start_seqno end_seqno |",
-    "way": "src dst both only_a only_b changed moved | later_us p50 p99",
 }
 #: command → its rows, and the key that says which a row is
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "read": ("", ("frame",)),
     "sniff": ("", ("frame",)),
     "explain": ("", ("explain",)),
-    "key": ("type", ("key.change", "key.coverage")),
-    "diff": ("type", _DIFF),
 }

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted, measured
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
+from dcpdump.render.column import Column, Columns, nonzero
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.row_keys import TEXT, U64
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import lost, number
+from dcpdump.render.text_columns import lost
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import STREAM_FLAGS
 from dcpdump.spec.statuses import ROLLBACK, STATUS
@@ -68,14 +68,21 @@ def _counted(key: str, opcode: int, place: int) -> C:
         key,
         count,
         key.rstrip("?").replace("_", " "),
-        lambda row: number(count(row) or None),
-        right=True,
+        nonzero(count),
         drop_rank=place,
     )
 
 
 def _client(row: StreamRow) -> str:
     return client(row.stream.connection) if row.client is None else row.client
+
+
+def _snapshots(row: StreamRow) -> int | None:
+    return row.stream.snapshots
+
+
+def _bytes(row: StreamRow) -> int:
+    return row.stream.size
 
 
 def _asked(row: StreamRow) -> str:
@@ -124,7 +131,6 @@ def lost_columns(missed_of: Callable[[Any], Missed], meaning: str = "") -> tuple
             lambda row: missed_of(row).lost,
             "lost",
             lambda row: lost(missed_of(row)),
-            right=True,
             meaning=meaning,
         ),
         Column("unknown_gaps?", lambda row: missed_of(row).unknown or None, stored=False),
@@ -139,8 +145,8 @@ STREAMS: Columns[StreamRow] = Columns(
     C(get=_client, head="client", type=TEXT),
     C("src", lambda row: row.stream.connection.src),
     C("dst", lambda row: row.stream.connection.dst),
-    C("vbucket", lambda row: row.stream.vbucket, "vb", right=True),
-    C("stream_id?", lambda row: row.stream.stream_id or None, "sid", right=True),
+    C("vbucket", lambda row: row.stream.vbucket, "vb"),
+    C("stream_id?", lambda row: row.stream.stream_id or None, "sid"),
     C("name?", lambda row: row.stream.connection.name),
     C("roles", lambda row: row.stream.connection.roles.word),
     C("opaque?", lambda row: row.stream.opaque),
@@ -158,21 +164,14 @@ STREAMS: Columns[StreamRow] = Columns(
     C("opened_at?", lambda row: row.stream.granted_ns),
     C("start_seqno?", of_request("start_seqno")),
     C("end_seqno?", of_request("end_seqno")),
-    C(get=lambda row: row.stream.high_seqno, head="last seqno", type=U64, right=True),
+    C(get=lambda row: row.stream.high_seqno, head="last seqno", type=U64),
     C(
         head="lag",
         text=lambda row: lag_text(row.verdict.lag, row.now_ns),
         right=True,
         sort=lambda row: None if row.verdict.lag is None else row.verdict.lag.rank,  # the worst first
     ),
-    C(
-        "snapshots?",
-        lambda row: row.stream.snapshots,
-        "snapshots",
-        lambda row: number(row.stream.snapshots or None),
-        right=True,
-        drop_rank=4,
-    ),
+    C("snapshots?", _snapshots, "snapshots", nonzero(_snapshots), drop_rank=4),
     _counted("mutations?", MUTATION, 7),
     _counted("deletions?", DELETION, 8),
     _counted("expirations?", EXPIRATION, 9),
@@ -193,14 +192,7 @@ STREAMS: Columns[StreamRow] = Columns(
     C("end_status_name?", lambda row: reason_name(row.stream.end_status) if row.stream.end_frame is not None else None),
     C("ended_at?", lambda row: row.stream.ended_ns if row.stream.end_frame is not None else row.stream.closed_ns),
     C("last_at?", lambda row: row.stream.last_ns),
-    C(
-        "bytes",
-        lambda row: row.stream.size,
-        "bytes",
-        lambda row: number(row.stream.size or None),
-        right=True,
-        drop_rank=2,
-    ),
+    C("bytes", _bytes, "bytes", nonzero(_bytes), drop_rank=2),
     *lost_columns(lambda row: row.stream.missed, LOST),
     C(head="rate", text=lambda row: row.rates, drop_rank=1),
     C(head="verdict", text=lambda row: row.verdict.text, sort=lambda row: (row.verdict.rank, row.verdict.text)),

@@ -132,14 +132,12 @@ def _rates(rate_of: Callable[[Any], Rate]) -> tuple[Column[Any], ...]:
             lambda row: round(rate_of(row).frames, 1),
             "frames/s",
             lambda row: _rate(rate_of(row).frames),
-            right=True,
         ),
         Column(
             "bytes_per_second",
             lambda row: round(rate_of(row).bytes),
             "kB/s",
             lambda row: _rate(rate_of(row).bytes / 1000),
-            right=True,
             drop_rank=1,
         ),
     )
@@ -154,14 +152,14 @@ TOP_CONNECTIONS: Columns[Peer] = Columns(
     C("roles", lambda peer: peer.connection.roles.word),
     C(head="client", text=lambda peer: peer.client),
     C(head="server", text=lambda peer: peer.server, drop_rank=3),
-    C("streams", lambda peer: sum(each.alive for each in peer.connection.streams), "streams", right=True, drop_rank=2),
+    C("streams", lambda peer: sum(each.alive for each in peer.connection.streams), "streams", drop_rank=2),
     *_rates(lambda peer: peer.rate),
     C(
         head="unacked",
         text=lambda peer: number(peer.connection.window.outstanding) if _known(peer) else "",
         right=True,
     ),
-    C("buffer?", lambda peer: peer.connection.window.size, "buffer", right=True),
+    C("buffer?", lambda peer: peer.connection.window.size, "buffer"),
     C("outstanding?", lambda peer: peer.connection.window.outstanding if _known(peer) else None),
     C("blocked?", _blocked),
     C(

@@ -12,7 +12,7 @@ from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
 
 MOST = 2_000
-_MESSAGES = Column[StreamRow](get=lambda row: sum(row.stream.counts), head="messages", type=INT, right=True)
+_MESSAGES = Column[StreamRow](get=lambda row: sum(row.stream.counts), head="messages", type=INT)
 _BYTES = replace(STREAMS["bytes"], text=None)  # 0 too
 _COLUMNS = [*STREAMS.some("conn client vb sid asked from..to last-seqno lag"), _MESSAGES, _BYTES]
 
@@ -61,7 +61,7 @@ def _head(name: str, numeric: bool) -> Markup:
 
 
 def _numeric(column: Column[StreamRow]) -> bool:
-    return column.right or column.key == "connection"
+    return column.is_right or column.key == "connection"
 
 
 def _row(context: Context, judged: Judged, columns: Sequence[Column[StreamRow]]) -> Markup:
