@@ -29,7 +29,14 @@ from dcpdump.record import DEFAULT_VALUE_BYTES
 _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump browse node1.pcap",
+        "dcpdump browse captures/ --status '!success'",
+        "sudo tcpdump -U -w - port 11210 | dcpdump browse -",
+    ),
+)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True, count=False)
 @latency_option

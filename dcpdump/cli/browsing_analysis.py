@@ -10,10 +10,10 @@ from dcpdump.browse.analysed import analysis_of
 from dcpdump.browse.analysis import Analysis
 from dcpdump.capture.source import bytes_read
 from dcpdump.check.rules import RULES
+from dcpdump.cli.analysis import StreamChoice
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import evidence_of
 from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.ledger_reading import StreamChoice
 from dcpdump.cli.options import Display
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.redact import Redactor

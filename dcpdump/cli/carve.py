@@ -42,7 +42,14 @@ _ALONG = (
 )
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump carve node1.pcap --vbucket 417 -w piece.pcapng",
+        "dcpdump carve captures/ --connection 3 --since +30s -w piece.pcapng",
+        "dcpdump carve node1.pcap --problems -w - | dcpdump read -",
+    ),
+)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True)
 @click.option(

@@ -1,26 +1,18 @@
-"""dcpdump diagnose: one screen: what a capture holds, what is wrong, worst first, and what shows more."""
+"""Provide ``dcpdump diagnose``: what a capture holds, what is wrong, worst first, and what shows more; on a screen."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from dcpdump.capture.paths import expand, in_short
-from dcpdump.check.rules import RULES
-from dcpdump.cli import exit as code
+from dcpdump.capture.paths import in_short
+from dcpdump.cli.analysis import Answer, Asked, analysis
 from dcpdump.cli.check import Checking
-from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.ledger_reading import choosing, choosing_options
-from dcpdump.cli.listing import report
-from dcpdump.cli.options import display, display_options
-from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.trouble import Command, Evidence, command_line
-from dcpdump.render import diagnosis as rows
-from dcpdump.render.json_schema import schema_of
+from dcpdump.render.diagnosis import DIAGNOSIS, lines, objects
 from dcpdump.streams.causes import Degree
 from dcpdump.streams.verdict import Judge
 
@@ -31,9 +23,16 @@ _WIDEST = 120
 _DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
 
 
-@click.command(cls=GroupedCommand, schema=lambda: schema_of("diagnose", rows.DIAGNOSIS))
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@choosing_options(streams=True)
+@analysis(
+    "diagnose",
+    DIAGNOSIS,
+    (
+        "dcpdump diagnose node1.pcap",
+        "dcpdump diagnose captures/ --since 12:02:11.000",
+        "dcpdump diagnose node1.pcap -f ndjson",
+    ),
+    reader=Checking,
+)
 @click.option(
     "--fail-on",
     type=click.Choice([*_DEGREES, "never"]),
@@ -42,10 +41,7 @@ _DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
     help="Exit with 1 where something is wrong, or where there is a note too.",
 )
 @click.option("--all", "everything", is_flag=True, help="All of it, not the worst alone.")
-@input_options()
-@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: bool, **options: Any) -> int:
+def diagnose(reading: Checking, asked: Asked, fail_on: str, everything: bool) -> Answer:
     """Say on one screen what a capture holds, and what is wrong in it, worst first.
 
     Rollback loops; streams that ended, are stuck or were refused; refused logins, buckets and DCP_OPENs; broken rules;
@@ -53,27 +49,18 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     consumers that connect again and again; lost bytes. Each with the command that shows more; and what was not judged,
     and why. Filters choose streams and connections; every frame is looked at, whatever they say.
     """
-    carried = carried_options(options)
-    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-    paths, named = expand(captures), in_short(captures)
+    carried, named = carried_options(asked.options), in_short(asked.captures)
+    found = diagnosed(evidence_of(reading))
+    width = min(_WIDEST, terminal_size().columns) if asked.sink.is_terminal else None
 
     def line(command: Command) -> str:
         return command_line(command, named, carried)
 
-    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        consumer = Checking(chosen, shown, given, RULES, everything=False)
-        reading = consumer.read(paths, sink)
-        found = diagnosed(evidence_of(consumer))
-        if consumer.ledger.frames:
-            width = min(_WIDEST, terminal_size().columns) if sink.is_terminal else None
-            report(
-                sink,
-                shown,
-                lambda: rows.lines(found, names_of(paths), line, width=width, everything=everything),
-                lambda: rows.objects(found, paths, line),
-            )
-        status = reading.conclude("none" if quiet else "text")
-    return code.FINDINGS if status in (code.DONE, code.DAMAGED) and _fails(found, fail_on) else status
+    return Answer(
+        lambda: lines(found, names_of(asked.paths), line, width=width, everything=everything),
+        lambda: objects(found, asked.paths, line),
+        _fails(found, fail_on),
+    )
 
 
 def evidence_of(consumer: Checking) -> Evidence:

@@ -29,7 +29,15 @@ from dcpdump.render.style import Line, LineKind, Palette
 _TEXTS = ("table", "grid", "line")
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    rows=("explain",),
+    examples=(
+        "dcpdump explain 805c00000000000000000000819698000000000000000000",
+        "xxd frame.bin | dcpdump explain",
+        "dcpdump explain -i paste.txt -f grid",
+    ),
+)
 @click.argument("text", nargs=-1, metavar="[HEX]…")
 @click.option("-i", "--input", "source", metavar="FILE", help="Read the paste from a file.")
 @click.option("--form", type=click.Choice(DIALECTS), metavar="FORM", help="Take the paste for this form only.")

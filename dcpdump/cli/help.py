@@ -25,7 +25,15 @@ def question(page: str) -> str:
     return page.partition("\n")[0].removeprefix("# ")
 
 
-@click.command("help", cls=GroupedCommand)
+@click.command(
+    "help",
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump help",
+        "dcpdump help filters",
+        "dcpdump help --man ~/.local/share/man/man1",
+    ),
+)
 @click.argument("name", required=False)
 @click.option("--man", "folder", type=click.Path(), help="Write all of it as man pages to a folder.")
 @click.pass_context

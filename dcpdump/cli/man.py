@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from dcpdump import __version__
-from dcpdump.cli.grouped import EXAMPLES
+from dcpdump.cli.grouped import GroupedCommand
 
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
 _CODE = re.compile(r"`([^`]+)`")
@@ -32,8 +32,8 @@ def man_of_command(command: click.Command, ctx: click.Context) -> str:
     lines.append(".SH OPTIONS")
     for option, text in options:
         lines += [".TP", f".B {_plain(option)}", _plain(" ".join(text.split()))]
-    if examples := EXAMPLES.get(ctx.info_name or ""):
-        lines += [".SH EXAMPLES", ".nf", *map(_plain, examples), ".fi"]
+    if isinstance(command, GroupedCommand):
+        lines += [".SH EXAMPLES", ".nf", *map(_plain, command.examples), ".fi"]
     return "\n".join(lines) + "\n"
 
 

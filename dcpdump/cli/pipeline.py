@@ -88,7 +88,14 @@ class Job:
 _BY_ID = "--collection takes ids here (0x8): a task may not see where names were said; 'dcpdump read' shows both"
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump pipeline captures/ -o tables",
+        "dcpdump pipeline s3://archive/node1/ -o s3://tables/ --capture-id node1",
+        "dcpdump pipeline captures/ -o tables --watch",
+    ),
+)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option(
     "--engine",

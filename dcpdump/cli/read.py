@@ -27,7 +27,15 @@ from dcpdump.filter.ranges import Ranges
 from dcpdump.plural import counted
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    rows=("frame",),
+    examples=(
+        "dcpdump read node1.pcap --opcode stream_end --context 3 -f line",
+        "dcpdump read captures/ --vbucket 417 --seqno 100-200 -f ndjson",
+        "ssh node tcpdump -U -w - port 11210 | dcpdump read -",
+    ),
+)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True)
 @latency_option

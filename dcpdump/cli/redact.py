@@ -27,7 +27,14 @@ from dcpdump.unfinished import UnfinishedFolder
 _NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --redact can"
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump redact node1.pcap -w for-support.pcapng",
+        "dcpdump redact node1.pcap -w for-support.pcapng --level full",
+        "dcpdump redact node1/*.pcap -w folder/ --salt-file salt",
+    ),
+)
 @click.argument("captures", nargs=-1, required=True, metavar="IN…")
 @click.option("-w", "--write", "out", required=True, metavar="OUT", help="The file to write; of several, the folder.")
 @click.option(

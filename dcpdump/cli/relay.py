@@ -112,7 +112,14 @@ class SavedPackets:
             raise unwritable(error, self._path) from error
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump relay --listen 12210 --to db1:11210 -f line",
+        "dcpdump relay --listen 12210 --to db1 --opcode stream_req,stream_end -w talk.pcapng",
+        "dcpdump relay --listen 12207 --to db1:11207 --keylog keys.log",
+    ),
+)
 @click.option(
     "--listen",
     type=AddressParam(host="127.0.0.1"),

@@ -79,7 +79,15 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
     )
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    rows=("frame",),
+    examples=(
+        "sudo dcpdump sniff -i any --port 11210 -f line",
+        "sudo dcpdump sniff -i eth0 -w node1.pcapng -C 100 -W 10",
+        "sudo dcpdump sniff --opcode stream_end --duration 60",
+    ),
+)
 @selection_options(captures=True)
 @latency_option
 @interface_options

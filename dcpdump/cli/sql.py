@@ -33,7 +33,15 @@ def _schema() -> Any:
     return schema()
 
 
-@click.command(cls=GroupedCommand, schema=_schema)
+@click.command(
+    cls=GroupedCommand,
+    schema=_schema,
+    examples=(
+        "dcpdump sql 'select name, count(*) from frames group by all order by 2 desc' node1.pcap",
+        "dcpdump sql \"from findings where severity = 'violation'\" captures/ -f csv -o findings.csv",
+        "dcpdump sql -i node1.pcap",
+    ),
+)
 @click.argument("words", nargs=-1, metavar="QUERY CAPTURE…")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for queries, one after the other: without QUERY.")
 @window_options

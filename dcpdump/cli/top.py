@@ -10,9 +10,9 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.capture import expand
 from dcpdump.capture.live import LiveQueue
+from dcpdump.cli.analysis import LedgerConsumer, StreamChoice, choosing, choosing_options
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, choosing_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.live_reading import InterfaceSource, packet_counts, reporting
 from dcpdump.cli.options import Display, display, display_options
@@ -25,7 +25,6 @@ from dcpdump.clock import writing_times
 from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables
-from dcpdump.render.json_schema import schema_of
 from dcpdump.render.streams import StreamRow
 from dcpdump.render.style import Screen
 from dcpdump.render.text_columns import fitted
@@ -45,7 +44,15 @@ _ONCE_S = 2.0
 _FORGET_NS = 60 * 1_000_000_000
 
 
-@click.command(cls=GroupedCommand, schema=lambda: schema_of("top", [TOP]))
+@click.command(
+    cls=GroupedCommand,
+    rows=[TOP],
+    examples=(
+        "sudo dcpdump top -i any --port 11210",
+        "dcpdump top node1.pcap",
+        "ssh node tcpdump -U -w - port 11210 | dcpdump top -",
+    ),
+)
 @click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
 @choosing_options(streams=True)
 @interface_options
@@ -151,7 +158,7 @@ def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> D
 
     def draw(look: TopView) -> None:
         if shown.format == "ndjson" or look.frames:
-            report(sink, shown, lambda: tables.lines(look, most), lambda: [TOP.object(look)])
+            report(sink, shown, [TOP], lambda: tables.lines(look, most), lambda: [TOP.object(look)])
             if shown.format != "ndjson" and apart:
                 sink.write("\n")
         sink.flush()

@@ -6,11 +6,12 @@ from typing import Any
 
 from dcpdump.render import row_keys
 from dcpdump.render.column import Columns
-from dcpdump.render.row_keys import COMMANDS, KEYS, OTHERWISE, ROWS
+from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 
 Schema = dict[str, Any]
+Rows = Sequence[str | Columns[Any]]  #: kinds of rows: by their name, or their columns
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 #: What is understood of an item, as of a frame.
 _OF_AN_ITEM = "collection collection_name key value xattrs xattrs_unread_hex".split()
@@ -27,28 +28,30 @@ _TYPES: dict[str, Schema] = {
 }
 
 
-def schema(command: str) -> Schema:
+def schema(command: str, rows: Rows) -> Schema:
     """Return the schema of each row that a command prints with ``-f ndjson``."""
-    marker, names = COMMANDS[command]
-    return _schema(command, [_row(name, marker) for name in names])
-
-
-def schema_of(command: str, rows: Sequence[str | Columns[Any]]) -> Schema:
-    """Return the schema of each row that a command prints with ``-f ndjson``: of each kind its columns, or its name."""
-    return _schema(command, [_columns(row) if isinstance(row, Columns) else _row(row, "type") for row in rows])
-
-
-def _schema(command: str, rows: list[Schema]) -> Schema:
+    found = [_columns(row) if isinstance(row, Columns) else _row(row) for row in rows]
     head = {"$schema": DRAFT, "title": f"a row of: dcpdump {command} -f ndjson"}
-    return head | (rows[0] if len(rows) == 1 else {"oneOf": rows})
+    return head | (found[0] if len(found) == 1 else {"oneOf": found})
 
 
-def _row(name: str, marker: str = "") -> Schema:
-    """Return the schema of a row. ``marker``: the key that says which of several it is."""
+def keys(rows: Rows) -> list[str]:
+    """Return the keys of rows of these kinds, each once: the columns that they have as csv."""
+    names: list[str] = []
+    for row in rows:
+        if isinstance(row, Columns):
+            names += ["type"] * bool(row.type) + [*row.keyed]
+        else:
+            names += ROWS[row].replace("|", " ").split()
+    return list(dict.fromkeys(names))
+
+
+def _row(name: str) -> Schema:
+    """Return the schema of a row that is named; what stands behind a dot in its name is its ``type``."""
     always, _, sometimes = ROWS[name].partition("|")
     properties = {key: _key(name, key) for key in (*always.split(), *sometimes.split())}
-    if marker:
-        properties[marker] |= {"const": name.partition(".")[2]}
+    if "." in name:
+        properties["type"] |= {"const": name.partition(".")[2]}
     found: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return found | ({"required": always.split()} if always.strip() else {})
 

@@ -261,11 +261,9 @@ KEYS: dict[str, tuple[str, str]] = {
     "fills_ms": (INT, "milliseconds until it is as large as the buffer, as it grew so far"),
 }
 
-_MESSAGE = (TEXT, "the name of the message")
-_OF_MESSAGES = "frame kind key.change".split()
 #: row and key → what the key is there instead.
 OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
-    **{(row, "name"): _MESSAGE for row in _OF_MESSAGES},
+    **{(row, "name"): (TEXT, "the name of the message") for row in ("frame", "kind", "key.change")},
     ("mismatch", "kind"): (TEXT, "the names of the messages, or what of them"),
     ("tls", "why"): (TEXT, "the code of why something of it stays closed; empty where nothing does"),
     ("tls_alert", "name"): (TEXT, "its name"),
@@ -280,9 +278,7 @@ _FRAME = """frame packet file time connection src dst offset length gap_before c
     vbucket status status_name request_frame latency_us opaque cas datatype datatype_names framing stream_id fields
     collection collection_inferred collection_name key key_hex value_length value xattrs xattrs_unread_hex value_json
     problems hints"""
-_COUNTS = "mutations deletions expirations prepares commits aborts system_events seqno_advanced cache_transfers"
 _ASKED = "start_seqno end_seqno vbucket_uuid snap_start_seqno snap_end_seqno rollback_seqno"
-_LAG = "lag lag_exact high_seqno high_seqno_at high_seqno_from"
 #: row → its keys; those before a ``|`` are always there
 ROWS: dict[str, str] = {
     "frame": f"| {_FRAME} context",
@@ -309,10 +305,4 @@ ROWS: dict[str, str] = {
     "request_fault": "member value text |",
     "revocation": "rollback_seqno start_seqno request_frame response_frame | time",
     "snapshot": "start_seqno end_seqno |",
-}
-#: command → its rows, and the key that says which a row is
-COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "read": ("", ("frame",)),
-    "sniff": ("", ("frame",)),
-    "explain": ("", ("explain",)),
 }
