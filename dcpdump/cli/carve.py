@@ -16,7 +16,7 @@ from dcpdump.capture.live import PcapngWriter
 from dcpdump.capture.rewriter import RawRecords
 from dcpdump.capture.section import CARVED, DISORDER, ORDER
 from dcpdump.cli import exit as code
-from dcpdump.cli.choosing_consumer import collection_notes
+from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import selection, selection_options

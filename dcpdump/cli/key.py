@@ -7,7 +7,7 @@ import click
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, StreamChoice, analysis
-from dcpdump.cli.choosing_consumer import collection_notes
+from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import COLLECTIONS, Display, clause_option
 from dcpdump.dissect import Dissector
