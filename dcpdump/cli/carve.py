@@ -22,8 +22,8 @@ from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import selection, selection_options
 from dcpdump.cli.progress import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
-from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
+from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError
 from dcpdump.escape import safe
 from dcpdump.net.limits import OUT_OF_ORDER

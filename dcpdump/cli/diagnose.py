@@ -1,17 +1,29 @@
 """Provide ``dcpdump diagnose``: what a capture holds, what is wrong, worst first, and what shows more; on a screen."""
 
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
+from dcpdump.batch.block import Block
+from dcpdump.browse.analysed import analysis_of
+from dcpdump.browse.analysis import Analysis
 from dcpdump.capture.paths import in_short
-from dcpdump.cli.analysis import Answer, Asked, analysis
+from dcpdump.capture.source import bytes_read
+from dcpdump.check.rules import RULES
+from dcpdump.cli.analysis import Answer, Asked, StreamChoice, analysis
 from dcpdump.cli.check import Checking
+from dcpdump.cli.input_options import InputOptions
+from dcpdump.cli.options import Display
+from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.trouble import Command, Evidence, command_line
+from dcpdump.redact import Redactor
 from dcpdump.render.diagnosis import DIAGNOSIS, lines, objects
 from dcpdump.streams.causes import Degree
 from dcpdump.streams.verdict import Judge
@@ -100,3 +112,36 @@ def _fails(found: Diagnosis, fail_on: str) -> bool:
     if fail_on == "never":
         return False
     return any(trouble.wrong or fail_on == Degree.NOTE.value for trouble in found.troubles)
+
+
+# -- the tabs of the browser --------------------------------------------------------------------------
+# The ledger of streams and the rules over all frames, as ``streams`` and ``check`` have them.
+
+_ALL = StreamChoice((), None, None, None, None)
+_TEXT = Display("text", "never", None, None, False, False)
+
+
+def analyse(
+    paths: Sequence[str], given: InputOptions, redactor: Redactor | None, report: Callable[[float], None]
+) -> Analysis:
+    """Return what the tabs show; ``report`` receives from time to time how much was read, up to 1."""
+    size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
+    watched = Watched(given, replace(_TEXT, redactor=redactor), report, size)
+    watched.captures = given.open(paths)
+    Reading(CaptureSource(watched.captures), watched.dissection, watched).read()
+    return analysis_of(evidence_of(watched))
+
+
+class Watched(Checking):
+    """The rules over all frames, and how far they are. ``size``: of all captures."""
+
+    def __init__(self, given: InputOptions, shown: Display, report: Callable[[float], None], size: int) -> None:
+        super().__init__(_ALL, shown, given, RULES, everything=False)
+        self._report, self._size, self._due = report, size, 0.0
+
+    def meet(self, block: Block) -> None:
+        """Report how much was read, a few times a second."""
+        super().meet(block)
+        if time.monotonic() > self._due:
+            self._due = time.monotonic() + 0.2
+            self._report(min(1.0, bytes_read() / max(1, self._size)))

@@ -25,8 +25,8 @@ from dcpdump.cli.options import (
 )
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import READ
+from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
 from dcpdump.compare.acknowledged import AckDissection
 from dcpdump.compare.capture_rows import CaptureRows

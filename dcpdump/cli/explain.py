@@ -18,7 +18,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.stderr import note
+from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError, PasteError, system_words
 from dcpdump.paste import DIALECTS, LIMIT, NAME, Pasted, read_paste
 from dcpdump.record import Record, as_json

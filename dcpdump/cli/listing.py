@@ -94,7 +94,7 @@ class _Column(click.ParamType):  # type: ignore[type-arg]
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
         """Return the columns that begin so."""
-        from dcpdump.cli.completion import Completed
+        from dcpdump.cli.grouped import Completed
 
         names = [(column, "") for column in self._columns.sortable]
         return Completed(lambda: names).shell_complete(ctx, param, incomplete)

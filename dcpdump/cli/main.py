@@ -17,19 +17,36 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from dcpdump import __version__
 from dcpdump.cli import exit as code
 from dcpdump.cli import signals
-from dcpdump.cli.completion import words_of
 from dcpdump.cli.config import config_path, defaults, refuse_unknown_variables, sections
-from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.grouped import words_of
 from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
-from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated
-from dcpdump.cli.sink import PipeClosed, refuse_closed_output
-from dcpdump.cli.stderr import complain, end_line, note, trace
-from dcpdump.cli.version import note_built, print_version
+from dcpdump.cli.sink import NO_PAGER, PLAIN, PipeClosed, refuse_closed_output
+from dcpdump.cli.terminal import complain, end_line, note, trace
+from dcpdump.compiled import is_compiled
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory, system_words
 from dcpdump.nearest import nearest
+
+# -- the version --------------------------------------------------------------------------------------
+
+_BUILT = "dcpdump.built"  #: in a context: whether the version is to say how it was built
+
+
+def note_built(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Note whether the version is to say how it was built."""
+    ctx.meta[_BUILT] = asked
+
+
+def print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print the version where it is asked for, and end."""
+    if asked:
+        built = f" ({'compiled' if is_compiled() else 'interpreted'})" if ctx.meta.get(_BUILT) else ""
+        click.echo(f"dcpdump {__version__}{built}")
+        ctx.exit()
+
 
 #: name → (module:function, help in one line)
 COMMANDS: dict[str, tuple[str, str]] = {

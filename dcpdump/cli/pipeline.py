@@ -14,12 +14,20 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.light_libraries import let_pandas_in
-from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
+from dcpdump.cli.options import (
+    Display,
+    Selection,
+    Size,
+    display,
+    display_options,
+    is_given,
+    selection,
+    selection_options,
+)
 from dcpdump.cli.progress import progress
-from dcpdump.cli.salt import is_given
 from dcpdump.cli.sink import folder_of, saying_what_is_left
-from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, cut_notes, need_pyarrow
+from dcpdump.cli.terminal import clear_status, note, status
 from dcpdump.errors import CaptureError
 from dcpdump.escape import bytes_of
 from dcpdump.filter.collection_choice import collection_choice

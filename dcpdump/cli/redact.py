@@ -10,12 +10,11 @@ import click
 from dcpdump.capture import expand, open_capture
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.options import LEVELS
+from dcpdump.cli.options import LEVELS, SALT_FILE, is_given, salt_of
 from dcpdump.cli.progress import progress
-from dcpdump.cli.salt import SALT_FILE, is_given, salt_of
 from dcpdump.cli.sink import Sink, saying_what_is_left
-from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
+from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError, OutputError, unwritable
 from dcpdump.escape import bytes_of
 from dcpdump.plural import counted

@@ -16,14 +16,13 @@ from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.key_logs import key_logs, keylog_option
-from dcpdump.cli.live_reading import passed_by
+from dcpdump.cli.input_options import key_logs, keylog_option
 from dcpdump.cli.options import display, display_options, latency_option, selection, selection_options, time_option
 from dcpdump.cli.reading import Blocks, Consumer, Reading
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sniff import refuse_hidden_packets
-from dcpdump.cli.stderr import note
+from dcpdump.cli.sniff import passed_by, refuse_hidden_packets
+from dcpdump.cli.terminal import note
 from dcpdump.dissect import Dissector
 from dcpdump.errors import unwritable
 from dcpdump.net.packet import Packet

@@ -14,8 +14,8 @@ from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
 from dcpdump.cli.options import display, display_options, selection, selection_options, time_option
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import COUNTED
+from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
 from dcpdump.plural import counted
 from dcpdump.render import statistics

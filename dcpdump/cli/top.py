@@ -14,13 +14,20 @@ from dcpdump.cli.analysis import LedgerConsumer, StreamChoice, choosing, choosin
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.listing import report
-from dcpdump.cli.live_reading import InterfaceSource, packet_counts, reporting
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.reading import CaptureSource, Reading, Source
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
-from dcpdump.cli.stderr import note
-from dcpdump.cli.terminal import terminal_size
+from dcpdump.cli.sniff import (
+    InterfaceSource,
+    begun,
+    give_up_rights,
+    interface_options,
+    packet_counts,
+    reporting,
+    show_interfaces,
+    tap,
+)
+from dcpdump.cli.terminal import note, terminal_size
 from dcpdump.clock import writing_times
 from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dcpdump.capture import open_capture
-from dcpdump.cli import progress, stderr
-from dcpdump.cli.stderr import note
+from dcpdump.cli import progress
+from dcpdump.cli.terminal import note
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import FIN, RST, SYN
 from dcpdump.render.conns import ConnectionTable, rows_of
@@ -169,8 +169,8 @@ def test_lines_on_a_terminal_are_folded_between_words_but_hints_are_not(monkeypa
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((20, 24)))
-    stderr.note("44 of 44 frames shown · 71 packets")
-    stderr.note("hint: dcpdump read a-long-name.pcap --problems")
+    note("44 of 44 frames shown · 71 packets")
+    note("hint: dcpdump read a-long-name.pcap --problems")
     assert terminal.getvalue().splitlines() == [
         "44 of 44 frames",
         "  shown · 71 packets",
