@@ -113,7 +113,7 @@ def _pages() -> Iterable[tuple[str, str]]:
 
     return [
         *((name, question(page)) for name, page in pages().items()),
-        *((name, about) for name, (_, about) in COMMANDS.items()),
+        *COMMANDS.items(),
     ]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from dcpdump.cli.grouped import GROUPS, GroupedCommand
 from dcpdump.cli.help import pages, question
-from dcpdump.cli.main import COMMANDS, QUESTIONS, main
+from dcpdump.cli.main import COMMANDS, main
 from tests.support.console import refusal, run
 from tests.support.live import ROOT
 
@@ -67,10 +67,6 @@ def test_a_command_has_three_examples_that_it_understands(name: str) -> None:
         words = shlex.split(next(part for part in example.split("|") if "dcpdump" in part).replace("sudo ", ""))
         assert words[:2] == ["dcpdump", name]
         command.make_context(name, words[2:], parent=group)
-
-
-def test_every_command_stands_under_one_question() -> None:
-    assert sorted(name for names in QUESTIONS.values() for name in names) == sorted(COMMANDS)
 
 
 #: Options that stand in no group, with which a command does something else, or that it alone has.
