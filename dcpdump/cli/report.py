@@ -19,9 +19,9 @@ from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, redaction_options, redactor_of, times_of
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
-from dcpdump.report.axis import TimeAxis
 from dcpdump.report.context import Context, Wish
-from dcpdump.report.dialogues import choose
+from dcpdump.report.details import choose
+from dcpdump.report.draw import TimeAxis
 from dcpdump.report.gathered import Gathered
 from dcpdump.report.page import choose_frames, page
 from dcpdump.streams.document_run import Step

@@ -6,7 +6,7 @@ from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.trouble import Command, Evidence, command_line, speaks_dcp
 from dcpdump.quick_dataclass import dataclass, field
 from dcpdump.record import Record
-from dcpdump.report.axis import TimeAxis
+from dcpdump.report.draw import TimeAxis
 from dcpdump.report.gathered import Gathered
 from dcpdump.report.html import Child, Markup, element
 from dcpdump.streams.causes import Verdict
