@@ -42,7 +42,7 @@ _TEXTS = ("table", "grid", "line")
 @click.option("-i", "--input", "source", metavar="FILE", help="Read the paste from a file.")
 @click.option("--form", type=click.Choice(DIALECTS), metavar="FORM", help="Take the paste for this form only.")
 @selection_options(captures=False)
-@display_options(value_bytes="all, but 64 in ndjson and csv")
+@display_options(tuple(OUTPUTS), value_bytes="all, but 64 in ndjson and csv")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say in which form the bytes came.")
 def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: bool, **options: Any) -> int:
     """Annotate pasted bytes: hex, dumps, the specification's grids, literals of many languages, packets, base64.

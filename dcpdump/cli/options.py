@@ -349,7 +349,7 @@ def redaction_options(command: Command) -> Command:
 
 
 def display_options(
-    formats: Sequence[str] = ("table", "grid", "line", "ndjson", "csv"),
+    formats: Sequence[str],
     *,
     value_bytes: str = "64 in every format",
     secrets: bool = True,

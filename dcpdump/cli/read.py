@@ -27,6 +27,7 @@ from dcpdump.filter.clauses import with_problems
 from dcpdump.filter.header_clauses import wanted_of
 from dcpdump.filter.ranges import Ranges
 from dcpdump.plural import counted
+from dcpdump.render import OUTPUTS
 
 
 @click.command(
@@ -41,7 +42,7 @@ from dcpdump.plural import counted
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True)
 @latency_option
-@display_options()
+@display_options(tuple(OUTPUTS))
 @time_option()
 @click.option(
     "--context",

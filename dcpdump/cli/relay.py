@@ -27,6 +27,7 @@ from dcpdump.dissect import Dissector
 from dcpdump.errors import unwritable
 from dcpdump.net.packet import Packet
 from dcpdump.plural import counted
+from dcpdump.render import OUTPUTS
 from dcpdump.render.text_columns import bytes_text
 
 _PORT = 11210
@@ -136,7 +137,7 @@ class SavedPackets:
 @latency_option
 @keylog_option
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well, with made-up headers.")
-@display_options()
+@display_options(tuple(OUTPUTS))
 @time_option()
 @click.option(
     "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="What was passed on, and decoded."

@@ -39,6 +39,7 @@ from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.plural import counted
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json
+from dcpdump.render import OUTPUTS
 from dcpdump.render.style import Palette
 from dcpdump.wire.value import decompress
 
@@ -208,7 +209,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
     help="Begin another file after so long.",
 )
 @click.option("-W", "files", type=click.IntRange(min=1), metavar="FILES", help="Keep only so many, the newest.")
-@display_options()
+@display_options(tuple(OUTPUTS))
 @time_option()
 @jobs_option()
 @click.option(
