@@ -49,9 +49,8 @@ def printed(name: str) -> str:
 
 def browsed() -> str:
     """Return a screen of ``browse``, as SVG."""
-    from dcpdump.cli.browsing import BrowseOptions, Browsing
+    from dcpdump.cli.browse import BrowseOptions, Browsing, Copies
     from dcpdump.cli.input_options import InputOptions
-    from dcpdump.cli.standard_input import Copies
 
     async def drawn() -> str:
         async with app.run_test(size=(_WIDTH, 30)) as pilot:

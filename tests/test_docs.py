@@ -50,9 +50,12 @@ def test_the_examples_of_the_library_run(page: str, example: str, capsys: pytest
     assert ("print(" in example) == bool(capsys.readouterr().out)
 
 
-def test_the_opcode_and_the_rule_of_the_guide_are_as_the_code_has_them() -> None:
-    guide = dict(BLOCK.findall((TOP / "CONTRIBUTING.md").read_text("utf-8")))
-    assert guide["python"] in (TOP / "dcpdump/spec/stream.py").read_text("utf-8")
+def test_the_examples_of_the_guide_are_as_the_code_has_them() -> None:
+    found = BLOCK.findall((TOP / "CONTRIBUTING.md").read_text("utf-8"))
+    opcode, command = (text for language, text in found if language == "python")
+    assert opcode in (TOP / "dcpdump/spec/snapshot.py").read_text("utf-8")
+    assert command in (TOP / "dcpdump/cli/flow.py").read_text("utf-8")
+    guide = dict(found)
     names = {**vars(snapshots), **vars(opcode_kinds)}
     exec(compile(guide["py"], "CONTRIBUTING.md", "exec"), names)
     made = names["seqno_is_zero"]

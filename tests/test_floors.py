@@ -32,7 +32,7 @@ DOORS = {
     "textual": "browse",
     "click": "cli",
     "numpy": "arrow batch browse compare index report streams rewrite spark",
-    "pyarrow": "arrow spark sql cli/sql_output.py cli/sql_reading.py",
+    "pyarrow": "arrow spark sql cli/sql_session.py",
     "duckdb": "sql",
     "pyspark": " ".join(f"spark/{name}.py" for name in "__init__ launch task_rounds job data_source watch".split()),
     "py4j": "spark/launch.py spark/task_rounds.py",

@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.arrow import schema, verdicts
+from dcpdump.arrow import other_tables, schema, verdicts
 from dcpdump.arrow.column_builder import Vocabulary
 from dcpdump.errors import OutputError, unwritable
 from dcpdump.escape import safe, safe_json
@@ -202,10 +202,10 @@ def _spelled(value: Any) -> Any:
 #: All tables, in the order in which they are listed.
 SCHEMAS: Mapping[str, Callable[[], pa.Schema]] = {
     "frames": schema.frames,
-    "gaps": schema.gaps,
+    "gaps": other_tables.gaps,
     "streams": verdicts.streams,
     "findings": verdicts.findings,
-    "files": schema.files,
+    "files": other_tables.files,
 }
 
 

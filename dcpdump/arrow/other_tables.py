@@ -2,21 +2,25 @@
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
-from dcpdump.arrow import schema
 from dcpdump.arrow.column_builder import batch_of
+from dcpdump.arrow.schema import of_columns, stored
 from dcpdump.arrow.verdicts import stream_rows, verdict_rows
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import BlockDissector
-from dcpdump.batch.ends import Lost
+from dcpdump.batch.ends import Ends, Lost
 from dcpdump.batch.part import Part
 from dcpdump.capture import Capture
 from dcpdump.check.checking import Judging
+from dcpdump.net.event import Gap
 from dcpdump.net.packet import NO_TIME
 from dcpdump.redact import Redactor
+from dcpdump.render.column import Column, Columns
+from dcpdump.render.row_keys import INSTANT, TEXT
 from dcpdump.streams.dissection import Watching
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
@@ -24,27 +28,53 @@ from dcpdump.streams.verdict import Judge
 # -- rows of ``files`` and ``gaps``: what each capture has, and which bytes were lost -----------------
 
 
+_Lost = tuple[Ends, int, Gap]  #: whose bytes, from which offset on, and what is known of them
+GAPS: Columns[_Lost] = Columns(
+    Column("connection", lambda row: row[0].connection),
+    Column("direction", lambda row: row[0].direction),
+    Column("src", lambda row: row[0].src),
+    Column("dst", lambda row: row[0].dst),
+    Column("offset", lambda row: row[1], meaning="where they begin in their direction"),
+    Column("bytes", lambda row: row[2].length, meaning="how many bytes; null where it cannot be known"),
+    Column("reason", lambda row: row[2].reason, meaning="why they are missing"),
+    Column("time", lambda row: row[2].seen.ts_ns, type=INSTANT),
+    Column("packet", lambda row: row[2].seen.number, meaning="the number of the packet that showed it, in its file"),
+    Column("file", lambda row: row[2].seen.file),
+)
+
+_File = tuple[str, int, int | None, int | None, str]  #: its name, its packets, the first and the last, its problems
+FILES: Columns[_File] = Columns(
+    Column("file", lambda row: row[0]),
+    Column("size", lambda row: os.path.getsize(row[0]) if os.path.isfile(row[0]) else None),
+    Column("packets", lambda row: row[1]),
+    Column("first", lambda row: row[2], type=INSTANT, meaning="when its first packet came, to the microsecond"),
+    Column("last", lambda row: row[3], type=INSTANT, meaning="when its last packet came, to the microsecond"),
+    Column("status", lambda row: "damaged" if row[4] else "ok", type=TEXT, meaning="ok or damaged"),
+    Column("problem", lambda row: row[4] or None),
+)
+
+
+@cache
+def gaps() -> pa.Schema:
+    """Return the schema of ``gaps``: bytes of a connection that were never captured."""
+    return of_columns("dcpdump.gaps/1", GAPS)
+
+
+@cache
+def files() -> pa.Schema:
+    """Return the schema of ``files``: the captures that were read."""
+    return of_columns("dcpdump.files/1", FILES)
+
+
 def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.RecordBatch:
     """Return the rows of ``gaps``: what was skipped has none."""
     rows = [
-        {
-            "connection": ends.connection,
-            "direction": ends.direction,
-            "src": ends.src,
-            "dst": ends.dst,
-            "offset": each.gap.offset,
-            "bytes": gap.length,
-            "reason": gap.reason,
-            "time": None if gap.seen.ts_ns is None else gap.seen.ts_ns // 1000,
-            "time_ns": gap.seen.ts_ns,
-            "packet": gap.seen.number,
-            "file": gap.seen.file,
-        }
+        stored(GAPS, (ends, each.gap.offset, gap))
         for each in lost
         for ends in (each.ends.redacted(redactor),)
         for gap in each.sent
     ]
-    return batch_of(rows, schema.gaps())
+    return batch_of(rows, gaps())
 
 
 class Files:
@@ -67,23 +97,9 @@ class Files:
 
     def rows(self, problems: dict[str, list[str]]) -> pa.RecordBatch:
         """Return the rows of ``files``; ``problems``: by file, what was found wrong with it."""
-        rows = []
-        for name, found in problems.items():
-            count, first, last = self._seen.get(name, (0, None, None))
-            rows.append(
-                {
-                    "file": name,
-                    "size": os.path.getsize(name) if os.path.isfile(name) else None,
-                    "packets": count,
-                    "first": None if first is None else first // 1000,
-                    "first_ns": first,
-                    "last": None if last is None else last // 1000,
-                    "last_ns": last,
-                    "status": "damaged" if found else "ok",
-                    "problem": "; ".join(found) or None,
-                }
-            )
-        return batch_of(rows, schema.files())
+        nothing = (0, None, None)
+        rows = [(name, *self._seen.get(name, nothing), "; ".join(found)) for name, found in problems.items()]
+        return batch_of([stored(FILES, row) for row in rows], files())
 
 
 #: Tables that need every frame.

@@ -5,24 +5,44 @@ beside its name.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from dcpdump.record import columns
+from dcpdump.render import row_keys
+from dcpdump.render.column import Columns
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Blob, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS
 
 FRAMES = "dcpdump.frames/1"
-GAPS = "dcpdump.gaps/1"
-FILES = "dcpdump.files/1"
+
+Row = TypeVar("Row")
+_NOTHING: Mapping[str, pa.DataType] = MappingProxyType({})
 
 WORD = pa.dictionary(pa.int32(), pa.string())  #: text out of a small vocabulary
 WORDS = pa.list_(pa.string())
 MOMENT = pa.timestamp("us", tz="UTC")
 
+#: The word of a column's type → how it is stored.
+_STORED: dict[object, pa.DataType] = {
+    row_keys.INT: pa.int64(),
+    row_keys.ID: pa.int64(),
+    row_keys.I32: pa.int32(),
+    row_keys.U8: pa.uint8(),
+    row_keys.U16: pa.uint16(),
+    row_keys.U32: pa.uint32(),
+    row_keys.U64: pa.uint64(),
+    row_keys.HEX: pa.uint64(),
+    row_keys.BOOL: pa.bool_(),
+    row_keys.TEXT: pa.string(),
+    row_keys.TIME: MOMENT,
+    row_keys.INSTANT: MOMENT,
+}
 _UNSIGNED = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}
 
 #: What is not of the protocol table but of the frame's place, its header and its key and value.
@@ -97,44 +117,26 @@ def frames() -> pa.Schema:
     return versioned(FRAMES, [pa.field(name, types.get(name, words[name])) for name in names])
 
 
-@cache
-def gaps() -> pa.Schema:
-    """Return the schema of ``gaps``: bytes of a connection that were never captured."""
-    return versioned(
-        GAPS,
-        [
-            pa.field("connection", pa.int32()),
-            pa.field("direction", pa.uint8()),
-            pa.field("src", pa.string()),
-            pa.field("dst", pa.string()),
-            pa.field("offset", pa.int64()),
-            pa.field("bytes", pa.int64()),  # null where it cannot be known
-            pa.field("reason", pa.string()),
-            pa.field("time", MOMENT),
-            pa.field("time_ns", pa.int64()),
-            pa.field("packet", pa.int64()),
-            pa.field("file", pa.string()),
-        ],
-    )
+def of_columns(version: str, columns: Columns[Any], nested: Mapping[str, pa.DataType] = _NOTHING) -> pa.Schema:
+    """Return the schema of columns that are declared. ``nested``: the types of those that are lists and structures."""
+    fields = []
+    for key, each in columns.keyed.items():
+        if each.stored:
+            fields.append((key, nested.get(key) or _STORED[each.kind]))
+            fields += [(f"{key}_ns", pa.int64())] * (each.kind == row_keys.INSTANT)
+    return versioned(version, fields)
 
 
-@cache
-def files() -> pa.Schema:
-    """Return the schema of ``files``: the captures that were read."""
-    return versioned(
-        FILES,
-        [
-            pa.field("file", pa.string()),
-            pa.field("size", pa.int64()),  # null of a pipe
-            pa.field("packets", pa.int64()),
-            pa.field("first", MOMENT),
-            pa.field("first_ns", pa.int64()),
-            pa.field("last", MOMENT),
-            pa.field("last_ns", pa.int64()),
-            pa.field("status", pa.string()),  # ok or damaged
-            pa.field("problem", pa.string()),
-        ],
-    )
+def stored(columns: Columns[Row], row: Row) -> dict[str, Any]:
+    """Return a row as ``of_columns`` has it, but for what is nested, which stays as objects have it."""
+    out: dict[str, Any] = {}
+    for key, each in columns.keyed.items():
+        value = each.get(row) if each.get is not None and each.stored else None
+        if value is not None:
+            if each.kind == row_keys.INSTANT:
+                out[f"{key}_ns"] = value
+            out[key] = value // 1000 if each.kind in (row_keys.TIME, row_keys.INSTANT) else value
+    return out
 
 
 def text(schema: pa.Schema) -> str:

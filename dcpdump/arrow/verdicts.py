@@ -11,12 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.arrow.column_builder import batch_of
-from dcpdump.arrow.schema import MOMENT, WORDS, versioned
+from dcpdump.arrow.schema import MOMENT, WORDS, of_columns, stored
 from dcpdump.check.checking import Judging
-from dcpdump.check.finding import Finding
 from dcpdump.redact import Redactor
-from dcpdump.render.findings import objects
-from dcpdump.render.streams import as_object
+from dcpdump.render.findings import FINDINGS
+from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hidden_place
@@ -24,9 +23,6 @@ from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import explain
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
-
-STREAMS = "dcpdump.streams/1"
-FINDINGS = "dcpdump.findings/1"
 
 _U64, _COUNT = pa.uint64(), pa.int64()
 _REQUEST = pa.struct(
@@ -52,74 +48,21 @@ _REQUEST = pa.struct(
 )
 #: Streams in a batch, at most: as rows they take more memory than as streams.
 _AT_ONCE = 4_096
-_COUNTED = (
-    "snapshots mutations deletions expirations prepares commits aborts system_events seqno_advanced cache_transfers"
-).split()
 
 
 @cache
 def streams() -> pa.Schema:
     """Return the schema of ``streams``."""
-    fields = [
-        ("connection", pa.int32()),
-        ("src", pa.string()),
-        ("dst", pa.string()),
-        ("vbucket", pa.uint16()),
-        ("stream_id", pa.int64()),
-        ("name", pa.string()),
-        ("roles", pa.string()),  # how it is known who is who: seen, inferred
-        ("opaque", pa.uint32()),
-        ("verdict", pa.string()),
-        ("state", pa.string()),
-        ("cause", pa.string()),
-        ("why", pa.string()),
-        ("trouble", pa.bool_()),
-        ("requests", pa.list_(_REQUEST)),
-        ("opened_at", MOMENT),
-        ("start_seqno", _U64),
-        ("end_seqno", _U64),
-        *((name, _COUNT) for name in _COUNTED),
-        ("first_seqno", _U64),
-        ("last_seqno", _U64),
-        ("lag", _U64),
-        ("lag_exact", pa.bool_()),
-        ("high_seqno", _U64),
-        ("high_seqno_at", MOMENT),
-        ("high_seqno_from", pa.string()),
-        ("snapshot", pa.struct([pa.field("start_seqno", _U64), pa.field("end_seqno", _U64)])),
-        ("rollback_seqno", _U64),
-        ("rollbacks", _COUNT),
-        ("failover_log", pa.list_(pa.struct([pa.field("vbucket_uuid", _U64), pa.field("seqno", _U64)]))),
-        ("end_status", pa.uint32()),
-        ("end_status_name", pa.string()),
-        ("ended_at", MOMENT),
-        ("last_at", MOMENT),
-        ("bytes", _COUNT),
-        ("lost_bytes", _COUNT),
-    ]
-    return versioned(STREAMS, fields)
+    seqnos = pa.struct([pa.field("start_seqno", _U64), pa.field("end_seqno", _U64)])
+    entry = pa.struct([pa.field("vbucket_uuid", _U64), pa.field("seqno", _U64)])
+    nested = {"requests": pa.list_(_REQUEST), "snapshot": seqnos, "failover_log": pa.list_(entry)}
+    return of_columns("dcpdump.streams/1", STREAMS, nested)
 
 
 @cache
 def findings() -> pa.Schema:
     """Return the schema of ``findings``."""
-    fields = [
-        ("code", pa.string()),
-        ("rule", pa.string()),
-        ("severity", pa.string()),
-        ("title", pa.string()),
-        ("connection", pa.int32()),
-        ("vbucket", pa.uint16()),
-        ("stream_id", pa.int64()),
-        ("time", MOMENT),
-        ("time_ns", pa.int64()),
-        ("message", pa.string()),
-        ("status", pa.string()),
-        ("reason", pa.string()),
-        ("spec", pa.string()),
-        ("more", _COUNT),
-    ]
-    return versioned(FINDINGS, fields)
+    return of_columns("dcpdump.findings/1", FINDINGS)
 
 
 def verdict_rows(judging: Judging, names: Collection[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -128,7 +71,7 @@ def verdict_rows(judging: Judging, names: Collection[str]) -> Iterator[tuple[str
         for batch in stream_rows(judging.ledger.streams, Judge(judging.ledger)):
             yield "streams", batch
     if "findings" in names:
-        yield "findings", _finding_rows(judging.fold.findings())
+        yield "findings", batch_of([stored(FINDINGS, each) for each in judging.fold.findings()], findings())
 
 
 def stream_rows(found: Sequence[Stream], judge: Judge, redactor: Redactor | None = None) -> Iterator[pa.RecordBatch]:
@@ -137,25 +80,13 @@ def stream_rows(found: Sequence[Stream], judge: Judge, redactor: Redactor | None
         yield batch_of([_stream(each, judge, redactor) for each in found[at : at + _AT_ONCE]], streams())
 
 
-def _finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
-    rows = list(objects(folded))
-    for row, (finding, _) in zip(rows, folded, strict=True):
-        row |= {"time": _moment(finding.ts_ns), "time_ns": finding.ts_ns}
-    return batch_of(rows, findings())
-
-
 def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str, Any]:
     shown = stream if redactor is None else hidden_place(stream, redactor)
-    verdict = judge.verdict(stream)
-    row = as_object(shown, verdict)
+    row = stored(STREAMS, StreamRow(shown, judge.verdict(stream)))
     asked = zip(stream.requests, row["requests"], strict=True)
     row["requests"] = [_request(request, shown, stream, judge.ledger) for request, shown in asked]
     log = row.get("failover_log", ())
     row["failover_log"] = [{**each, "vbucket_uuid": int(each["vbucket_uuid"], 16)} for each in log] or None
-    row["opened_at"] = _moment(stream.granted_ns)
-    row["ended_at"] = _moment(stream.ended_ns if stream.end is not None else stream.closed_ns)
-    row["last_at"] = _moment(stream.traffic.last_ns)
-    row["high_seqno_at"] = _moment(None if verdict.lag is None else verdict.lag.high_ns)
     return row
 
 

@@ -324,6 +324,8 @@ class Picker(BlockDissector[Union[Picked, "Part"]]):
     It loads nothing for columns before there is a block of which many frames are to be decoded.
     """
 
+    block_bytes = SMALL_BLOCK_BYTES
+
     def __init__(
         self,
         wanted: Wanted,

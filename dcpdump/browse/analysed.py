@@ -6,18 +6,20 @@ from collections.abc import Iterable, Sequence
 from dcpdump.browse.analysis import Analysis, Dialogue, StreamPlace, TabRow, TabRows
 from dcpdump.check.finding import Finding
 from dcpdump.clock import clock_in_use
-from dcpdump.diagnosis.trouble import Evidence
+from dcpdump.diagnosis.trouble import Evidence, Judged
 from dcpdump.escape import safe
 from dcpdump.render import findings as finding_lines
 from dcpdump.render import flow
-from dcpdump.render import streams as stream_rows
-from dcpdump.render.conns import ConnectionTable, agent, ends
+from dcpdump.render.column import Columns
+from dcpdump.render.conns import CONNECTIONS, ConnectionTable, rows_of
+from dcpdump.render.findings import FINDINGS
+from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import fitted, lost, number
+from dcpdump.render.text_columns import Table, fitted
 from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock, place, short_name
+from dcpdump.streams.wording import place, short_name
 from dcpdump.text import counted
 
 #: So wide are the texts below a table.
@@ -48,8 +50,8 @@ def place_of(stream: Stream) -> StreamPlace:
     return stream.connection.number, stream.vbucket, stream.stream_id or 0
 
 
-def _streams(judged: Sequence[stream_rows.Judged], evicted: EvictedStreams, now_ns: int | None) -> TabRows:
-    table = stream_rows.table(judged, now_ns)
+def _streams(judged: Sequence[Judged], evicted: EvictedStreams, now_ns: int | None) -> TabRows:
+    table = STREAMS.table([StreamRow(stream, verdict, now_ns) for stream, verdict in judged])
     rows = []
     for (stream, verdict), cells, kind in zip(judged, table.rows, table.kinds, strict=True):
         where = place_of(stream)
@@ -65,7 +67,7 @@ def _streams(judged: Sequence[stream_rows.Judged], evicted: EvictedStreams, now_
         hint = Line(LineKind.PLAIN, "a larger --memory lists more")
         cells = ("",) * (len(table.heads) - 1) + (text,)
         rows.append(TabRow(cells, LineKind.PROBLEM, page=(Line(LineKind.PROBLEM, text), hint)))
-    return TabRows(tuple(table.heads), tuple(table.right), tuple(table.least), tuple(rows), "no streams")
+    return _tab(table, rows, "no streams")
 
 
 def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamPlace, tuple[Dialogue, ...]]:
@@ -83,61 +85,38 @@ def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamPlac
     }
 
 
-_FINDING_HEADS = ("severity", "rule", "conn", "vb", "sid", "frame", "time", "more", "message")
-
-
 def _findings(evidence: Evidence) -> TabRows:
-    rows = [_finding(finding, more) for finding, more in evidence.findings]
-    nothing = f"nothing found: {evidence.rules:,} rules asked"
-    return TabRows(
-        _FINDING_HEADS, ("conn", "vb", "sid", "frame", "more"), ("sid", "time", "more"), tuple(rows), nothing
-    )
+    table = FINDINGS.table(evidence.findings)
+    found = zip(evidence.findings, table.rows, table.kinds, strict=True)
+    rows = [_finding(finding, tuple(cells), kind) for (finding, _), cells, kind in found]
+    return _tab(table, rows, f"nothing found: {evidence.rules:,} rules asked")
 
 
-def _finding(finding: Finding, more: int) -> TabRow:
-    rule = finding.rule
-    line = next(iter(finding_lines.lines([(finding, 0)])))
-    cells = (
-        finding.severity.value,
-        f"{rule.code} {rule.id}",
-        str(finding.connection),
-        "" if finding.vbucket is None else str(finding.vbucket),
-        str(finding.stream_id or ""),
-        f"{finding.frame:,}",
-        "" if finding.ts_ns is None else clock(finding.ts_ns),
-        number(more or None),
-        finding_lines.sentence(finding),
-    )
+def _finding(finding: Finding, cells: tuple[str, ...], kind: LineKind) -> TabRow:
     when = "" if finding.ts_ns is None else f"  {clock_in_use().full(finding.ts_ns)}"
-    page = (Line(line.kind, f"{cells[-1]}{when}"), Line(LineKind.PLAIN, ""), *finding_lines.page(rule, None))
+    page = (Line(kind, f"{cells[-1]}{when}"), Line(LineKind.PLAIN, ""), *finding_lines.page(finding.rule, None))
     clauses = [("connection", str(finding.connection))]
     if finding.vbucket is not None:
         clauses.append(("vbucket", str(finding.vbucket)))
-    return TabRow(cells, line.kind, tuple(clauses), finding.frame, page)
+    return TabRow(cells, kind, tuple(clauses), finding.frame, page)
 
 
-_CONNECTION_HEADS = ("conn", "client → server", "name", "agent", "bucket", "streams", "frames", "bytes", "lost", "end")
+#: What a tab has of connections; the rest is in their cards.
+_CONNECTIONS = Columns(*CONNECTIONS.some("conn client name agent bucket streams frames bytes lost end"))
 
 
 def _connections(evidence: Evidence) -> TabRows:
+    found = rows_of(evidence.connections)
+    table = _CONNECTIONS.table(found)
     rows = []
-    for each in evidence.connections:
-        cells = (
-            str(each.number),
-            ends(each),
-            each.setup.name or "?",
-            agent(each.setup.agent) or "?",
-            each.setup.bucket or "?",
-            number(each.stream_count),
-            number(each.frames),
-            number(each.bytes),
-            lost(each.missing),
-            f"{each.end.reason} {clock(each.end.ts_ns)}" if each.end.reason else "?" if each.carved else "open",
-        )
-        card = ConnectionTable([each]).lines(_WIDTH)
-        windows = fitted(flow.lines([each], evidence.now_ns), None)
+    for each, row, cells in zip(evidence.connections, found, table.rows, strict=True):
+        card = ConnectionTable([row]).lines(_WIDTH)
+        windows = fitted(flow.lines(flow.rows_of([each], evidence.now_ns)), None)
         page = (*card, Line(LineKind.PLAIN, ""), *windows)
         kind = LineKind.HINT if each.missing.gaps or each.missing.skipped else LineKind.PLAIN
-        rows.append(TabRow(cells, kind, (("connection", str(each.number)),), None, tuple(page)))
-    right = ("conn", "streams", "frames", "bytes", "lost")
-    return TabRows(_CONNECTION_HEADS, right, ("agent", "bucket", "bytes"), tuple(rows), "no connections")
+        rows.append(TabRow(tuple(cells), kind, (("connection", str(each.number)),), None, tuple(page)))
+    return _tab(table, rows, "no connections")
+
+
+def _tab(table: Table, rows: Sequence[TabRow], nothing: str) -> TabRows:
+    return TabRows(tuple(table.heads), tuple(table.right), tuple(table.least), tuple(rows), nothing)

@@ -1,35 +1,276 @@
 """Provide ``dcpdump browse``: a capture in the terminal, frame by frame. What draws it is imported when it is run."""
 
+import os
+import shlex
 import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, TextIO
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 
+from dcpdump.browse.analysing import Analysing
+from dcpdump.browse.reader import Reader
 from dcpdump.capture import expand
-from dcpdump.cli.filter_text import words_of
+from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import (
+    Hiding,
+    Selection,
     Size,
     ValueBytes,
+    hiding,
     latency_option,
     redaction_options,
     selection,
     selection_options,
     times_of,
 )
-from dcpdump.cli.salt import hiding
-from dcpdump.cli.standard_input import standard_input
+from dcpdump.cli.signals import Stop, raise_at_signals
+from dcpdump.cli.terminal import clear_status, note, status
 from dcpdump.clock import writing_times
-from dcpdump.errors import DcpdumpError
+from dcpdump.errors import CaptureError, DcpdumpError, OutputError
+from dcpdump.filter import FilterError
+from dcpdump.filter.choices import BETWEEN
+from dcpdump.index.columns import SPOOL_BYTES, Columns
+from dcpdump.processes import ForkedWorker, can_fork, write_all
 from dcpdump.record import DEFAULT_VALUE_BYTES
-from dcpdump.text import INSTALL_BROWSE
+from dcpdump.render.text_columns import bytes_text
+from dcpdump.spec import MESSAGES, PUSHES
+from dcpdump.spec.statuses import STATUS
+from dcpdump.text import INSTALL_BROWSE, nearest
+
+if TYPE_CHECKING:
+    from dcpdump.browse.analysis import Analysis
+    from dcpdump.browse.app import BrowseApp
+    from dcpdump.browse.frame_service import FrameService
+    from dcpdump.browse.opened import Commands
+    from dcpdump.render.style import Line
+
+
+# -- captures on standard input -----------------------------------------------------------------------
+# It is copied to a file as it comes, and the terminal takes its place.
+
+STANDARD_INPUT = "-"
+_CHUNK = 1 << 16
+
+
+class Copies(NamedTuple):
+    """The captures: as they are read at once, and as they can be read again."""
+
+    paths: Sequence[str]
+    again: Sequence[str]
+    terminal: bool  #: whether standard input is a terminal now
+    copy: int | None = None  #: the file that standard input is copied to
+    limit: int = 0  #: bytes of that, at most
+
+    def check(self) -> None:
+        """Raise OutputError where what came was too much to be read again."""
+        if self.copy is not None and os.fstat(self.copy).st_size >= self.limit:
+            raise OutputError(f"standard input is longer than --max-spool ({bytes_text(self.limit)})")
+
+
+@contextmanager
+def standard_input(named: Sequence[str], limit: int) -> Iterator[Copies]:
+    """Yield the captures, with standard input copied where one comes there and a terminal can be had for the keys.
+
+    ``limit``: so many bytes of standard input are kept to be read again.
+    """
+    interactive = sys.stdin is not None and sys.stdin.isatty()
+    if STANDARD_INPUT not in named or interactive or sys.stdin is None or not can_fork():
+        yield Copies(named, named, interactive)
+        return
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        yield Copies(named, named, False)
+        return
+    (read, write), source = os.pipe(), sys.stdin.fileno()
+    try:
+        with TemporaryFile(buffering=0) as copy:
+            # What the other process writes is behind a name that every process of this user can open.
+            again = f"/proc/{os.getpid()}/fd/{copy.fileno()}" if os.path.isdir("/proc/self/fd") else ""
+
+            def copied(_: int, __: int) -> None:
+                os.close(read)
+                _copy(source, write, copy.fileno(), limit)
+
+            worker = ForkedWorker(copied)
+            os.close(write)
+            os.dup2(terminal, source)
+            os.close(terminal)
+            try:
+                paths = [f"/dev/fd/{read}" if name == STANDARD_INPUT else name for name in named]
+                files = [again if name == STANDARD_INPUT else name for name in named]
+                yield Copies(paths, files, True, copy.fileno(), limit)
+            finally:
+                worker.kill()
+                os.close(read)
+    except OSError as error:
+        raise CaptureError(f"standard input cannot be copied: {error.strerror}", STANDARD_INPUT) from error
+
+
+def _copy(source: int, pipe: int, file: int, limit: int) -> None:
+    """Copy all that comes to a file, up to the limit, and then to a pipe."""
+    kept = 0
+    while piece := os.read(source, _CHUNK):
+        if kept < limit:
+            write_all(file, piece[: limit - kept])
+            kept += len(piece)
+        write_all(pipe, piece)
+
+
+# -- a filter that was typed as one text --------------------------------------------------------------
+# The options of ``read`` that choose frames, with or without dashes.
+
+#: The option that is not a clause: it says how times are written.
+_ZONE = "tz"
+
+
+@cache
+def _options() -> dict[str, click.Option]:
+    """Return the options that choose frames, by their names without dashes."""
+
+    @click.command()
+    @selection_options(captures=True, frames=True, count=False)
+    @latency_option
+    def command(**_: object) -> None:
+        """Choose frames."""
+
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    return {each.opts[-1].lstrip("-"): each for each in options if each.name != _ZONE}
+
+
+def filter_of(text: str, tz: str | None = None) -> Selection:
+    """Return what a text chooses; ``tz``: the zone of its times. Raises FilterError, in the words of ``read``."""
+    words = filter_words(text)
+    command = click.Command("filter", params=list(_options().values()), add_help_option=False)
+    try:
+        context = command.make_context("filter", words)
+    except click.UsageError as error:
+        raise FilterError(error.format_message().rstrip(".").lower()) from error
+    return selection(context.params | {"tz": tz})
+
+
+def filter_words(text: str) -> list[str]:
+    """Return a text as arguments of ``read``. Raises FilterError."""
+    out: list[str] = []
+    words = iter(_split(text))
+    for word in words:
+        name, equals, value = word.lstrip("-").partition("=")
+        option = _options().get(name.replace("_", "-"))
+        if option is None:
+            near = nearest(name.lower(), _options(), n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_options())}"
+            raise FilterError(f"no such option: {word!r}", hint=hint)
+        out.append(f"--{option.opts[-1].lstrip('-')}")
+        if option.is_flag:
+            continue
+        value = value if equals else next(words, "")
+        if not value:
+            raise FilterError(f"{out[-1]}: a value is missing", hint=f"{out[-1]} {option.metavar}: {option.help}")
+        out.append(value)
+    return out
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise FilterError(f"a quotation mark has no second one in {text!r}") from error
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Return the options of a command that choose frames as they were given."""
+    words: list[str] = []
+    for name, option in _options().items():
+        value = options.get(option.name or "")
+        if value:
+            values = [] if option.is_flag else str(value).split(BETWEEN)
+            words += [f"--{name}"] if option.is_flag else [word for one in values for word in (f"--{name}", one)]
+    return words
+
+
+def text_of(words: Iterable[str]) -> str:
+    """Return arguments as a text."""
+    return " ".join(map(shlex.quote, words))
+
+
+def with_clause(text: str, name: str, value: str) -> str:
+    """Return a filter with another clause; one of the same name is replaced."""
+    try:
+        words = filter_words(text)
+    except FilterError:
+        words = []
+    kept: list[str] = []
+    at = 0
+    while at < len(words):
+        wide = 1 if _options()[words[at].lstrip("-")].is_flag else 2
+        if words[at] != f"--{name}":
+            kept += words[at : at + wide]
+        at += wide
+    return text_of([*kept, f"--{name}", value])
+
+
+def completions(text: str) -> list[str]:
+    """Return what a text may be completed to: names of options, of messages, statuses and kinds."""
+    before, blank, last = text.rpartition(" ")
+    head = before + blank
+    try:
+        complete = _split(before)
+    except ValueError:
+        return []
+    option = _options().get(complete[-1].lstrip("-")) if complete else None
+    if option is not None and not option.is_flag and not _is_value(complete):
+        done, comma, word = last.rpartition(",")
+        bang = "!" * word.startswith("!")
+        names = _values(option.opts[-1].lstrip("-"))
+        return [head + done + comma + bang + name for name in _beginning(names, word[len(bang) :])]
+    dashes = last[: len(last) - len(last.lstrip("-"))]
+    return [f"{head}{dashes}{name} " for name in _beginning(_options(), last.lstrip("-"))]
+
+
+def _is_value(words: Sequence[str]) -> bool:
+    """Return whether the last word is the value of the option before it."""
+    value = False
+    for word in words:
+        option = _options().get(word.lstrip("-"))
+        value = not value and option is not None and not option.is_flag
+    return not value
+
+
+def _beginning(names: Iterable[str], start: str) -> list[str]:
+    folded = start.lower().replace("-", "_")
+    return [name for name in names if name.lower().replace("-", "_").startswith(folded)]
+
+
+def _values(option: str) -> list[str]:
+    if option == "opcode":
+        names = {message.name.removeprefix("DCP_").lower() for message in (*MESSAGES.values(), *PUSHES.values())}
+        return sorted(names)
+    if option == "status":
+        return sorted(name.lower().replace(" ", "_") for name in STATUS.names.values())
+    return ["request", "response"] if option == "kind" else []
+
 
 _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump browse node1.pcap",
+        "dcpdump browse captures/ --status '!success'",
+        "sudo tcpdump -U -w - port 11210 | dcpdump browse -",
+    ),
+)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True, count=False)
 @latency_option
@@ -57,7 +298,7 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, m
     keylogs = options.get("keylog") or ()
     given = input_of(options, captures)
     shown = DEFAULT_VALUE_BYTES if value_bytes is None else None if value_bytes < 0 else value_bytes
-    from dcpdump.cli.browsing import BrowseOptions, Browsing
+    from dcpdump.cli.browse import BrowseOptions, Browsing
 
     with hiding(options) as hidden, standard_input(captures, max_spool) as copies:
         copies = copies._replace(paths=expand(copies.paths), again=expand(copies.again))
@@ -72,3 +313,191 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, m
 
 def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
+
+
+# -- a screen over what was opened --------------------------------------------------------------------
+# The index, the reading of all frames beside it, the screen, and how all of that ends.
+
+#: What is still being written is waited for so many seconds before the screen opens without a frame.
+_PATIENCE_S = 1.0
+#: Whoever waits longer than so many seconds for the first frame sees how far reading is.
+_SILENCE_S = 1.0
+#: Decoded parts that are kept: those around the cursor, and where it was before.
+_PARTS = 6
+
+
+_NOTHING_HIDDEN = Hiding()
+
+
+class BrowseOptions(NamedTuple):
+    """How captures are browsed."""
+
+    tz: str | None = None
+    keylogs: Sequence[str] = ()
+    hidden: Hiding = _NOTHING_HIDDEN
+    spool_bytes: int = SPOOL_BYTES  #: of what cannot be read a second time, at most
+
+
+_ORDINARY = BrowseOptions()
+
+
+def commands_of(
+    named: Sequence[str],
+    paths: Sequence[str],
+    options: Sequence[str],
+    tz: str | None,
+    hidden: Hiding = _NOTHING_HIDDEN,
+) -> "Commands":
+    """Return what the screen asks about filters and commands.
+
+    ``named``: the captures, as they were given; ``options``: how they are read.
+    """
+    from dcpdump.browse.opened import Commands
+
+    hides, zone = hidden.redactor is not None, ["--tz", tz] if tz else []
+
+    def words(name: str, text: str, frames: str, more: Sequence[str]) -> list[str]:
+        """Return a command: with ``more`` it is to be run, else to be shown."""
+        if hides and name == "carve":
+            raise FilterError("packets hold what is hidden here: write .ndjson, or use dcpdump carve and redact")
+        given, how = (paths, hidden.run) if more else (named, hidden.shown)
+        chosen = [*filter_words(text), *(["--frame", frames] if frames else [])]
+        return [sys.executable, "-m", "dcpdump", name, *given, *chosen, *options, *zone, *how, *more]
+
+    return Commands(hides, lambda text: filter_of(text, tz), completions, with_clause, words)
+
+
+class Browsing:
+    """Captures that are browsed. In a ``with`` it ends what runs beside the screen."""
+
+    def __init__(
+        self,
+        named: Sequence[str],
+        copies: Copies,
+        given: InputOptions,
+        options: BrowseOptions = _ORDINARY,
+    ) -> None:
+        self._named, self._given, self._options = named, given, options
+        self._copies, self._paths = copies, copies.again
+        self._analysing = Analysing(self._analyse)
+        self._reader = Reader(self._service)
+
+    def __enter__(self) -> "Browsing":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._analysing.close()
+        self._reader.close()
+
+    def _service(self, columns: Columns) -> "FrameService":
+        """Open the captures, and return what answers for them, in the process that reads."""
+        from dcpdump.browse.frame_service import FrameService
+        from dcpdump.index.building import IndexOptions
+        from dcpdump.index.capture_index import CaptureIndex
+
+        given = self._given
+        options = IndexOptions(
+            given.limits,
+            given.secrets,
+            parts=_PARTS,
+            spool_bytes=self._options.spool_bytes,
+        )
+        index = CaptureIndex(given.open(self._copies.paths), options, helped=True, columns=columns)
+        return FrameService(index, lambda text: filter_of(text, self._options.tz).masks, self._options.hidden.redactor)
+
+    def run(self, words: Sequence[str], value_bytes: int | None, *, mouse: bool) -> int:
+        """Open the screen, and return the exit code. ``words``: the filter of the beginning."""
+        import_module("dcpdump.browse.app")  # while the first frames are indexed in the other process
+        if not self._find_frames():
+            return self._say_nothing_found()
+        app = self.app(text_of(words), value_bytes)
+        with Stop() as stop:  # an exception in the middle of what asyncio makes leaves it half made
+            app.stopped = lambda: stop.status
+            ended = app.run(mouse=mouse)
+        app.marks.close()
+        raise_at_signals()
+        if app.error is not None:
+            raise app.error
+        for damage in self._reader.damage:
+            note(f"dcpdump: warning: {damage}")
+        if ended == code.UNUSABLE:
+            return self._say_nothing_found()
+        if ended:
+            return ended
+        return (
+            code.DAMAGED if self._reader.damage or self._reader.lost.gaps or self._reader.skipped_bytes else code.DONE
+        )
+
+    def app(self, text: str, value_bytes: int | None) -> "BrowseApp":
+        """Return the screen. ``text``: the filter of the beginning."""
+        from dcpdump.browse.app import BrowseApp
+        from dcpdump.browse.indexed_frames import IndexedFrames
+        from dcpdump.browse.opened import OpenCaptures
+
+        options = self._options
+        again = ["--salvage"] * self._given.salvage + [word for name in options.keylogs for word in ("--keylog", name)]
+        commands = commands_of(self._named, self._paths, again, options.tz, options.hidden)
+        return BrowseApp(
+            OpenCaptures(
+                self._name(),
+                IndexedFrames(self._reader),
+                commands,
+                self._analysing,
+                value_bytes,
+                self._about,
+                text,
+                self._given.follow,
+            )
+        )
+
+    def _find_frames(self) -> bool:
+        """Read up to the first frame; return whether there is one, or may be. Raises what ends reading before it."""
+        reader, begun = self._reader, time.monotonic()
+        try:
+            while not (reader.frames or reader.complete or reader.failure):
+                reader.step(0.1)
+                passed, (read, size) = time.monotonic() - begun, reader.progress
+                if size is None and passed > _PATIENCE_S:
+                    break
+                if size and passed > _SILENCE_S and sys.stderr.isatty():
+                    status(f"{100 * read // size} % read, no DCP so far")
+        finally:
+            clear_status()
+        if reader.error is not None and not reader.frames:
+            raise reader.error
+        return bool(reader.frames) or not reader.complete
+
+    def _say_nothing_found(self) -> int:
+        """Say what there is instead of frames, as ``read`` does."""
+        from dcpdump.batch.dissector import Dissection
+        from dcpdump.cli.reading import CaptureSource
+        from dcpdump.cli.summary import summarise
+
+        dissection = Dissection(self._given.limits, secrets=self._given.secrets)
+        captures = self._given.open(self._paths)
+        for block in CaptureSource(captures).blocks():
+            for _ in () if block is None else dissection.feed_block(block):
+                dissection.gaps.clear()
+        for _ in dissection.close_blocks():
+            dissection.gaps.clear()
+        summarise(dissection, captures, 0, "text")
+        return code.UNUSABLE
+
+    def _name(self) -> str:
+        names = [
+            "standard input" if name == STANDARD_INPUT else os.path.basename(name.rstrip(os.sep)) or name
+            for name in self._named
+        ]
+        return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
+
+    def _about(self) -> "list[Line]":
+        from dcpdump.browse.about import about
+
+        return about(self._paths, self._reader)
+
+    def _analyse(self, report: Callable[[float], None]) -> "Analysis":
+        """Run the ledger and the rules over all frames, in the other process."""
+        from dcpdump.cli.diagnose import analyse
+
+        self._copies.check()
+        return analyse(self._paths, replace(self._given, follow=False), self._options.hidden.redactor, report)

@@ -16,14 +16,14 @@ from dcpdump.capture.pcap import CARVED, DISORDER, ORDER
 from dcpdump.capture.pcapng import CommentReader
 from dcpdump.capture.rewriter import RawRecords
 from dcpdump.cli import exit as code
-from dcpdump.cli.choosing_consumer import collection_notes
+from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import selection, selection_options
 from dcpdump.cli.progress import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
-from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
+from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError
 from dcpdump.escape import safe
 from dcpdump.net.limits import OUT_OF_ORDER
@@ -42,7 +42,14 @@ _ALONG = (
 )
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump carve node1.pcap --vbucket 417 -w piece.pcapng",
+        "dcpdump carve captures/ --connection 3 --since +30s -w piece.pcapng",
+        "dcpdump carve node1.pcap --problems -w - | dcpdump read -",
+    ),
+)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True)
 @click.option(

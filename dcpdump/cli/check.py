@@ -6,22 +6,20 @@ from typing import Any
 import click
 
 from dcpdump import __version__
-from dcpdump.capture import expand
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import SHOWN, Finding, Fold, RuleTotal, RuleTotals
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
-from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, choosing_options
-from dcpdump.cli.listing import report
-from dcpdump.cli.options import Display, display, display_options
+from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, StreamChoice, analysis
+from dcpdump.cli.input_options import InputOptions
+from dcpdump.cli.listing import FORMATS, report
+from dcpdump.cli.options import Display, display
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
 from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson
-from dcpdump.render.style import Line, LineKind, Palette
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.frame_event import Step
 from dcpdump.streams.state import ConnectionState
@@ -29,57 +27,6 @@ from dcpdump.streams.stream import Stream
 from dcpdump.text import counted, nearest
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
-
-
-@click.command(cls=GroupedCommand)
-@click.argument("captures", nargs=-1, metavar="CAPTURE…")
-@click.option("--explain", metavar="RULE", help="Print a rule's page: DCP301 or S1.")
-@click.option("--list", "listed", is_flag=True, help="List the rules.")
-@click.option("--select", metavar="RULES", help="Only these rules: DCP301,S12 · DCP4 · S.")
-@click.option("--ignore", metavar="RULES", help="Not these rules.")
-@click.option(
-    "--fail-on",
-    type=click.Choice([*_SEVERITIES, "never"]),
-    default="violation",
-    show_default=True,
-    help="Exit with 1 for findings as bad as this.",
-)
-@click.option("--all", "everything", is_flag=True, help="Each finding, not a line a rule.")
-@choosing_options(streams=True)
-@input_options()
-@display_options(formats=("text", "ndjson", "sarif"), value_bytes="", secrets=False)
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def check(
-    captures: tuple[str, ...],
-    explain: str | None,
-    listed: bool,
-    select: str | None,
-    ignore: str | None,
-    fail_on: str,
-    everything: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
-    """Hold conversations against the protocol's rules.
-
-    A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
-    verdict. Text has a line a rule, with the first finding as an example; objects are findings, the first so many of
-    each rule and stream. Filters choose findings; every frame is judged, whatever they say.
-    """
-    rules = _chosen(select, ignore)
-    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-    if explain is not None or listed:
-        return _tell(rules if explain is None else _named(explain, "--explain"), explain is not None, shown)
-    if not captures:
-        raise click.UsageError("Missing argument 'CAPTURE…'.")
-    paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        checking = Checking(chosen, shown, given, rules, everything=everything)
-        reading = checking.read(paths, sink)
-        if reading.status != code.UNUSABLE:  # else there was nothing to judge, which the summary reports
-            checking.write(sink, paths)
-        status = reading.conclude("none" if quiet else "text")
-    return code.FINDINGS if status in (code.DONE, code.DAMAGED) and checking.fails(fail_on) else status
 
 
 class Checking(LedgerConsumer):
@@ -105,6 +52,13 @@ class Checking(LedgerConsumer):
         self._lose = self._engine.lose
         self._fold = Fold(limit)
         self._totals = None if everything else RuleTotals()
+
+    @classmethod
+    def of(cls, asked: Asked) -> "Checking":
+        """Return what reads for the command: with the rules that are chosen."""
+        options = asked.options
+        rules = _chosen(options.get("select"), options.get("ignore"))
+        return cls(asked.chosen, asked.shown, asked.given, rules, everything=options.get("everything", False))
 
     def _learn(self, step: Step) -> None:
         self._keep(self._engine.feed_step(step))
@@ -158,22 +112,15 @@ class Checking(LedgerConsumer):
         """Return what was found, and how many more there are of each."""
         return self._fold.findings()
 
-    def write(self, sink: Sink, files: Sequence[str]) -> None:
-        """Write what was found."""
-        found, engine = self.findings, self._engine
-        if self._shown.format == "sarif":
-            sink.write(ndjson.dump(findings.sarif(found, self.rules, files, __version__)) + "\n")
-            return
-        total = findings.total(self._fold.counts, len(self.rules), engine.streams, engine.partly)
-        totals = self._totals
+    @property
+    def total(self) -> Line:
+        """Return the sum of all findings."""
+        return findings.total(self._fold.counts, len(self.rules), self._engine.streams, self._engine.partly)
 
-        def lines() -> list[Line | Fitting]:
-            if totals is None:
-                return [*findings.lines(found), total]
-            counted = totals.all()
-            return [findings.rule_table(counted), *_more(counted, sink), total]
-
-        report(sink, self._shown, lines, lambda: findings.objects(found))
+    @property
+    def totals(self) -> list[RuleTotal] | None:
+        """Return what was found rule by rule; None where each finding is to be listed."""
+        return None if self._totals is None else self._totals.all()
 
     def fails(self, fail_on: str) -> bool:
         """Return whether there is a finding as bad as that."""
@@ -181,6 +128,65 @@ class Checking(LedgerConsumer):
             return False
         bad = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
         return any(self._fold.counts[Severity(severity)] for severity in bad)
+
+
+class CheckReading(Checking):
+    """The rules over all frames; or else what these say, or their list."""
+
+    @classmethod
+    def instead(cls, options: dict[str, Any]) -> int | None:
+        """Print the pages of rules, or their list, where that is asked for."""
+        if options["explain"] is None and not options["listed"]:
+            return None
+        explain = options["explain"]
+        rules = _chosen(options["select"], options["ignore"]) if explain is None else _named(explain, "--explain")
+        return _tell(rules, explain is not None, display(options))
+
+
+@analysis(
+    "check",
+    [findings.FINDINGS],
+    (
+        "dcpdump check node1.pcap",
+        "dcpdump check captures/ --ignore DCP418 --fail-on suspicious",
+        "dcpdump check --explain DCP402",
+    ),
+    reader=CheckReading,
+    formats=(*FORMATS, "sarif"),
+)
+@click.option("--explain", metavar="RULE", help="Print a rule's page: DCP301 or S1.")
+@click.option("--list", "listed", is_flag=True, help="List the rules.")
+@click.option("--select", metavar="RULES", help="Only these rules: DCP301,S12 · DCP4 · S.")
+@click.option("--ignore", metavar="RULES", help="Not these rules.")
+@click.option(
+    "--fail-on",
+    type=click.Choice([*_SEVERITIES, "never"]),
+    default="violation",
+    show_default=True,
+    help="Exit with 1 for findings as bad as this.",
+)
+@click.option("--all", "everything", is_flag=True, help="Each finding, not a line a rule.")
+def check(reading: CheckReading, asked: Asked, fail_on: str, **_: object) -> Answer:
+    """Hold conversations against the protocol's rules.
+
+    A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
+    verdict. Text has a line a rule, with the first finding as an example; objects are findings, the first so many of
+    each rule and stream. Filters choose findings; every frame is judged, whatever they say.
+    """
+    found = reading.findings
+
+    def lines() -> list[Line | Fitting]:
+        totals = reading.totals
+        if totals is None:
+            return [*findings.lines(found), reading.total]
+        return [findings.BY_RULE.table(totals), *_more(totals, asked.sink), reading.total]
+
+    return Answer(
+        lines,
+        lambda: map(findings.FINDINGS.object, found),
+        reading.fails(fail_on),
+        sarif=lambda: findings.sarif(found, reading.rules, asked.paths, __version__),
+    )
 
 
 def _more(totals: Sequence[RuleTotal], sink: Sink) -> Iterator[Line]:
@@ -193,13 +199,11 @@ def _more(totals: Sequence[RuleTotal], sink: Sink) -> Iterator[Line]:
 def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:
     """Print rules: as a list, or each with its page."""
     with Sink(shown.path, force=shown.force) as sink:
-        palette = Palette(shown.coloured(sink.is_terminal))
-        if shown.format != "text":
-            for row in findings.rule_objects(rules):
-                sink.write(ndjson.dump(row) + "\n")
-        for line in [line for rule in rules for line in findings.page(rule)] if pages else findings.table(rules):
-            if shown.format == "text":
-                sink.write(palette.paint(line) + "\n")
+        if shown.format == "sarif":
+            sink.write(ndjson.dump(findings.sarif((), rules, (), __version__)) + "\n")
+            return code.DONE
+        text = (line for rule in rules for line in findings.page(rule)) if pages else findings.table(rules)
+        report(sink, shown, [findings.RULES], lambda: text, lambda: map(findings.RULES.object, rules))
     return code.DONE
 
 

@@ -1,59 +1,12 @@
 """Provide ``dcpdump conns``: list client and server of each connection, and what they negotiated."""
 
 from collections.abc import Iterable
-from typing import Any
 
-import click
-
-from dcpdump.capture import expand
 from dcpdump.cli import tls_notes
-from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
-from dcpdump.cli.options import display, display_options
-from dcpdump.cli.sink import Sink
-from dcpdump.cli.sorting import CONNECTIONS, sort_options, sorting
+from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, analysis
 from dcpdump.diagnosis.words import by_server, not_opened
 from dcpdump.dissect import Dissector
-from dcpdump.render import conns as rows
-
-
-@click.command(cls=GroupedCommand)
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@choosing_options(streams=False)
-@sort_options(CONNECTIONS)
-@input_options()
-@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
-    """List connections: client and server, features, flags, controls, keep-alive, how they ended.
-
-    A question mark stands where the capture does not say. TLS that could not be opened has a row that says why.
-    """
-    order = sorting(CONNECTIONS, options)
-    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-    paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        consumer = Listing(chosen, shown, given)
-        reading = consumer.read(paths, sink)
-        connections, tls_reports = order(consumer.connections), consumer.dissection.tls_reports
-        sealed = {number: tls_notes.state(each) for number, each in tls_reports.items()}
-        closed = [
-            rows.ClosedConnection(number, each.src, each.dst, tls_notes.closed(each), tls_notes.as_object(each))
-            for number, each in tls_reports.items()
-            if number in consumer.closed
-        ]
-        consumer.report(
-            sink,
-            lambda: (
-                [rows.ConnectionTable(connections, sealed, closed)] if connections or closed else [consumer.nothing()]
-            ),
-            lambda: rows.objects(
-                connections, {n: tls_notes.as_object(each) for n, each in tls_reports.items()}, closed
-            ),
-            always=bool(closed),
-        )
-        return reading.conclude("none" if quiet else "text")
+from dcpdump.render.conns import CLOSED, CONNECTIONS, ConnectionRow, ConnectionTable, rows_of
 
 
 class Listing(LedgerConsumer):
@@ -66,3 +19,33 @@ class Listing(LedgerConsumer):
         yield from super().remarks(dissection)
         for server, attempts in by_server(self.unanswered).items():
             yield f"dcpdump: note: {not_opened(server, attempts)}"
+
+
+@analysis(
+    "conns",
+    [CONNECTIONS, CLOSED],
+    (
+        "dcpdump conns node1.pcap",
+        "dcpdump conns captures/ --port 11210",
+        "dcpdump conns node1.pcap -f ndjson",
+    ),
+    sort=CONNECTIONS,
+    reader=Listing,
+)
+def conns(reading: Listing, asked: Asked) -> Answer:
+    """List connections: client and server, features, flags, controls, keep-alive, how they ended.
+
+    A question mark stands where the capture does not say. TLS that could not be opened has a row that says why.
+    """
+    tls_reports = reading.dissection.tls_reports
+    tls = {number: (tls_notes.state(each), tls_notes.as_object(each)) for number, each in tls_reports.items()}
+    found = rows_of(reading.connections, tls)
+    for number in reading.closed:
+        each = tls_reports[number]
+        found.append(ConnectionRow(number, each.src, each.dst, None, tls_notes.closed(each), tls[number][1]))
+    rows = asked.order(sorted(found, key=lambda row: row.number))
+    return Answer(
+        lambda: [ConnectionTable(rows) if rows else reading.nothing()],
+        lambda: map(CONNECTIONS.object, rows),
+        always=bool(reading.closed),
+    )

@@ -1,25 +1,30 @@
-"""dcpdump diagnose: one screen: what a capture holds, what is wrong, worst first, and what shows more."""
+"""Provide ``dcpdump diagnose``: what a capture holds, what is wrong, worst first, and what shows more; on a screen."""
 
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from dcpdump.capture.paths import expand, in_short
+from dcpdump.batch.block import Block
+from dcpdump.browse.analysed import analysis_of
+from dcpdump.browse.analysis import Analysis
+from dcpdump.capture.paths import in_short
+from dcpdump.capture.source import bytes_read
 from dcpdump.check.rules import RULES
-from dcpdump.cli import exit as code
+from dcpdump.cli.analysis import Answer, Asked, StreamChoice, analysis
 from dcpdump.cli.check import Checking
-from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.ledger_reading import choosing, choosing_options
-from dcpdump.cli.listing import report
-from dcpdump.cli.options import display, display_options
-from dcpdump.cli.sink import Sink
+from dcpdump.cli.input_options import InputOptions
+from dcpdump.cli.options import Display
+from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.trouble import Command, Evidence, command_line
-from dcpdump.render import diagnosis as rows
+from dcpdump.redact import Redactor
+from dcpdump.render.diagnosis import DIAGNOSIS, lines, objects
 from dcpdump.streams.causes import Degree
 from dcpdump.streams.verdict import Judge
 
@@ -30,9 +35,16 @@ _WIDEST = 120
 _DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@choosing_options(streams=True)
+@analysis(
+    "diagnose",
+    DIAGNOSIS,
+    (
+        "dcpdump diagnose node1.pcap",
+        "dcpdump diagnose captures/ --since 12:02:11.000",
+        "dcpdump diagnose node1.pcap -f ndjson",
+    ),
+    reader=Checking,
+)
 @click.option(
     "--fail-on",
     type=click.Choice([*_DEGREES, "never"]),
@@ -41,10 +53,7 @@ _DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
     help="Exit with 1 where something is wrong, or where there is a note too.",
 )
 @click.option("--all", "everything", is_flag=True, help="All of it, not the worst alone.")
-@input_options()
-@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: bool, **options: Any) -> int:
+def diagnose(reading: Checking, asked: Asked, fail_on: str, everything: bool) -> Answer:
     """Say on one screen what a capture holds, and what is wrong in it, worst first.
 
     Rollback loops; streams that ended, are stuck or were refused; refused logins, buckets and DCP_OPENs; broken rules;
@@ -52,27 +61,18 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     consumers that connect again and again; lost bytes. Each with the command that shows more; and what was not judged,
     and why. Filters choose streams and connections; every frame is looked at, whatever they say.
     """
-    carried = carried_options(options)
-    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-    paths, named = expand(captures), in_short(captures)
+    carried, named = carried_options(asked.options), in_short(asked.captures)
+    found = diagnosed(evidence_of(reading))
+    width = min(_WIDEST, terminal_size().columns) if asked.sink.is_terminal else None
 
     def line(command: Command) -> str:
         return command_line(command, named, carried)
 
-    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        consumer = Checking(chosen, shown, given, RULES, everything=False)
-        reading = consumer.read(paths, sink)
-        found = diagnosed(evidence_of(consumer))
-        if consumer.ledger.frames:
-            width = min(_WIDEST, terminal_size().columns) if sink.is_terminal else None
-            report(
-                sink,
-                shown,
-                lambda: rows.lines(found, names_of(paths), line, width=width, everything=everything),
-                lambda: rows.objects(found, paths, line),
-            )
-        status = reading.conclude("none" if quiet else "text")
-    return code.FINDINGS if status in (code.DONE, code.DAMAGED) and _fails(found, fail_on) else status
+    return Answer(
+        lambda: lines(found, names_of(asked.paths), line, width=width, everything=everything),
+        lambda: objects(found, asked.paths, line),
+        _fails(found, fail_on),
+    )
 
 
 def evidence_of(consumer: Checking) -> Evidence:
@@ -112,3 +112,36 @@ def _fails(found: Diagnosis, fail_on: str) -> bool:
     if fail_on == "never":
         return False
     return any(trouble.wrong or fail_on == Degree.NOTE.value for trouble in found.troubles)
+
+
+# -- the tabs of the browser --------------------------------------------------------------------------
+# The ledger of streams and the rules over all frames, as ``streams`` and ``check`` have them.
+
+_ALL = StreamChoice((), None, None, None, None)
+_TEXT = Display("text", "never", None, None, False, False)
+
+
+def analyse(
+    paths: Sequence[str], given: InputOptions, redactor: Redactor | None, report: Callable[[float], None]
+) -> Analysis:
+    """Return what the tabs show; ``report`` receives from time to time how much was read, up to 1."""
+    size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
+    watched = Watched(given, replace(_TEXT, redactor=redactor), report, size)
+    watched.captures = given.open(paths)
+    Reading(CaptureSource(watched.captures), watched.dissection, watched).read()
+    return analysis_of(evidence_of(watched))
+
+
+class Watched(Checking):
+    """The rules over all frames, and how far they are. ``size``: of all captures."""
+
+    def __init__(self, given: InputOptions, shown: Display, report: Callable[[float], None], size: int) -> None:
+        super().__init__(_ALL, shown, given, RULES, everything=False)
+        self._report, self._size, self._due = report, size, 0.0
+
+    def meet(self, block: Block) -> None:
+        """Report how much was read, a few times a second."""
+        super().meet(block)
+        if time.monotonic() > self._due:
+            self._due = time.monotonic() + 0.2
+            self._report(min(1.0, bytes_read() / max(1, self._size)))

@@ -13,7 +13,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.listing import report
+from dcpdump.cli.listing import FORMATS, report
 from dcpdump.cli.options import (
     Display,
     Selection,
@@ -25,21 +25,29 @@ from dcpdump.cli.options import (
 )
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import READ
+from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
 from dcpdump.compare.acknowledged import AckDissection
 from dcpdump.compare.capture_rows import CaptureRows
 from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.documents import Documents
 from dcpdump.escape import safe
-from dcpdump.render.diff import DiffRows, DocumentRows
+from dcpdump.render.diff import DIFF, DiffRows, DocumentRows
 
 #: More frames than any capture has.
 _ALL = 1 << 48
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    rows=DIFF,
+    examples=(
+        "dcpdump diff producer.pcap consumer.pcap",
+        "dcpdump diff before-proxy.pcap after-proxy.pcap --opcode mutation,deletion",
+        "dcpdump diff consumer1.pcap consumer2.pcap --by key",
+    ),
+)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @time_option()
@@ -60,7 +68,7 @@ _ALL = 1 << 48
     help="How many frames of each connection, or documents, to list; ndjson has all.",
 )
 @input_options(follow=False)
-@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
+@display_options(formats=FORMATS, value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> int:
     """Compare two captures of the same connections: what one has and the other has not.
@@ -92,7 +100,7 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
                 return reading.conclude("none" if quiet else "text")
         rows = _compared(sides, shown, min(frames, _ALL))
         with writing_times(shown.times, sides[0].first_ns, sides[0].last_ns):
-            report(sink, shown, rows.lines, rows.objects)
+            report(sink, shown, DIFF, rows.lines, rows.objects)
         if rows.remark is not None and not quiet:
             note(f"dcpdump: note: {rows.remark[0]}")
             note(f"hint: {rows.remark[1]}")

@@ -18,7 +18,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.stderr import note
+from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError, PasteError, system_words
 from dcpdump.paste import DIALECTS, LIMIT, NAME, Pasted, read_paste
 from dcpdump.record import Record, as_json
@@ -29,12 +29,20 @@ from dcpdump.render.style import Line, LineKind, Palette
 _TEXTS = ("table", "grid", "line")
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    rows=("explain",),
+    examples=(
+        "dcpdump explain 805c00000000000000000000819698000000000000000000",
+        "xxd frame.bin | dcpdump explain",
+        "dcpdump explain -i paste.txt -f grid",
+    ),
+)
 @click.argument("text", nargs=-1, metavar="[HEX]…")
 @click.option("-i", "--input", "source", metavar="FILE", help="Read the paste from a file.")
 @click.option("--form", type=click.Choice(DIALECTS), metavar="FORM", help="Take the paste for this form only.")
 @selection_options(captures=False)
-@display_options(value_bytes="all, but 64 in ndjson and csv")
+@display_options(tuple(OUTPUTS), value_bytes="all, but 64 in ndjson and csv")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say in which form the bytes came.")
 def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: bool, **options: Any) -> int:
     """Annotate pasted bytes: hex, dumps, the specification's grids, literals of many languages, packets, base64.

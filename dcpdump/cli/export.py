@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "arrow", "csv")
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump export captures/ -o tables",
+        "dcpdump export node1.pcap -o tables --opcode mutation -f csv",
+        "dcpdump export --schema",
+    ),
+)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @selection_options(captures=True)
 @display_options(FORMATS, value_bytes="all")

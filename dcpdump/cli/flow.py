@@ -1,41 +1,28 @@
 """Provide ``dcpdump flow``: show flow control, and when it blocked a producer."""
 
-from typing import Any
-
-import click
-
-from dcpdump.capture import expand
-from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
-from dcpdump.cli.options import display, display_options
-from dcpdump.cli.sink import Sink
-from dcpdump.cli.sorting import CONNECTIONS, Columns, sort_options, sorting
-from dcpdump.render import flow as rows
+from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, analysis
+from dcpdump.render.flow import FLOW, lines, rows_of
 from dcpdump.render.style import Line, LineKind
-from dcpdump.streams.state import ConnectionState
-
-_COLUMNS: Columns[ConnectionState] = {
-    "conn": CONNECTIONS["conn"],
-    "client": CONNECTIONS["client"],
-    "buffer": lambda each: each.window.size,
-    "sent": lambda each: each.window.sent,
-    "acked": lambda each: each.window.acked,
-    "acks": lambda each: each.window.acks,
-    "outstanding": lambda each: each.window.outstanding,
-    "peak": lambda each: each.window.peak,
-    "blocked": lambda each: each.window.blocked_ns(each.last_ns),
-}
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@choosing_options(streams=False)
-@sort_options(_COLUMNS)
-@input_options()
-@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
+class FlowReading(LedgerConsumer):
+    """A ledger of which connections are listed."""
+
+    lists_streams = False
+
+
+@analysis(
+    "flow",
+    [FLOW],
+    (
+        "dcpdump flow node1.pcap",
+        "dcpdump flow node1.pcap --connection 2",
+        "dcpdump flow captures/ -f ndjson",
+    ),
+    sort=FLOW,
+    reader=FlowReading,
+)
+def flow(reading: FlowReading, asked: Asked) -> Answer:
     """Show flow control: who blocked whom, and when.
 
     For each connection: buffer, bytes sent, acknowledged and outstanding, when the producer was blocked, which kind of
@@ -45,25 +32,8 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     waits. An acknowledgement may be captured up to 50 ms before the messages that it acknowledges; what is acknowledged
     beyond those is too much.
     """
-    order = sorting(_COLUMNS, options)
-    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-    paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        consumer = FlowReading(chosen, shown, given)
-        reading = consumer.read(paths, sink)
-        now, connections = consumer.ledger.last_ns, order(consumer.connections)
-        consumer.report(
-            sink,
-            lambda: rows.lines(connections, now, drawn=sink.is_terminal) or [_nothing(consumer)],
-            lambda: rows.objects(connections, now),
-        )
-        return reading.conclude("none" if quiet else "text")
-
-
-class FlowReading(LedgerConsumer):
-    """A ledger of which connections are listed."""
-
-    lists_streams = False
+    rows = asked.order(rows_of(reading.connections, reading.ledger.last_ns, drawn=asked.sink.is_terminal))
+    return Answer(lambda: lines(rows) or [_nothing(reading)], lambda: map(FLOW.object, rows))
 
 
 def _nothing(consumer: LedgerConsumer) -> Line:

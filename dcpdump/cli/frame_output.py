@@ -1,89 +1,191 @@
-"""Write chosen frames as they are completed; where files have many, in several processes."""
+"""Write chosen frames as they are completed: as many as few, one by one or in several processes, with those around.
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+What takes many frames at once is imported when there are many: a filter of opcodes or vbuckets leaves few of them.
+"""
 
-from dcpdump.batch.filter import wanted_rows
-from dcpdump.batch.part import Part
-from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
-from dcpdump.cli.choosing_consumer import ChoosingConsumer
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dcpdump.batch.block import Block
+from dcpdump.batch.dissector import Picked
 from dcpdump.cli.options import Display, Selection
+from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.summary import SHOWN
-from dcpdump.cli.workers import Workers
 from dcpdump.clock import TimeKind
+from dcpdump.dissect import Dissector
+from dcpdump.filter.choices import OPTION, collection_choice
+from dcpdump.record import Record
 from dcpdump.render import OUTPUTS, View
-from dcpdump.render.plain_formats import Bulk
 from dcpdump.render.style import Palette
+from dcpdump.startup import dataclass, field
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
 
 #: Fewer rows than this are written faster than a process is started.
 FORK_ROWS = 1000
 #: Rows that are written at a time, where they are made one by one.
 _SHOWN_ROWS = 128
+_LISTED = 8
 
 
-class Selected(ChoosingConsumer[Part]):
+def collection_notes(texts: Mapping[str, str], dissection: Dissector) -> Iterator[str]:
+    """Yield a line where names of ``--collection`` are not known. ``texts``: the options of a selection."""
+    if "collection" not in texts:
+        return
+    known = dissection.names.known()
+    unknown = collection_choice(texts["collection"]).unknown(known)
+    if not unknown:
+        return
+    listed = [f"{path} (0x{number:x})" for number, path in known[:_LISTED]]
+    more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
+    which = f"known are {', '.join(listed)}{more}" if known else "no name of a collection was captured"
+    asked = ", ".join(repr(name) for name in unknown)
+    yield f"dcpdump: note: {OPTION}: the name {asked} is not known in this capture; {which}; ids (0x8) always work"
+
+
+P = TypeVar("P")
+
+
+class ChoosingConsumer(Consumer[P]):
+    """A consumer of the frames that a selection wants, to be shown in some way."""
+
+    def __init__(self, chosen: Selection, shown: Display) -> None:
+        self._chosen, self._times, self.redactor = chosen, shown.times, shown.redactor
+
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return which names of collections are not known."""
+        return collection_notes(self._chosen.texts, dissection)
+
+    @property
+    def _is_full(self) -> bool:
+        """Return whether there are as many frames as are wanted."""
+        return self.frames == self._chosen.count
+
+    def meet(self, block: Block) -> None:
+        """Set the beginning of the capture."""
+        self._chosen.begin(block.begins_ns)
+        self._times.begin(block.begins_ns)
+
+
+class Selected(ChoosingConsumer["Part"]):
     """A consumer that passes on the rows that a selection wants, up to its count."""
 
     def __init__(
-        self, chosen: Selection, put: Callable[[Part, Sequence[int]], object], verb: str, shown: Display
+        self, chosen: Selection, put: "Callable[[Part, Sequence[int]], object]", verb: str, shown: Display
     ) -> None:
         super().__init__(chosen, shown)
-        self._masks = chosen.masks
+        self._rows = ChosenRows(chosen)
         self._put = put
         self.verb = verb
 
-    def take(self, parts: list[Part]) -> bool:
+    def take(self, parts: "list[Part]") -> bool:
         """Pass on the rows that are wanted; return whether there are enough."""
-        count = self._chosen.count
         for part in parts:
-            rows = wanted_rows(part, self._masks)
-            if count is not None:
-                rows = rows[: count - self.frames]
+            rows = self._rows.of(part, self.frames)
             if rows:
                 self.frames += len(rows)
                 self._put(part, rows)
-            if self.frames == count:
+            if self._is_full:
                 return True
         return False
 
 
-class FrameOutput(Selected):
+class ChosenRows:
+    """The rows of parts that a selection wants."""
+
+    def __init__(self, chosen: Selection) -> None:
+        from dcpdump.batch.filter import wanted_rows
+
+        self._wanted, self._masks, self._count = wanted_rows, chosen.masks, chosen.count
+
+    def of(self, part: "Part", before: int = 0) -> Sequence[int]:
+        """Return the rows of a part that are wanted. ``before``: so many were wanted of others."""
+        rows = self._wanted(part, self._masks)
+        return rows if self._count is None else rows[: self._count - before]
+
+
+class FrameOutput(ChoosingConsumer[Any]):
     """A consumer that writes chosen frames. ``several``: there are several captures; ``jobs``: how many processes to
     use.
     """
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
-        super().__init__(chosen, self._show, SHOWN, shown)
-        self._sink = sink
+        super().__init__(chosen, shown)
+        self._shown, self._sink, self._jobs = shown, sink, jobs
         self._output = OUTPUTS[shown.format]
-        view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)
-        self._bulk = Bulk(shown.format, view, shown.redactor)
-        self._jobs = jobs if shown.times.kind is not TimeKind.DELTA else 1  # frame after frame
-        self._workers: Workers[tuple[Part, Sequence[int]]] = Workers(self._jobs, self._made, pieces_of, thing_of)
-        self._pending: deque[int] = deque()  # the number of rows in each text that is not written yet
+        self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)
+        self._rows: ChosenRows | None = None
+        self._many: _ManyFrames | None = None  # writes them where there are many
 
     def begin(self) -> None:
         """Write the header."""
         if self._output.header is not None:
             self._sink.write(self._output.header())
 
+    def take(self, pieces: "list[Picked | Part]") -> bool:
+        """Write what is chosen; return whether there are enough."""
+        return any(self._take(piece) for piece in pieces)
+
     def settle(self, *, idle: bool) -> None:
         """Write what is ready; everything while the input is idle: it may be long before more arrives."""
-        self._write(self._workers.finish() if idle else self._workers.ready())
+        if self._many is not None:
+            self._many.write(all=idle)
+        self._sink.flush()
 
     def finish(self) -> None:
         """Write what is pending."""
-        self._write(self._workers.finish())
+        self.settle(idle=True)
 
     def close(self) -> None:
         """End the workers. Frames that they were still making are not shown."""
-        self._workers.close()
-        self.frames -= sum(self._pending)
+        if self._many is not None:
+            self.frames -= self._many.close()
 
-    def _show(self, part: Part, rows: Sequence[int]) -> None:
+    def _take(self, piece: "Picked | Part") -> bool:
+        if not isinstance(piece, Picked):
+            self._take_part(piece)
+            return self._is_full
+        if self._many is not None:
+            self._many.write(all=True)  # these frames must not overtake the pending ones
+        for record in piece.records:
+            if self._chosen.accepts(record):
+                self._sink.write(self._output.write(self._shown.shown(record), self._view))
+                self.frames += 1
+                if self._is_full:
+                    return True
+        return False
+
+    def _take_part(self, part: "Part") -> None:
+        if self._rows is None or self._many is None:
+            self._rows = ChosenRows(self._chosen)
+            self._many = _ManyFrames(self._shown, self._view, self._sink, self._jobs)
+        rows = self._rows.of(part, self.frames)
+        if rows:
+            self.frames += len(rows)
+            self._many.put(part, rows)
+
+
+class _ManyFrames:
+    """Frames of parts on their way to the sink, which other processes make where there are many."""
+
+    def __init__(self, shown: Display, view: View, sink: Sink, jobs: int) -> None:
+        from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
+        from dcpdump.cli.workers import Workers
+        from dcpdump.render.plain_formats import Bulk
+
+        self._sink, self._is_heavy = sink, is_heavy
+        self._bulk = Bulk(shown.format, view, shown.redactor)
+        self._jobs = jobs if shown.times.kind is not TimeKind.DELTA else 1  # frame after frame
+        self._workers: Workers[tuple[Part, Sequence[int]]] = Workers(self._jobs, self._made, pieces_of, thing_of)
+        self._pending: deque[int] = deque()  # the number of rows in each text that is not written yet
+
+    def put(self, part: "Part", rows: Sequence[int]) -> None:
+        """Have rows of a part made, and write those that are."""
         at_once = self._bulk.at_once
-        if self._jobs > 1 and len(rows) >= FORK_ROWS and not (at_once and is_heavy(part)):
+        if self._jobs > 1 and len(rows) >= FORK_ROWS and not (at_once and self._is_heavy(part)):
             self._pending.append(len(rows))
             self._write(self._workers.put((part, rows)))
             return
@@ -93,10 +195,126 @@ class FrameOutput(Selected):
             self._pending.append(len(piece))
             self._write(self._workers.put_here((part, piece)))
 
-    def _made(self, wanted: tuple[Part, Sequence[int]]) -> bytes:
+    def write(self, *, all: bool) -> None:
+        """Write what is ready, or (``all``) wait for what is not."""
+        self._write(self._workers.finish() if all else self._workers.ready())
+
+    def close(self) -> int:
+        """End the workers, and return how many frames are not written."""
+        self._workers.close()
+        return sum(self._pending)
+
+    def _made(self, wanted: "tuple[Part, Sequence[int]]") -> bytes:
         return self._sink.recoded(self._bulk.text(*wanted))
 
     def _write(self, texts: Iterable[bytes | memoryview]) -> None:
         for text in texts:
             self._pending.popleft()  # before the write, during which a signal may arrive
             self._sink.write_encoded(text)
+
+
+# -- chosen frames with those around them on the same connection, as ``grep -C`` has lines --------------
+
+#: Most connections, and most bytes of frames, of which frames are kept since a hit may follow. Beyond that, those that
+#: were idle longest lose theirs.
+_CONNECTIONS, _BYTES = 10_000, 64 << 20
+#: What a kept frame costs beside its own bytes, about.
+_RECORD_BYTES = 2_000
+#: What stands between frames of a connection where others were left out.
+_APART = "--\n"
+
+
+@dataclass(slots=True)
+class _Nearby:
+    """A connection's frames before its next hit. Those of the part that is being read are rows."""
+
+    before: deque[Record | int] = field(default_factory=deque)
+    after: int = 0  #: so many frames are still to be written behind the last hit
+    apart: bool = True  #: frames were left out since the last one that was written
+
+
+class ContextOutput(ChoosingConsumer["Part"]):
+    """A consumer that writes chosen frames, and ``around`` frames of the same connection before and after each."""
+
+    def __init__(self, chosen: Selection, shown: Display, sink: Sink, around: int, *, several: bool = False) -> None:
+        super().__init__(chosen, shown)
+        self._shown, self._sink, self._around = shown, sink, around
+        self._rows = ChosenRows(chosen)
+        self._write = OUTPUTS[shown.format].write
+        palette = Palette(shown.coloured(sink.is_terminal))
+        hits = View(shown.value_bytes, palette, file=several, times=shown.times, context=False)
+        self._views = hits, replace(hits, context=True)
+        self._apart = "" if shown.format == "ndjson" else _APART
+        self._nearby: OrderedDict[int, _Nearby] = OrderedDict()  # by connection, the one idle longest first
+        self._hits = 0
+        self._behind = 0  # frames that are still to be written behind hits, on all connections
+
+    @property
+    def _full(self) -> bool:
+        return self._hits == self._chosen.count
+
+    def take(self, parts: "list[Part]") -> bool:
+        """Write what is chosen, and what is around it; return whether there is enough."""
+        return any(self._take(part) for part in parts)
+
+    def settle(self, *, idle: bool) -> None:
+        """Write what there is."""
+        self._sink.flush()
+
+    def _take(self, part: "Part") -> bool:
+        hits = set(self._rows.of(part))
+        connections = [ends.connection for ends in part.places]
+        for row, place in enumerate(part.place.tolist()):
+            nearby = self._of(connections[place])
+            if row in hits and not self._full:
+                self._hit(part, row, nearby)
+            elif nearby.after:
+                nearby.after -= 1
+                self._behind -= 1
+                self._put(part.record(row), context=True)
+            else:
+                nearby.before.append(row)
+                if len(nearby.before) > self._around:
+                    nearby.before.popleft()
+                    nearby.apart = True
+            if self._full and not self._behind:
+                return True
+        self._keep(part)
+        return False
+
+    def _of(self, connection: int) -> _Nearby:
+        found = self._nearby.get(connection)
+        if found is None:
+            found = self._nearby[connection] = _Nearby()
+        else:
+            self._nearby.move_to_end(connection)
+        return found
+
+    def _hit(self, part: "Part", row: int, nearby: _Nearby) -> None:
+        if nearby.apart and self.frames:
+            self._sink.write(self._apart)
+        for kept in nearby.before:
+            self._put(part.record(kept) if isinstance(kept, int) else kept, context=True)
+        nearby.before.clear()
+        self._put(part.record(row), context=False)
+        self._behind += self._around - nearby.after
+        nearby.after, nearby.apart = self._around, False
+        self._hits += 1
+
+    def _put(self, record: Record, *, context: bool) -> None:
+        self._sink.write(self._write(self._shown.shown(record), self._views[context]))
+        self.frames += 1
+
+    def _keep(self, part: "Part") -> None:
+        """Keep the frames before the next hits when their part goes: the newest, as far as they fit."""
+        left = _BYTES
+        for nearby in reversed(self._nearby.values()):
+            kept = [part.record(each) if isinstance(each, int) else each for each in nearby.before]
+            nearby.before.clear()
+            for record in reversed(kept):
+                left -= len(record.frame.raw.data) + _RECORD_BYTES
+                if left >= 0:
+                    nearby.before.appendleft(record)
+            nearby.apart |= len(nearby.before) < len(kept)
+        while len(self._nearby) > _CONNECTIONS:
+            self._behind -= self._nearby.popitem(last=False)[1].after

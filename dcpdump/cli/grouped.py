@@ -1,14 +1,135 @@
-"""Format the help of commands: options in groups, and examples at the end."""
+"""Make commands whose options stand in groups, whose words a shell completes, and whose help ends with examples."""
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem, FishComplete, add_completion_class
 
-from dcpdump.cli.completion import complete
 from dcpdump.cli.config import take_from_environment
-from dcpdump.render.row_keys import COMMANDS as ROW_COMMANDS
+from dcpdump.errors import DcpdumpError
+
+if TYPE_CHECKING:
+    from dcpdump.render.json_schema import Rows
+
+
+# -- words that a shell completes ---------------------------------------------------------------------
+# Messages, statuses, rules, interfaces, pages; everything else is a file.
+#
+# Each list is made only when a shell asks for it.
+
+#: What can be completed: pairs of a word and what it means.
+Choices = Callable[[], Iterable[tuple[str, str]]]
+
+
+class Completed(click.types.StringParamType):
+    """A text, or a list of words with commas, of which the last is completed; ``!`` before a word stays."""
+
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the words that go on as the last one begins."""
+        before, comma, word = incomplete.rpartition(",")
+        sign = "!" if word.startswith("!") else ""
+        begun = word.removeprefix(sign).casefold()
+        return [
+            CompletionItem(f"{before}{comma}{sign}{choice}", help=about)
+            for choice, about in self._choices()
+            if choice.casefold().startswith(begun)
+        ]
+
+
+class File(click.types.StringParamType):
+    """A name of a file."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Have the shell complete a file."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+@add_completion_class
+class Fish(FishComplete):
+    """The completion of fish, with words that have commas in them."""
+
+    source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
+
+
+def complete(params: Iterable[click.Parameter]) -> None:
+    """Have the parameters of a command completed by their names, where they are plain texts."""
+    for param in params:
+        if type(param.type) is click.types.StringParamType and param.name is not None:
+            names = (param.name, *(word.removeprefix("--") for word in param.opts))
+            found = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
+            param.type = found or param.type
+
+
+def words_of(names: Sequence[tuple[str, str]], incomplete: str) -> list[CompletionItem]:
+    """Return commands that begin so; where there is none, have the shell complete a file."""
+    found = [CompletionItem(name, help=about) for name, about in names if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def _opcodes() -> Iterable[tuple[str, str]]:
+    from dcpdump.spec import MESSAGES
+
+    numbers: dict[str, list[str]] = {}
+    for opcode, message in MESSAGES.items():  # NOOP is two of them, and an option takes both
+        numbers.setdefault(message.name.removeprefix("DCP_").lower(), []).append(f"0x{opcode:02x}")
+    return [(name, ", ".join(opcodes)) for name, opcodes in numbers.items()]
+
+
+def _statuses() -> Iterable[tuple[str, str]]:
+    from dcpdump.spec.statuses import STATUS
+
+    return [(name.lower(), f"0x{number:02x}") for number, name in STATUS.names.items()]
+
+
+def _rules() -> Iterable[tuple[str, str]]:
+    from dcpdump.check.rules import RULES
+
+    return [(rule.code, rule.title) for rule in RULES]
+
+
+def _causes() -> Iterable[tuple[str, str]]:
+    from dcpdump.streams.causes import Cause
+    from dcpdump.streams.knowledge import Reason
+
+    return [(each.value, "") for each in (*Cause, *Reason)]
+
+
+def _interfaces() -> Iterable[tuple[str, str]]:
+    from dcpdump.capture.live import interfaces
+
+    try:
+        return [(each.name, " ".join(each.addresses)) for each in interfaces()]
+    except (DcpdumpError, OSError):
+        return []
+
+
+def _pages() -> Iterable[tuple[str, str]]:
+    from dcpdump.cli.help import pages, question
+    from dcpdump.cli.main import COMMANDS
+
+    return [
+        *((name, question(page)) for name, page in pages().items()),
+        *COMMANDS.items(),
+    ]
+
+
+#: By the name of an argument or an option.
+_BY_NAME: dict[str, click.ParamType] = {  # type: ignore[type-arg]
+    **dict.fromkeys("captures output out write source keylog salt-file".split(), File()),
+    "opcode": Completed(_opcodes),
+    "status": Completed(_statuses),
+    "kind": Completed(lambda: [("request", ""), ("response", "")]),
+    **dict.fromkeys("select ignore explain".split(), Completed(_rules)),
+    "cause": Completed(_causes),
+    "interface": Completed(_interfaces),
+    "name": Completed(_pages),
+}
+
 
 #: title → the options that stand under it, in whichever command they are
 GROUPS: dict[str, str] = {
@@ -25,128 +146,26 @@ GROUPS: dict[str, str] = {
 }
 _TITLES = {option: title for title, options in GROUPS.items() for option in options.split()}
 
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    "read": (
-        "dcpdump read node1.pcap --opcode stream_end --context 3 -f line",
-        "dcpdump read captures/ --vbucket 417 --seqno 100-200 -f ndjson",
-        "ssh node tcpdump -U -w - port 11210 | dcpdump read -",
-    ),
-    "sniff": (
-        "sudo dcpdump sniff -i any --port 11210 -f line",
-        "sudo dcpdump sniff -i eth0 -w node1.pcapng -C 100 -W 10",
-        "sudo dcpdump sniff --opcode stream_end --duration 60",
-    ),
-    "relay": (
-        "dcpdump relay --listen 12210 --to db1:11210 -f line",
-        "dcpdump relay --listen 12210 --to db1 --opcode stream_req,stream_end -w talk.pcapng",
-        "dcpdump relay --listen 12207 --to db1:11207 --keylog keys.log",
-    ),
-    "explain": (
-        "dcpdump explain 805c00000000000000000000819698000000000000000000",
-        "xxd frame.bin | dcpdump explain",
-        "dcpdump explain -i paste.txt -f grid",
-    ),
-    "browse": (
-        "dcpdump browse node1.pcap",
-        "dcpdump browse captures/ --status '!success'",
-        "sudo tcpdump -U -w - port 11210 | dcpdump browse -",
-    ),
-    "stats": (
-        "dcpdump stats node1.pcap",
-        "dcpdump stats captures/ --connection 3",
-        "dcpdump stats node1.pcap --opcode mutation --since +30s --until +60s",
-    ),
-    "streams": (
-        "dcpdump streams node1.pcap --stuck",
-        "dcpdump streams captures/ --vbucket 417",
-        "dcpdump streams node1.pcap --ended -f ndjson",
-    ),
-    "conns": (
-        "dcpdump conns node1.pcap",
-        "dcpdump conns captures/ --port 11210",
-        "dcpdump conns node1.pcap -f ndjson",
-    ),
-    "rollbacks": (
-        "dcpdump rollbacks node1.pcap",
-        "dcpdump rollbacks captures/ --vbucket 500 --resume",
-        "dcpdump rollbacks node1.pcap -f ndjson",
-    ),
-    "flow": (
-        "dcpdump flow node1.pcap",
-        "dcpdump flow node1.pcap --connection 2",
-        "dcpdump flow captures/ -f ndjson",
-    ),
-    "key": (
-        "dcpdump key user::1001 node1.pcap",
-        "dcpdump key 'order::*' captures/ --vbucket 12",
-        "dcpdump key '/^user::[0-9]+$/' node1.pcap -f ndjson",
-    ),
-    "top": (
-        "sudo dcpdump top -i any --port 11210",
-        "dcpdump top node1.pcap",
-        "ssh node tcpdump -U -w - port 11210 | dcpdump top -",
-    ),
-    "check": (
-        "dcpdump check node1.pcap",
-        "dcpdump check captures/ --ignore DCP418 --fail-on suspicious",
-        "dcpdump check --explain DCP402",
-    ),
-    "diff": (
-        "dcpdump diff producer.pcap consumer.pcap",
-        "dcpdump diff before-proxy.pcap after-proxy.pcap --opcode mutation,deletion",
-        "dcpdump diff consumer1.pcap consumer2.pcap --by key",
-    ),
-    "diagnose": (
-        "dcpdump diagnose node1.pcap",
-        "dcpdump diagnose captures/ --since 12:02:11.000",
-        "dcpdump diagnose node1.pcap -f ndjson",
-    ),
-    "report": (
-        "dcpdump report node1.pcap -o node1.html",
-        "dcpdump report captures/ -o ticket.html --redact --title 'lag of kafka-orders'",
-        "dcpdump report node1.pcap -o hour.html --since 12:00:00 --until 13:00:00",
-    ),
-    "redact": (
-        "dcpdump redact node1.pcap -w for-support.pcapng",
-        "dcpdump redact node1.pcap -w for-support.pcapng --level full",
-        "dcpdump redact node1/*.pcap -w folder/ --salt-file salt",
-    ),
-    "carve": (
-        "dcpdump carve node1.pcap --vbucket 417 -w piece.pcapng",
-        "dcpdump carve captures/ --connection 3 --since +30s -w piece.pcapng",
-        "dcpdump carve node1.pcap --problems -w - | dcpdump read -",
-    ),
-    "export": (
-        "dcpdump export captures/ -o tables",
-        "dcpdump export node1.pcap -o tables --opcode mutation -f csv",
-        "dcpdump export --schema",
-    ),
-    "sql": (
-        "dcpdump sql 'select name, count(*) from frames group by all order by 2 desc' node1.pcap",
-        "dcpdump sql \"from findings where severity = 'violation'\" captures/ -f csv -o findings.csv",
-        "dcpdump sql -i node1.pcap",
-    ),
-    "pipeline": (
-        "dcpdump pipeline captures/ -o tables",
-        "dcpdump pipeline s3://archive/node1/ -o s3://tables/ --capture-id node1",
-        "dcpdump pipeline captures/ -o tables --watch",
-    ),
-    "spec": ("dcpdump spec", "dcpdump spec mutation", "dcpdump spec 0x57"),
-    "help": ("dcpdump help", "dcpdump help filters", "dcpdump help --man ~/.local/share/man/man1"),
-}
-
 
 class GroupedCommand(click.Command):
     """A command whose help has its options in groups, and examples; its words are completed by their names.
 
-    ``schema``: returns that of its rows, where they are not in the table of rows.
+    ``rows``: the kinds of rows that it prints as ndjson; or else ``schema`` returns what --schema prints.
     """
 
-    def __init__(self, *args: Any, schema: Callable[[], Any] | None = None, **attributes: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        examples: tuple[str, ...],
+        rows: "Rows" = (),
+        schema: Callable[[], Any] | None = None,
+        **attributes: Any,
+    ) -> None:
         super().__init__(*args, **attributes)
+        self.examples = examples
         complete(self.params)
-        if schema is not None or self.name in ROW_COMMANDS:
-            self.params.append(_schema_option(schema))
+        if rows or schema is not None:
+            self.params.append(_schema_option(rows, schema))
         take_from_environment(self.name, self.params)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -173,18 +192,18 @@ class GroupedCommand(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples."""
         with formatter.section("Examples"):
-            for example in EXAMPLES[ctx.info_name or ""]:
+            for example in self.examples:
                 formatter.write(f"  {example}\n")
 
 
-def _schema_option(own: Callable[[], Any] | None) -> click.Option:
+def _schema_option(rows: "Rows", own: Callable[[], Any] | None) -> click.Option:
     """Return the option that prints what the rows of a command are, and does no more."""
 
     def show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         if asked:
             from dcpdump.render.json_schema import schema
 
-            found = schema(ctx.info_name or "") if own is None else own()
+            found = schema(ctx.info_name or "", rows) if own is None else own()
             click.echo(json.dumps(found, indent=2, ensure_ascii=False))
             ctx.exit()
 

@@ -1,24 +1,22 @@
-"""Provide ``dcpdump key``: show the history of documents, and how complete the capture is for them."""
+"""Provide ``dcpdump key``: the history of a document, and whether what was captured of it is all."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
 
 import click
 
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
-from dcpdump.capture import expand
-from dcpdump.cli.choosing_consumer import collection_notes
-from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, choosing_options
-from dcpdump.cli.options import COLLECTIONS, Display, clause_option, display, display_options
-from dcpdump.cli.sink import Sink
+from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, StreamChoice, analysis
+from dcpdump.cli.frame_output import collection_notes
+from dcpdump.cli.input_options import InputOptions
+from dcpdump.cli.options import COLLECTIONS, Display, clause_option
 from dcpdump.dissect import Dissector
 from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record, own_seqno
-from dcpdump.render import history as rows
+from dcpdump.render.history import HISTORY, lines, objects
+from dcpdump.render.style import Line
+from dcpdump.render.text_columns import Fitting
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
 from dcpdump.streams.frame_event import Step, one_by_one
@@ -28,49 +26,6 @@ from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning
 
 _DOCUMENT = [find(opcode).collection_key or opcode == DCP_CACHE_TRANSFER for opcode in range(256)]
-
-
-@click.command(cls=GroupedCommand)
-@click.argument("pattern")
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@clause_option("collection", "NAMES", COLLECTIONS)
-@choosing_options(streams=True)
-@input_options()
-@display_options(formats=("text", "ndjson"), secrets=False)
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def key(pattern: str, captures: tuple[str, ...], collection: str | None, quiet: bool, **options: Any) -> int:
-    """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
-
-    For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not in
-    a complete range was not sent. A server sends only the latest version of a document in a snapshot. A change that the
-    client had to take back is marked as revoked, with the rollback that did it.
-    """
-    texts = {} if collection is None else {"collection": collection}
-    matches = clauses.by_key(pattern, asked="PATTERN")
-    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-    paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        tracing = Tracing(chosen, shown, given, matches, texts)
-        reading = tracing.read(paths, sink)
-        changes = tracing.changes()
-        vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(bytes_of(pattern))
-        covered = tracing.covered(vbucket)
-        tracing.report(
-            sink,
-            lambda: (
-                rows.lines(
-                    changes,
-                    covered,
-                    vbucket,
-                    incomplete=tracing.is_incomplete(vbucket),
-                    evicted=tracing.is_evicted(vbucket),
-                )
-                if tracing.streams or tracing.evicted.streams
-                else [tracing.nothing()]
-            ),
-            lambda: rows.objects(changes, covered, shown.value_bytes),
-        )
-        return reading.conclude("none" if quiet else "text")
 
 
 class Tracing(LedgerConsumer):
@@ -91,6 +46,14 @@ class Tracing(LedgerConsumer):
         self._vbuckets: set[int | None] = set()  # of all frames that were found
         #: by vbucket of the streams to show that were evicted: whether one of them is incomplete
         self._gone: dict[int | None, bool] = {}
+
+    @classmethod
+    def of(cls, asked: Asked) -> "Tracing":
+        """Return what reads for the command."""
+        collection = asked.options["collection"]
+        texts = {} if collection is None else {"collection": collection}
+        matches = clauses.by_key(asked.options["pattern"], asked="PATTERN")
+        return cls(asked.chosen, asked.shown, asked.given, matches, texts)
 
     def _collect(self, part: Part) -> None:
         matches = self._matches
@@ -159,6 +122,38 @@ class Tracing(LedgerConsumer):
     def is_evicted(self, vbucket: int | None) -> bool:
         """Return whether a stream of a vbucket, to be shown, was evicted."""
         return vbucket in self._gone
+
+
+@analysis(
+    "key",
+    HISTORY,
+    (
+        "dcpdump key user::1001 node1.pcap",
+        "dcpdump key 'order::*' captures/ --vbucket 12",
+        "dcpdump key '/^user::[0-9]+$/' node1.pcap -f ndjson",
+    ),
+    reader=Tracing,
+)
+@click.argument("pattern")
+@clause_option("collection", "NAMES", COLLECTIONS)
+def key(reading: Tracing, asked: Asked, pattern: str, collection: str | None) -> Answer:
+    """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
+
+    For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not in
+    a complete range was not sent. A server sends only the latest version of a document in a snapshot. A change that the
+    client had to take back is marked as revoked, with the rollback that did it.
+    """
+    changes = reading.changes()
+    vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(bytes_of(pattern))
+    covered = reading.covered(vbucket)
+
+    def text() -> list[Line | Fitting]:
+        if not reading.streams and not reading.evicted.streams:
+            return [reading.nothing()]
+        incomplete, evicted = reading.is_incomplete(vbucket), reading.is_evicted(vbucket)
+        return lines(changes, covered, vbucket, incomplete=incomplete, evicted=evicted)
+
+    return Answer(text, lambda: objects(changes, covered, asked.shown.value_bytes))
 
 
 def _as_it_stands(change: Change, last: int) -> Change:

@@ -1,25 +1,116 @@
-"""Write what a command found, as lines for people or as objects for programs."""
+"""Write what a command found, in the order that was asked for: as lines for people, as csv or as objects."""
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dcpdump.cli.options import Display
+import click
+
+from dcpdump.cli.options import Command, Display
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.record import Json
-from dcpdump.render import ndjson
+from dcpdump.render import csv, ndjson
+from dcpdump.render.column import Columns
+from dcpdump.render.json_schema import Rows, keys
 from dcpdump.render.style import Line, Palette
 from dcpdump.render.text_columns import Fitting, fitted
+from dcpdump.startup import dataclass
+from dcpdump.text import nearest
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+#: The formats of what is found out, in whichever command.
+FORMATS = ("text", "csv", "ndjson")
 
 
 def report(
-    sink: Sink, shown: Display, lines: Callable[[], Iterable[Line | Fitting]], objects: Callable[[], Iterable[Json]]
+    sink: Sink,
+    shown: Display,
+    rows: Rows,
+    lines: Callable[[], Iterable[Line | Fitting]],
+    objects: Callable[[], Iterable[Json]],
 ) -> None:
-    """Write what was found, as lines for people, which fit a terminal, or as objects."""
+    """Write what was found, as lines for people, which fit a terminal, or as objects. ``rows``: the kinds of these."""
     if shown.format == "ndjson":
         for row in objects():
             sink.write(ndjson.dump(row) + "\n")
+        return
+    if shown.format == "csv":
+        for text in csv.lines(keys(rows), objects()):
+            sink.write(text)
         return
     palette = Palette(shown.coloured(sink.is_terminal))
     width = terminal_size().columns if sink.is_terminal else None
     for line in fitted(lines(), width):
         sink.write(palette.paint(line) + "\n")
+
+
+# -- the order of rows: --sort and --reverse, the same in text and for programs ------------------------
+
+T = TypeVar("T")
+#: What a row has where it has nothing.
+_NOTHING = (None, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting(Generic[T]):
+    """The order that was asked for. ``column``: None for the usual one."""
+
+    columns: Columns[T] | None
+    column: str | None
+    reverse: bool
+
+    def __call__(self, rows: Iterable[T]) -> list[T]:
+        """Return rows in that order; those with nothing in the column last, equal ones as they were."""
+        found = list(rows)
+        if self.columns is None or self.column is None:
+            return found[::-1] if self.reverse else found
+        key = self.columns.sortable[self.column]
+        there = [row for row in found if key(row) not in _NOTHING]
+        return sorted(there, key=key, reverse=self.reverse) + [row for row in found if key(row) in _NOTHING]
+
+
+class _Column(click.ParamType):  # type: ignore[type-arg]
+    """One of the columns of a table."""
+
+    name = "column"
+
+    def __init__(self, columns: Columns[Any]) -> None:
+        self._columns = columns
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of the column that is meant, by its head or its key."""
+        known, named = self._columns.sortable, self._columns.keyed.get(value.lower().replace("-", "_"))
+        found = value.lower().replace("_", "-")
+        if found not in known and named is not None:
+            found = named.name
+        if found in known:
+            return found
+        near = nearest(value.lower(), known, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise click.UsageError(f"unknown column {value!r} for --sort ({meant}there are {', '.join(known)})", ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        """Return the columns that begin so."""
+        from dcpdump.cli.grouped import Completed
+
+        names = [(column, "") for column in self._columns.sortable]
+        return Completed(lambda: names).shell_complete(ctx, param, incomplete)
+
+
+def sort_options(columns: Columns[Any]) -> Callable[[Command], Command]:
+    """Add the options for the order of a table's rows."""
+
+    def add(command: Command) -> Command:
+        command = click.option("--reverse", is_flag=True, help="The other way round.")(command)
+        help_ = f"Sort by a column, the least first: {', '.join(columns.sortable)}."
+        return click.option("--sort", metavar="COLUMN", type=_Column(columns), help=help_)(command)
+
+    return add
+
+
+def sorting(columns: Columns[T], options: dict[str, Any]) -> Sorting[T]:
+    """Take the options for the order of rows out of ``options``."""
+    return Sorting(columns, options.pop("sort"), options.pop("reverse"))

@@ -1,6 +1,6 @@
 """Run the command line: commands by name, imported only when called, and the exit codes that end them.
 
-COMMANDS is the one place that names commands without importing them: ``--help`` prints from it.
+QUESTIONS is the one place that names commands without importing them: ``--help`` prints from it.
 """
 
 import gc
@@ -17,69 +17,75 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from dcpdump import __version__
 from dcpdump.cli import exit as code
 from dcpdump.cli import signals
-from dcpdump.cli.completion import words_of
 from dcpdump.cli.config import config_path, defaults, refuse_unknown_variables, sections
-from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.grouped import words_of
 from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
-from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated
-from dcpdump.cli.sink import PipeClosed, refuse_closed_output
-from dcpdump.cli.stderr import complain, end_line, note, trace
-from dcpdump.cli.version import note_built, print_version
+from dcpdump.cli.sink import NO_PAGER, PLAIN, PipeClosed, refuse_closed_output
+from dcpdump.cli.terminal import complain, end_line, note, trace
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory, system_words
+from dcpdump.startup import is_compiled
 from dcpdump.text import nearest
 
-#: name → (module:function, help in one line)
-COMMANDS: dict[str, tuple[str, str]] = {
-    "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
-    "sniff": ("dcpdump.cli.sniff:sniff", "Print the DCP frames of an interface as they pass."),
-    "relay": ("dcpdump.cli.relay:relay", "Pass connections on to a server, and print the frames that pass."),
-    "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
-    "browse": ("dcpdump.cli.browse:browse", "Browse frames, fields, bytes, streams and findings in the terminal."),
-    "stats": ("dcpdump.cli.stats:stats", "Count frames by message, vbucket, size and latency."),
-    "spec": ("dcpdump.cli.spec:spec", "Print the layout, the rules and the errors of a message."),
-    "streams": ("dcpdump.cli.streams:streams", "Say what became of each DCP stream, and why."),
-    "conns": ("dcpdump.cli.conns:conns", "List connections: client, features, controls, how they ended."),
-    "rollbacks": (
-        "dcpdump.cli.rollbacks:rollbacks",
-        "Explain rollbacks: the request, the failover log, the clause.",
-    ),
-    "flow": ("dcpdump.cli.flow:flow", "Show flow control: who blocked whom, and when."),
-    "key": ("dcpdump.cli.key:key", "Show what was sent of a document, and whether that is all."),
-    "top": ("dcpdump.cli.top:top", "Watch connections and streams as they are now: rates, lag, buffers."),
-    "check": ("dcpdump.cli.check:check", "List broken rules of the protocol, with the frames."),
-    "diff": ("dcpdump.cli.diff:diff", "Compare two captures: what one side sent and the other never saw."),
-    "diagnose": ("dcpdump.cli.diagnose:diagnose", "Say on one screen what is wrong in a capture, worst first."),
-    "report": ("dcpdump.cli.report:report", "Write one HTML page of what is wrong, with pictures."),
-    "redact": ("dcpdump.cli.redact:redact", "Write a capture without keys, values and names, to be shared."),
-    "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames to a smaller capture."),
-    "sql": ("dcpdump.cli.sql:sql", "Ask captures in SQL: frames, streams, gaps, findings, files."),
-    "export": ("dcpdump.cli.export:export", "Write frames, streams and gaps as Parquet, Arrow or csv."),
-    "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write the tables of archives of captures, on Spark if large."),
-    "help": ("dcpdump.cli.help:help_command", "Print a page of help, or of a command; write man pages."),
-}
+# -- the version --------------------------------------------------------------------------------------
 
-#: What --help lists: the commands by what somebody wants.
-QUESTIONS: dict[str, tuple[str, ...]] = {
-    "Look at frames": ("read", "browse", "sniff", "relay", "explain", "spec", "stats"),
-    "Find what is wrong": (
-        "diagnose",
-        "report",
-        "streams",
-        "rollbacks",
-        "flow",
-        "conns",
-        "key",
-        "check",
-        "diff",
-        "top",
-    ),
-    "Share captures": ("carve", "redact"),
-    "Make tables": ("sql", "export", "pipeline"),
-    "Learn more": ("help",),
+_BUILT = "dcpdump.built"  #: in a context: whether the version is to say how it was built
+
+
+def note_built(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Note whether the version is to say how it was built."""
+    ctx.meta[_BUILT] = asked
+
+
+def print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print the version where it is asked for, and end."""
+    if asked:
+        built = f" ({'compiled' if is_compiled() else 'interpreted'})" if ctx.meta.get(_BUILT) else ""
+        click.echo(f"dcpdump {__version__}{built}")
+        ctx.exit()
+
+
+#: The commands by what somebody wants, as --help lists them: name → help in one line.
+#: A command is in the module of its name.
+QUESTIONS: dict[str, dict[str, str]] = {
+    "Look at frames": {
+        "read": "Print the DCP frames of captures.",
+        "browse": "Browse frames, fields, bytes, streams and findings in the terminal.",
+        "sniff": "Print the DCP frames of an interface as they pass.",
+        "relay": "Pass connections on to a server, and print the frames that pass.",
+        "explain": "Annotate pasted bytes, in whatever form they come.",
+        "spec": "Print the layout, the rules and the errors of a message.",
+        "stats": "Count frames by message, vbucket, size and latency.",
+    },
+    "Find what is wrong": {
+        "diagnose": "Say on one screen what is wrong in a capture, worst first.",
+        "report": "Write one HTML page of what is wrong, with pictures.",
+        "streams": "Say what became of each DCP stream, and why.",
+        "rollbacks": "Explain rollbacks: the request, the failover log, the clause.",
+        "flow": "Show flow control: who blocked whom, and when.",
+        "conns": "List connections: client, features, controls, how they ended.",
+        "key": "Show what was sent of a document, and whether that is all.",
+        "check": "List broken rules of the protocol, with the frames.",
+        "diff": "Compare two captures: what one side sent and the other never saw.",
+        "top": "Watch connections and streams as they are now: rates, lag, buffers.",
+    },
+    "Share captures": {
+        "carve": "Write the packets of chosen frames to a smaller capture.",
+        "redact": "Write a capture without keys, values and names, to be shared.",
+    },
+    "Make tables": {
+        "sql": "Ask captures in SQL: frames, streams, gaps, findings, files.",
+        "export": "Write frames, streams and gaps as Parquet, Arrow or csv.",
+        "pipeline": "Write the tables of archives of captures, on Spark if large.",
+    },
+    "Learn more": {
+        "help": "Print a page of help, or of a command; write man pages.",
+    },
 }
+COMMANDS = {name: about for commands in QUESTIONS.values() for name, about in commands.items()}
 
 _BROKEN_OFF = (code.INTERRUPTED, code.TERMINATED, code.HUNG_UP)
 _BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
@@ -114,9 +120,8 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, function = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), function)
-        return command
+        found = vars(import_module(f"dcpdump.cli.{cmd_name}")).values()
+        return next(each for each in found if isinstance(each, click.Command) and each.name == cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -137,7 +142,7 @@ class LazyGroup(click.Group):
         """Complete a command, an option, or a file that is to be read; no command is imported for that."""
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
-        return words_of([(name, about) for name, (_, about) in COMMANDS.items()], incomplete)
+        return words_of(list(COMMANDS.items()), incomplete)
 
     def _with_defaults(
         self, ctx: click.Context, name: str, args: list[str]
@@ -154,9 +159,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by what they are used for, without importing them."""
-        for question, names in QUESTIONS.items():
+        for question, commands in QUESTIONS.items():
             with formatter.section(question):
-                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
+                formatter.write_dl(list(commands.items()))
 
 
 @contextmanager

@@ -14,12 +14,20 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.light_libraries import let_pandas_in
-from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
+from dcpdump.cli.options import (
+    Display,
+    Selection,
+    Size,
+    display,
+    display_options,
+    is_given,
+    selection,
+    selection_options,
+)
 from dcpdump.cli.progress import progress
-from dcpdump.cli.salt import is_given
 from dcpdump.cli.sink import folder_of, saying_what_is_left
-from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, cut_notes, need_pyarrow
+from dcpdump.cli.terminal import clear_status, note, status
 from dcpdump.errors import CaptureError
 from dcpdump.escape import bytes_of
 from dcpdump.filter.choices import collection_choice
@@ -88,7 +96,14 @@ class Job:
 _BY_ID = "--collection takes ids here (0x8): a task may not see where names were said; 'dcpdump read' shows both"
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump pipeline captures/ -o tables",
+        "dcpdump pipeline s3://archive/node1/ -o s3://tables/ --capture-id node1",
+        "dcpdump pipeline captures/ -o tables --watch",
+    ),
+)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option(
     "--engine",

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from dcpdump.capture.source import CHUNK, bytes_read
-from dcpdump.cli.stderr import clear_status, status
-from dcpdump.cli.terminal import terminal_size
+from dcpdump.cli.terminal import clear_status, status, terminal_size
 from dcpdump.render.text_columns import bytes_text
 
 _FIRST_S = 1.0

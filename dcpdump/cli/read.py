@@ -4,7 +4,9 @@ from typing import Any
 
 import click
 
+from dcpdump.batch.dissector import BlockDissector, Dissection, NumberPicker, Picker
 from dcpdump.capture import expand
+from dcpdump.cli.frame_output import ContextOutput, FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import PROCESSES, InputOptions, input_of, input_options
 from dcpdump.cli.options import (
@@ -17,20 +19,29 @@ from dcpdump.cli.options import (
     selection_options,
     time_option,
 )
-from dcpdump.cli.reading import CaptureSource, Reading
+from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
 from dcpdump.errors import FilterError
 from dcpdump.filter.choices import Ranges, wanted_of
 from dcpdump.filter.clauses import with_problems
+from dcpdump.render import OUTPUTS
 from dcpdump.text import counted
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    rows=("frame",),
+    examples=(
+        "dcpdump read node1.pcap --opcode stream_end --context 3 -f line",
+        "dcpdump read captures/ --vbucket 417 --seqno 100-200 -f ndjson",
+        "ssh node tcpdump -U -w - port 11210 | dcpdump read -",
+    ),
+)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True)
 @latency_option
-@display_options()
+@display_options(tuple(OUTPUTS))
 @time_option()
 @click.option(
     "--context",
@@ -65,26 +76,18 @@ def read(
         source = CaptureSource(inputs)
         # What goes to a terminal is shown at once.
         working = 1 if source.threaded or sink.is_terminal else worth_having(jobs, inputs)
-        reading = (
-            _reading(source, chosen, shown, sink, given, several=len(inputs) > 1, jobs=working)
-            if context is None
-            else _with_context(source, chosen, shown, sink, given, around=context, several=len(inputs) > 1)
-        )
+        several = len(inputs) > 1
+        output: Consumer[Any] = FrameOutput(chosen, shown, sink, several=several, jobs=working)
+        if context is not None:
+            output = ContextOutput(chosen, shown, sink, context, several=several)
+        dissection = _dissection(chosen, shown, given, whole=context is not None)
+        source.block_bytes = dissection.block_bytes
+        last = None if context is not None or chosen.numbers is None else chosen.numbers.last
+        reading = Reading(source, dissection, output, sink, last=last)
         status = reading.run("none" if quiet else summary)
         if reading.ended and chosen.numbers is not None:
             _check_numbers(chosen.numbers, reading.frames)
         return status
-
-
-def _with_context(
-    source: CaptureSource, chosen: Selection, shown: Display, sink: Sink, given: InputOptions, **options: Any
-) -> Reading[Any]:
-    """Return the reading that also shows the frames around those that are chosen."""
-    from dcpdump.batch.dissector import Dissection
-    from dcpdump.cli.context_output import ContextOutput
-
-    dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-    return Reading(source, dissection, ContextOutput(chosen, shown, sink, **options), sink)
 
 
 def _check_numbers(wanted: Ranges, frames: int) -> None:
@@ -94,26 +97,12 @@ def _check_numbers(wanted: Ranges, frames: int) -> None:
         raise FilterError(f"--frame: there is no frame {min(beyond):,}: the capture has {counted(frames, 'frame')}")
 
 
-def _reading(
-    source: CaptureSource, chosen: Selection, shown: Display, sink: Sink, given: InputOptions, **options: Any
-) -> Reading[Any]:
-    """Return the reading that suits what is chosen; each kind imports only what it needs."""
-    numbers = chosen.numbers
-    wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
-    if wanted is not None or numbers is not None:
-        from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, NumberPicker, Picker
-        from dcpdump.cli.picked_frames import PickedFrameOutput
-
-        source.block_bytes = SMALL_BLOCK_BYTES
-        how: dict[str, Any] = {"show_secrets": shown.show_secrets, "secrets": given.secrets}
-        if wanted is not None:
-            picker = Picker(wanted, given.limits, **how)
-        elif numbers is not None:
-            picker = NumberPicker(numbers, given.limits, **how)
-        last = None if numbers is None else numbers.last
-        return Reading(source, picker, PickedFrameOutput(chosen, shown, sink, **options), sink, last=last)
-    from dcpdump.batch.dissector import Dissection
-    from dcpdump.cli.frame_output import FrameOutput
-
-    dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-    return Reading(source, dissection, FrameOutput(chosen, shown, sink, **options), sink)
+def _dissection(chosen: Selection, shown: Display, given: InputOptions, *, whole: bool) -> BlockDissector[Any]:
+    """Return the dissection that suits what is chosen: into all frames (``whole``), or only those that may be."""
+    wanted = None if whole or with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
+    how: dict[str, Any] = {"show_secrets": shown.show_secrets, "secrets": given.secrets}
+    if wanted is not None:
+        return Picker(wanted, given.limits, **how)
+    if chosen.numbers is not None and not whole:
+        return NumberPicker(chosen.numbers, given.limits, **how)
+    return Dissection(given.limits, **how)

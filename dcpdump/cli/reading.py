@@ -18,15 +18,15 @@ from dcpdump.cli import tls_notes
 from dcpdump.cli.progress import progress
 from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated, raise_again
 from dcpdump.cli.sink import PipeClosed, Sink
-from dcpdump.cli.stderr import end_line, note
 from dcpdump.cli.summary import SHOWN, status_of, summarise
+from dcpdump.cli.terminal import end_line, note
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
 from dcpdump.redact import Redactor
 
 if TYPE_CHECKING:
-    from dcpdump.cli.live_reading import InterfaceSource
     from dcpdump.cli.relay import RelaySource
+    from dcpdump.cli.sniff import InterfaceSource
 
 P = TypeVar("P")
 Blocks = Generator[Block | None, None, None]

@@ -10,12 +10,11 @@ import click
 from dcpdump.capture import expand, open_capture
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.options import LEVELS
+from dcpdump.cli.options import LEVELS, SALT_FILE, is_given, salt_of
 from dcpdump.cli.progress import progress
-from dcpdump.cli.salt import SALT_FILE, is_given, salt_of
 from dcpdump.cli.sink import Sink, saying_what_is_left
-from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
+from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError, OutputError, unwritable
 from dcpdump.escape import bytes_of
 from dcpdump.pseudonymize import Pseudonyms
@@ -27,7 +26,14 @@ from dcpdump.unfinished import UnfinishedFolder
 _NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --redact can"
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump redact node1.pcap -w for-support.pcapng",
+        "dcpdump redact node1.pcap -w for-support.pcapng --level full",
+        "dcpdump redact node1/*.pcap -w folder/ --salt-file salt",
+    ),
+)
 @click.argument("captures", nargs=-1, required=True, metavar="IN…")
 @click.option("-w", "--write", "out", required=True, metavar="OUT", help="The file to write; of several, the folder.")
 @click.option(

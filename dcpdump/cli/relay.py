@@ -16,17 +16,17 @@ from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.key_logs import key_logs, keylog_option
-from dcpdump.cli.live_reading import passed_by
+from dcpdump.cli.input_options import key_logs, keylog_option
 from dcpdump.cli.options import display, display_options, latency_option, selection, selection_options, time_option
 from dcpdump.cli.reading import Blocks, Consumer, Reading
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sniff import refuse_hidden_packets
-from dcpdump.cli.stderr import note
+from dcpdump.cli.sniff import passed_by, refuse_hidden_packets
+from dcpdump.cli.terminal import note
 from dcpdump.dissect import Dissector
 from dcpdump.errors import unwritable
 from dcpdump.net.packet import Packet
+from dcpdump.render import OUTPUTS
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.text import counted
 
@@ -112,7 +112,14 @@ class SavedPackets:
             raise unwritable(error, self._path) from error
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump relay --listen 12210 --to db1:11210 -f line",
+        "dcpdump relay --listen 12210 --to db1 --opcode stream_req,stream_end -w talk.pcapng",
+        "dcpdump relay --listen 12207 --to db1:11207 --keylog keys.log",
+    ),
+)
 @click.option(
     "--listen",
     type=AddressParam(host="127.0.0.1"),
@@ -130,7 +137,7 @@ class SavedPackets:
 @latency_option
 @keylog_option
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well, with made-up headers.")
-@display_options()
+@display_options(tuple(OUTPUTS))
 @time_option()
 @click.option(
     "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="What was passed on, and decoded."

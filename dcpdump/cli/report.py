@@ -11,17 +11,17 @@ from dcpdump.capture.paths import expand, in_short
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.check.rules import RULES
+from dcpdump.cli.analysis import StreamChoice, choosing, choosing_options
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import carried_options, evidence_of, names_of
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.ledger_reading import StreamChoice, choosing, choosing_options
 from dcpdump.cli.options import Display, redaction_options, redactor_of, times_of
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
-from dcpdump.report.axis import TimeAxis
 from dcpdump.report.context import Context, Wish
-from dcpdump.report.dialogues import choose
+from dcpdump.report.details import choose
+from dcpdump.report.draw import TimeAxis
 from dcpdump.report.gathered import Gathered
 from dcpdump.report.page import choose_frames, page
 from dcpdump.streams.dissection import EndsWatching, Watching
@@ -31,7 +31,14 @@ _MOST_FRAMES = 500
 _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump report node1.pcap -o node1.html",
+        "dcpdump report captures/ -o ticket.html --redact --title 'lag of kafka-orders'",
+        "dcpdump report node1.pcap -o hour.html --since 12:00:00 --until 13:00:00",
+    ),
+)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @click.option("-o", "--output", metavar="FILE", help="The page, written whole or not at all.")
 @click.option("--force", is_flag=True, help="Let -o replace an existing file.")

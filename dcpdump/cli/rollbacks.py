@@ -1,67 +1,44 @@
 """Provide ``dcpdump rollbacks``: list rollbacks, each with the clause of the protocol that explains it."""
 
-from typing import Any
-
 import click
 
-from dcpdump.capture import expand
-from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
-from dcpdump.cli.options import display, display_options
-from dcpdump.cli.sink import Sink
-from dcpdump.cli.sorting import Columns, sort_options, sorting
-from dcpdump.render import rollbacks as rows
+from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, analysis
+from dcpdump.render.rollbacks import RESUME, ROLLBACKS, latest, lines
 from dcpdump.render.style import Line
 from dcpdump.render.text_columns import Table
-from dcpdump.streams.rollbacks import Rollback, find_rollbacks
+from dcpdump.streams.rollbacks import find_rollbacks
 from dcpdump.streams.rollbacks import resume as resume_of
-from dcpdump.streams.wording import client
-
-_COLUMNS: Columns[Rollback] = {
-    "conn": lambda each: each.stream.connection.number,
-    "client": lambda each: client(each.stream.connection),
-    "vb": lambda each: each.stream.vbucket,
-    "time": lambda each: each.first.ts_ns,
-    "start": lambda each: each.first.start_seqno,
-    "to": lambda each: each.first.rollback_seqno,
-    "count": lambda each: each.count,
-}
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@choosing_options(streams=True)
+@analysis(
+    "rollbacks",
+    [ROLLBACKS],
+    (
+        "dcpdump rollbacks node1.pcap",
+        "dcpdump rollbacks captures/ --vbucket 500 --resume",
+        "dcpdump rollbacks node1.pcap -f ndjson",
+    ),
+    sort=ROLLBACKS,
+)
 @click.option("--resume", is_flag=True, help="A row for each vbucket: what its client should have sent to go on.")
-@sort_options(_COLUMNS)
-@input_options()
-@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def rollbacks(captures: tuple[str, ...], resume: bool, quiet: bool, **options: Any) -> int:
+def rollbacks(reading: LedgerConsumer, asked: Asked, resume: bool) -> Answer:
     """Explain rollbacks: what was asked for, against the failover log and the purge seqno, as far as they were seen.
 
     Equal rollbacks of a client are one; more than three are a loop. Each with what the client should have sent:
     --resume has a row of that for each vbucket.
     """
-    order = sorting(_COLUMNS, options)
-    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-    paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        consumer = LedgerConsumer(chosen, shown, given)
-        reading = consumer.read(paths, sink)
-        streams = consumer.streams
-        wanted = set(streams)
-        found = order(each for each in find_rollbacks(consumer.ledger) if each.stream in wanted)
-        advised = [(each, resume_of(each, consumer.ledger)) for each in found]
-        if resume:
-            advised = rows.latest(advised)
+    streams, ledger = reading.streams, reading.ledger
+    wanted = set(streams)
+    found = [each for each in find_rollbacks(ledger) if each.stream in wanted]
+    advised = asked.order((each, resume_of(each, ledger)) for each in found)
+    if resume:
+        advised = latest(advised)
 
-        def text() -> list[Line | Table]:
-            if not streams:
-                return [consumer.nothing()]
-            if resume and advised:
-                return [rows.resume_table(advised)]
-            return list(rows.lines(advised, streams, consumer.ledger.last_ns))
+    def text() -> list[Line | Table]:
+        if not streams:
+            return [reading.nothing()]
+        if resume and advised:
+            return [RESUME.table(advised)]
+        return list(lines(advised, streams, ledger.last_ns))
 
-        consumer.report(sink, text, lambda: rows.objects(advised))
-        return reading.conclude("none" if quiet else "text")
+    return Answer(text, lambda: map(ROLLBACKS.object, advised))

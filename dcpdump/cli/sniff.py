@@ -1,18 +1,22 @@
 """Provide ``dcpdump sniff``: print chosen frames of an interface as they pass."""
 
+import json
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from dcpdump.batch.dissector import Dissection
+from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.live import ANY, BUFFER_BYTES, Live, LiveQueue, Rotation, Save, drop_privileges, interfaces
 from dcpdump.cli import exit as code
+from dcpdump.cli import tls_notes
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import jobs_option
-from dcpdump.cli.key_logs import key_logs, keylog_option, load_ciphers
-from dcpdump.cli.live_reading import InterfaceSource, reporting
+from dcpdump.cli.input_options import jobs_option, key_logs, keylog_option, load_ciphers
 from dcpdump.cli.options import (
     Display,
     Size,
@@ -23,14 +27,111 @@ from dcpdump.cli.options import (
     selection_options,
     time_option,
 )
-from dcpdump.cli.reading import Reading
+from dcpdump.cli.reading import Blocks, Consumer, Reading
+from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.stderr import note
+from dcpdump.cli.summary import balance, balance_line, nothing_found
+from dcpdump.cli.terminal import note
+from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 from dcpdump.filter.choices import Ranges, parse_ranges
+from dcpdump.record import Json
+from dcpdump.render import OUTPUTS
 from dcpdump.render.style import Palette
 from dcpdump.startup import dataclass
+from dcpdump.text import counted
 from dcpdump.wire.value import decompress
+
+# -- packets of an interface, and their counts --------------------------------------------------------
+
+
+class InterfaceSource:
+    """A source of packets: an interface."""
+
+    endless = True
+    #: Files of which all bytes are there.
+    names: Sequence[str] = ()
+
+    def __init__(self, queue: LiveQueue, name: str) -> None:
+        self._queue = queue
+        self._name = name
+        self.stop = Stop(queue.stop)
+
+    def blocks(self) -> Blocks:
+        """Yield the packets; None while nothing arrives. Raises LiveError, once all captured packets were yielded."""
+        for batch in self._queue.batches():
+            yield block_of(batch, self._name) if batch else None
+        if self._queue.error is not None:
+            raise self._queue.error
+
+    def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
+        """Stop capturing, and write the run's summary on standard error; an interrupt is the usual end."""
+        if form == "none":
+            return
+        self._queue.finish()
+        counts = packet_counts(self._queue, dissection)
+        passed_by(dissection, consumer, form, counts, drops_in_words(counts), carried=bool(counts["decoded"]))
+
+    def status(self, _: Dissector) -> int:
+        """Return the exit code: Ctrl-C is the usual end of a capture."""
+        return self.stop.terminated or code.DONE
+
+
+def passed_by(
+    dissection: Dissector, consumer: Consumer[Any], form: str, counts: Json, line: str, *, carried: bool
+) -> None:
+    """Write what passed by, as ``counts`` or as a ``line``, and what was decoded. ``carried``: there was something."""
+    if form == "json":
+        note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
+        return
+    for each in (line, *tls_notes.lines(dissection)):
+        note(each)
+    if dissection.tally.frames:
+        note(balance_line(dissection, consumer.frames, consumer.verb))
+    elif carried:
+        what, hint = nothing_found(dissection)
+        note(f"dcpdump: note: {what}")
+        note(f"hint: {hint}")
+
+
+def packet_counts(queue: LiveQueue, dissector: Dissector) -> Json:
+    """Return the number of packets by what was done with them.
+
+    ``received`` is the sum of the fields after ``dropped_by_kernel``.
+    """
+    decoded = dissector.balance.packets
+    return {
+        "received": queue.received,
+        "dropped_by_kernel": queue.dropped_by_kernel,
+        "dropped_by_dcpdump": queue.dropped,
+        "decoded": decoded,
+        "not_looked_at": queue.received - queue.dropped - decoded,
+    }
+
+
+def drops_in_words(counts: Json) -> str:
+    """Return the counts as one line."""
+    words = [f"received {counted(counts['received'], 'packet')}"]
+    arrived = counts["received"] + counts["dropped_by_kernel"]
+    for who in ("kernel", "dcpdump"):
+        lost = counts[f"dropped_by_{who}"]
+        share = f" ({lost / arrived:.2%})" if lost else ""
+        words.append(f"dropped by {'the ' if who == 'kernel' else ''}{who} {lost:,}{share}")
+    words.append(f"decoded {counts['decoded']:,}")
+    if counts["not_looked_at"]:
+        words.append(f"not looked at {counts['not_looked_at']:,}")
+    return " · ".join(words)
+
+
+@contextmanager
+def reporting(queue: LiveQueue, dissector: Dissector) -> Iterator[None]:
+    """Report on SIGUSR1 the packet counts so far."""
+    before = signal.signal(signal.SIGUSR1, lambda *_: note(drops_in_words(packet_counts(queue, dissector))))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
 
 _MILLION = 1_000_000
 
@@ -78,7 +179,15 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
     )
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    rows=("frame",),
+    examples=(
+        "sudo dcpdump sniff -i any --port 11210 -f line",
+        "sudo dcpdump sniff -i eth0 -w node1.pcapng -C 100 -W 10",
+        "sudo dcpdump sniff --opcode stream_end --duration 60",
+    ),
+)
 @selection_options(captures=True)
 @latency_option
 @interface_options
@@ -99,7 +208,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
     help="Begin another file after so long.",
 )
 @click.option("-W", "files", type=click.IntRange(min=1), metavar="FILES", help="Keep only so many, the newest.")
-@display_options()
+@display_options(tuple(OUTPUTS))
 @time_option()
 @jobs_option()
 @click.option(

@@ -9,7 +9,14 @@ from dcpdump.render import spec as pages
 from dcpdump.spec import MESSAGES, PUSHES, UNKNOWN_NAME, find
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "dcpdump spec",
+        "dcpdump spec mutation",
+        "dcpdump spec 0x57",
+    ),
+)
 @click.argument("opcode", required=False)
 @click.option("--all", "everything", is_flag=True, help="List the other opcodes of the connection too.")
 def spec(opcode: str | None, everything: bool) -> None:

@@ -33,7 +33,15 @@ def _schema() -> Any:
     return schema()
 
 
-@click.command(cls=GroupedCommand, schema=_schema)
+@click.command(
+    cls=GroupedCommand,
+    schema=_schema,
+    examples=(
+        "dcpdump sql 'select name, count(*) from frames group by all order by 2 desc' node1.pcap",
+        "dcpdump sql \"from findings where severity = 'violation'\" captures/ -f csv -o findings.csv",
+        "dcpdump sql -i node1.pcap",
+    ),
+)
 @click.argument("words", nargs=-1, metavar="QUERY CAPTURE…")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for queries, one after the other: without QUERY.")
 @window_options
@@ -68,7 +76,7 @@ def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **
         raise click.UsageError("-o is for the answer of one query, not for those of -i")
     if not all(map(os.path.isfile, paths)):
         raise click.UsageError("every query of -i reads the captures: a pipe has to be written to a file first")
-    from dcpdump.cli.sql_prompt import prompt
+    from dcpdump.cli.sql_session import prompt
 
     return prompt(answer)
 
@@ -78,8 +86,7 @@ def _answer(
 ) -> int:
     """Answer a query, and return the exit code."""
     from dcpdump.arrow.folder import SCHEMAS
-    from dcpdump.cli.sql_output import write_answer
-    from dcpdump.cli.sql_reading import QueryReading
+    from dcpdump.cli.sql_session import QueryReading, write_answer
     from dcpdump.sql.database import Engine
 
     captures = given.open(paths)

@@ -10,29 +10,36 @@ from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.listing import report
+from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
 from dcpdump.cli.options import display, display_options, selection, selection_options, time_option
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sorting import sort_options, sorting
-from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import COUNTED
+from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
 from dcpdump.render import statistics
 from dcpdump.text import counted
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    rows=statistics.STATISTICS,
+    examples=(
+        "dcpdump stats node1.pcap",
+        "dcpdump stats captures/ --connection 3",
+        "dcpdump stats node1.pcap --opcode mutation --since +30s --until +60s",
+    ),
+)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @time_option("as r")
 @selection_options(captures=True)
-@sort_options(statistics.COLUMNS)
+@sort_options(statistics.COUNTED)
 @input_options()
-@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
+@display_options(formats=FORMATS, value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
-    order = sorting(statistics.COLUMNS, options)
+    order = sorting(statistics.COUNTED, options)
     chosen, shown, given = selection(options), display(options), input_of(options, captures)
     paths = expand(captures)
     inputs = given.open(paths)
@@ -45,7 +52,13 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         found.ends = {ends.redacted(shown.redactor): amount for ends, amount in found.ends.items()}
         if dissection.tally.frames:
             with writing_times(shown.times, found.first_ns, found.last_ns):
-                report(sink, shown, lambda: statistics.lines(found, order), lambda: statistics.objects(found, order))
+                report(
+                    sink,
+                    shown,
+                    statistics.STATISTICS,
+                    lambda: statistics.lines(found, order),
+                    lambda: statistics.objects(found, order),
+                )
         if found.unlisted.frames and not quiet:
             note(
                 f"dcpdump: note: to stay within --memory, {counted(found.unlisted.frames, 'frame')} and "

@@ -8,7 +8,7 @@ from typing import Any
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
-from dcpdump.cli.stderr import note
+from dcpdump.cli.terminal import note
 from dcpdump.dissect import TLS, Dissector, payload
 from dcpdump.escape import safe
 from dcpdump.net.event import SNAPLEN

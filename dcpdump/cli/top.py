@@ -10,24 +10,32 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.capture import expand
 from dcpdump.capture.live import LiveQueue
+from dcpdump.cli.analysis import LedgerConsumer, StreamChoice, choosing, choosing_options
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, choosing_options
 from dcpdump.cli.listing import report
-from dcpdump.cli.live_reading import InterfaceSource, packet_counts, reporting
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.reading import CaptureSource, Reading, Source
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
-from dcpdump.cli.stderr import note
-from dcpdump.cli.terminal import terminal_size
+from dcpdump.cli.sniff import (
+    InterfaceSource,
+    begun,
+    give_up_rights,
+    interface_options,
+    packet_counts,
+    reporting,
+    show_interfaces,
+    tap,
+)
+from dcpdump.cli.terminal import note, terminal_size
 from dcpdump.clock import writing_times
 from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables
+from dcpdump.render.streams import StreamRow
 from dcpdump.render.style import Screen
 from dcpdump.render.text_columns import fitted
-from dcpdump.render.top import Peer, StreamRow, TopView
+from dcpdump.render.top import TOP, Peer, TopView
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
 from dcpdump.streams.frame_event import DocumentRun, Step
@@ -43,7 +51,15 @@ _ONCE_S = 2.0
 _FORGET_NS = 60 * 1_000_000_000
 
 
-@click.command(cls=GroupedCommand)
+@click.command(
+    cls=GroupedCommand,
+    rows=[TOP],
+    examples=(
+        "sudo dcpdump top -i any --port 11210",
+        "dcpdump top node1.pcap",
+        "ssh node tcpdump -U -w - port 11210 | dcpdump top -",
+    ),
+)
 @click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
 @choosing_options(streams=True)
 @interface_options
@@ -149,7 +165,7 @@ def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> D
 
     def draw(look: TopView) -> None:
         if shown.format == "ndjson" or look.frames:
-            report(sink, shown, lambda: tables.lines(look, most), lambda: [tables.as_object(look)])
+            report(sink, shown, [TOP], lambda: tables.lines(look, most), lambda: [TOP.object(look)])
             if shown.format != "ndjson" and apart:
                 sink.write("\n")
         sink.flush()
@@ -220,7 +236,7 @@ class LiveTables(LedgerConsumer):
         if ledger.last_ns is not None:
             rates.look(ledger, ledger.last_ns)
         judge = Judge(ledger)
-        peers = [_peer(each, rates.of(each), redactor) for each in self.connections]
+        peers = [_peer(each, rates.of(each), ledger.last_ns, redactor) for each in self.connections]
         clients = {peer.connection.number: peer.client for peer in peers}
         return TopView(
             self._source,
@@ -230,9 +246,10 @@ class LiveTables(LedgerConsumer):
             [
                 StreamRow(
                     stream,
-                    clients.get(stream.connection.number, ""),
                     judge.verdict(stream),
-                    rates.of(stream),
+                    ledger.last_ns,
+                    rate=rates.of(stream),
+                    client=clients.get(stream.connection.number, ""),
                 )
                 for stream in self.streams
             ],
@@ -241,7 +258,7 @@ class LiveTables(LedgerConsumer):
         )
 
 
-def _peer(each: ConnectionState, rate: Rate, redactor: Redactor | None) -> Peer:
+def _peer(each: ConnectionState, rate: Rate, now_ns: int | None, redactor: Redactor | None) -> Peer:
     """Return a connection with its names as they may be shown."""
     src, dst, name = each.src, each.dst, each.setup.name
     if redactor is not None:
@@ -249,4 +266,4 @@ def _peer(each: ConnectionState, rate: Rate, redactor: Redactor | None) -> Peer:
         name = None if name is None else redactor.key(MESSAGES[DCP_OPEN], name)
     shown = {each.src: src, each.dst: dst, None: ""}
     client = shown[each.client_address] or f"{src} ? {dst}"
-    return Peer(each, rate, short_name(name) or client, shown[each.server_address], src, dst, name)
+    return Peer(each, rate, short_name(name) or client, shown[each.server_address], src, dst, name, now_ns)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from dcpdump.clock import PLAIN_TIMES, FrameTimes
 from dcpdump.record import Record
-from dcpdump.render import csv, grid, line, ndjson, table
+from dcpdump.render import csv, line, ndjson, table
 from dcpdump.render.style import Line, LineKind, Palette
 from dcpdump.startup import dataclass
 
@@ -60,7 +60,7 @@ class Output:
 
 OUTPUTS: dict[str, Output] = {
     "table": Output(_drawn(table.lines)),
-    "grid": Output(_drawn(grid.lines)),
+    "grid": Output(_drawn(table.grid_lines)),
     "line": Output(_one_line),
     "ndjson": Output(lambda record, view: ndjson.text(record, view.value_bytes, context=view.context is True) + "\n"),
     "csv": Output(lambda record, view: csv.text(record, view.value_bytes) + "\r\n", lambda: csv.header() + "\r\n"),

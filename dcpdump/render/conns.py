@@ -1,77 +1,58 @@
 """Write connections as rows for people, and as objects: names, negotiated settings, traffic, ends."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from dcpdump.record import Json
+from dcpdump.render.column import Column, Columns
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Table, folded, lost, lost_keys, number
+from dcpdump.render.text_columns import folded, lost
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS
 from dcpdump.spec.statuses import STATUS, SUCCESS
-from dcpdump.startup import dataclass, field
+from dcpdump.startup import dataclass
 from dcpdump.streams.facts import Control
 from dcpdump.streams.opcode_kinds import NOOP, SELECT_BUCKET
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import clock, printable, span, status
-from dcpdump.text import iso_time
+from dcpdump.streams.wording import client, clock, printable, span, status
 from dcpdump.wire.collection_names import Names
 from dcpdump.wire.json_text import parse_json
 
-_HEADS = (
-    "conn",
-    "client → server",
-    "server is",
-    "name",
-    "agent",
-    "bucket",
-    "auth",
-    "HELLO",
-    "open",
-    "controls",
-    "refused",
-    "streams",
-    "NOOPs",
-    "frames",
-    "bytes",
-    "lost",
-    "end",
-)
-_RIGHT = ("streams", "frames", "bytes", "lost")
+_NOTHING: Mapping[int, tuple[str, Json]] = MappingProxyType({})
 _ON = {"true": "on", "false": "off"}
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedConnection:
-    """A connection of TLS of which nothing was opened: both ends, and why."""
+class ConnectionRow(NamedTuple):
+    """A connection; of TLS what became of that. ``state`` None: nothing of it was opened."""
 
     number: int
     src: str
     dst: str
-    text: str
-    tls: Json
+    state: ConnectionState | None
+    tls_text: str = ""
+    tls: Json | None = None
+
+
+def rows_of(
+    connections: Iterable[ConnectionState], tls: Mapping[int, tuple[str, Json]] = _NOTHING
+) -> list[ConnectionRow]:
+    """Return rows of connections. ``tls``: what became of those that are TLS, by number, in words and as an object."""
+    return [ConnectionRow(each.number, each.src, each.dst, each, *tls.get(each.number, ())) for each in connections]
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTable:
     """Lay out connections: a row each where nothing is cut, a card each on a terminal, which is never wide enough."""
 
-    connections: Sequence[ConnectionState]
-    tls: Mapping[int, str] = field(default_factory=dict)  #: what became of those that are TLS, by number
-    closed: Sequence[ClosedConnection] = ()
+    rows: Sequence[ConnectionRow]
 
     def lines(self, width: int | None = None) -> Iterator[Line]:
         """Yield rows, or for a terminal of a width cards. There is a column for TLS only where there is any."""
-        rows = _rows(self.connections)
-        heads: tuple[str, ...] = _HEADS
-        if self.tls or self.closed:
-            heads = (*_HEADS[:2], "tls", *_HEADS[2:])
-            sealed = [self.tls.get(each.number, "") for each in self.connections]
-            rows = [(*row[:2], text, *row[2:]) for row, text in zip(rows, sealed, strict=True)]
-            rows += [(str(c.number), f"{c.src} → {c.dst}", c.text, *[""] * (len(heads) - 3)) for c in self.closed]
-            rows.sort(key=lambda row: int(row[0]))
+        table = CONNECTIONS.table(self.rows)
         if width is None:
-            return Table(heads, rows, _RIGHT).lines()
-        return (line for row in rows for line in _card(dict(zip(heads, row, strict=True)), width))
+            return table.lines()
+        return (line for row in table.rows for line in _card(dict(zip(table.heads, row, strict=True)), width))
 
 
 def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
@@ -100,90 +81,6 @@ def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
             yield from (
                 Line(LineKind.PLAIN, line) for line in folded(text, max(24, width), first=head, rest=" " * len(head))
             )
-
-
-def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for each in connections:
-        accepted = [control for control in each.setup.controls.values() if control.status in (None, SUCCESS)]
-        refused = [control for control in each.setup.controls.values() if control.status not in (None, SUCCESS)]
-        rows.append(
-            (
-                str(each.number),
-                ends(each),
-                each.role or "?",
-                each.setup.name or "?",
-                agent(each.setup.agent) or "?",
-                _bucket(each),
-                _authentication(each),
-                ",".join(_features(each.setup.features) or ()) if each.setup.features is not None else "?",
-                _flags(each),
-                " ".join(_control(control) for control in accepted),
-                ", ".join(f"{_control(control)}({status(control.status)}{_said(control)})" for control in refused),
-                number(each.stream_count),
-                _noops(each),
-                number(each.frames),
-                number(each.bytes),
-                lost(each.missing),
-                f"{each.end.reason} {clock(each.end.ts_ns)}" if each.end.reason else "?" if each.carved else "open",
-            )
-        )
-    return rows
-
-
-def objects(
-    connections: Sequence[ConnectionState],
-    tls: Mapping[int, Json] | None = None,
-    closed: Sequence[ClosedConnection] = (),
-) -> Iterator[Json]:
-    """Yield connections as objects, by number.
-
-    What was not captured is left out, and ``tls`` of those that are in clear.
-    """
-    both: list[ConnectionState | ClosedConnection] = [*connections, *closed]
-    for each in sorted(both, key=lambda connection: connection.number):
-        if isinstance(each, ClosedConnection):
-            yield {"connection": each.number, "src": each.src, "dst": each.dst, "tls": each.tls}
-            continue
-        yield without_none(
-            {
-                "connection": each.number,
-                "src": each.src,
-                "dst": each.dst,
-                "client": each.client_address,
-                "server": each.server_address,
-                "tls": (tls or {}).get(each.number),
-                "roles": each.roles.word,
-                "role": each.role,
-                "name": each.setup.name,
-                "agent": each.setup.agent,
-                "bucket": each.setup.bucket,
-                **_refused_bucket(each),
-                "mechanism": each.setup.mechanism,
-                "authenticated": each.setup.authenticated,
-                "features_asked": _features(each.setup.asked_features),
-                "features": _features(each.setup.features),
-                "open_flags": each.setup.flags,
-                "open_flags_names": None if each.setup.flags is None else list(OPEN_FLAGS.describe(each.setup.flags)),
-                "open_status": each.setup.status,
-                "controls": [_control_object(control) for control in each.setup.controls.values()],
-                "streams": each.stream_count,
-                "stream_requests": each.lookup.requests,
-                "noops": {"sent": each.noops.sent, "answered": each.noops.answered},
-                "unanswered": each.exchanges.count,
-                "frames": each.frames,
-                "bytes": each.bytes,
-                "losses": each.missing.gaps,
-                **lost_keys(each.missing),
-                "skipped_bytes": each.missing.skipped,
-                "manifest_uid": None if each.manifest_uid is None else f"0x{each.manifest_uid:016x}",
-                "collection_names": _collections(each.collection_names),
-                "first": None if each.first_ns is None else iso_time(each.first_ns),
-                "last": None if each.last_ns is None else iso_time(each.last_ns),
-                "end": each.end.reason or None,
-                "ended_at": None if each.end.ts_ns is None else iso_time(each.end.ts_ns),
-            }
-        )
 
 
 def _collections(names: Names | None) -> Json | None:
@@ -215,11 +112,6 @@ def _bucket(each: ConnectionState) -> str:
     if refusal is None:
         return each.setup.bucket or "?"
     return f"{f'{each.setup.bucket}, ' if each.setup.bucket else ''}{refusal.asked or '?'} ({status(refusal.status)})"
-
-
-def _refused_bucket(each: ConnectionState) -> Json:
-    refusal = each.setup.refusals.get((SELECT_BUCKET, 0))
-    return {} if refusal is None else {"bucket_refused": refusal.asked or None, "bucket_status": refusal.status}
 
 
 def _authentication(each: ConnectionState) -> str:
@@ -270,3 +162,101 @@ def _noops(each: ConnectionState) -> str:
         several = f"{waiting:,} wait, the first" if waiting > 1 else "one waits"
         text += f", {several} since {clock(noops.open_ns)}"
     return text
+
+
+def _accepted(each: ConnectionState) -> str:
+    accepted = (control for control in each.setup.controls.values() if control.status in (None, SUCCESS))
+    return " ".join(map(_control, accepted))
+
+
+def _refused(each: ConnectionState) -> str:
+    refused = (control for control in each.setup.controls.values() if control.status not in (None, SUCCESS))
+    return ", ".join(f"{_control(control)}({status(control.status)}{_said(control)})" for control in refused)
+
+
+def _of_refused_bucket(name: str) -> Callable[[ConnectionState], Any]:
+    """Return what gets a field of a bucket's refusal."""
+    return lambda each: getattr(each.setup.refusals.get((SELECT_BUCKET, 0)), name, None) or None
+
+
+def _end(each: ConnectionState) -> str:
+    return f"{each.end.reason} {clock(each.end.ts_ns)}" if each.end.reason else "?" if each.carved else "open"
+
+
+def C(
+    key: str = "",
+    get: Callable[[ConnectionState], Any] | None = None,
+    head: str = "",
+    text: Callable[[ConnectionState], str] | None = None,
+    **options: Any,
+) -> Column[ConnectionRow]:
+    """Return a column of what is known of a connection, which is empty where nothing of it was opened."""
+    return Column(
+        key,
+        None if get is None else lambda row: None if row.state is None else get(row.state),
+        head,
+        None if text is None else lambda row: "" if row.state is None else text(row.state),
+        **options,
+    )
+
+
+#: Connections, and those of TLS of which nothing was opened.
+CONNECTIONS: Columns[ConnectionRow] = Columns(
+    Column("connection", lambda row: row.number, "conn"),
+    Column("src", lambda row: row.src),
+    Column("dst", lambda row: row.dst),
+    Column(
+        head="client → server",
+        text=lambda row: f"{row.src} → {row.dst}" if row.state is None else ends(row.state),
+        sort=lambda row: None if row.state is None else client(row.state),
+    ),
+    C("client?", lambda each: each.client_address),
+    C("server?", lambda each: each.server_address),
+    Column("tls?", lambda row: row.tls),
+    Column(head="tls", text=lambda row: row.tls_text),
+    C("roles", lambda each: each.roles.word),
+    C("role?", lambda each: each.role),
+    C(head="server is", text=lambda each: each.role or "?"),
+    C("name?", lambda each: each.setup.name, "name", lambda each: each.setup.name or "?"),
+    C("agent?", lambda each: each.setup.agent),
+    C(head="agent", text=lambda each: agent(each.setup.agent) or "?", drop_rank=1),
+    C("bucket?", lambda each: each.setup.bucket, "bucket", _bucket, drop_rank=2),
+    C("bucket_refused?", _of_refused_bucket("asked")),
+    C("bucket_status?", _of_refused_bucket("status")),
+    C("mechanism?", lambda each: each.setup.mechanism),
+    C("authenticated?", lambda each: each.setup.authenticated),
+    C(head="auth", text=_authentication),
+    C("features_asked?", lambda each: _features(each.setup.asked_features)),
+    C("features?", lambda each: _features(each.setup.features)),
+    C(
+        head="HELLO",
+        text=lambda each: "?" if each.setup.features is None else ",".join(_features(each.setup.features) or ()),
+    ),
+    C("open_flags?", lambda each: each.setup.flags),
+    C("open_flags_names?", lambda each: None if each.setup.flags is None else [*OPEN_FLAGS.describe(each.setup.flags)]),
+    C("open_status?", lambda each: each.setup.status),
+    C(head="open", text=_flags),
+    C("controls", lambda each: [_control_object(control) for control in each.setup.controls.values()]),
+    C(head="controls", text=_accepted),
+    C(head="refused", text=_refused),
+    C("streams", lambda each: each.stream_count, "streams"),
+    C("stream_requests?", lambda each: each.lookup.requests),
+    C("noops?", lambda each: {"sent": each.noops.sent, "answered": each.noops.answered}),
+    C(head="NOOPs", text=_noops),
+    C("unanswered?", lambda each: each.exchanges.count),
+    C("frames", lambda each: each.frames, "frames"),
+    C("bytes", lambda each: each.bytes, "bytes", drop_rank=3),
+    C("losses?", lambda each: each.missing.gaps),
+    C("lost_bytes", lambda each: each.missing.lost, "lost", lambda each: lost(each.missing)),
+    C("unknown_gaps?", lambda each: each.missing.unknown or None),
+    C("skipped_bytes?", lambda each: each.missing.skipped),
+    C("manifest_uid?", lambda each: each.manifest_uid),
+    C("collection_names?", lambda each: _collections(each.collection_names)),
+    C("first?", lambda each: each.first_ns),
+    C("last?", lambda each: each.last_ns),
+    C("end?", lambda each: each.end.reason or None),
+    C("ended_at?", lambda each: each.end.ts_ns),
+    C(head="end", text=_end, sort=lambda row: None if row.state is None else row.state.ended_ns),
+)
+#: The keys of those of which nothing was opened.
+CLOSED: Columns[ConnectionRow] = Columns(*CONNECTIONS.some("connection src dst"), Column("tls", lambda row: row.tls))

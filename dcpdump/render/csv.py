@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from dcpdump.escape import safe, safe_json
@@ -33,6 +33,13 @@ def _cell(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return "|".join(value)
     return safe_json(json.dumps(value, ensure_ascii=False)) if isinstance(value, (list, dict)) else value
+
+
+def lines(names: Sequence[str], rows: Iterable[Json]) -> Iterator[str]:
+    """Yield the names of columns as a line, and objects as lines that have what these columns name."""
+    yield row_text(names) + "\r\n"
+    for row in rows:
+        yield row_text([_cell(row.get(name, "")) for name in names]) + "\r\n"
 
 
 def row_text(cells: Sequence[Any]) -> str:

@@ -3,17 +3,19 @@ judged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.diagnosis import COMMAND, Diagnosis, DiagnosisOutcome, behind
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, speaks_dcp
 from dcpdump.record import Json
+from dcpdump.render.column import Column, Columns
 from dcpdump.render.conns import agent, ends
-from dcpdump.render.ndjson import without_none
-from dcpdump.render.streams import lag_object
+from dcpdump.render.streams import lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import folded, lost_keys
-from dcpdump.streams.lag import Lag
+from dcpdump.render.text_columns import folded
+from dcpdump.streams.causes import Verdict
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import short_name, span
@@ -156,71 +158,17 @@ def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, width: int | No
         yield Line(LineKind.FIELD, f"… {len(unjudged) - len(shown)} more that was not judged: --all")
 
 
-def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Iterator[Json]:
-    """Yield a diagnosis as objects: the capture, its connections, troubles by their rank, lags, what was not judged."""
-    evidence = found.evidence
-    yield without_none(
-        {
-            "type": "capture",
-            "captures": list(captures),
-            "first": None if evidence.begins_ns is None else iso_time(evidence.begins_ns),
-            "last": None if evidence.last_ns is None else iso_time(evidence.last_ns),
-            "packets": evidence.counters.packets,
-            "frames": evidence.ledger.frames,
-            "bytes": evidence.frame_bytes,
-            "payload_bytes": evidence.counters.payload_bytes,
-            "lost_bytes": evidence.tally.lost.bytes,
-            "unknown_gaps": evidence.tally.lost.unknown or None,
-            "skipped_bytes": evidence.tally.skipped_bytes,
-            "connections": len(evidence.connections),
-            "streams": evidence.streams,
-            "states": dict(evidence.kinds().most_common()),
-            "outcome": found.outcome.value,
-            "text": found.conclusion,
-            "troubles": sum(trouble.wrong for trouble in found.troubles),
-            "notes": sum(not trouble.wrong for trouble in found.troubles),
-        }
-    )
-    for each in evidence.connections:
-        yield _connection(evidence, each)
-    for rank, trouble in enumerate(found.troubles, 1):
-        yield _trouble_object(rank, trouble, line)
-    for each_behind in behind(evidence):
-        yield from (_lag_object(stream, verdict.lag) for stream, verdict in each_behind.worst)
-    for missing in found.unjudged:
-        yield without_none(
-            {
-                "type": "unjudged",
-                "code": missing.code.value,
-                "text": missing.text,
-                "count": missing.count,
-                "connections": list(missing.connections),
-                "command": None if missing.command is None else line(missing.command),
-            }
-        )
+class _Ranked(NamedTuple):
+    """One of several things of a diagnosis, and what makes a command line of what shows more of it."""
 
+    thing: Any
+    line: CommandLine
+    rank: int = 0
 
-def _connection(evidence: Evidence, each: ConnectionState) -> Json:
-    return without_none(
-        {
-            "type": "connection",
-            "connection": each.number,
-            "src": each.src,
-            "dst": each.dst,
-            "client": each.client_address,
-            "server": each.server_address,
-            "roles": each.roles.word,
-            "name": each.setup.name,
-            "agent": each.setup.agent,
-            "bucket": each.setup.bucket,
-            "dcp": speaks_dcp(each),
-            "streams": each.stream_count,
-            "states": dict(evidence.kinds(each.number).most_common()),
-            "frames": each.frames,
-            "bytes": each.bytes,
-            **lost_keys(each.missing),
-        }
-    )
+    @property
+    def command(self) -> str | None:
+        """Return the command that shows more."""
+        return None if self.thing.command is None else self.line(self.thing.command)
 
 
 def _place(stream: Stream) -> Json:
@@ -228,27 +176,98 @@ def _place(stream: Stream) -> Json:
     return place | ({"stream_id": stream.stream_id} if stream.stream_id else {})
 
 
-def _lag_object(stream: Stream, lag: Lag | None) -> Json:
-    return without_none({"type": "lag", **_place(stream), **lag_object(lag)})
+_Found = tuple[Diagnosis, Sequence[str]]
+CAPTURE: Columns[_Found] = Columns(
+    Column("captures", lambda row: list(row[1])),
+    Column("first?", lambda row: row[0].evidence.begins_ns),
+    Column("last?", lambda row: row[0].evidence.last_ns),
+    Column("packets", lambda row: row[0].evidence.counters.packets),
+    Column("frames", lambda row: row[0].evidence.ledger.frames),
+    Column("bytes", lambda row: row[0].evidence.frame_bytes),
+    Column("payload_bytes", lambda row: row[0].evidence.counters.payload_bytes),
+    Column("lost_bytes", lambda row: row[0].evidence.tally.lost.bytes),
+    Column("unknown_gaps?", lambda row: row[0].evidence.tally.lost.unknown or None),
+    Column("skipped_bytes", lambda row: row[0].evidence.tally.skipped_bytes),
+    Column("connections", lambda row: len(row[0].evidence.connections)),
+    Column("streams", lambda row: row[0].evidence.streams),
+    Column("states", lambda row: dict(row[0].evidence.kinds().most_common())),
+    Column("outcome", lambda row: row[0].outcome.value),
+    Column("text", lambda row: row[0].conclusion),
+    Column("troubles", lambda row: sum(trouble.wrong for trouble in row[0].troubles)),
+    Column("notes", lambda row: sum(not trouble.wrong for trouble in row[0].troubles)),
+    type="capture",
+)
+
+_On = tuple[Evidence, ConnectionState]
+CONNECTION: Columns[_On] = Columns(
+    Column("connection", lambda row: row[1].number),
+    Column("src", lambda row: row[1].src),
+    Column("dst", lambda row: row[1].dst),
+    Column("client", lambda row: row[1].client_address),
+    Column("server", lambda row: row[1].server_address),
+    Column("roles", lambda row: row[1].roles.word),
+    Column("name?", lambda row: row[1].setup.name),
+    Column("agent?", lambda row: row[1].setup.agent),
+    Column("bucket?", lambda row: row[1].setup.bucket),
+    Column("dcp", lambda row: speaks_dcp(row[1])),
+    Column("streams", lambda row: row[1].stream_count),
+    Column("states", lambda row: dict(row[0].kinds(row[1].number).most_common())),
+    Column("frames", lambda row: row[1].frames),
+    Column("bytes", lambda row: row[1].bytes),
+    *lost_columns(lambda row: row[1].missing),
+    type="connection",
+)
+
+_NUMBERS = "the connections' numbers"
+TROUBLE: Columns[_Ranked] = Columns(
+    Column("rank", lambda row: row.rank),
+    Column("code", lambda row: row.thing.situation.value),
+    Column("cause?", lambda row: row.thing.cause or None),
+    Column("severity", lambda row: None if row.thing.degree is None else row.thing.degree.value),
+    Column("text", lambda row: row.thing.text),
+    Column("detail?", lambda row: row.thing.detail or None),
+    Column("follows?", lambda row: list(row.thing.follows) or None),
+    Column("count", lambda row: row.thing.count),
+    Column("connections", lambda row: list(row.thing.connections), type="[int]", meaning=_NUMBERS),
+    Column(
+        "streams?",
+        lambda row: list(map(_place, row.thing.streams)) or None,
+        type="[@place]",
+        meaning="the streams that it is about",
+    ),
+    Column("frames?", lambda row: list(row.thing.frames) or None, type="[int]", meaning="the numbers of the frames"),
+    Column("time?", lambda row: row.thing.ts_ns),
+    Column("command", lambda row: row.command),
+    type="trouble",
+)
+
+LAG: Columns[tuple[Stream, Verdict]] = Columns(
+    Column("connection", lambda row: row[0].connection.number),
+    Column("vbucket", lambda row: row[0].vbucket),
+    Column("stream_id?", lambda row: row[0].stream_id or None),
+    *(replace(each, key=each.key.rstrip("?")) for each in lag_columns(lambda row: row[1].lag)[:3]),
+    *lag_columns(lambda row: row[1].lag)[3:],
+    type="lag",
+)
+
+UNJUDGED: Columns[_Ranked] = Columns(
+    Column("code", lambda row: row.thing.code.value),
+    Column("text", lambda row: row.thing.text),
+    Column("count", lambda row: row.thing.count),
+    Column("connections", lambda row: list(row.thing.connections), type="[int]", meaning=_NUMBERS),
+    Column("command?", lambda row: row.command),
+    type="unjudged",
+)
+
+#: The rows of a diagnosis.
+DIAGNOSIS: tuple[Columns[Any], ...] = (CAPTURE, CONNECTION, TROUBLE, LAG, UNJUDGED)
 
 
-def _trouble_object(rank: int, trouble: Trouble, line: CommandLine) -> Json:
-    streams = [_place(each) for each in trouble.streams]
-    return without_none(
-        {
-            "type": "trouble",
-            "rank": rank,
-            "code": trouble.situation.value,
-            "cause": trouble.cause or None,
-            "severity": None if trouble.degree is None else trouble.degree.value,
-            "text": trouble.text,
-            "detail": trouble.detail or None,
-            "follows": list(trouble.follows) or None,
-            "count": trouble.count,
-            "connections": list(trouble.connections),
-            "streams": streams or None,
-            "frames": list(trouble.frames) or None,
-            "time": None if trouble.ts_ns is None else iso_time(trouble.ts_ns),
-            "command": line(trouble.command),
-        }
-    )
+def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Iterator[Json]:
+    """Yield a diagnosis as objects: the capture, its connections, troubles by their rank, lags, what was not judged."""
+    evidence = found.evidence
+    yield CAPTURE.object((found, captures))
+    yield from (CONNECTION.object((evidence, each)) for each in evidence.connections)
+    yield from (TROUBLE.object(_Ranked(each, line, rank)) for rank, each in enumerate(found.troubles, 1))
+    yield from (LAG.object(each) for consumer in behind(evidence) for each in consumer.worst)
+    yield from (UNJUDGED.object(_Ranked(each, line)) for each in found.unjudged)

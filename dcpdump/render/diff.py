@@ -1,10 +1,10 @@
 """Write what differs between two captures: a block a connection for people, rows for programs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from dcpdump.clock import clock_in_use
 from dcpdump.compare.comparison import (
@@ -13,6 +13,7 @@ from dcpdump.compare.comparison import (
     ClockOffset,
     Comparison,
     LastSeqno,
+    Latency,
     Linked,
     OnlyFrame,
     latency,
@@ -24,20 +25,17 @@ from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
+from dcpdump.render.column import Column, Columns
 from dcpdump.render.line import message_name
-from dcpdump.render.ndjson import without_none
+from dcpdump.render.row_keys import ID
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Fitting, Table
+from dcpdump.render.text_columns import Fitting, number
 from dcpdump.spec import find
 from dcpdump.streams.wording import span
-from dcpdump.text import counted, iso_time
+from dcpdump.text import counted
 from dcpdump.wire.frame import magic_of
 
 _NAMES = "AB"
-_WAYS = ("direction", "median", "p99", "both", "only A", "only B", "moved", "changed")
-_FRAMES = ("in", "frame", "time", "message", "vb", "seqno", "evidence")
-_STREAMS = ("vb", "stream id", "A's last seqno", "B's last seqno")
-_LEAST_OF_FRAMES = ("time", "message")
 
 
 def why(cause: Absence, of: int, lost: int) -> str:
@@ -51,6 +49,230 @@ def why(cause: Absence, of: int, lost: int) -> str:
         Absence.OTHERWISE: f"{other} has other frames there",
         Absence.LEFT_OUT: f"{other}'s bytes continue without it",
     }[cause]
+
+
+_TOTALS = {
+    "both": "in both",
+    "only_a": "only in A",
+    "only_b": "only in B",
+    "changed": "changed",
+    "moved": "in another order",
+}
+
+
+_Timed = tuple[int, OnlyFrame | ChangedFrame]
+
+
+def _timed(frames: Iterable[tuple[Any, OnlyFrame | ChangedFrame]], ahead: int) -> Iterator[_Timed]:
+    """Yield frames, each with the time of its row by A's clock; never before that of the frame ahead of it."""
+    latest = NO_TIME
+    for row, frame in frames:
+        if row["ts"] != NO_TIME:
+            latest = max(latest, int(row["ts"]) - ahead)
+        yield latest, frame
+
+
+def _precise(ns: int) -> str:
+    """Return a duration to the microsecond."""
+    return f"{ns / 1_000_000:.3f} ms" if ns < 1_000_000_000 else f"{ns / 1_000_000_000:,.6f} s"
+
+
+def _way_counts(way: Way) -> dict[str, int]:
+    only = [len(rows) for rows, _ in way.only]
+    return {"both": way.equal, "only_a": only[0], "only_b": only[1], "changed": len(way.changed), "moved": way.moved}
+
+
+def _name(row: Any) -> str:
+    opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
+    return message_name(find(opcode), opcode, response=magic.response)
+
+
+def _vbucket(row: Any) -> int | None:
+    opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
+    word = int(row["word"])
+    return word if not magic.response and (find(opcode).streamed or word) else None
+
+
+# -- the columns of what differs ----------------------------------------------------------------------
+
+
+class _WayRow(NamedTuple):
+    """A direction of a connection that both captures have."""
+
+    src: str
+    dst: str
+    way: Way
+    times: Latency | None  #: on the way between the captures, where the offset of their clocks is known
+
+
+_W = Column[_WayRow]
+WAYS: Columns[_WayRow] = Columns(
+    _W(head="direction", text=lambda row: f"  {row.src} → {row.dst}"),
+    _W("src", lambda row: row.src),
+    _W("dst", lambda row: row.dst),
+    _W(head="median", text=lambda row: "" if row.times is None else span(row.times.median), right=True),
+    _W(head="p99", text=lambda row: "" if row.times is None else span(row.times.p99), right=True, drop_rank=1),
+    _W("both", lambda row: row.way.equal, "both"),
+    _W("only_a", lambda row: len(row.way.only[0][0]), "only A"),
+    _W("only_b", lambda row: len(row.way.only[1][0]), "only B"),
+    _W(head="moved", text=lambda row: number(row.way.moved or None), right=True, drop_rank=2),
+    _W("changed", lambda row: len(row.way.changed), "changed"),
+    _W("moved", lambda row: row.way.moved),
+    _W("later_us?", lambda row: None if row.way.later is None else row.way.later.p50 // 1000),
+    _W(
+        "p50?",
+        lambda row: None if row.times is None else row.times.median // 1000,
+        meaning="microseconds on the way between the captures: half are not above it",
+    ),
+    _W(
+        "p99?",
+        lambda row: None if row.times is None else row.times.p99 // 1000,
+        meaning="microseconds on the way: ninety-nine hundredths are not above it",
+    ),
+)
+
+
+class _Pair(NamedTuple):
+    """A connection that both captures have."""
+
+    linked: Linked
+    src: str
+    dst: str
+    other_src: str
+    other_dst: str
+    ways: list[_WayRow]
+    clock: ClockOffset | None
+
+
+CONNECTION: Columns[_Pair] = Columns(
+    Column("connection", lambda row: row.linked.pair.a),
+    Column("other_connection", lambda row: row.linked.pair.b),
+    Column("src", lambda row: row.src),
+    Column("dst", lambda row: row.dst),
+    Column("other_src", lambda row: row.other_src),
+    Column("other_dst", lambda row: row.other_dst),
+    Column("ways", lambda row: list(map(WAYS.object, row.ways)), type=WAYS),
+    Column("clock_offset_us?", lambda row: None if row.clock is None else row.clock.offset // 1000),
+    Column("clock_spread_us?", lambda row: None if row.clock is None else row.clock.spread // 1000),
+    type="connection",
+)
+
+_S = Column[tuple[Linked, LastSeqno]]
+STREAMS: Columns[tuple[Linked, LastSeqno]] = Columns(
+    _S("connection", lambda row: row[0].pair.a),
+    _S("vbucket", lambda row: row[1].vbucket, "vb", lambda row: f"  {row[1].vbucket}"),
+    _S("stream_id?", lambda row: row[1].stream_id or None, "stream id"),
+    _S("last_seqno_a?", lambda row: row[1].a, "A's last seqno", lambda row: _or_none(row[1].a)),
+    _S("last_seqno_b?", lambda row: row[1].b, "B's last seqno", lambda row: _or_none(row[1].b)),
+    type="stream",
+)
+
+
+def _or_none(seqno: int | None) -> str:
+    return "none" if seqno is None else str(seqno)
+
+
+_Frame = tuple[Linked, Any]  #: of a connection a frame that one capture has, or that both have and that differs
+_F = Column[_Frame]
+
+
+def _row(row: _Frame) -> Any:
+    """Return what was kept of a frame; of one that both captures have, in A."""
+    return row[1].a if isinstance(row[1], ChangedFrame) else row[1].row
+
+
+def _evidence(row: _Frame) -> str:
+    frame = row[1]
+    if isinstance(frame, OnlyFrame):
+        return why(frame.cause, frame.of, frame.lost)
+    text = f"frame {int(frame.b['frame'])} of B differs in {', '.join(frame.differs)}"
+    return text + (f": bytes of it were not captured in {' and '.join(frame.torn)}" if frame.torn else "")
+
+
+def _of_row(get: Callable[[Any], Any]) -> Callable[[_Frame], Any]:
+    """Return what gets something of what was kept of a frame."""
+    return lambda row: get(_row(row))
+
+
+def _time(row: Any) -> int | None:
+    return None if int(row["ts"]) == NO_TIME else int(row["ts"])
+
+
+def _when(row: Any) -> str:
+    return "" if _time(row) is None else clock_in_use().row(int(row["ts"]), short=True)
+
+
+_ROW = (
+    _F("frame", _of_row(lambda row: int(row["frame"])), "frame", type=ID),
+    _F("time?", _of_row(_time), "time", _of_row(_when), drop_rank=1),
+    _F("name", _of_row(lambda row: find(int(row["opcode"])).name), meaning="the name of the message"),
+    _F(head="message", text=_of_row(_name), drop_rank=2),
+    _F("opcode", _of_row(lambda row: int(row["opcode"]))),
+    _F("kind", _of_row(lambda row: "response" if magic_of(int(row["magic"])).response else "request")),
+    _F("vbucket?", _of_row(_vbucket), "vb"),
+    _F("seqno?", _of_row(seqno_of), "seqno", type=ID),
+    _F("length", _of_row(lambda row: int(row["length"]))),
+)
+#: Frames that differ, of either kind.
+FRAMES: Columns[_Frame] = Columns(
+    _F(head="in", text=lambda row: _NAMES[row[1].of] if isinstance(row[1], OnlyFrame) else "both"),
+    *_ROW,
+    _F(head="evidence", text=_evidence),
+)
+ONLY: Columns[_Frame] = Columns(
+    _F("only_in", lambda row: _NAMES[row[1].of]),
+    _F("connection", lambda row: row[1].place >> 1),
+    *_ROW,
+    _F("cause", lambda row: row[1].cause.value, meaning="the code of the evidence"),
+    _F("why", _evidence),
+    _F("lost_bytes?", lambda row: row[1].lost or None),
+    type="frame",
+)
+CHANGED: Columns[_Frame] = Columns(
+    _F("connection", lambda row: row[0].pair.a),
+    _F("other_frame", lambda row: int(row[1].b["frame"])),
+    *_ROW,
+    _F("differs", lambda row: list(row[1].differs)),
+    _F("whole?", lambda row: False if row[1].torn else None),
+    type="changed",
+)
+
+
+class _Alone(NamedTuple):
+    """A connection that only one of the captures has."""
+
+    only_in: str
+    number: int
+    src: str
+    dst: str
+    frames: int
+
+
+ALONE: Columns[_Alone] = Columns(
+    Column("only_in", lambda row: row.only_in),
+    Column("connection", lambda row: row.number),
+    Column("src", lambda row: row.src),
+    Column("dst", lambda row: row.dst),
+    Column("frames", lambda row: row.frames),
+    type="alone",
+)
+
+_Totals = dict[str, int]
+
+
+def _number(key: str, meaning: str = "") -> Column[_Totals]:
+    """Return the column of one of several numbers."""
+    return Column(key, lambda row: row.get(key.rstrip("?")), meaning=meaning)
+
+
+TOTAL: Columns[_Totals] = Columns(
+    *map(_number, ("equal", "both", "only_a", "only_b", "changed", "moved")),
+    _number("connections", "how many connections both captures have"),
+    type="total",
+)
+
+
+# -- a comparison by frames -------------------------------------------------------------------------
 
 
 class DiffRows:
@@ -82,13 +304,13 @@ class DiffRows:
         for each in found.linked:
             yield Line(LineKind.PLACE, self._who(each))
             yield Line(LineKind.PLAIN, f"  clocks: {self._clock_text(each)}")
-            yield self._ways(each)
+            yield WAYS.table(self._ways(each))
             yield from self._details(each)
             yield Line(LineKind.PLAIN, "")
         for of in (0, 1):
-            for number in found.alone[of]:
-                where = f"{_NAMES[of]} c{number} {self._between(of, number)}"
-                frames = counted(found.frames(of, number), "frame")
+            for alone in found.alone[of]:
+                where = f"{_NAMES[of]} c{alone} {self._between(of, alone)}"
+                frames = counted(found.frames(of, alone), "frame")
                 yield Line(LineKind.PROBLEM, f"{where}: only in {_NAMES[of]}, {frames}")
         yield self.total()
 
@@ -131,35 +353,24 @@ class DiffRows:
         of = "" if each.clock is not None else ", by another connection"
         return f"B's is {offset} A's ± {span(found.spread)}{of}"
 
-    def _ways(self, each: Linked) -> Table:
+    def _ways(self, each: Linked) -> list[_WayRow]:
+        """Return both directions of a connection."""
+        (src, dst), found = self._ends(0, each.pair.a), each.clock or self._clock
         rows = []
         for direction, way in enumerate(each.ways):
-            src, dst = self._ends(0, each.pair.a)[:: 1 if direction == 0 else -1]
-            times = ("", "")
-            found = each.clock or self._clock
-            if found is not None and way.later is not None:
-                times = tuple(map(span, latency(way.later, found, direction)))  # type: ignore[assignment]
-            counts = way.equal, *(len(only) for only, _ in way.only)
-            moved = f"{way.moved:,}" if way.moved else ""
-            numbers = *(f"{count:,}" for count in counts), moved, f"{len(way.changed):,}"
-            rows.append((f"  {src} → {dst}", *times, *numbers))
-        return Table(_WAYS, rows, _WAYS[1:], ("p99", "moved"))
+            times = None if found is None or way.later is None else latency(way.later, found, direction)
+            rows.append(_WayRow(src, dst, way, times) if direction == 0 else _WayRow(dst, src, way, times))
+        return rows
 
     def _details(self, each: Linked) -> "Iterator[Line | Fitting]":
-        streams = [(way, last) for way in each.ways for last in self._found.last_seqnos(way)]
+        streams = [(each, last) for way in each.ways for last in self._found.last_seqnos(way)]
         if streams:
-            rows = [_stream_cells(last) for _, last in streams[: self._most]]
             yield Line(LineKind.TITLE, f"  {counted(len(streams), 'stream')} whose last seqno differs")
-            yield Table(_STREAMS, rows, _STREAMS)
-        frames = list(islice(self._frames(each), self._most + 1))
+            yield STREAMS.table(streams[: self._most])
+        frames = list(islice(self._frames(each), self._most))
         if frames:
             yield Line(LineKind.TITLE, "  frames that differ")
-            yield Table(
-                _FRAMES,
-                [self._cells(frame) for frame in frames[: self._most]],
-                ("frame", "vb", "seqno"),
-                _LEAST_OF_FRAMES,
-            )
+            yield FRAMES.table([(each, frame) for frame in frames])
         count = sum(len(way.changed) + sum(len(rows) for rows, _ in way.only) for way in each.ways)
         if count > self._most:
             yield Line(LineKind.PLAIN, f"  {count - self._most:,} more: --frames N, or -f ndjson for all")
@@ -175,68 +386,21 @@ class DiffRows:
             parts.append(_timed(((both.a, both) for both in self._found.changed(way)), 0))
         return (frame for _, frame in merge(*parts, key=itemgetter(0)))
 
-    def _cells(self, frame: OnlyFrame | ChangedFrame) -> tuple[str, ...]:
-        if isinstance(frame, ChangedFrame):
-            text = f"frame {int(frame.b['frame'])} of B differs in {', '.join(frame.differs)}"
-            if frame.torn:
-                text += f": bytes of it were not captured in {' and '.join(frame.torn)}"
-            return ("both", *_row_cells(frame.a), text)
-        return (_NAMES[frame.of], *_row_cells(frame.row), why(frame.cause, frame.of, frame.lost))
-
     # -- for programs -----------------------------------------------------------------------------------
 
     def objects(self) -> Iterator[Json]:
         """Yield all that differs as objects; the total last."""
         found = self._found
         for each in found.linked:
-            yield self._connection(each)
-            for way in each.ways:
-                for last in found.last_seqnos(way):
-                    yield without_none(
-                        {
-                            "type": "stream",
-                            "connection": each.pair.a,
-                            "vbucket": last.vbucket,
-                            "stream_id": last.stream_id or None,
-                            "last_seqno_a": last.a,
-                            "last_seqno_b": last.b,
-                        }
-                    )
+            ends = *self._ends(0, each.pair.a), *self._ends(1, each.pair.b)
+            yield CONNECTION.object(_Pair(each, *ends, self._ways(each), each.clock or self._clock))
+            yield from (STREAMS.object((each, last)) for way in each.ways for last in found.last_seqnos(way))
             for frame in self._frames(each):
-                yield _changed(each, frame) if isinstance(frame, ChangedFrame) else self._only(frame)
+                yield (CHANGED if isinstance(frame, ChangedFrame) else ONLY).object((each, frame))
         for of in (0, 1):
-            for number in found.alone[of]:
-                src, dst = self._ends(of, number)
-                row = {"type": "alone", "only_in": _NAMES[of], "connection": number, "src": src, "dst": dst}
-                yield row | {"frames": found.frames(of, number)}
-        total = self._totals()
-        yield {"type": "total", "equal": not found.differs, **total, "connections": len(found.linked)}
-
-    def _connection(self, each: Linked) -> Json:
-        src, dst = self._ends(0, each.pair.a)
-        other = self._ends(1, each.pair.b)
-        found: ClockOffset | None = each.clock or self._clock
-        ways = [self._way(each, direction, way, found) for direction, way in enumerate(each.ways)]
-        out: Json = {"type": "connection", "connection": each.pair.a, "other_connection": each.pair.b}
-        out |= {"src": src, "dst": dst, "other_src": other[0], "other_dst": other[1], "ways": ways}
-        if found is not None:
-            out |= {"clock_offset_us": found.offset // 1000, "clock_spread_us": found.spread // 1000}
-        return out
-
-    def _way(self, each: Linked, direction: int, way: Way, found: ClockOffset | None) -> Json:
-        src, dst = self._ends(0, each.pair.a)[:: 1 if direction == 0 else -1]
-        out: Json = {"src": src, "dst": dst, **_way_counts(way)}
-        if way.later is not None:
-            out["later_us"] = way.later.p50 // 1000
-            if found is not None:
-                times = latency(way.later, found, direction)
-                out |= {"p50": times.median // 1000, "p99": times.p99 // 1000}
-        return out
-
-    def _only(self, frame: OnlyFrame) -> Json:
-        head = {"type": "frame", "only_in": _NAMES[frame.of], "connection": frame.place >> 1}
-        tail = {"cause": frame.cause.value, "why": why(frame.cause, frame.of, frame.lost)}
-        return head | _row_object(frame.row) | tail | ({"lost_bytes": frame.lost} if frame.lost else {})
+            for alone in found.alone[of]:
+                yield ALONE.object(_Alone(_NAMES[of], alone, *self._ends(of, alone), found.frames(of, alone)))
+        yield TOTAL.object({**self._totals(), "equal": not found.differs, "connections": len(found.linked)})
 
     def _totals(self) -> dict[str, int]:
         out = dict.fromkeys(_TOTALS, 0)
@@ -249,86 +413,90 @@ class DiffRows:
         return out
 
 
-_TOTALS = {
-    "both": "in both",
-    "only_a": "only in A",
-    "only_b": "only in B",
-    "changed": "changed",
-    "moved": "in another order",
-}
-
-
-_Timed = tuple[int, OnlyFrame | ChangedFrame]
-
-
-def _timed(frames: Iterable[tuple[Any, OnlyFrame | ChangedFrame]], ahead: int) -> Iterator[_Timed]:
-    """Yield frames, each with the time of its row by A's clock; never before that of the frame ahead of it."""
-    latest = NO_TIME
-    for row, frame in frames:
-        if row["ts"] != NO_TIME:
-            latest = max(latest, int(row["ts"]) - ahead)
-        yield latest, frame
-
-
-def _precise(ns: int) -> str:
-    """Return a duration to the microsecond."""
-    return f"{ns / 1_000_000:.3f} ms" if ns < 1_000_000_000 else f"{ns / 1_000_000_000:,.6f} s"
-
-
-def _way_counts(way: Way) -> dict[str, int]:
-    only = [len(rows) for rows, _ in way.only]
-    return {"both": way.equal, "only_a": only[0], "only_b": only[1], "changed": len(way.changed), "moved": way.moved}
-
-
-def _stream_cells(last: LastSeqno) -> tuple[str, ...]:
-    numbers = ("none" if each is None else str(each) for each in (last.a, last.b))
-    return (f"  {last.vbucket}", str(last.stream_id or ""), *numbers)
-
-
-def _name(row: Any) -> str:
-    opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
-    return message_name(find(opcode), opcode, response=magic.response)
-
-
-def _vbucket(row: Any) -> int | None:
-    opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
-    word = int(row["word"])
-    return word if not magic.response and (find(opcode).streamed or word) else None
-
-
-def _row_cells(row: Any) -> tuple[str, ...]:
-    ts, vbucket, seqno = int(row["ts"]), _vbucket(row), seqno_of(row)
-    when = "" if ts == NO_TIME else clock_in_use().row(ts, short=True)
-    numbers = ("" if each is None else str(each) for each in (vbucket, seqno))
-    return (f"{int(row['frame'])}", when, _name(row), *numbers)
-
-
-def _row_object(row: Any) -> Json:
-    ts = int(row["ts"])
-    opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
-    return without_none(
-        {
-            "frame": int(row["frame"]),
-            "time": None if ts == NO_TIME else iso_time(ts),
-            "name": find(opcode).name,
-            "opcode": opcode,
-            "kind": "response" if magic.response else "request",
-            "vbucket": _vbucket(row),
-            "seqno": seqno_of(row),
-            "length": int(row["length"]),
-        }
-    )
-
-
-def _changed(each: Linked, frame: ChangedFrame) -> Json:
-    head = {"type": "changed", "connection": each.pair.a, "other_frame": int(frame.b["frame"])}
-    return head | _row_object(frame.a) | {"differs": list(frame.differs)} | ({"whole": False} if frame.torn else {})
-
-
 # -- which documents differ: their last changes -------------------------------------------------------
 
-_HEADS = ("vb", "collection", "key", "A's seqno", "B's seqno", "A's CAS", "B's CAS", "differs")
-_RIGHT = ("vb", "collection", "A's seqno", "B's seqno")
+
+class _DocumentRow(NamedTuple):
+    """A document as A and B have it."""
+
+    a: Document | None
+    b: Document | None
+    key: str
+    unknown: str  #: why it cannot be known whether it differs; empty where it does
+
+    @property
+    def one(self) -> Document:
+        """Return it as one of them has it, A if it does."""
+        found = self.a or self.b
+        assert found is not None
+        return found
+
+    @property
+    def only_in(self) -> str | None:
+        """Return which capture has it, where only one does."""
+        return "B" if self.a is None else "A" if self.b is None else None
+
+    @property
+    def differs(self) -> list[str] | None:
+        """Return what differs between its last changes, where both captures have it."""
+        if self.a is None or self.b is None:
+            return None
+        names = ("message", "seqno", "cas", "value")
+        return [name for name in names if getattr(self.a, name) != getattr(self.b, name)]
+
+    @property
+    def text(self) -> str:
+        """Return what differs, in words."""
+        return self.unknown or ", ".join(self.differs or [f"only in {self.only_in}"])
+
+
+def _of_one(name: str, side: str) -> Callable[[_DocumentRow], Any]:
+    """Return what gets a field of a document as A or B has it."""
+    return lambda row: getattr(getattr(row, side), name, None)
+
+
+def _cas(side: str) -> Callable[[_DocumentRow], str]:
+    cas = _of_one("cas", side)
+    return lambda row: "" if cas(row) is None else f"0x{cas(row):016x}"
+
+
+_D = Column[_DocumentRow]
+DOCUMENT: Columns[_DocumentRow] = Columns(
+    _D("vbucket", lambda row: row.one.vbucket, "vb"),
+    _D("collection", lambda row: row.one.collection, "collection", lambda row: hex(row.one.collection), drop_rank=3),
+    _D("key", lambda row: row.key, "key"),
+    _D("only_in?", lambda row: row.only_in),
+    _D("differs?", lambda row: row.differs, meaning="what differs: message, seqno, cas, value"),
+    _D(
+        "cause?",
+        lambda row: Absence.LOST.value if row.unknown else None,
+        meaning="lost: it cannot be known whether the document differs",
+    ),
+    _D("why?", lambda row: row.unknown or None),
+    _D(get=_of_one("seqno", "a"), head="A's seqno", type=ID),
+    _D(get=_of_one("seqno", "b"), head="B's seqno", type=ID),
+    _D("last_seqno_a?", _of_one("seqno", "a")),
+    _D("cas_a?", _of_one("cas", "a"), "A's CAS", _cas("a"), drop_rank=1),
+    _D("name_a?", _of_one("message", "a")),
+    _D("frame?", _of_one("frame", "a")),
+    _D("last_seqno_b?", _of_one("seqno", "b")),
+    _D("cas_b?", _of_one("cas", "b"), "B's CAS", _cas("b"), drop_rank=2),
+    _D("name_b?", _of_one("message", "b")),
+    _D("other_frame?", _of_one("frame", "b")),
+    _D(head="differs", text=lambda row: row.text),
+    type="document",
+)
+DOCUMENTS: Columns[_Totals] = Columns(
+    _number("equal"),
+    _number("both", "documents whose last change is the same in both captures"),
+    _number("only_a", "documents that only A has"),
+    _number("only_b", "documents that only B has"),
+    _number("changed", "documents whose last change differs"),
+    _number("unknown?", "documents of which it cannot be known, as bytes were not captured"),
+    type="documents",
+)
+#: The rows of a comparison.
+DIFF: tuple[Columns[Any], ...] = (CONNECTION, STREAMS, ONLY, CHANGED, ALONE, TOTAL, DOCUMENT, DOCUMENTS)
 
 
 class DocumentRows:
@@ -354,9 +522,9 @@ class DocumentRows:
 
     def lines(self) -> "Iterator[Line | Fitting]":
         """Yield the documents that differ, those in both captures first, then what cannot be known, and the total."""
-        rows = [self._cells(a, b, known) for a, b, known in self._pairs(self._most)]
+        rows = list(islice(self._rows(), self._most))
         if rows:
-            yield Table(_HEADS, rows, _RIGHT, ("A's CAS", "B's CAS", "collection"))
+            yield DOCUMENT.table(rows)
         count = len(self._known) + len(self._unknown)
         if count > self._most:
             yield Line(LineKind.PLAIN, f"{count - self._most:,} more: --frames N, or -f ndjson for all")
@@ -372,68 +540,27 @@ class DocumentRows:
 
     def objects(self) -> Iterator[Json]:
         """Yield the documents that differ as objects, and the total."""
-        for a, b, is_known in self._pairs(None):
-            yield self._object(a, b, is_known)
+        yield from map(DOCUMENT.object, self._rows())
         known = self._known
         counts = {"both": self._equal, "only_a": len(known.only_a), "only_b": len(known.only_b)}
         counts |= {"changed": len(known.differ)} | ({"unknown": len(self._unknown)} if len(self._unknown) else {})
-        yield {"type": "documents", "equal": not (len(known) or len(self._unknown)), **counts}
+        yield DOCUMENTS.object({"equal": not (len(known) or len(self._unknown)), **counts})
 
-    def _pairs(self, most: int | None) -> Iterator[tuple[Document | None, Document | None, bool]]:
-        """Yield documents as A and B have them, and whether it is known that they differ."""
-        return islice(self._all_pairs(), most)
-
-    def _all_pairs(self) -> Iterator[tuple[Document | None, Document | None, bool]]:
+    def _rows(self) -> Iterator[_DocumentRow]:
+        """Yield documents as A and B have them, those that are known to differ first."""
         for rows, known in ((self._known, True), (self._unknown, False)):
-            for a, b in rows.differ:
-                yield self._a.document(int(a)), self._b.document(int(b)), known
-            for row in rows.only_a:
-                yield self._a.document(int(row)), None, known
-            for row in rows.only_b:
-                yield None, self._b.document(int(row)), known
+            pairs = ((self._a.document(int(a)), self._b.document(int(b))) for a, b in rows.differ)
+            only_a = ((self._a.document(int(row)), None) for row in rows.only_a)
+            only_b = ((None, self._b.document(int(row))) for row in rows.only_b)
+            for a, b in chain[tuple[Document | None, Document | None]](pairs, only_a, only_b):
+                one = a or b
+                assert one is not None
+                yield _DocumentRow(a, b, self._key(one.key), "" if known else self._why(a, b, one.vbucket))
 
     def _key(self, key: bytes) -> str:
         return safe(key if self._redactor is None else self._redactor.hash(key))
 
-    def _why(self, a: Document | None, b: Document | None) -> str:
+    def _why(self, a: Document | None, b: Document | None, vbucket: int) -> str:
         """Return why it cannot be known whether a document differs."""
-        one = _one(a, b)
         name, side = ("A", self._a) if a is None or (b is not None and a.seqno < b.seqno) else ("B", self._b)
-        return f"cannot be known: {name}'s capture {side.losses.text(one.vbucket)}"
-
-    def _cells(self, a: Document | None, b: Document | None, known: bool) -> tuple[str, ...]:
-        one = _one(a, b)
-        numbers = ("" if each is None else str(each.seqno) for each in (a, b))
-        cas = ("" if each is None else f"0x{each.cas:016x}" for each in (a, b))
-        text = f"only in {'A' if b is None else 'B'}" if a is None or b is None else ", ".join(_differing(a, b))
-        text = text if known else self._why(a, b)
-        return (str(one.vbucket), f"0x{one.collection:x}", self._key(one.key), *numbers, *cas, text)
-
-    def _object(self, a: Document | None, b: Document | None, known: bool) -> Json:
-        one = _one(a, b)
-        out: Json = {"type": "document", "vbucket": one.vbucket, "collection": one.collection}
-        out["key"] = self._key(one.key)
-        if a is None or b is None:
-            out["only_in"] = "A" if b is None else "B"
-        else:
-            out["differs"] = list(_differing(a, b))
-        if not known:
-            out |= {"cause": Absence.LOST.value, "why": self._why(a, b)}
-        for name, each in (("a", a), ("b", b)):
-            if each is not None:
-                out |= {f"last_seqno_{name}": each.seqno, f"cas_{name}": f"0x{each.cas:016x}"}
-                out |= {f"name_{name}": each.message, "frame" if each is a else "other_frame": each.frame}
-        return out
-
-
-def _one(a: Document | None, b: Document | None) -> Document:
-    found = a or b
-    assert found is not None
-    return found
-
-
-def _differing(a: Document, b: Document) -> Iterator[str]:
-    """Yield what differs between the last changes of a document."""
-    for name in ("message", "seqno", "cas", "value"):
-        if getattr(a, name) != getattr(b, name):
-            yield name
+        return f"cannot be known: {name}'s capture {side.losses.text(vbucket)}"

@@ -10,11 +10,12 @@ from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.words import ranges
 from dcpdump.escape import safe
 from dcpdump.record import Json
-from dcpdump.render.ndjson import without_none
+from dcpdump.render.column import Column, Columns
+from dcpdump.render.row_keys import INSTANT, TEXT
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Table, folded
+from dcpdump.render.text_columns import folded, number
 from dcpdump.streams.wording import clock
-from dcpdump.text import counted, iso_time
+from dcpdump.text import counted
 
 Folded = Iterable[tuple[Finding, int]]
 SEVERITY_KINDS = {
@@ -89,30 +90,6 @@ def total(counts: dict[Severity, int], rules: int, streams: int, partly: int) ->
     return Line(LineKind.PLAIN, text)
 
 
-def objects(findings: Folded) -> Iterator[Json]:
-    """Yield an object for each finding."""
-    for finding, more in findings:
-        rule = finding.rule
-        yield without_none(
-            {
-                "code": rule.code,
-                "rule": rule.id,
-                "severity": finding.severity.value,
-                "title": rule.title,
-                "connection": finding.connection,
-                "vbucket": finding.vbucket,
-                "stream_id": finding.stream_id or None,
-                "frame": finding.frame,
-                "time": None if finding.ts_ns is None else iso_time(finding.ts_ns),
-                "message": finding.message,
-                "status": finding.status or None,
-                "reason": finding.reason or None,
-                "spec": rule.source,
-                "more": more or None,
-            }
-        )
-
-
 def sarif(findings: Folded, rules: Sequence[Rule], files: Sequence[str], version: str) -> Json:
     """Return everything as one SARIF 2.1.0 log."""
     places = {rule.code: at for at, rule in enumerate(rules)}
@@ -161,20 +138,6 @@ def table(rules: Iterable[Rule]) -> Iterator[Line]:
         yield Line(LineKind.FIELD, f"{rule.code} {rule.id:<3} {rule.severity.value:<10} {rule.title}")
 
 
-def rule_objects(rules: Iterable[Rule]) -> Iterator[Json]:
-    """Yield rules as objects."""
-    for rule in rules:
-        yield {
-            "code": rule.code,
-            "rule": rule.id,
-            "severity": rule.severity.value,
-            "title": rule.title,
-            "status": rule.status,
-            "off": [each.value for each in rule.off],
-            "spec": rule.source,
-        }
-
-
 def page(rule: Rule, width: int | None = _WIDTH) -> Iterator[Line]:
     """Yield the lines of a rule's page. ``width``: of a line of text at most; None: a paragraph is one line."""
     yield Line(LineKind.TITLE, f"{rule.code} ({rule.id}) {rule.title}")
@@ -193,31 +156,8 @@ def page(rule: Rule, width: int | None = _WIDTH) -> Iterator[Line]:
         yield Line(LineKind.FIELD, f"Not judged when: {SUSPENSIONS[each]}")
 
 
-_HEADS = ("severity", "rule", "count", "conn", "vb", "frames", "first at", "finding")
-_RIGHT = ("count",)
-#: What a narrow terminal has no room for, the least first.
-_LEAST = ("first at", "conn", "vb", "frames")
 #: Of a list of numbers, so many entries are shown.
 _SHOWN = 4
-
-
-def rule_table(totals: Iterable[RuleTotal]) -> Table:
-    """Return a table of rules, each with its findings counted, and the first as an example."""
-    found = list(totals)
-    rows = [
-        (
-            each.example.severity.value,
-            each.example.rule.code,
-            f"{each.count:,}",
-            _numbers(each.connections),
-            _numbers(each.vbuckets),
-            _frames(each),
-            "" if each.example.ts_ns is None else clock(each.example.ts_ns),
-            f"{each.example.rule.title}{', e.g. ' if each.count > 1 else ': '}{sentence(each.example)}",
-        )
-        for each in found
-    ]
-    return Table(_HEADS, rows, _RIGHT, _LEAST, [SEVERITY_KINDS[each.example.severity] for each in found])
 
 
 def _numbers(numbers: Iterable[int]) -> str:
@@ -231,3 +171,65 @@ def _numbers(numbers: Iterable[int]) -> str:
 def _frames(each: RuleTotal) -> str:
     first = each.example.frame
     return f"#{first}" if each.last == first else f"#{first}..{each.last}"
+
+
+# -- the columns of findings, of rules with their findings, and of rules -----------------------------------
+
+_Found = tuple[Finding, int]
+#: Findings; ``more`` is how many of the kind are left out.
+FINDINGS: Columns[_Found] = Columns(
+    Column("code", lambda row: row[0].rule.code),
+    Column("rule", lambda row: row[0].rule.id),
+    Column("severity", lambda row: row[0].severity.value, "severity"),
+    Column(head="rule", text=lambda row: f"{row[0].rule.code} {row[0].rule.id}"),
+    Column("title", lambda row: row[0].rule.title),
+    Column("connection", lambda row: row[0].connection, "conn", right=True),
+    Column("vbucket?", lambda row: row[0].vbucket, "vb"),
+    Column("stream_id?", lambda row: row[0].stream_id or None, "sid", drop_rank=1),
+    Column("frame", lambda row: row[0].frame, "frame", stored=False),
+    Column("time?", lambda row: row[0].ts_ns, "time", lambda row: _clock(row[0]), type=INSTANT, drop_rank=2),
+    Column(head="more", text=lambda row: number(row[1] or None), right=True, drop_rank=3),
+    Column("message", lambda row: row[0].message),
+    Column(
+        "status?",
+        lambda row: row[0].status or None,
+        type=TEXT,
+        meaning="the status that a conforming peer answers",
+    ),
+    Column("reason?", lambda row: row[0].reason or None),
+    Column("spec", lambda row: row[0].rule.source),
+    Column("more?", lambda row: row[1] or None),
+    Column(head="message", text=lambda row: sentence(row[0])),
+    kind=lambda row: SEVERITY_KINDS[row[0].severity],
+)
+
+#: Rules, each with its findings counted, and the first as an example.
+BY_RULE: Columns[RuleTotal] = Columns(
+    Column(head="severity", text=lambda row: row.example.severity.value),
+    Column(head="rule", text=lambda row: row.example.rule.code),
+    Column(head="count", text=lambda row: f"{row.count:,}", right=True),
+    Column(head="conn", text=lambda row: _numbers(row.connections), drop_rank=2),
+    Column(head="vb", text=lambda row: _numbers(row.vbuckets), drop_rank=3),
+    Column(head="frames", text=lambda row: _frames(row), drop_rank=4),
+    Column(head="first at", text=lambda row: _clock(row.example), drop_rank=1),
+    Column(
+        head="finding",
+        text=lambda row: f"{row.example.rule.title}{', e.g. ' if row.count > 1 else ': '}{sentence(row.example)}",
+    ),
+    kind=lambda row: SEVERITY_KINDS[row.example.severity],
+)
+
+#: The rules themselves.
+RULES: Columns[Rule] = Columns(
+    Column("code", lambda rule: rule.code),
+    Column("rule", lambda rule: rule.id),
+    Column("severity", lambda rule: rule.severity.value),
+    Column("title", lambda rule: rule.title),
+    Column("status", lambda rule: rule.status, type=TEXT, meaning="the status that a conforming peer answers"),
+    Column("off", lambda rule: [each.value for each in rule.off], type="[text]", meaning="when it is not judged"),
+    Column("spec", lambda rule: rule.source),
+)
+
+
+def _clock(finding: Finding) -> str:
+    return "" if finding.ts_ns is None else clock(finding.ts_ns)

@@ -1,11 +1,13 @@
 """Write flow control as text for people, and as objects: a window for each connection, and when it was full."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from dcpdump.record import Json
+from dcpdump.render.column import Column, Columns
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Fitting, Table, number, spark
+from dcpdump.render.text_columns import Fitting, number, spark
 from dcpdump.spec import find
 from dcpdump.streams.facts import FIRST, LAST, Excess
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing, stands_still
@@ -18,10 +20,6 @@ from dcpdump.streams.window import Window
 from dcpdump.streams.wording import client, clock, span, times
 from dcpdump.text import counted, iso_time
 
-_HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
-#: What a narrow terminal has no room for, the least first.
-_LEAST = ("acks", "over time", "acked", "sent")
-_RIGHT = ("buffer", "sent", "acked", "acks", "outstanding", "peak")
 _BARS = 24
 #: A producer that waits for so long, and for longer than before, stands still; for less, its consumer is just slower.
 _STUCK_NS = 10_000_000_000
@@ -37,76 +35,38 @@ _STATES = {
 _INFERRED = " (inferred from where the producer waited before)"
 
 
-def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: bool = False) -> "list[Line | Fitting]":
+class FlowRow(NamedTuple):
+    """A connection, and how its flow control stands."""
+
+    connection: ConnectionState
+    found: Standing
+    now_ns: int | None  #: when the input ends
+    drawn: bool = False  #: with a line of bars of what was outstanding
+
+    @property
+    def window(self) -> Window:
+        """Return the window of its consumer."""
+        return self.connection.window
+
+    @property
+    def both(self) -> bool:
+        """Return whether both directions were captured."""
+        return self.connection.has_both_sides
+
+
+def rows_of(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: bool = False) -> list[FlowRow]:
+    """Return rows of connections. ``now_ns``: when the input ends; ``drawn``: with lines of bars."""
+    return [FlowRow(each, standing(each, now_ns), now_ns, drawn) for each in connections]
+
+
+def lines(rows: Sequence[FlowRow]) -> "list[Line | Fitting]":
     """Return a table of windows; below, for each, when it was blocked, and what does not add up."""
-    rows, notes = [], []
-    for each in connections:
-        window = each.window
-        if not window.wire and not window.acks and window.asked is None:
-            continue
-        found = standing(each, now_ns)
-        off = found.state is FlowState.OFF or not each.has_both_sides
-        rows.append(
-            (
-                str(each.number),
-                client(each),
-                "none" if found.state is FlowState.OFF else number(window.size) or "?",
-                number(window.sent),
-                number(window.acked),
-                number(window.acks),
-                "" if off else _least(window, window.outstanding),
-                "" if off else _least(window, window.peak),
-                "" if off else _blocked(each, now_ns),
-                _drawn(window) if drawn else "",
-                _state(each, found),
-            )
-        )
+    shown = [row for row in rows if row.window.wire or row.window.acks or row.window.asked is not None]
+    notes: list[Line | Fitting] = []
+    for each, found, now_ns, _ in shown:
         notes += _notes(each, found, now_ns) if each.has_both_sides else []
         notes += [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _held_up(each, now_ns)]
-    return [Table(_HEADS, rows, _RIGHT, _LEAST), *notes] if rows else []
-
-
-def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Iterator[Json]:
-    """Yield windows as objects."""
-    for each in connections:
-        window, state = each.window, standing(each, now_ns)
-        found = leak(window)
-        out: Json = {
-            "connection": each.number,
-            "name": each.setup.name,
-            "client": client(each),
-            "roles": each.roles.word,
-            "buffer": window.size,
-            "buffer_asked": window.asked,
-            "complete": window.complete,
-            "account": "exact" if window.complete else "relative",
-            "state": state.state.value,
-            "evidence": state.evidence.value,
-            "sent": window.sent,
-            "acked": window.acked,
-            "acks": window.acks,
-            "ignored": window.ignored or None,
-            "tcp_faults": [_fault(found) for found in tcp_faults(each, now_ns)] or None,
-            "kinds": [_kind(window, code) for code in range(FIRST, LAST + 1) if window.counted.frames[code - FIRST]],
-        }
-        if each.has_both_sides:
-            out |= {
-                "outstanding": window.outstanding,
-                "peak": window.peak,
-                "overacked": window.overacked if window.complete else None,
-                "blocked": state.state is FlowState.BLOCKED,
-                "blocked_ms": window.blocked_ns(now_ns) // 1_000_000,
-                "intervals": [_interval(*times) for times in _intervals(window, state)],
-                "intervals_left": window.blocked.further or None,
-                "exceeded": [_interval(*each[:3]) | {"messages": each.messages} for each in _excesses(window)] or None,
-                "mismatch": None if found is None else _mismatch(found),
-                "over_time": [
-                    {"time": iso_time(mark.ts_ns), "outstanding": outstanding}
-                    for mark, outstanding in zip(window.marks, _levels(window), strict=True)
-                    if mark.ts_ns is not None
-                ],
-            }
-        yield without_none(out)
+    return [FLOW.table(shown), *notes] if shown else []
 
 
 def _least(window: Window, count: int) -> str:
@@ -114,7 +74,8 @@ def _least(window: Window, count: int) -> str:
     return number(count) if window.complete else f"\N{GREATER-THAN OR EQUAL TO} {count:,}"
 
 
-def _state(each: ConnectionState, found: Standing) -> str:
+def _state(row: FlowRow) -> str:
+    each, found = row.connection, row.found
     inferred = found.evidence is FlowEvidence.INFERRED
     if found.state is FlowState.UNKNOWN:
         why = "bytes were lost" if each.setup.open_frame is not None else "the capture starts after DCP_OPEN"
@@ -125,11 +86,11 @@ def _state(each: ConnectionState, found: Standing) -> str:
     return _STATES[found.state] + (_INFERRED if inferred else "")
 
 
-def _blocked(each: ConnectionState, now_ns: int | None) -> str:
-    total = each.window.blocked_ns(now_ns)
-    if not total or each.first_ns is None or now_ns is None or now_ns <= each.first_ns:
+def _blocked(row: FlowRow) -> str:
+    total, first_ns, now_ns = row.window.blocked_ns(row.now_ns), row.connection.first_ns, row.now_ns
+    if not total or first_ns is None or now_ns is None or now_ns <= first_ns:
         return ""
-    return f"{span(total)} ({100 * total / (now_ns - each.first_ns):.0f} %)"
+    return f"{span(total)} ({100 * total / (now_ns - first_ns):.0f} %)"
 
 
 def _notes(each: ConnectionState, found: Standing, now_ns: int | None) -> list[Line]:
@@ -233,12 +194,23 @@ def _levels(window: Window) -> list[int]:
     return [mark.outstanding - low for mark in window.marks]
 
 
-def _kind(window: Window, opcode: int) -> Json:
-    frames, size = window.counted.frames[opcode - FIRST], window.counted.bytes[opcode - FIRST]
-    return {"name": find(opcode).name, "opcode": opcode, "frames": frames, "bytes": size}
+def _kinds(window: Window) -> list[Json]:
+    """Return how much was sent by message."""
+    counts = zip(range(FIRST, LAST + 1), window.counted.frames, window.counted.bytes, strict=True)
+    return [
+        {"name": find(opcode).name, "opcode": opcode, "frames": frames, "bytes": size}
+        for opcode, frames, size in counts
+        if frames
+    ]
 
 
-def _mismatch(found: Leak) -> Json:
+def _excess(found: Excess) -> Json:
+    return _interval(*found[:3]) | {"messages": found.messages}
+
+
+def _mismatch(found: Leak | None) -> Json | None:
+    if found is None:
+        return None
     return without_none(
         {
             "bytes": found.bytes,
@@ -258,3 +230,72 @@ def _drawn(window: Window) -> str:
         return ""
     step = max(1, len(levels) // _BARS)
     return spark([max(0, *levels[at : at + step]) for at in range(0, len(levels), step)])
+
+
+def _where_on(text: Callable[[FlowRow], str]) -> Callable[[FlowRow], str]:
+    """Return a cell's text, which is empty without flow control, or where one direction was not captured."""
+    return lambda row: "" if row.found.state is FlowState.OFF or not row.both else text(row)
+
+
+def _where_both(get: Callable[[FlowRow], Any]) -> Callable[[FlowRow], Any]:
+    """Return what gets a value where both directions were captured."""
+    return lambda row: get(row) if row.both else None
+
+
+def _buffer(row: FlowRow) -> str:
+    return "none" if row.found.state is FlowState.OFF else number(row.window.size) or "?"
+
+
+def _marks(window: Window) -> list[Json]:
+    """Return what was outstanding when."""
+    levels = zip(window.marks, _levels(window), strict=True)
+    return [{"time": iso_time(mark.ts_ns), "outstanding": level} for mark, level in levels if mark.ts_ns is not None]
+
+
+C = Column[FlowRow]
+FLOW: Columns[FlowRow] = Columns(
+    C("connection", lambda row: row.connection.number, "conn"),
+    C("name?", lambda row: row.connection.setup.name),
+    C(
+        "client",
+        lambda row: client(row.connection),
+        "client",
+        meaning="what the client is called: its name, or its address",
+    ),
+    C("roles", lambda row: row.connection.roles.word),
+    C("buffer?", lambda row: row.window.size, "buffer", _buffer),
+    C("buffer_asked?", lambda row: row.window.asked),
+    C("complete", lambda row: row.window.complete),
+    C("account", lambda row: "exact" if row.window.complete else "relative"),
+    C("state", lambda row: row.found.state.value, meaning="what flow control does"),
+    C("evidence", lambda row: row.found.evidence.value),
+    C("sent", lambda row: row.window.sent, "sent", drop_rank=4),
+    C("acked", lambda row: row.window.acked, "acked", drop_rank=3),
+    C("acks", lambda row: row.window.acks, "acks", drop_rank=1),
+    C("ignored?", lambda row: row.window.ignored or None),
+    C("tcp_faults?", lambda row: [_fault(found) for found in tcp_faults(row.connection, row.now_ns)] or None),
+    C("kinds", lambda row: _kinds(row.window)),
+    C(
+        "outstanding?",
+        _where_both(lambda row: row.window.outstanding),
+        "outstanding",
+        _where_on(lambda row: _least(row.window, row.window.outstanding)),
+    ),
+    C(
+        "peak?",
+        _where_both(lambda row: row.window.peak),
+        "peak",
+        _where_on(lambda row: _least(row.window, row.window.peak)),
+    ),
+    C("overacked?", _where_both(lambda row: row.window.overacked if row.window.complete else None)),
+    C("blocked?", _where_both(lambda row: row.found.state is FlowState.BLOCKED)),
+    C(head="blocked", text=_where_on(_blocked), sort=lambda row: row.window.blocked_ns(row.connection.last_ns)),
+    C("blocked_ms?", _where_both(lambda row: row.window.blocked_ns(row.now_ns) // 1_000_000)),
+    C("intervals?", _where_both(lambda row: [_interval(*each) for each in _intervals(row.window, row.found)])),
+    C("intervals_left?", _where_both(lambda row: row.window.blocked.further or None)),
+    C("exceeded?", _where_both(lambda row: list(map(_excess, _excesses(row.window))) or None)),
+    C("mismatch?", _where_both(lambda row: _mismatch(leak(row.window)))),
+    C("over_time?", _where_both(lambda row: _marks(row.window))),
+    C(head="over time", text=lambda row: _drawn(row.window) if row.drawn else "", drop_rank=2),
+    C(head="state", text=_state),
+)

@@ -1,41 +1,22 @@
 """Write histories of documents as text for people, and as objects; and how far they are complete."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json, Record, as_json
+from dcpdump.render.column import Column, Columns
 from dcpdump.render.line import dialogue_name
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Fitting, Table, number
+from dcpdump.render.text_columns import Fitting, number
 from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.history import VBUCKETS, Change, Coverage
 from dcpdump.streams.request import Request
 from dcpdump.streams.wording import client, clock, place, seqno
 from dcpdump.text import iso_time
-
-_HEADS = (
-    "key",
-    "collection",
-    "vb",
-    "seqno",
-    "rev",
-    "message",
-    "revoked",
-    "CAS",
-    "time",
-    "conn",
-    "sid",
-    "frame",
-    "file@offset",
-    "datatype",
-    "xattrs",
-    "bytes",
-)
-#: What a narrow terminal has no room for, the least first.
-_LEAST = ("file@offset", "CAS", "rev", "datatype", "xattrs", "sid", "collection", "conn")
-_RIGHT = ("vb", "seqno", "rev", "frame", "sid", "bytes")
+from dcpdump.wire.frame import Where
 
 
 def lines(
@@ -46,39 +27,13 @@ def lines(
     ``vbucket``: the one that the key hashes to, if it is only one key; ``incomplete``: a message may be missing;
     ``evicted``: there were streams of it of which no more is known.
     """
-    rows = []
-    for each in changes:
-        record = each.record
-        raw = record.frame.raw
-        body = record.meaning.body if each.item is None else record.meaning.items[each.item].body
-        xattrs = body.xattrs if body is not None else None
-        rows.append(
-            (
-                safe(each.key),
-                _collection(each),
-                str(record.vbucket),
-                number(each.seqno),
-                number(each.rev_seqno),
-                dialogue_name(record.frame.message.name),
-                _revoked(each.revoked),
-                f"0x{each.cas:016x}",
-                "" if raw.where.ts_ns is None else clock_in_use().row(raw.where.ts_ns),
-                str(record.connection),
-                str(record.frame.stream_id or ""),
-                str(record.number),
-                f"{safe(raw.where.file)}@0x{raw.offset:x}",
-                "|".join(DATATYPE.describe(each.datatype)),
-                ",".join(safe(name) for name, _ in xattrs or ()),
-                number(raw.length),
-            )
-        )
     belongs = f": it belongs to vb {vbucket} (of {VBUCKETS:,})" if vbucket is not None else ""
     if belongs and not coverages:
         belongs += f", of which {'a stream was evicted' if evicted else 'there is no stream'}"
     so_far = " in what was captured, which is incomplete" if incomplete else ""
     nothing = Line(LineKind.PLAIN, f"no message about such a key{so_far}{belongs}")
     return [
-        Table(_HEADS, rows, _RIGHT, _LEAST) if rows else nothing,
+        CHANGES.table(changes) if changes else nothing,
         *(Line(LineKind.PLAIN if each.complete else LineKind.PROBLEM, _covered(each)) for each in coverages),
     ]
 
@@ -95,13 +50,7 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
         if each.item is not None:
             out["fields"] = {**flat["fields"], "items": flat["fields"]["items"][each.item : each.item + 1]}
         yield without_none(out)
-    for covered in coverages:
-        stream = covered.stream
-        place: Json = {"type": "coverage", "connection": stream.connection.number, "name": stream.connection.setup.name}
-        place |= {"vbucket": stream.vbucket, "stream_id": stream.stream_id or None}
-        place |= {"first_seqno": covered.first, "last_seqno": covered.last, "complete": covered.complete}
-        place["why"] = covered.why
-        yield without_none(place)
+    yield from map(COVERAGE.object, coverages)
 
 
 def _revoked(request: Request | None) -> str:
@@ -123,6 +72,21 @@ def _revocation(request: Request) -> Json:
     )
 
 
+def _where(change: Change) -> Where:
+    return change.record.frame.raw.where
+
+
+def _time(change: Change) -> str:
+    ts_ns = _where(change).ts_ns
+    return "" if ts_ns is None else clock_in_use().row(ts_ns)
+
+
+def _xattrs(change: Change) -> str:
+    meaning = change.record.meaning
+    body = meaning.body if change.item is None else meaning.items[change.item].body
+    return ",".join(safe(name) for name, _ in (body.xattrs if body is not None else None) or ())
+
+
 def _collection(change: Change) -> str:
     if change.collection is None:
         return ""
@@ -135,3 +99,43 @@ def _covered(each: Coverage) -> str:
     where = f"{place(stream)} conn {stream.connection.number} {client(stream.connection)}"
     span = f"{seqno(each.first)}..{seqno(each.last)}" if each.last is not None else "no seqno"
     return f"capture complete for {where}, {span}: {answer} ({each.why})"
+
+
+C = Column[Change]
+#: Changes of documents; their objects are those of their frames.
+CHANGES: Columns[Change] = Columns(
+    C(head="key", text=lambda change: safe(change.key)),
+    C(head="collection", text=_collection, drop_rank=7),
+    C(head="vb", text=lambda change: str(change.record.vbucket), right=True),
+    C(head="seqno", text=lambda change: number(change.seqno), right=True),
+    C(head="rev", text=lambda change: number(change.rev_seqno), right=True, drop_rank=3),
+    C(head="message", text=lambda change: dialogue_name(change.record.frame.message.name)),
+    C(head="revoked", text=lambda change: _revoked(change.revoked)),
+    C(head="CAS", text=lambda change: f"0x{change.cas:016x}", drop_rank=2),
+    C(head="time", text=_time),
+    C(head="conn", text=lambda change: str(change.record.connection), drop_rank=8),
+    C(head="sid", text=lambda change: str(change.record.frame.stream_id or ""), right=True, drop_rank=6),
+    C(head="frame", text=lambda change: str(change.record.number), right=True),
+    C(
+        head="file@offset",
+        text=lambda change: f"{safe(_where(change).file)}@0x{change.record.frame.raw.offset:x}",
+        drop_rank=1,
+    ),
+    C(head="datatype", text=lambda change: "|".join(DATATYPE.describe(change.datatype)), drop_rank=4),
+    C(head="xattrs", text=_xattrs, drop_rank=5),
+    C(head="bytes", text=lambda change: number(change.record.frame.raw.length), right=True),
+)
+
+COVERAGE: Columns[Coverage] = Columns(
+    Column("connection", lambda covered: covered.stream.connection.number),
+    Column("name?", lambda covered: covered.stream.connection.setup.name),
+    Column("vbucket", lambda covered: covered.stream.vbucket),
+    Column("stream_id?", lambda covered: covered.stream.stream_id or None),
+    Column("first_seqno?", lambda covered: covered.first),
+    Column("last_seqno?", lambda covered: covered.last),
+    Column("complete?", lambda covered: covered.complete),
+    Column("why", lambda covered: covered.why),
+    type="coverage",
+)
+#: The rows of a history: a change has the keys of its frame.
+HISTORY: tuple[str | Columns[Any], ...] = ("key.change", COVERAGE)

@@ -1,45 +1,71 @@
 """Make the JSON Schema (draft 2020-12) of a command's ndjson rows, from the table of keys and the protocol table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from dcpdump.render import row_keys
-from dcpdump.render.row_keys import COMMANDS, KEYS, OTHERWISE, ROWS
+from dcpdump.render.column import Columns
+from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 
 Schema = dict[str, Any]
+Rows = Sequence[str | Columns[Any]]  #: kinds of rows: by their name, or their columns
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 #: What is understood of an item, as of a frame.
 _OF_AN_ITEM = "collection collection_name key value xattrs xattrs_unread_hex".split()
+_INTEGERS = (row_keys.INT, row_keys.ID, row_keys.I32, row_keys.U8, row_keys.U16, row_keys.U32, row_keys.U64)
 _TYPES: dict[str, Schema] = {
-    row_keys.INT: {"type": "integer"},
+    **{name: {"type": "integer"} for name in _INTEGERS},
     row_keys.NUMBER: {"type": "number"},
     row_keys.TEXT: {"type": "string"},
     row_keys.BOOL: {"type": "boolean"},
     row_keys.TIME: {"type": "string", "format": "date-time"},
+    row_keys.INSTANT: {"type": "string", "format": "date-time"},
     row_keys.HEX: {"type": "string", "pattern": "^0x[0-9a-f]+$"},
     row_keys.ANY: {},
 }
 
 
-def schema(command: str) -> Schema:
+def schema(command: str, rows: Rows) -> Schema:
     """Return the schema of each row that a command prints with ``-f ndjson``."""
-    marker, names = COMMANDS[command]
-    rows = [_row(name, marker) for name in names]
+    found = [_columns(row) if isinstance(row, Columns) else _row(row) for row in rows]
     head = {"$schema": DRAFT, "title": f"a row of: dcpdump {command} -f ndjson"}
-    return head | (rows[0] if len(rows) == 1 else {"oneOf": rows})
+    return head | (found[0] if len(found) == 1 else {"oneOf": found})
 
 
-def _row(name: str, marker: str = "") -> Schema:
-    """Return the schema of a row. ``marker``: the key that says which of several it is."""
+def keys(rows: Rows) -> list[str]:
+    """Return the keys of rows of these kinds, each once: the columns that they have as csv."""
+    names: list[str] = []
+    for row in rows:
+        if isinstance(row, Columns):
+            names += ["type"] * bool(row.type) + [*row.keyed]
+        else:
+            names += ROWS[row].replace("|", " ").split()
+    return list(dict.fromkeys(names))
+
+
+def _row(name: str) -> Schema:
+    """Return the schema of a row that is named; what stands behind a dot in its name is its ``type``."""
     always, _, sometimes = ROWS[name].partition("|")
     properties = {key: _key(name, key) for key in (*always.split(), *sometimes.split())}
-    if marker:
-        properties[marker] |= {"const": name.partition(".")[2]}
+    if "." in name:
+        properties["type"] |= {"const": name.partition(".")[2]}
     found: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return found | ({"required": always.split()} if always.strip() else {})
+
+
+def _columns(columns: Columns[Any]) -> Schema:
+    """Return the schema of rows of a kind."""
+    keyed = columns.keyed
+    properties = {key: {"description": each.means, **_type(each.kind)} for key, each in keyed.items()}
+    required = [key for key, each in keyed.items() if not each.optional]
+    if columns.type:
+        properties = {"type": {**_key("", "type"), "const": columns.type}, **properties}
+        required = ["type", *required]
+    found: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return found | ({"required": required} if required else {})
 
 
 def _key(row: str, key: str) -> Schema:
@@ -47,7 +73,11 @@ def _key(row: str, key: str) -> Schema:
     return {"description": meaning, **_type(kind)}
 
 
-def _type(kind: str) -> Schema:
+def _type(kind: str | Columns[Any]) -> Schema:
+    if isinstance(kind, Columns):
+        return {"type": "array", "items": _columns(kind)}
+    if kind[0] == "?":
+        return {"anyOf": [_type(kind[1:]), {"type": "null"}]}
     if kind[0] == "[":
         return {"type": "array", "items": _type(kind[1:-1])}
     if kind[0] == "{":

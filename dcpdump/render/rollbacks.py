@@ -1,26 +1,26 @@
 """Write rollbacks as text for people, and as objects: the request, the response, and the clause that explains it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from dcpdump.record import Json
+from dcpdump.render.column import Column, Columns
 from dcpdump.render.ndjson import without_none
+from dcpdump.render.row_keys import TEXT
+from dcpdump.render.streams import failover_log
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Table
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import Explanation, Resume, Rollback, branch_of, written
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
 from dcpdump.streams.wording import client, clock, place, seqno, span, status, times
-from dcpdump.text import counted, iso_time
+from dcpdump.text import counted
 
 _SOON_NS = 1_000_000_000
 
 
 Advised = tuple[Rollback, Resume | None]  #: a rollback, and what its client should have sent
-
-_HEADS = ("conn", "client", "vb", "sid", "rolled back", "start", "snapshot", "uuid", "purge seqno", "flags", "why")
-_RIGHT = ("vb", "sid", "start", "purge seqno")
 
 
 def lines(found: Sequence[Advised], streams: Sequence[Stream], until_ns: int | None) -> list[Line]:
@@ -43,24 +43,6 @@ def lines(found: Sequence[Advised], streams: Sequence[Stream], until_ns: int | N
         if advice is not None:
             out.append(Line(LineKind.PLAIN, f"  resume: {advice.text} ({advice.why})"))
     return out
-
-
-def resume_table(found: Sequence[Advised]) -> Table:
-    """Return a table of what clients should have sent, a row a rollback."""
-    rows = []
-    for each, advice in found:
-        stream = each.stream
-        where = (str(stream.connection.number), client(stream.connection), str(stream.vbucket))
-        back = f"{clock(each.first.answered_ns)} to {seqno(each.first.rollback_seqno)}"
-        if advice is None:
-            rows.append(
-                (*where, str(stream.stream_id or ""), back, "?", "", "?", "", "", "its numbers were not captured")
-            )
-            continue
-        numbers = (str(advice.start), f"{advice.snap_start}..{advice.snap_end}", _hex(advice.uuid))
-        more = ("" if advice.purge_seqno is None else str(advice.purge_seqno), f"0x{advice.flags:x}", advice.why)
-        rows.append((*where, str(stream.stream_id or ""), back, *numbers, *more))
-    return Table(_HEADS, rows, _RIGHT, ("rolled back", "sid", "client"))
 
 
 def latest(found: Sequence[Advised]) -> list[Advised]:
@@ -139,60 +121,113 @@ def _outcome(request: Request) -> str:
     return f"refused with {status(request.status)}"
 
 
-def objects(found: Sequence[Advised]) -> Iterator[Json]:
-    """Yield rollbacks as objects."""
-    for each, advice in found:
-        request, stream, explanation, granted = each.first, each.stream, each.explanation, each.granted
-        out: Json = {
-            "connection": stream.connection.number,
-            "name": stream.connection.setup.name,
-            "vbucket": stream.vbucket,
-        }
-        out["stream_id"] = stream.stream_id or None
-        out |= {
-            "frame": request.frame,
-            "response_frame": request.answer_frame,
-            "time": None if request.ts_ns is None else iso_time(request.ts_ns),
-            "start_seqno": request.start_seqno,
-            "end_seqno": request.end_seqno,
-            "vbucket_uuid": None if request.vbucket_uuid is None else _hex(request.vbucket_uuid),
-            "snap_start_seqno": request.snap_start_seqno,
-            "snap_end_seqno": request.snap_end_seqno,
-            "rollback_seqno": request.rollback_seqno,
-            "count": each.count,
-            "count_exact": False if each.least else None,
-            "loop": each.count > LOOP,
-            "frames": [one.frame for one in each.requests],
-            "clause": explanation.clause.value,
-            "cause": None if explanation.cause is None else explanation.cause.value,
-            "why": explanation.text,
-            "expected_seqno": explanation.expected,
-        }
-        if explanation.log is not None:
-            entries = explanation.log.entries
-            out["failover_log"] = [{"vbucket_uuid": _hex(entry.uuid), "seqno": entry.seqno} for entry in entries]
-            out["failover_log_frame"] = explanation.log.frame
-        if explanation.purge is not None:
-            out |= {"purge_seqno": explanation.purge.seqno, "purge_seqno_frame": explanation.purge.frame}
-        if granted is not None:
-            out |= {"granted_start_seqno": granted.request.start_seqno, "granted_frame": granted.request.answer_frame}
-            out["granted_connection"] = granted.stream.connection.number
-        if each.lost is not None:
-            out["not_known"] = each.lost.text
-        if advice is not None:
-            out["resume"] = without_none(
-                {
-                    "start_seqno": advice.start,
-                    "snap_start_seqno": advice.snap_start,
-                    "snap_end_seqno": advice.snap_end,
-                    "vbucket_uuid": None if advice.uuid is None else _hex(advice.uuid),
-                    "purge_seqno": advice.purge_seqno,
-                    "flags": advice.flags,
-                    "why": advice.why,
-                }
-            )
-        yield without_none(out)
-
-
 def _hex(uuid: int | None) -> str:
     return "?" if uuid is None else f"0x{uuid:016x}"
+
+
+def _first(name: str) -> Callable[[Advised], Any]:
+    """Return what gets a field of the first request that was rolled back."""
+    return lambda row: getattr(row[0].first, name)
+
+
+def _of(of: Callable[[Advised], Any], get: Callable[[Any], Any]) -> Callable[[Advised], Any]:
+    """Return what gets something of a part of a rollback, where there is such a part."""
+    return lambda row: None if (part := of(row)) is None else get(part)
+
+
+def _log(row: Advised) -> Any:
+    return row[0].explanation.log
+
+
+def _purge(row: Advised) -> Any:
+    return row[0].explanation.purge
+
+
+def _granted(row: Advised) -> Any:
+    return row[0].granted
+
+
+def _resume(row: Advised) -> Json | None:
+    advice = row[1]
+    if advice is None:
+        return None
+    return without_none(
+        {
+            "start_seqno": advice.start,
+            "snap_start_seqno": advice.snap_start,
+            "snap_end_seqno": advice.snap_end,
+            "vbucket_uuid": None if advice.uuid is None else _hex(advice.uuid),
+            "purge_seqno": advice.purge_seqno,
+            "flags": advice.flags,
+            "why": advice.why,
+        }
+    )
+
+
+_NUMBERS = "the numbers of the frames"
+C = Column[Advised]
+ROLLBACKS: Columns[Advised] = Columns(
+    C("connection", lambda row: row[0].stream.connection.number, "conn"),
+    C(get=lambda row: client(row[0].stream.connection), head="client", type=TEXT, drop_rank=3),
+    C("name?", lambda row: row[0].stream.connection.setup.name),
+    C("vbucket", lambda row: row[0].stream.vbucket, "vb"),
+    C("stream_id?", lambda row: row[0].stream.stream_id or None),
+    C("frame", _first("frame")),
+    C("response_frame?", _first("answer_frame")),
+    C("time?", _first("ts_ns"), "time"),
+    C("start_seqno?", _first("start_seqno"), "start"),
+    C("end_seqno?", _first("end_seqno")),
+    C("vbucket_uuid?", _first("vbucket_uuid")),
+    C("snap_start_seqno?", _first("snap_start_seqno")),
+    C("snap_end_seqno?", _first("snap_end_seqno")),
+    C("rollback_seqno?", _first("rollback_seqno"), "to"),
+    C("count", lambda row: row[0].count, "count"),
+    C("count_exact?", lambda row: False if row[0].least else None),
+    C("loop", lambda row: row[0].count > LOOP),
+    C(
+        "frames",
+        lambda row: [each.frame for each in row[0].requests],
+        type="[int]",
+        meaning="the numbers of the frames",
+    ),
+    C("clause", lambda row: row[0].explanation.clause.value),
+    C("cause?", _of(lambda row: row[0].explanation.cause, lambda cause: cause.value)),
+    C("why", lambda row: row[0].explanation.text),
+    C("expected_seqno?", lambda row: row[0].explanation.expected),
+    C("failover_log?", _of(_log, lambda log: failover_log(log.entries) or [])),
+    C("failover_log_frame?", _of(_log, lambda log: log.frame)),
+    C("purge_seqno?", _of(_purge, lambda purge: purge.seqno)),
+    C("purge_seqno_frame?", _of(_purge, lambda purge: purge.frame)),
+    C("granted_start_seqno?", _of(_granted, lambda granted: granted.request.start_seqno)),
+    C("granted_frame?", _of(_granted, lambda granted: granted.request.answer_frame)),
+    C("granted_connection?", _of(_granted, lambda granted: granted.stream.connection.number)),
+    C("not_known?", _of(lambda row: row[0].lost, lambda lost: lost.text)),
+    C("resume?", _resume),
+)
+
+
+def _advice(text: Callable[[Resume], str], *, unknown: str = "") -> Callable[[Advised], str]:
+    """Return what writes something of an advice; ``unknown``: where there is none."""
+    return lambda row: unknown if row[1] is None else text(row[1])
+
+
+#: What clients should have sent, a row a rollback.
+RESUME: Columns[Advised] = Columns(
+    *ROLLBACKS.some("conn client vb"),
+    C(head="sid", text=lambda row: str(row[0].stream.stream_id or ""), right=True, drop_rank=2),
+    C(
+        head="rolled back",
+        text=lambda row: f"{clock(row[0].first.answered_ns)} to {seqno(row[0].first.rollback_seqno)}",
+        drop_rank=1,
+    ),
+    C(head="start", text=_advice(lambda advice: str(advice.start), unknown="?"), right=True),
+    C(head="snapshot", text=_advice(lambda advice: f"{advice.snap_start}..{advice.snap_end}")),
+    C(head="uuid", text=_advice(lambda advice: _hex(advice.uuid), unknown="?")),
+    C(
+        head="purge seqno",
+        text=_advice(lambda advice: "" if advice.purge_seqno is None else str(advice.purge_seqno)),
+        right=True,
+    ),
+    C(head="flags", text=_advice(lambda advice: f"0x{advice.flags:x}")),
+    C(head="why", text=_advice(lambda advice: advice.why, unknown="its numbers were not captured")),
+)

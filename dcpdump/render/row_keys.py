@@ -3,8 +3,13 @@
 A key has one meaning in all commands. Where it has another one in a row, that stands in OTHERWISE, and nowhere else.
 """
 
-#: A type is a word; ``[…]`` is a list of it, ``@…`` an object with the keys of that row, ``{…}`` any names to it.
+#: A type is a word; ``[…]`` is a list of it, ``?…`` it or null, ``@…`` an object with the keys of that row, ``{…}`` any
+#: names to it.
 INT, NUMBER, TEXT, BOOL, TIME, HEX, ANY = "int", "number", "text", "bool", "time", "hex", "any"
+#: Numbers that are written without separators, and what tables are stored with: signed and not, by their bits.
+ID, I32, U8, U16, U32, U64 = "id", "i32", "u8", "u16", "u32", "u64"
+#: A time that is stored twice: to the microsecond, and in nanoseconds beside that.
+INSTANT = "instant"
 
 #: key → its type and its meaning
 KEYS: dict[str, tuple[str, str]] = {
@@ -44,7 +49,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "command": (TEXT, "the command that shows more"),
     "complete": (BOOL, "nothing of it is missing"),
     "confidence": (TEXT, "low: found on weak evidence after bytes were lost"),
-    "connection": (INT, "the number of the TCP connection, in the order first seen"),
+    "connection": (I32, "the number of the TCP connection, in the order first seen"),
     "connections": (INT, "how many connections"),
     "context": (BOOL, "it was not chosen, but is near a frame of its connection that was"),
     "controls": ("[@control]", "the controls that were set"),
@@ -52,14 +57,17 @@ KEYS: dict[str, tuple[str, str]] = {
     "count_exact": (BOOL, "false: at least so many times, and maybe a loop"),
     "datatype": (INT, "the datatype of the header"),
     "datatype_names": ("[text]", "what the datatype says"),
+    "direction": (U8, "0: sent by the end that opened the connection; 1: by the other"),
+    "size": (INT, "its bytes; null of a pipe"),
+    "problem": (TEXT, "what is wrong with it"),
     "dcp": (BOOL, "it carries DCP"),
     "differs": ("[text]", "what differs: opaque, cas, datatype, length, body (extras, key and value)"),
     "dst": (TEXT, "the receiver's address and port"),
     "detail": (TEXT, "the evidence in words"),
     "evidence": (TEXT, "what the state rests on"),
     "end": (TEXT, "how the connection ended: fin, rst, reused"),
-    "end_seqno": (INT, "where it ends"),
-    "end_status": (INT, "the reason of a stream's end"),
+    "end_seqno": (U64, "where it ends"),
+    "end_status": (U32, "the reason of a stream's end"),
     "end_status_name": (TEXT, "its name"),
     "ended_at": (TIME, "when it ended"),
     "equal": (BOOL, "nothing differs"),
@@ -72,7 +80,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "fields": ("@fields", "extras and structured values, by the specification's names"),
     "file": (TEXT, "the capture"),
     "first": (TIME, "when the first packet or frame came"),
-    "first_seqno": (INT, "the first seqno that came"),
+    "first_seqno": (U64, "the first seqno that came"),
     "flags": (INT, "the flags of the message"),
     "flags_names": ("[text]", "what the flags say"),
     "follows": ("[text]", "what led to it, and what follows from it, in sentences"),
@@ -85,7 +93,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "granted_connection": (INT, "on which connection the stream was granted afterwards"),
     "granted_frame": (INT, "the frame that granted it"),
     "granted_start_seqno": (INT, "from where it was granted"),
-    "high_seqno": (INT, "the server's high seqno that the lag is counted from; where lag_exact is false, at least"),
+    "high_seqno": (U64, "the server's high seqno that the lag is counted from; where lag_exact is false, at least"),
     "high_seqno_at": (TIME, "when it was known"),
     "high_seqno_from": (TEXT, "the name of the message that said it; none: documents did"),
     "hints": ("[text]", "what is odd, but not wrong"),
@@ -96,13 +104,13 @@ KEYS: dict[str, tuple[str, str]] = {
     "key_hex": (TEXT, "the key as it was sent, in hexadecimal"),
     "kind": (TEXT, "request or response"),
     "kinds": ("[@kind]", "bytes by message"),
-    "lag": (INT, "seqnos that the server has and the consumer was not sent; not known: left out"),
+    "lag": (U64, "seqnos that the server has and the consumer was not sent; not known: left out"),
     "lag_exact": (BOOL, "it is as the server said; false: it is at least so many"),
     "last": (TIME, "when the last packet or frame came"),
     "last_at": (TIME, "when the last message came"),
     "last_seqno_a": (INT, "the last seqno in A"),
     "last_seqno_b": (INT, "the last seqno in B"),
-    "last_seqno": (INT, "the last seqno that came"),
+    "last_seqno": (U64, "the last seqno that came"),
     "later_us": (INT, "how much later frames are in B by the clocks of both captures: half of them not more"),
     "latency_us": (INT, "microseconds between request and response"),
     "layout": (TEXT, "the version of the message's layout"),
@@ -129,7 +137,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "only_a": (INT, "frames that only A has"),
     "only_b": (INT, "frames that only B has"),
     "only_in": (TEXT, "which capture has it: A or B"),
-    "opaque": (INT, "the opaque"),
+    "opaque": (U32, "the opaque"),
     "opcode": (INT, "the opcode"),
     "open_flags": (INT, "the flags of DCP_OPEN"),
     "open_flags_names": ("[text]", "what they say"),
@@ -165,7 +173,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "revoked": ("@revocation", "the rollback by which the client had to take the change back; none: left out"),
     "role": (TEXT, "what the server is: producer or consumer"),
     "roles": (TEXT, "whether who is the server was seen, inferred, or is not known"),
-    "rollback_seqno": (INT, "where the server sends the client"),
+    "rollback_seqno": (U64, "where the server sends the client"),
     "resume": ("@resume", "what the client should have sent, to go on"),
     "rollbacks": (INT, "how many rollbacks"),
     "rule": (TEXT, "the letter and number of a rule"),
@@ -175,7 +183,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "seconds": (NUMBER, "how long"),
     "sent": (INT, "how many were sent; of flow control, bytes"),
     "answered": (INT, "how many were answered"),
-    "seqno": (INT, "a seqno"),
+    "seqno": (U64, "a seqno"),
     "seqno_advanced": (INT, "messages of that name"),
     "server": (TEXT, "the address of the server"),
     "severity": (TEXT, "violation, suspicious or info; of a trouble, wrong or note"),
@@ -186,18 +194,34 @@ KEYS: dict[str, tuple[str, str]] = {
     "snapshots": (INT, "how many snapshots"),
     "spec": (TEXT, "where the rule is from"),
     "src": (TEXT, "the sender's address and port; of a connection, who opened it"),
-    "start_seqno": (INT, "where it starts"),
+    "start_seqno": (U64, "where it starts"),
     "state": (TEXT, "what became of a stream"),
     "states": ("{int}", "how many streams are in which state"),
     "status": (INT, "the status of a response"),
     "status_name": (TEXT, "its name"),
-    "stream_id": (INT, "the DCP stream id; none: left out"),
+    "stream_id": (ID, "the DCP stream id; none: left out"),
     "stream_requests": (INT, "how many streams were asked for"),
     "streams": (INT, "how many streams"),
     "suggestion": (ANY, "the smallest edit that makes the frame consistent"),
     "text": (TEXT, "it in words"),
     "time": (TIME, "when, in UTC"),
     "title": (TEXT, "the title of a rule"),
+    "tls": ("@tls", "what became of a connection of TLS; none: left out"),
+    "version": (TEXT, "the version of TLS"),
+    "suite": (TEXT, "its cipher suite"),
+    "server_name": (TEXT, "the name of the server that the client asked for"),
+    "opened_bytes": (INT, "bytes of TLS that were opened"),
+    "encrypted_bytes": (INT, "bytes of TLS that were not"),
+    "lost_records": (INT, "records of TLS that were lost"),
+    "failure": ("?@tls_failure", "how its handshake failed, or which alert ended it"),
+    "established": (BOOL, "the handshake was over"),
+    "alert": ("?@tls_alert", "the alert that ended it"),
+    "sent_by": (TEXT, "who sent the alert: client, server, empty where that is not known"),
+    "after": (TEXT, "the last handshake message of the other side before it"),
+    "close": (TEXT, "how the connection was closed: fin, rst, empty where neither was captured"),
+    "closed_by": (TEXT, "who closed it: client, server, empty where that is not known"),
+    "number": ("?int", "the number of an alert; null where it is encrypted"),
+    "level": (TEXT, "the level of an alert: warning, fatal"),
     "to": (TIME, "the end of an interval; none: it lasts"),
     "trouble": (BOOL, "it is certain to be wrong"),
     "troubles": (INT, "how many things are certain to be wrong"),
@@ -208,10 +232,10 @@ KEYS: dict[str, tuple[str, str]] = {
     "value": (TEXT, "the beginning of a value, decompressed, as text"),
     "value_json": (ANY, "JSON of the control plane"),
     "value_length": (INT, "bytes of the whole value, decompressed, without xattrs"),
-    "vbucket": (INT, "the vbucket; of a response that of its request, where it was captured"),
+    "vbucket": (U16, "the vbucket; of a response that of its request, where it was captured"),
     "vbucket_uuid": (HEX, "the branch of a vbucket's history"),
     "verdict": (TEXT, "what became of a stream, in words"),
-    "ways": ("[@way]", "both directions of a connection"),
+    "ways": (ANY, "both directions of a connection"),
     "whole": (BOOL, "false: one of the captures lacks bytes of it"),
     "why": (TEXT, "the reason in words"),
     "xattrs": ("{text}", "extended attributes"),
@@ -228,114 +252,47 @@ KEYS: dict[str, tuple[str, str]] = {
     "fault": (TEXT, "how: zero-window, no-answer"),
     "member": (TEXT, "what of a request is at fault: sid, collections, flags …; value: its JSON as a whole"),
     "fault_ms": (INT, "milliseconds during which it did"),
+    "received": (INT, "packets that an interface delivered"),
+    "dropped_by_kernel": (INT, "packets that the kernel dropped before they were delivered"),
+    "dropped_by_dcpdump": (INT, "packets that were delivered and dropped, as they came too fast"),
+    "decoded": (INT, "packets that were decoded"),
+    "not_looked_at": (INT, "packets that were delivered, and left when it ended"),
     "explained": (BOOL, "whether that comes to it exactly, at several acknowledgements"),
     "fills_ms": (INT, "milliseconds until it is as large as the buffer, as it grew so far"),
 }
 
-_MESSAGE, _NUMBERS = (TEXT, "the name of the message"), ("[int]", "the numbers of the frames")
-_OF_MESSAGES = "frame kind stats.message stats.latency key.change diff.frame diff.changed".split()
-_STATS = tuple(f"stats.{name}" for name in "total message connection vbucket sizes latency interval".split())
-_DIFF = tuple(f"diff.{name}" for name in "connection stream frame changed alone total document documents".split())
-_OF_DOCUMENTS = {
-    "both": "whose last change is the same in both captures",
-    "only_a": "that only A has",
-    "only_b": "that only B has",
-    "changed": "whose last change differs",
-    "unknown": "of which it cannot be known, as bytes were not captured",
-}
 #: row and key → what the key is there instead.
 OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
-    **{(row, "name"): _MESSAGE for row in _OF_MESSAGES},
+    **{(row, "name"): (TEXT, "the name of the message") for row in ("frame", "kind", "key.change")},
     ("mismatch", "kind"): (TEXT, "the names of the messages, or what of them"),
-    ("flow", "client"): (TEXT, "what the client is called: its name, or its address"),
-    ("flow", "state"): (TEXT, "what flow control does"),
+    ("tls", "why"): (TEXT, "the code of why something of it stays closed; empty where nothing does"),
+    ("tls_alert", "name"): (TEXT, "its name"),
     ("tcp_fault", "intervals"): ("[@fault_interval]", "when it did"),
     ("tcp_fault", "role"): (TEXT, "which end: producer, consumer; else server, client, one end"),
-    **{(row, "status"): (TEXT, "the status that a conforming peer answers") for row in ("check", "broken")},
+    ("broken", "status"): (TEXT, "the status that a conforming peer answers"),
     ("control", "value"): (TEXT, "what it was set to"),
     ("request", "fault"): ("@request_fault", "what is wrong with the request in itself"),
-    **{(row, "frames"): _NUMBERS for row in ("rollbacks", "diagnose.trouble")},
-    **{(f"diagnose.{row}", "connections"): ("[int]", "the connections' numbers") for row in ("trouble", "unjudged")},
-    ("diagnose.trouble", "streams"): ("[@place]", "the streams that it is about"),
-    ("diff.document", "differs"): ("[text]", "what differs: message, seqno, cas, value"),
-    **{("diff.documents", name): (INT, f"documents {text}") for name, text in _OF_DOCUMENTS.items()},
-    ("diff.total", "connections"): (INT, "how many connections both captures have"),
-    ("diff.frame", "cause"): (TEXT, "the code of the evidence"),
-    ("diff.document", "cause"): (TEXT, "lost: it cannot be known whether the document differs"),
-    ("way", "p50"): (INT, "microseconds on the way between the captures: half are not above it"),
-    ("way", "p99"): (INT, "microseconds on the way: ninety-nine hundredths are not above it"),
-    ("top", "connections"): ("[@top.connection]", "the connections"),
-    ("streams", "lost_bytes"): (INT, "bytes that its direction lost while it was open, and that may be its own"),
-    ("top.stream", "lost_bytes"): (INT, "bytes that its direction lost while it was open, and that may be its own"),
-    ("top", "streams"): ("[@top.stream]", "the streams"),
-    ("top.connection", "exceeded"): (BOOL, "more was sent than flow control allows"),
 }
 
 _FRAME = """frame packet file time connection src dst offset length gap_before confidence magic kind opcode name layout
     vbucket status status_name request_frame latency_us opaque cas datatype datatype_names framing stream_id fields
     collection collection_inferred collection_name key key_hex value_length value xattrs xattrs_unread_hex value_json
     problems hints"""
-_COUNTS = "mutations deletions expirations prepares commits aborts system_events seqno_advanced cache_transfers"
 _ASKED = "start_seqno end_seqno vbucket_uuid snap_start_seqno snap_end_seqno rollback_seqno"
-_LAG = "lag lag_exact high_seqno high_seqno_at high_seqno_from"
-_DIFFERING = "frame name opcode kind length | time vbucket seqno"
 #: row → its keys; those before a ``|`` are always there
 ROWS: dict[str, str] = {
     "frame": f"| {_FRAME} context",
     "explain": f"| {_FRAME} rules suggestion",
     "key.change": f"type | seqno rev_seqno revoked {_FRAME}",
-    "key.coverage": "type connection vbucket why | name stream_id first_seqno last_seqno complete",
-    "streams": f"""connection src dst vbucket roles verdict state cause why trouble requests bytes lost_bytes |
-        unknown_gaps stream_id name opaque opened_at start_seqno end_seqno snapshots {_COUNTS} first_seqno last_seqno
-        {_LAG} snapshot degree requests_omitted rollback_seqno rollbacks failover_log end_status end_status_name
-        ended_at last_at""",
     "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
         response_frame status status_name latency_us repeats fault""",
-    "conns": """connection src dst client server roles controls streams frames bytes lost_bytes | role name agent bucket
-        mechanism authenticated features_asked features open_flags open_flags_names open_status stream_requests noops
-        unanswered losses unknown_gaps skipped_bytes manifest_uid collection_names first last end ended_at
-        bucket_refused bucket_status""",
-    "rollbacks": f"""connection vbucket frame count loop frames clause why | name stream_id response_frame time {_ASKED}
-        cause expected_seqno failover_log failover_log_frame purge_seqno purge_seqno_frame granted_start_seqno
-        granted_frame granted_connection count_exact not_known resume""",
     "resume": "start_seqno snap_start_seqno snap_end_seqno flags why | vbucket_uuid purge_seqno",
-    "flow": """connection client roles complete account state evidence sent acked acks kinds | name outstanding peak
-        overacked blocked blocked_ms intervals intervals_left over_time buffer buffer_asked mismatch exceeded
-        ignored tcp_faults""",
-    "top": "frames rate_seconds connections streams | time",
-    "top.connection": """connection src dst roles streams frames_per_second bytes_per_second lost_bytes | name end
-        ended_at buffer outstanding blocked exceeded unknown_gaps""",
-    "top.stream": f"""connection vbucket frames_per_second bytes_per_second lost_bytes state cause why trouble |
-        stream_id last_seqno {_LAG} unknown_gaps""",
-    "check": "code rule severity title connection frame message spec | vbucket stream_id time status reason more",
-    "diagnose.capture": """type captures packets frames bytes payload_bytes lost_bytes skipped_bytes connections
-        streams states outcome text troubles notes | first last unknown_gaps""",
-    "diagnose.connection": """type connection src dst client server roles dcp streams states frames bytes lost_bytes |
-        name agent bucket unknown_gaps""",
-    "diagnose.trouble": """type rank code severity text count connections command | cause detail follows frames time
-        streams""",
-    "diagnose.lag": "type connection vbucket lag lag_exact high_seqno | stream_id high_seqno_at high_seqno_from",
-    "diagnose.unjudged": "type code text count connections command |",
-    "diff.connection": """type connection other_connection src dst other_src other_dst ways | clock_offset_us
-        clock_spread_us""",
-    "diff.stream": "type connection vbucket | stream_id last_seqno_a last_seqno_b",
-    "diff.frame": f"type only_in connection cause why {_DIFFERING} lost_bytes",
-    "diff.changed": f"type connection other_frame differs {_DIFFERING} whole",
-    "diff.alone": "type only_in connection src dst frames |",
-    "diff.total": "type equal both only_a only_b changed moved connections |",
-    "diff.document": """type vbucket collection key | only_in differs last_seqno_a last_seqno_b cas_a cas_b name_a
-        name_b frame other_frame cause why""",
-    "diff.documents": "type equal both only_a only_b changed | unknown",
-    "stats.total": "type frames bytes seconds after_gaps | first last",
-    "stats.message": "type name opcode kind frames bytes |",
-    "stats.connection": "type connection src dst frames bytes |",
-    "stats.vbucket": "type vbucket frames bytes |",
-    "stats.sizes": "type count p50 p90 p99 max |",
-    "stats.latency": "type name opcode count p50 p90 p99 max |",
-    "stats.interval": "type time seconds frames bytes |",
     "control": "key value frame | status status_name",
     "entry": "vbucket_uuid seqno |",
     "interval": "outstanding | from to messages",
+    "tls": "version suite server_name opened_bytes encrypted_bytes lost_records why failure |",
+    "tls_failure": "text established alert sent_by after close closed_by |",
+    "tls_alert": "number name level |",
     "tcp_fault": "fault role fault_ms intervals | intervals_left",
     "fault_interval": "| from to",
     "kind": "name opcode frames bytes |",
@@ -348,21 +305,4 @@ ROWS: dict[str, str] = {
     "request_fault": "member value text |",
     "revocation": "rollback_seqno start_seqno request_frame response_frame | time",
     "snapshot": "start_seqno end_seqno |",
-    "way": "src dst both only_a only_b changed moved | later_us p50 p99",
-}
-#: command → its rows, and the key that says which a row is
-COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "read": ("", ("frame",)),
-    "sniff": ("", ("frame",)),
-    "explain": ("", ("explain",)),
-    "stats": ("type", _STATS),
-    "streams": ("", ("streams",)),
-    "conns": ("", ("conns",)),
-    "rollbacks": ("", ("rollbacks",)),
-    "flow": ("", ("flow",)),
-    "key": ("type", ("key.change", "key.coverage")),
-    "top": ("", ("top",)),
-    "check": ("", ("check",)),
-    "diff": ("type", _DIFF),
-    "diagnose": ("type", tuple(f"diagnose.{name}" for name in ("capture", "connection", "trouble", "lag", "unjudged"))),
 }

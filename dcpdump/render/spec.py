@@ -1,6 +1,6 @@
 """Write a message as the specification draws it: byte grids, fields, rules, flags, errors. From the table alone."""
 
-from dcpdump.render.grid import HEAD, rule
+from dcpdump.render.table import HEAD, rule
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Layout, Message, Part, Presence, Repeat
 from dcpdump.spec.names import CONTROL_KEYS
 from dcpdump.spec.opcodes import DCP_CONTROL

@@ -1,15 +1,16 @@
 """Write statistics as text for people (tables, a heat map of the vbuckets, a line of throughput), and as objects."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
 from dcpdump.clock import clock_in_use
 from dcpdump.record import Json
+from dcpdump.render.column import Column, Columns
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import bytes_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
-from dcpdump.text import counted, iso_time
+from dcpdump.text import counted
 
 _COLUMNS = 64  #: vbuckets in a row of the map
 _HEAT = " ░▒▓█"
@@ -28,12 +29,65 @@ class CountedRow(NamedTuple):
 
 Order = Callable[[Iterable[CountedRow]], list[CountedRow]]
 
+C = Column[CountedRow]
+_AMOUNT = (
+    C("frames", lambda row: row.amount.frames, "frames"),
+    C("bytes", lambda row: row.amount.bytes, "bytes"),
+)
 #: What the rows of each table can be sorted by.
-COLUMNS: Mapping[str, Callable[[CountedRow], Any]] = {
-    "name": lambda row: row.name,
-    "frames": lambda row: row.amount.frames,
-    "bytes": lambda row: row.amount.bytes,
-}
+COUNTED: Columns[CountedRow] = Columns(C(get=lambda row: row.name, head="name"), *_AMOUNT)
+
+TOTAL: Columns[Statistics] = Columns(
+    Column("frames", lambda found: found.total.frames),
+    Column("bytes", lambda found: found.total.bytes),
+    Column("seconds", lambda found: _seconds(found)),
+    Column("after_gaps", lambda found: found.gaps),
+    Column("first?", lambda found: found.first_ns),
+    Column("last?", lambda found: found.last_ns),
+    type="total",
+)
+_NAME = "the name of the message"
+MESSAGES: Columns[CountedRow] = Columns(
+    C("name", lambda row: find(row.key[1], server=row.key[0]).name, meaning=_NAME),
+    C("opcode", lambda row: row.key[1]),
+    C("kind", lambda row: "response" if row.key[2] else "request"),
+    *_AMOUNT,
+    type="message",
+)
+CONNECTIONS: Columns[CountedRow] = Columns(
+    C("connection", lambda row: row.key.connection),
+    C("src", lambda row: row.key.src),
+    C("dst", lambda row: row.key.dst),
+    *_AMOUNT,
+    type="connection",
+)
+VBUCKETS: Columns[CountedRow] = Columns(C("vbucket", lambda row: row.key), *_AMOUNT, type="vbucket")
+
+_Named = tuple[int, Distribution]  #: an opcode, and what was measured of it
+_DISTRIBUTION: tuple[Column[_Named], ...] = (
+    Column("count", lambda row: row[1].count),
+    Column("p50", lambda row: row[1].percentile(50)),
+    Column("p90", lambda row: row[1].percentile(90)),
+    Column("p99", lambda row: row[1].percentile(99)),
+    Column("max", lambda row: row[1].most),
+)
+SIZES: Columns[_Named] = Columns(*_DISTRIBUTION, type="sizes")
+LATENCIES: Columns[_Named] = Columns(
+    Column("name", lambda row: find(row[0]).name, meaning=_NAME),
+    Column("opcode", lambda row: row[0]),
+    *_DISTRIBUTION,
+    type="latency",
+)
+#: Their begin, their length in seconds, and what was counted in them.
+INTERVALS: Columns[tuple[int, float, Amount]] = Columns(
+    Column("time", lambda row: row[0]),
+    Column("seconds", lambda row: row[1]),
+    Column("frames", lambda row: row[2].frames),
+    Column("bytes", lambda row: row[2].bytes),
+    type="interval",
+)
+#: The rows of statistics.
+STATISTICS: tuple[Columns[Any], ...] = (TOTAL, MESSAGES, CONNECTIONS, VBUCKETS, SIZES, LATENCIES, INTERVALS)
 
 
 def lines(found: Statistics, order: Order = list) -> list[Line]:
@@ -55,25 +109,14 @@ def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
     """Yield the same as objects, each with its ``type``."""
     if not found.total.frames:
         return
-    total: Json = {"type": "total", **_amount(found.total), "seconds": _seconds(found), "after_gaps": found.gaps}
-    if found.first_ns is not None and found.last_ns is not None:
-        total |= {"first": iso_time(found.first_ns), "last": iso_time(found.last_ns)}
-    yield total
-    for (server, opcode, response), _, amount in order(_kinds(found)):
-        name = find(opcode, server=server).name
-        what = "response" if response else "request"
-        yield {"type": "message", "name": name, "opcode": opcode, "kind": what, **_amount(amount)}
-    for ends, _, amount in order(_ends(found)):
-        place = {"connection": ends.connection, "src": ends.src, "dst": ends.dst}
-        yield {"type": "connection", **place, **_amount(amount)}
-    for vbucket, _, amount in order(_vbuckets(found)):
-        yield {"type": "vbucket", "vbucket": vbucket, **_amount(amount)}
-    yield {"type": "sizes", **_percentiles(found.sizes)}
-    for opcode, latencies in sorted(found.latencies.items()):
-        yield {"type": "latency", "name": find(opcode).name, "opcode": opcode, **_percentiles(latencies)}
-    for begins, amount in found.timeline.steps(_COLUMNS):
-        step = {"time": iso_time(begins), "seconds": found.timeline.step_ns / _NS}
-        yield {"type": "interval", **step, **_amount(amount)}
+    yield TOTAL.object(found)
+    yield from map(MESSAGES.object, order(_kinds(found)))
+    yield from map(CONNECTIONS.object, order(_ends(found)))
+    yield from map(VBUCKETS.object, order(_vbuckets(found)))
+    yield SIZES.object((0, found.sizes))
+    yield from map(LATENCIES.object, sorted(found.latencies.items()))
+    for begins, amount in found.timeline.steps(_COLUMNS):  # which makes the steps longer
+        yield INTERVALS.object((begins, found.timeline.step_ns / _NS, amount))
 
 
 def _kinds(found: Statistics) -> list[CountedRow]:
@@ -103,15 +146,6 @@ def _vbuckets(found: Statistics) -> list[CountedRow]:
     numbers = found.vbuckets.nonzero()[0].tolist()
     amounts = (Amount(int(found.vbuckets[number]), int(found.vbucket_bytes[number])) for number in numbers)
     return [CountedRow(number, number, amount) for number, amount in zip(numbers, amounts, strict=True)]
-
-
-def _amount(amount: Amount) -> Json:
-    return {"frames": amount.frames, "bytes": amount.bytes}
-
-
-def _percentiles(found: Distribution) -> Json:
-    values = {f"p{percent}": found.percentile(percent) for percent in _PERCENTILES}
-    return {"count": found.count, **values, "max": found.most}
 
 
 def _section(title: str, rows: list[str]) -> list[Line]:

@@ -1,20 +1,22 @@
 """Write streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
-from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 from dcpdump.record import Json
+from dcpdump.render.column import Column, Columns, nonzero
 from dcpdump.render.ndjson import without_none
+from dcpdump.render.row_keys import TEXT, U64
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Table, lost, lost_keys, number
+from dcpdump.render.text_columns import lost
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import STREAM_FLAGS
 from dcpdump.spec.statuses import ROLLBACK, STATUS
 from dcpdump.streams.causes import Degree, Verdict
 from dcpdump.streams.eviction import EvictedStreams
+from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import Missed
 from dcpdump.streams.lag import Lag
 from dcpdump.streams.opcode_kinds import (
@@ -35,39 +37,16 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, lag_text, reason_name, seqno
 from dcpdump.text import counted, iso_time, measured
 
-Judged = tuple[Stream, Verdict]
 
-_KINDS = {
-    "mutations": MUTATION,
-    "deletions": DELETION,
-    "expirations": EXPIRATION,
-    "prepares": PREPARE,
-    "commits": COMMIT,
-    "aborts": ABORT,
-    "system_events": SYSTEM_EVENT,
-}
-#: Their columns.
-_COUNTED = tuple(name.replace("_", " ") for name in _KINDS)
-_HEADS = (
-    "conn",
-    "client",
-    "vb",
-    "sid",
-    "filter",
-    "asked",
-    "from..to",
-    "last seqno",
-    "lag",
-    "snapshots",
-    *_COUNTED,
-    "bytes",
-    "lost",
-    "rate",
-    "verdict",
-)
-#: What a narrow terminal has no room for, the least first.
-_LEAST = ("rate", "bytes", "filter", "snapshots", "from..to", "asked", *_COUNTED)
-_RIGHT = ("vb", "sid", "last seqno", "lag", "snapshots", *_COUNTED, "bytes", "lost")
+class StreamRow(NamedTuple):
+    """A stream, and what there is to say of it."""
+
+    stream: Stream
+    verdict: Verdict
+    now_ns: int | None = None  #: when the input ends
+    rates: str = ""  #: a line of bars: over the time of the capture
+    rate: Any = None  #: the Rate at that time, where it is looked at again and again
+    client: str | None = None  #: as it may be shown, where that is not known of its connection
 
 
 #: How rows of each degree are shown.
@@ -78,54 +57,154 @@ KINDS: Mapping[Degree | None, LineKind] = {
     None: LineKind.PLAIN,
 }
 
-#: What streams can be sorted by; None where there is nothing.
-COLUMNS: Mapping[str, Callable[[Judged], Any]] = {
-    "conn": lambda each: each[0].connection.number,
-    "client": lambda each: client(each[0].connection),
-    "vb": lambda each: each[0].vbucket,
-    "sid": lambda each: each[0].stream_id or None,
-    "asked": lambda each: None if each[0].request is None else each[0].request.ts_ns,
-    "last-seqno": lambda each: each[0].seqnos.high,
-    "lag": lambda each: None if each[1].lag is None else each[1].lag.rank,  # the worst first
-    "snapshots": lambda each: each[0].traffic.snapshots,
-    **{
-        name.replace("_", "-"): partial(lambda opcode, each: each[0].count(opcode), opcode)
-        for name, opcode in _KINDS.items()
-    },
-    "bytes": lambda each: each[0].traffic.size,
-    "lost": lambda each: each[0].gaps.missed.lost,
-    "verdict": lambda each: (each[1].rank, each[1].text),
-}
+C = Column[StreamRow]
 
 
-def table(judged: Sequence[Judged], now_ns: int | None, rates: Mapping[Stream, str] | None = None) -> Table:
-    """Return a table of streams. ``now_ns``: when the input ends."""
-    rows = []
-    for stream, verdict in judged:
-        request = stream.request
-        cells = (
-            str(stream.connection.number),
-            client(stream.connection),
-            str(stream.vbucket),
-            str(stream.stream_id or ""),
-            "" if request is None else filter_text(request, stream.connection.collection_names),
-            clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before",
-            f"{seqno(request.start_seqno)}..{seqno(request.end_seqno)}" if request is not None else "?",
-            number(stream.seqnos.high),
-            lag_text(verdict.lag, now_ns),
-            number(stream.traffic.snapshots or None),
-            *(number(stream.traffic.count(opcode) or None) for opcode in _KINDS.values()),
-            number(stream.traffic.size or None),
-            lost(stream.gaps.missed),
-            (rates or {}).get(stream, ""),
-            verdict.text,
-        )
-        rows.append(tuple(map(intern, cells)))  # of 100,000 streams most cells are equal
-    kinds = [KINDS[verdict.degree] for _, verdict in judged]
-    return Table(_HEADS, rows, _RIGHT, _LEAST, kinds)
+def _counted(key: str, opcode: int, place: int) -> C:
+    """Return the column of how many messages of an opcode came."""
+    count = partial(lambda opcode, row: row.stream.traffic.count(opcode), opcode)
+    return C(
+        key,
+        count,
+        key.rstrip("?").replace("_", " "),
+        nonzero(count),
+        drop_rank=place,
+    )
 
 
-def total(judged: Sequence[Judged], evicted: EvictedStreams, connections: Sequence[ConnectionState]) -> Line:
+def _client(row: StreamRow) -> str:
+    return client(row.stream.connection) if row.client is None else row.client
+
+
+def _snapshots(row: StreamRow) -> int | None:
+    return row.stream.traffic.snapshots
+
+
+def _bytes(row: StreamRow) -> int:
+    return row.stream.traffic.size
+
+
+def _asked(row: StreamRow) -> str:
+    """Return when a stream was asked for."""
+    request = row.stream.request
+    return clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before"
+
+
+def _range(row: StreamRow) -> str:
+    """Return which seqnos were asked for."""
+    request = row.stream.request
+    return "?" if request is None else f"{seqno(request.start_seqno)}..{seqno(request.end_seqno)}"
+
+
+def _filter(row: StreamRow) -> str:
+    """Return what of a vbucket was asked for."""
+    request, names = row.stream.request, row.stream.connection.collection_names
+    return "" if request is None else filter_text(request, names)
+
+
+def of_request(name: str) -> Callable[[StreamRow], Any]:
+    """Return what gets a field of the latest request for a stream."""
+    return lambda row: None if row.stream.request is None else getattr(row.stream.request, name)
+
+
+def lag_columns(lag_of: Callable[[Any], Lag | None]) -> tuple[Column[Any], ...]:
+    """Return the columns of a lag; what is not known is None."""
+
+    def of(get: Callable[[Lag], Any]) -> Callable[[Any], Any]:
+        return lambda row: None if (lag := lag_of(row)) is None else get(lag)
+
+    return (
+        Column("lag?", of(lambda lag: lag.seqnos)),
+        Column("lag_exact?", of(lambda lag: None if lag.seqnos is None else lag.exact)),
+        Column("high_seqno?", of(lambda lag: lag.high)),
+        Column("high_seqno_at?", of(lambda lag: lag.high_ns)),
+        Column("high_seqno_from?", of(lambda lag: None if lag.opcode is None else MESSAGES[lag.opcode].name)),
+    )
+
+
+def lost_columns(missed_of: Callable[[Any], Missed], meaning: str = "") -> tuple[Column[Any], ...]:
+    """Return the columns of lost bytes."""
+    return (
+        Column(
+            "lost_bytes",
+            lambda row: missed_of(row).lost,
+            "lost",
+            lambda row: lost(missed_of(row)),
+            meaning=meaning,
+        ),
+        Column("unknown_gaps?", lambda row: missed_of(row).unknown or None, stored=False),
+    )
+
+
+#: Of a stream.
+LOST = "bytes that its direction lost while it was open, and that may be its own"
+
+STREAMS: Columns[StreamRow] = Columns(
+    C("connection", lambda row: row.stream.connection.number, "conn"),
+    C(get=_client, head="client", type=TEXT),
+    C("src", lambda row: row.stream.connection.src),
+    C("dst", lambda row: row.stream.connection.dst),
+    C("vbucket", lambda row: row.stream.vbucket, "vb"),
+    C("stream_id?", lambda row: row.stream.stream_id or None, "sid"),
+    C("name?", lambda row: row.stream.connection.setup.name),
+    C("roles", lambda row: row.stream.connection.roles.word),
+    C("opaque?", lambda row: row.stream.opaque),
+    C(head="filter", text=_filter, drop_rank=3),
+    C(head="asked", text=_asked, sort=of_request("ts_ns"), drop_rank=6),
+    C(head="from..to", text=_range, drop_rank=5),
+    C("verdict", lambda row: row.verdict.text),
+    C("state", lambda row: row.verdict.kind.value),
+    C("cause", lambda row: row.verdict.cause.value),
+    C("why", lambda row: row.verdict.why),
+    C("trouble", lambda row: row.verdict.trouble),
+    C("degree?", lambda row: None if row.verdict.degree is None else row.verdict.degree.value, stored=False),
+    C("requests", lambda row: [_request(each, row.stream.connection) for each in row.stream.requests]),
+    C("requests_omitted?", lambda row: sum((row.stream.requests.omitted or {}).values()) or None, stored=False),
+    C("opened_at?", lambda row: row.stream.granted_ns),
+    C("start_seqno?", of_request("start_seqno")),
+    C("end_seqno?", of_request("end_seqno")),
+    C(get=lambda row: row.stream.seqnos.high, head="last seqno", type=U64),
+    C(
+        head="lag",
+        text=lambda row: lag_text(row.verdict.lag, row.now_ns),
+        right=True,
+        sort=lambda row: None if row.verdict.lag is None else row.verdict.lag.rank,  # the worst first
+    ),
+    C("snapshots?", _snapshots, "snapshots", nonzero(_snapshots), drop_rank=4),
+    _counted("mutations?", MUTATION, 7),
+    _counted("deletions?", DELETION, 8),
+    _counted("expirations?", EXPIRATION, 9),
+    _counted("prepares?", PREPARE, 10),
+    _counted("commits?", COMMIT, 11),
+    _counted("aborts?", ABORT, 12),
+    _counted("system_events?", SYSTEM_EVENT, 13),
+    C("seqno_advanced?", lambda row: row.stream.traffic.count(ADVANCED)),
+    C("cache_transfers?", lambda row: row.stream.traffic.count(CACHED)),
+    C("first_seqno?", lambda row: row.stream.seqnos.first),
+    C("last_seqno?", lambda row: row.stream.seqnos.last),
+    *lag_columns(lambda row: row.verdict.lag),
+    C("snapshot?", lambda row: _snapshot(row.stream)),
+    C(
+        "rollback_seqno?",
+        lambda row: next((each.rollback_seqno for each in row.stream.requests.rolled_back[-1:]), None),
+    ),
+    C("rollbacks?", lambda row: row.stream.requests.count(ROLLBACK) if row.stream.requests.rolled_back else None),
+    C("failover_log?", lambda row: failover_log(row.stream.failover_log)),
+    C("end_status?", lambda row: row.stream.end_status if row.stream.end is not None else None),
+    C("end_status_name?", lambda row: reason_name(row.stream.end_status) if row.stream.end is not None else None),
+    C("ended_at?", lambda row: row.stream.ended_ns if row.stream.end is not None else row.stream.closed_ns),
+    C("last_at?", lambda row: row.stream.traffic.last_ns),
+    C("bytes", _bytes, "bytes", nonzero(_bytes), drop_rank=2),
+    *lost_columns(lambda row: row.stream.gaps.missed, LOST),
+    C(head="rate", text=lambda row: row.rates, drop_rank=1),
+    C(head="verdict", text=lambda row: row.verdict.text, sort=lambda row: (row.verdict.rank, row.verdict.text)),
+    kind=lambda row: KINDS[row.verdict.degree],
+)
+
+
+def total(
+    judged: Sequence[tuple[Stream, Verdict]], evicted: EvictedStreams, connections: Sequence[ConnectionState]
+) -> Line:
     """Return the number of streams by verdict, with those that were evicted, and what was lost, as one line."""
     kinds = Counter(verdict.kind.value for _, verdict in judged)
     kinds.update(evicted.kinds)
@@ -143,60 +222,14 @@ def total(judged: Sequence[Judged], evicted: EvictedStreams, connections: Sequen
     return Line(LineKind.TITLE, " · ".join(words))
 
 
-def lag_object(lag: Lag | None) -> Json:
-    """Return a lag as keys of an object; what is not known is None."""
-    lag = lag or Lag()
-    return {
-        "lag": lag.seqnos,
-        "lag_exact": None if lag.seqnos is None else lag.exact,
-        "high_seqno": lag.high,
-        "high_seqno_at": _time(lag.high_ns),
-        "high_seqno_from": None if lag.opcode is None else MESSAGES[lag.opcode].name,
-    }
+def failover_log(entries: Iterable[Entry] | None) -> list[Json] | None:
+    """Return a failover log as objects; None where it has no entry."""
+    return [{"vbucket_uuid": f"0x{each.uuid:016x}", "seqno": each.seqno} for each in entries or ()] or None
 
 
-def as_object(stream: Stream, verdict: Verdict) -> Json:
-    """Return a stream as one object. What was not captured is left out."""
-    request, connection = stream.request, stream.connection
-    out: Json = {
-        "connection": connection.number,
-        "src": connection.src,
-        "dst": connection.dst,
-        "vbucket": stream.vbucket,
-        "stream_id": stream.stream_id or None,
-        "name": connection.setup.name,
-        "roles": connection.roles.word,
-        "opaque": stream.opaque,
-        "verdict": verdict.text,
-        "state": verdict.kind.value,
-        "cause": verdict.cause.value,
-        "why": verdict.why,
-        "trouble": verdict.trouble,
-        "degree": None if verdict.degree is None else verdict.degree.value,
-        "requests": [_request(each, connection) for each in stream.requests],
-        "requests_omitted": sum((stream.requests.omitted or {}).values()) or None,
-        "opened_at": _time(stream.granted_ns),
-    }
-    if request is not None:
-        out |= {"start_seqno": request.start_seqno, "end_seqno": request.end_seqno}
-    out["snapshots"] = stream.traffic.snapshots
-    out |= {name: stream.traffic.count(opcode) for name, opcode in _KINDS.items()}
-    out |= {"seqno_advanced": stream.traffic.count(ADVANCED), "cache_transfers": stream.traffic.count(CACHED)}
-    out |= {"first_seqno": stream.seqnos.first, "last_seqno": stream.seqnos.last, **lag_object(verdict.lag)}
-    if stream.snapshot is not None:
-        out["snapshot"] = {"start_seqno": stream.snapshot.start, "end_seqno": stream.snapshot.end}
-    if rollbacks := stream.requests.rolled_back:
-        out |= {"rollback_seqno": rollbacks[-1].rollback_seqno, "rollbacks": stream.requests.count(ROLLBACK)}
-    if stream.failover_log:
-        out["failover_log"] = [
-            {"vbucket_uuid": f"0x{each.uuid:016x}", "seqno": each.seqno} for each in stream.failover_log
-        ]
-    if stream.end is not None:
-        out |= {"end_status": stream.end_status, "end_status_name": reason_name(stream.end_status)}
-    out["ended_at"] = _time(stream.ended_ns if stream.end is not None else stream.closed_ns)
-    out["last_at"] = _time(stream.traffic.last_ns)
-    out |= {"bytes": stream.traffic.size, **lost_keys(stream.gaps.missed)}
-    return without_none(out)
+def _snapshot(stream: Stream) -> Json | None:
+    found = stream.snapshot
+    return None if found is None else {"start_seqno": found.start, "end_seqno": found.end}
 
 
 def _request(request: Request, connection: ConnectionState) -> Json:

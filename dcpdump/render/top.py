@@ -1,25 +1,25 @@
 """Write connections and streams as they are at one moment, as tables for people and as one object."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.ndjson import without_none
-from dcpdump.render.streams import KINDS, lag_object
+from dcpdump.render.column import Column, Columns
+from dcpdump.render.row_keys import BOOL
+from dcpdump.render.streams import KINDS, STREAMS, StreamRow, lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Fitting, Table, lost, lost_keys, number
-from dcpdump.streams.causes import Verdict
+from dcpdump.render.text_columns import Fitting, number
 from dcpdump.streams.rates import Rate
 from dcpdump.streams.silence import held_up
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock, lag_text, span
-from dcpdump.text import counted, iso_time
+from dcpdump.streams.wording import clock, span
+from dcpdump.text import counted
 
-_CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
-_STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")
-_RIGHT = ("streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "vb", "sid", "last seqno", "lag")
+#: What an interface delivered, as objects have it.
+PACKET_COUNTS = ("received", "dropped_by_kernel", "dropped_by_dcpdump", "decoded", "not_looked_at")
 
 
 class Peer(NamedTuple):
@@ -32,15 +32,7 @@ class Peer(NamedTuple):
     src: str
     dst: str
     name: str | None
-
-
-class StreamRow(NamedTuple):
-    """A stream at that moment."""
-
-    stream: Stream
-    client: str
-    verdict: Verdict
-    rate: Rate
+    now_ns: int | None
 
 
 class TopView(NamedTuple):
@@ -62,30 +54,16 @@ def lines(view: TopView, most: int | None = None) -> "list[Line | Fitting]":
     streams = sorted(view.streams, key=_rank)
     limit = None if most is None else max(2, min(len(connections), most // 3))
     shown = connections[:limit]
-    rows = [_connection(peer, view.now_ns) for peer in shown]
-    out.append(Table(_CONNECTION_HEADS, rows, _RIGHT, ("kB/s", "streams", "server")))
+    out.append(TOP_CONNECTIONS.table(shown))
     if len(connections) > len(shown):
         out.append(Line(LineKind.PLAIN, f"… {len(connections) - len(shown):,} more connections, with less traffic"))
     if streams:
         out.append(Line(LineKind.PLAIN, ""))
     listed = streams if most is None else streams[: max(1, most - len(shown))]
-    kinds = [KINDS[row.verdict.degree] for row in listed]
-    out.append(Table(_STREAM_HEADS, [_stream(row, view.now_ns) for row in listed], _RIGHT, ("kB/s", "client"), kinds))
+    out.append(TOP_STREAMS.table(listed))
     if len(streams) > len(listed):
         out.append(Line(LineKind.PLAIN, f"… {len(streams) - len(listed):,} more streams, slower and without trouble"))
     return out
-
-
-def as_object(view: TopView) -> Json:
-    """Return all of it as one object. What was not captured is left out."""
-    return {
-        "time": None if view.now_ns is None else iso_time(view.now_ns),
-        "frames": view.frames,
-        "rate_seconds": round(view.rates_ns / 1e9, 3),
-        **view.packet_counts,
-        "connections": [_connection_object(peer) for peer in view.connections],
-        "streams": [_stream_object(row) for row in view.streams],
-    }
 
 
 def _rank(row: StreamRow) -> tuple[bool, int, int, int, int]:
@@ -122,83 +100,108 @@ def _mark(each: ConnectionState, now_ns: int | None) -> str:
     return "EXCEEDED" if window.is_exceeded else "BLOCKED" if window.is_blocked else ""
 
 
-def _connection(peer: Peer, now_ns: int | None) -> tuple[str, ...]:
-    each, rate, window = peer.connection, peer.rate, peer.connection.window
-    known = window.complete and window.size is not None
-    return (
-        str(each.number),
-        peer.client,
-        peer.server,
-        number(sum(stream.alive for stream in each.streams)),
-        _rate(rate.frames),
-        _rate(rate.bytes / 1000),
-        number(window.outstanding) if known else "",
-        number(window.size),
-        f"{100 * window.outstanding // window.size} %" if known and window.size else "",
-        lost(each.missing),
-        f"{each.end.reason} {clock(each.end.ts_ns)}" if each.end.reason else _mark(each, now_ns),
-    )
-
-
-def _stream(row: StreamRow, now_ns: int | None) -> tuple[str, ...]:
-    stream = row.stream
-    return (
-        str(stream.connection.number),
-        row.client,
-        str(stream.vbucket),
-        str(stream.stream_id or ""),
-        _rate(row.rate.frames),
-        _rate(row.rate.bytes / 1000),
-        number(stream.seqnos.high),
-        lag_text(row.verdict.lag, now_ns),
-        lost(stream.gaps.missed),
-        row.verdict.text,
-    )
-
-
 def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
 
 
-def _connection_object(peer: Peer) -> Json:
-    each, rate, window = peer.connection, peer.rate, peer.connection.window
-    known = window.complete and window.size is not None
-    return without_none(
-        {
-            "connection": each.number,
-            "src": peer.src,
-            "dst": peer.dst,
-            "name": peer.name,
-            "roles": each.roles.word,
-            "streams": sum(stream.alive for stream in each.streams),
-            "frames_per_second": round(rate.frames, 1),
-            "bytes_per_second": round(rate.bytes),
-            "buffer": window.size,
-            "outstanding": window.outstanding if known else None,
-            "blocked": window.is_blocked and not window.is_exceeded if known else None,
-            "exceeded": window.is_exceeded or None if known else None,
-            **lost_keys(each.missing),
-            "end": each.end.reason or None,
-            "ended_at": None if each.end.ts_ns is None else iso_time(each.end.ts_ns),
-        }
+def _known(peer: Peer) -> bool:
+    """Return whether it is known how many bytes are not acknowledged."""
+    return peer.connection.window.complete and peer.connection.window.size is not None
+
+
+def _full(peer: Peer) -> str:
+    window = peer.connection.window
+    return f"{100 * window.outstanding // window.size} %" if _known(peer) and window.size else ""
+
+
+def _state(peer: Peer) -> str:
+    each = peer.connection
+    return f"{each.end.reason} {clock(each.end.ts_ns)}" if each.end.reason else _mark(each, peer.now_ns)
+
+
+def _blocked(peer: Peer) -> bool | None:
+    window = peer.connection.window
+    return window.is_blocked and not window.is_exceeded if _known(peer) else None
+
+
+def _rates(rate_of: Callable[[Any], Rate]) -> tuple[Column[Any], ...]:
+    """Return the columns of a rate."""
+    return (
+        Column(
+            "frames_per_second",
+            lambda row: round(rate_of(row).frames, 1),
+            "frames/s",
+            lambda row: _rate(rate_of(row).frames),
+        ),
+        Column(
+            "bytes_per_second",
+            lambda row: round(rate_of(row).bytes),
+            "kB/s",
+            lambda row: _rate(rate_of(row).bytes / 1000),
+            drop_rank=1,
+        ),
     )
 
 
-def _stream_object(row: StreamRow) -> Json:
-    stream = row.stream
-    return without_none(
-        {
-            "connection": stream.connection.number,
-            "vbucket": stream.vbucket,
-            "stream_id": stream.stream_id or None,
-            "frames_per_second": round(row.rate.frames, 1),
-            "bytes_per_second": round(row.rate.bytes),
-            "last_seqno": stream.seqnos.high,
-            **lag_object(row.verdict.lag),
-            **lost_keys(stream.gaps.missed),
-            "state": row.verdict.kind.value,
-            "cause": row.verdict.cause.value,
-            "why": row.verdict.why,
-            "trouble": row.verdict.trouble,
-        }
-    )
+C = Column[Peer]
+TOP_CONNECTIONS: Columns[Peer] = Columns(
+    C("connection", lambda peer: peer.connection.number, "conn"),
+    C("src", lambda peer: peer.src),
+    C("dst", lambda peer: peer.dst),
+    C("name?", lambda peer: peer.name),
+    C("roles", lambda peer: peer.connection.roles.word),
+    C(head="client", text=lambda peer: peer.client),
+    C(head="server", text=lambda peer: peer.server, drop_rank=3),
+    C("streams", lambda peer: sum(each.alive for each in peer.connection.streams), "streams", drop_rank=2),
+    *_rates(lambda peer: peer.rate),
+    C(
+        head="unacked",
+        text=lambda peer: number(peer.connection.window.outstanding) if _known(peer) else "",
+        right=True,
+    ),
+    C("buffer?", lambda peer: peer.connection.window.size, "buffer"),
+    C("outstanding?", lambda peer: peer.connection.window.outstanding if _known(peer) else None),
+    C("blocked?", _blocked),
+    C(
+        "exceeded?",
+        lambda peer: peer.connection.window.is_exceeded or None if _known(peer) else None,
+        type=BOOL,
+        meaning="more was sent than flow control allows",
+    ),
+    C(head="full", text=_full, right=True),
+    *lost_columns(lambda peer: peer.connection.missing),
+    C("end?", lambda peer: peer.connection.end.reason or None),
+    C("ended_at?", lambda peer: peer.connection.end.ts_ns),
+    C(head=" ", text=_state),
+)
+
+TOP_STREAMS: Columns[StreamRow] = Columns(
+    STREAMS["conn"],
+    replace(STREAMS["client"], drop_rank=2),
+    *STREAMS.some("vb sid"),
+    *_rates(lambda row: row.rate),
+    replace(STREAMS["last-seqno"], key="last_seqno?"),
+    STREAMS["lag"],
+    *lag_columns(lambda row: row.verdict.lag),
+    *STREAMS.some("lost unknown_gaps state cause why trouble"),
+    Column(head="state", text=lambda row: row.verdict.text),
+    kind=lambda row: KINDS[row.verdict.degree],
+)
+
+
+#: All of it at one moment, and of packets how many of an interface were handled how.
+TOP: Columns[TopView] = Columns(
+    Column("time?", lambda view: view.now_ns),
+    Column("frames", lambda view: view.frames),
+    Column("rate_seconds", lambda view: round(view.rates_ns / 1e9, 3)),
+    *(Column(f"{key}?", partial(lambda key, view: view.packet_counts.get(key), key)) for key in PACKET_COUNTS),
+    Column(
+        "connections",
+        lambda view: list(map(TOP_CONNECTIONS.object, view.connections)),
+        type=TOP_CONNECTIONS,
+        meaning="the connections",
+    ),
+    Column(
+        "streams", lambda view: list(map(TOP_STREAMS.object, view.streams)), type=TOP_STREAMS, meaning="the streams"
+    ),
+)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.trouble import Command, Evidence, command_line, speaks_dcp
 from dcpdump.record import Record
-from dcpdump.report.axis import TimeAxis
+from dcpdump.report.draw import TimeAxis
 from dcpdump.report.gathered import Gathered
 from dcpdump.report.html import Child, Markup, element
 from dcpdump.startup import dataclass, field

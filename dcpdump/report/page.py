@@ -9,15 +9,10 @@ from importlib.resources import files
 
 from dcpdump import __version__
 from dcpdump.check.rule import Severity
-from dcpdump.report import dialogues, flow, frame_pages, latency, messages, timeline, vbuckets, verdict
-from dcpdump.report.axis import day, size, zone_name
+from dcpdump.report import details, latency, tables, timeline, vbuckets, verdict
 from dcpdump.report.context import Context
-from dcpdump.report.findings import findings
+from dcpdump.report.draw import day, size, zone_name
 from dcpdump.report.html import Markup, element
-from dcpdump.report.losses import losses
-from dcpdump.report.stream_table import MOST as STREAMS
-from dcpdump.report.stream_table import streams
-from dcpdump.report.vbuckets import MOST as MAPS
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.wording import span
 from dcpdump.text import counted, measured
@@ -41,7 +36,7 @@ def choose_frames(context: Context) -> list[int]:
         for number in (answer.asked, answer.frame)
     ]
     troubles = [frame for trouble in context.found.troubles for frame in trouble.frames]
-    order = [*violations, *dialogues.frames_of(context), *troubles, *suspicious, *slowest]
+    order = [*violations, *details.frames_of(context), *troubles, *suspicious, *slowest]
     return list(dict.fromkeys(order))
 
 
@@ -58,8 +53,8 @@ def _first_of_rules(context: Context, severity: Severity, most: int) -> list[int
 
 def page(context: Context) -> str:
     """Return the page, short enough to be opened."""
-    made = _page(context, STREAMS, MAPS)
-    for rows, maps in ((STREAMS, MAPS), (_FEW_STREAMS, MAPS), (_FEW_STREAMS, 1)):
+    made = _page(context, tables.MOST_STREAMS, vbuckets.MOST)
+    for rows, maps in ((tables.MOST_STREAMS, vbuckets.MOST), (_FEW_STREAMS, vbuckets.MOST), (_FEW_STREAMS, 1)):
         if len(made) > MOST:
             context.records.clear()
             made = _page(context, rows, maps)
@@ -73,14 +68,14 @@ def _page(context: Context, most_streams: int, most_maps: int) -> str:
         "verdict": verdict.verdict(context),
         "timeline": timeline.timeline(context),
         "vbuckets": maps,
-        "flow": flow.flow(context),
+        "flow": timeline.flow(context),
         "latency": latency.latency(context),
-        "messages": messages.messages(context),
-        "dialogues": dialogues.dialogues(context),
-        "findings": findings(context),
-        "streams": streams(context, most_streams),
-        "losses": losses(context),
-        "frames": frame_pages.frames(context),
+        "messages": tables.messages(context),
+        "dialogues": details.dialogues(context),
+        "findings": tables.findings(context),
+        "streams": tables.streams(context, most_streams),
+        "losses": tables.losses(context),
+        "frames": details.frames(context),
     }
     there = {name: made for name, made in sections.items() if made is not None}
     head = element(

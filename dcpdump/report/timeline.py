@@ -1,11 +1,24 @@
-"""The timeline: a lane for each connection: how much it carried, and what happened on it."""
+"""Lanes of connections over time: how much each carried and what happened on it, and its flow control."""
 
 from collections.abc import Iterator
 
 from dcpdump.check.rule import Severity
-from dcpdump.report.axis import size, zone_name
 from dcpdump.report.context import Context, head, hue, section
-from dcpdump.report.draw import DrawnMark, area, axis, band, blocked_bands, lane, marks, picture, symbol
+from dcpdump.report.draw import (
+    WIDTH,
+    DrawnMark,
+    area,
+    axis,
+    band,
+    blocked_bands,
+    lane,
+    marks,
+    picture,
+    size,
+    stairs,
+    symbol,
+    zone_name,
+)
 from dcpdump.report.html import Markup, element
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.state import ConnectionState
@@ -129,4 +142,60 @@ def _silent(context: Context) -> frozenset[int]:
     codes = ("noop-not-answered", "DCP511")
     return frozenset(
         number for trouble in context.found.troubles if trouble.cause in codes for number in trouble.connections
+    )
+
+
+# -- flow control over time ---------------------------------------------------------------------------
+# What is outstanding against the buffer, and when the producer had to wait.
+
+_FLOW_HEIGHT = 64
+
+
+def flow(context: Context) -> Markup | None:
+    """Return the section; None where no flow control was seen."""
+    if context.times is None:
+        return None
+    lanes = [_flow_lane(context, each) for each in context.lanes if each.number in context.gathered.levels.rows]
+    if not lanes:
+        return None
+    return section(
+        "flow",
+        "Flow control",
+        element("div", lanes, axis(context.times), class_="lanes"),
+        element("p", f"Each point is the largest in {span(context.gathered.levels.axis.step_ns)}.", class_="caption"),
+        lead="Bytes sent and not yet acknowledged. The dashed line is the buffer. Shaded: the producer had to wait.",
+    )
+
+
+def _flow_lane(context: Context, each: ConnectionState) -> Markup:
+    assert context.times is not None
+    times, window, levels = context.times, each.window, context.gathered.levels
+    values = levels.line(each.number)
+    axis = levels.axis
+    buffer = window.size or window.asked or 0
+    most = max(int(values.max(initial=0)), buffer)
+    first, last = times.place(axis.begins_ns(0)), times.place(axis.begins_ns(len(values)))
+    drawn = stairs(values, _FLOW_HEIGHT, most, hue(each))
+    stretched = f"translate({WIDTH * first:.2f} 0) scale({max(last - first, 1e-6):.5f} 1)"
+    limit = _FLOW_HEIGHT - buffer / most * (_FLOW_HEIGHT - 4) - 1 if most else 0
+    mine = (gap.ts_ns for gap in context.gathered.gaps if gap.connection == each.number and gap.ts_ns)
+    lost = min(mine, default=None)
+    why = "unknown from here: bytes were lost"
+    unknown = None if lost is None else band(times, lost, times.last_ns, _FLOW_HEIGHT, "over", why)
+    peak = int(values.max(initial=0))
+    label = f"connection {each.number}: outstanding bytes against a buffer of {buffer:,}, at most {peak:,}"
+    blocked = window.blocked_ns(context.evidence.now_ns)
+    if blocked:
+        label += f"; blocked {span(blocked)}"
+    return lane(
+        head(each, size(buffer), counted(window.acks, "ack"), "unknown after lost bytes" if lost is not None else ""),
+        picture(
+            _FLOW_HEIGHT,
+            label,
+            blocked_bands(times, each, _FLOW_HEIGHT),
+            element("g", drawn, transform=stretched),
+            element("path", d=f"M0 {limit:.1f}H{WIDTH}", class_="limit") if buffer else None,
+            unknown,
+        ),
+        id=f"flow-{each.number}",
     )

@@ -5,8 +5,12 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.arrow.other_tables import FILES, GAPS
+from dcpdump.render.column import Columns
+from dcpdump.render.findings import FINDINGS
 from dcpdump.render.json_schema import DRAFT, messages_of_fields
 from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
+from dcpdump.render.streams import STREAMS
 from dcpdump.sql.query import FRAMES
 
 Schema = dict[str, Any]
@@ -19,28 +23,21 @@ _TABLES = {
     "findings": "a row for each break of a rule, as check finds it",
     "files": "a row for each capture that was read",
 }
-#: table and column, or column of any table → its meaning, where ndjson of other commands has no such key.
-_MEANINGS: dict[str | tuple[str, str], str] = {
+#: Column of any table → its meaning, where it is not as ndjson has it.
+_MEANINGS: dict[str, str] = {
     "time": "when, to the microsecond",
     "time_ns": "when, in nanoseconds since 1970",
-    "direction": "0: sent by the end that opened the connection; 1: by the other",
-    "size": "its bytes; null of a pipe",
-    "first": "when its first packet came, to the microsecond",
     "first_ns": "the same in nanoseconds since 1970",
-    "last": "when its last packet came, to the microsecond",
     "last_ns": "the same in nanoseconds since 1970",
-    "problem": "what is wrong with it",
-    ("files", "status"): "ok or damaged",
-    ("gaps", "bytes"): "how many bytes; null where it cannot be known",
-    ("gaps", "offset"): "where they begin in their direction",
-    ("gaps", "packet"): "the number of the packet that showed it, in its file",
-    ("gaps", "reason"): "why they are missing",
-    (FRAMES, "stream_id"): "the DCP stream id; null: none",
-    (FRAMES, "key"): "the key without its collection: bytes",
-    (FRAMES, "value"): "the value, decompressed, without xattrs: bytes; shorter than value_length where it was cut",
 }
-#: Rows of other commands whose keys are columns of a table.
-_ROWS = {FRAMES: "frame", "streams": "streams", "findings": "check"}
+#: Column of frames → the same.
+_OF_FRAMES = {
+    "direction": KEYS["direction"][1],
+    "stream_id": "the DCP stream id; null: none",
+    "key": "the key without its collection: bytes",
+    "value": "the value, decompressed, without xattrs: bytes; shorter than value_length where it was cut",
+}
+_COLUMNS: dict[str, Columns[Any]] = {"streams": STREAMS, "findings": FINDINGS, "gaps": GAPS, "files": FILES}
 #: Type → its name in SQL and in JSON. Nested ones by their kind.
 _TYPES: dict[pa.DataType, tuple[str, str]] = {
     pa.bool_(): ("BOOLEAN", "boolean"),
@@ -77,12 +74,15 @@ def _table(name: str, columns: pa.Schema) -> Schema:
 
 def _meaning(table: str, column: str) -> str:
     """Return what a column means, as the commands say it that have such a key, or the protocol table."""
-    own = _MEANINGS.get((table, column)) or _MEANINGS.get(column)
+    own = _MEANINGS.get(column)
     if own is not None:
         return own
-    row = _ROWS.get(table, "")
-    if table != FRAMES or column in ROWS[row].split():
-        return (OTHERWISE.get((row, column)) or KEYS[column])[1]
+    if table in _COLUMNS:
+        return _COLUMNS[table].keyed[column].means
+    if column in _OF_FRAMES:
+        return _OF_FRAMES[column]
+    if column in ROWS["frame"].split():
+        return (OTHERWISE.get(("frame", column)) or KEYS[column])[1]
     known, base = messages_of_fields(), column.removesuffix("_names").removesuffix("_name")
     messages = known.get(column) or known[base]
     names = ", ".join(messages[:_MOST]) + (" …" if len(messages) > _MOST else "")

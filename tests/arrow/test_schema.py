@@ -1,6 +1,7 @@
 """One schema for every capture: each name of the flat record is a column, typed as the protocol table says."""
 
 from dcpdump.arrow import schema
+from dcpdump.arrow.other_tables import files, gaps
 from dcpdump.batch.part import HEADER, dtype_of
 from dcpdump.batch.plans import PLANS
 from dcpdump.record import columns
@@ -49,8 +50,8 @@ def test_plans_are_compiled_from_the_table() -> None:
 
 
 def test_a_schema_is_printed_a_column_a_line() -> None:
-    for made, version in ((schema.frames(), "frames/1"), (schema.gaps(), "gaps/1"), (schema.files(), "files/1")):
+    for made, version in ((schema.frames(), "frames/1"), (gaps(), "gaps/1"), (files(), "files/1")):
         lines = schema.text(made).splitlines()
         assert lines[0] == f"dcpdump.{version}"
         assert [line.split()[0] for line in lines[1:]] == made.names
-    assert schema.text(schema.gaps()).splitlines()[1].split() == ["connection", "int32"]
+    assert schema.text(gaps()).splitlines()[1].split() == ["connection", "int32"]

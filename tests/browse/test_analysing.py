@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.check.rules import RULES
-from dcpdump.cli.browsing_analysis import analyse
+from dcpdump.cli.diagnose import analyse
 from dcpdump.cli.input_options import InputOptions
 from tests.support.browsing import SAMPLES, Shown, browse
 from tests.support.diagnoses import TWO_TROUBLES, written

@@ -21,8 +21,7 @@ from dcpdump.browse.places import Place, PlaceHistory
 from dcpdump.browse.reader import Reader
 from dcpdump.browse.row_text import TimeColumn, time_text
 from dcpdump.capture import open_capture
-from dcpdump.cli.browsing import commands_of
-from dcpdump.cli.filter_text import completions, filter_of, filter_words, with_clause
+from dcpdump.cli.browse import commands_of, completions, filter_of, filter_words, with_clause
 from dcpdump.filter import FilterError
 from dcpdump.index.building import IndexOptions
 from dcpdump.index.capture_index import CaptureIndex

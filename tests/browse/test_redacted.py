@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.cli.browsing import BrowseOptions
-from dcpdump.cli.salt import hiding
+from dcpdump.cli.browse import BrowseOptions
+from dcpdump.cli.options import hiding
 from tests.browse.test_keys import TALK
 from tests.support.browsing import Shown, browse
 from tests.support.console import run

@@ -13,9 +13,9 @@ import math
 import sys
 
 from dcpdump.browse import status
-from dcpdump.cli.browsing import Browsing
+from dcpdump.cli.browse import Browsing
 from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.standard_input import Copies
+from dcpdump.cli.browse import Copies
 
 status._AFTER_S = math.inf  # of the density
 

@@ -13,7 +13,7 @@ from dcpdump.check.finding import Finding, RuleTotals
 from dcpdump.check.rule import Severity
 from dcpdump.check.rules import RULES
 from dcpdump.render.diagnosis import TROUBLES
-from dcpdump.render.findings import rule_table
+from dcpdump.render.findings import BY_RULE
 from tests.support.check_cases import CASES, PLAIN
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
@@ -114,7 +114,7 @@ def test_vbuckets_are_shortened() -> None:
     totals = RuleTotals()
     for at, vbucket in enumerate([*range(64), 100, 102, 104, 106, 108]):
         totals.add(replace(finding, vbucket=vbucket, connection=at % 2, frame=7 + at))
-    _, line = rule_table(totals.all()).lines()
+    _, line = BY_RULE.table(totals.all()).lines()
     title = RULES[0].title
     assert line.text == f"violation  DCP101     69  0,1   0-63,100,102,104,… (69)  #7..75  {title}, e.g. text"
 

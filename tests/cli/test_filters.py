@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.capture import open_capture
-from dcpdump.cli import context_output
+from dcpdump.cli import frame_output
 from dcpdump.filter import FilterError, parse_instant
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
@@ -266,8 +266,8 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return [line for line in printed.splitlines() if line[0] == ">"]
 
     whole = chosen()
-    monkeypatch.setattr(context_output, "_CONNECTIONS", 3)
-    monkeypatch.setattr(context_output, "_BYTES", 10_000)
+    monkeypatch.setattr(frame_output, "_CONNECTIONS", 3)
+    monkeypatch.setattr(frame_output, "_BYTES", 10_000)
     assert chosen() == whole
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 import pytest
 
-from dcpdump.cli.grouped import EXAMPLES, GROUPS
+from dcpdump.cli.grouped import GROUPS, GroupedCommand
 from dcpdump.cli.help import pages, question
-from dcpdump.cli.main import COMMANDS, QUESTIONS, main
+from dcpdump.cli.main import COMMANDS, main
 from tests.support.console import refusal, run
 from tests.support.live import ROOT
 
@@ -59,18 +59,14 @@ def test_groff_finds_nothing_wrong_with_the_man_pages(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_has_three_examples_that_it_understands(name: str) -> None:
-    assert len(EXAMPLES[name]) == 3
-    for example in EXAMPLES[name]:
+    group = main.make_context("dcpdump", [name])
+    command = main.get_command(group, name)
+    assert isinstance(command, GroupedCommand)
+    assert len(command.examples) == 3
+    for example in command.examples:
         words = shlex.split(next(part for part in example.split("|") if "dcpdump" in part).replace("sudo ", ""))
         assert words[:2] == ["dcpdump", name]
-        group = main.make_context("dcpdump", [name])
-        command = main.get_command(group, name)
-        assert command is not None
         command.make_context(name, words[2:], parent=group)
-
-
-def test_every_command_stands_under_one_question() -> None:
-    assert sorted(name for names in QUESTIONS.values() for name in names) == sorted(COMMANDS)
 
 
 #: Options that stand in no group, with which a command does something else, or that it alone has.

@@ -30,6 +30,7 @@ from tests.support.console import refusal, run
 from tests.support.conversation import opening
 from tests.support.diagnoses import objects, written
 from tests.support.live import PATIENCE, ROOT, Network, ended, fed, network, shown_on, stopped, wait_for
+from tests.support.schemas import validator, wrong
 
 DOCUMENTS, VBUCKETS = 40, 3
 
@@ -232,6 +233,14 @@ def test_an_interface_that_goes_down_ends_the_capture_and_is_reported(net: Netwo
         net.run("ip", "link", "set", "left", "down")
         _, err = sniff.communicate(timeout=PATIENCE)
     assert (sniff.returncode, err.splitlines()[-1]) == (6, "dcpdump: error: the interface went down (left)")
+
+
+def test_what_top_says_of_an_interface_fits_its_schema(net: Network) -> None:
+    with net.producer(), net.capture("top", "-i", "lo", "--once", "-f", "ndjson") as top:
+        take(net)
+        printed, _ = top.communicate(timeout=PATIENCE)
+    (row,) = rows(printed)
+    assert (row["received"] > 0, len(row["streams"]), wrong("top", printed, validator("top"))) == (True, VBUCKETS, [])
 
 
 # -- what is written ----------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dcpdump.capture import open_capture
-from dcpdump.cli import progress, stderr
-from dcpdump.cli.stderr import note
+from dcpdump.cli import progress
+from dcpdump.cli.terminal import note
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import FIN, RST, SYN
-from dcpdump.render.conns import ConnectionTable
+from dcpdump.render.conns import ConnectionTable, rows_of
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.wire.encode import encode
 from tests.support.console import run
@@ -114,7 +114,7 @@ def test_no_command_prints_a_plural_of_one(command: str, tmp_path: Path) -> None
 
 
 def test_the_card_of_a_connection_has_no_plural_of_one() -> None:
-    *_, last = ConnectionTable(list(ledger(TALK).connections.values())).lines(80)
+    *_, last = ConnectionTable(rows_of(ledger(TALK).connections.values())).lines(80)
     assert last.text == "  traffic   1 frame · 24 B · streams: 0"
 
 
@@ -169,8 +169,8 @@ def test_lines_on_a_terminal_are_folded_between_words_but_hints_are_not(monkeypa
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((20, 24)))
-    stderr.note("44 of 44 frames shown · 71 packets")
-    stderr.note("hint: dcpdump read a-long-name.pcap --problems")
+    note("44 of 44 frames shown · 71 packets")
+    note("hint: dcpdump read a-long-name.pcap --problems")
     assert terminal.getvalue().splitlines() == [
         "44 of 44 frames",
         "  shown · 71 packets",

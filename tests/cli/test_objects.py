@@ -3,6 +3,8 @@
 In the transcript, lines that are indented go on with the object above them.
 """
 
+import csv
+import io
 import json
 import re
 from dataclasses import replace
@@ -11,10 +13,23 @@ from typing import Any
 
 import pytest
 
-from dcpdump.render.row_keys import COMMANDS, KEYS, OTHERWISE, ROWS
+from dcpdump.arrow.other_tables import FILES, GAPS
+from dcpdump.render.column import Columns
+from dcpdump.render.conns import CLOSED, CONNECTIONS
+from dcpdump.render.diagnosis import DIAGNOSIS
+from dcpdump.render.diff import DIFF, WAYS
+from dcpdump.render.findings import FINDINGS
+from dcpdump.render.flow import FLOW
+from dcpdump.render.history import COVERAGE
+from dcpdump.render.rollbacks import ROLLBACKS
+from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
+from dcpdump.render.statistics import STATISTICS
+from dcpdump.render.streams import STREAMS
+from dcpdump.render.top import TOP, TOP_CONNECTIONS, TOP_STREAMS
 from tests.support.check_cases import CASES
 from tests.support.console import run
 from tests.support.conversation import packets, said
+from tests.support.schemas import validator, wrong
 from tests.support.secret_talk import saved
 
 OBJECTS = r"""
@@ -133,25 +148,15 @@ def test_programs_get_these_objects(command: str) -> None:
     assert run(f"dcpdump {command} -f ndjson -q") == (command.startswith(("check", "diagnose")), WANTED[command], "")
 
 
-jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed: no row is held against its schema")
-
 CAPTURES = [str(path) for path in sorted(Path("samples").glob("*.pcap"))]
 OPTIONS = {"key": "'*'", "top": "--once", "check": "--all", "diagnose": "--all", "diff": "samples/stopped.pcap"}
 #: Without a capture of their own kind: an interface, and bytes that are pasted.
-OF_CAPTURES = [name for name in COMMANDS if name not in ("sniff", "explain")]
-
-
-def validator(command: str) -> Any:
-    found = run(f"dcpdump {command} --schema")
-    assert (found.code, found.err) == (0, "")
-    schema = json.loads(found.out)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
-
-
-def wrong(command: str, out: str, judge: Any) -> list[str]:
-    errors = [error for line in out.splitlines() for error in judge.iter_errors(json.loads(line))]
-    return [f"{command}: {error.json_path} {error.message}" for error in errors]
+OF_CAPTURES = "read stats streams conns rollbacks flow key top check diff diagnose".split()
+#: Declared columns of commands.
+COLUMNS: tuple[Columns[Any], ...] = (
+    *(STREAMS, CONNECTIONS, CLOSED, FLOW, ROLLBACKS, FINDINGS, COVERAGE, GAPS, FILES),
+    *(*STATISTICS, *DIAGNOSIS, *DIFF, WAYS, TOP, TOP_CONNECTIONS, TOP_STREAMS),
+)
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +179,34 @@ def test_rows_of_captures_fit_their_schema(command: str, broken: Path) -> None:
     assert rows > 5
 
 
+@pytest.mark.parametrize("command", ["conns", "streams", "flow", "diagnose", "top"])
+def test_rows_of_tls_fit_their_schema(command: str) -> None:
+    judge, capture = validator(command), "tests/tls/captures/java-1.3.pcap"
+    for keys in ("--keylog tests/tls/captures/java-1.3.keys", "")[: 2 if command == "conns" else 1]:
+        printed = run(f"dcpdump {command} {capture} {keys} -f ndjson -q").out
+        assert (bool(printed), wrong(command, printed, judge)) == (True, [])
+
+
+@pytest.mark.parametrize("command", [name for name in OF_CAPTURES if name not in ("read", "top")])
+def test_csv_has_the_columns_of_the_objects(command: str) -> None:
+    options = f"{command} {OPTIONS.get(command, '')} samples/client-rollback.pcap -q"
+    objects = [json.loads(line) for line in run(f"dcpdump {options} -f ndjson").out.splitlines()]
+    names, *rows = csv.reader(io.StringIO(run(f"dcpdump {options} -f csv").out))
+    assert len(rows) == len(objects)
+    for row, wanted in zip(rows, objects, strict=True):
+        found = dict(zip(names, row, strict=True))
+        assert {name: text for name, text in found.items() if text} == {
+            name: text for name, value in wanted.items() if (text := cell(value))
+        }
+
+
+def cell(value: Any) -> str:
+    """Return a value as csv has it."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return "|".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def test_what_is_pasted_fits_its_schema() -> None:
     judge = validator("explain")
     for text in ("80570006 1f000210", "805c0000000000000000000081969800000000000000000000", "8050 ffff"):
@@ -191,5 +224,7 @@ def test_context_fits_the_schema_and_what_does_not_fit_is_refused() -> None:
 
 def test_every_key_is_explained_and_every_explanation_is_of_a_key() -> None:
     used = {key for keys in ROWS.values() for key in keys.replace("|", " ").split()}
+    declared = [each for columns in COLUMNS for each in columns]
+    used |= {each.key.rstrip("?") for each in declared if each.key and not (each.type and each.meaning)}
     assert used == set(KEYS)
     assert [place for place in OTHERWISE if place[1] not in ROWS[place[0]].split()] == []

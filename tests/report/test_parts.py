@@ -14,15 +14,12 @@ from hypothesis import strategies as st
 from dcpdump.batch.course import Course
 from dcpdump.clock import FrameTimes, writing_times, zone_of
 from dcpdump.escape import safe
-from dcpdump.report import silence
-from dcpdump.report.axis import TimeAxis, zone_name
-from dcpdump.report.draw import DrawnMark, area, marks
+from dcpdump.report import vbuckets
+from dcpdump.report.draw import DrawnMark, TimeAxis, area, marks, png, zone_name
 from dcpdump.report.gathered import Gathered, Levels
 from dcpdump.report.html import element
 from dcpdump.report.page import in_script
-from dcpdump.report.png import png
-from dcpdump.report.silence import COLOURS, ENDED, LEVELS, silence_map
-from dcpdump.report.vbuckets import consumers
+from dcpdump.report.vbuckets import COLOURS, ENDED, LEVELS, consumers, silence_map
 from dcpdump.streams.frame_event import NO_FRAME
 from tests.batch.test_course import parts
 from tests.support.conversation import opening
@@ -177,7 +174,7 @@ def test_of_more_vbuckets_than_a_picture_has_rows_each_row_has_the_largest_of_ne
     group = list(kept.connections.values())
     times = TimeAxis(course.axis.origin_ns or 0, kept.last_ns or 0)
     whole = silence_map(course, group, times)
-    monkeypatch.setattr(silence, "ROWS", 3)
+    monkeypatch.setattr(vbuckets, "ROWS", 3)
     few = silence_map(course, group, times)
     assert (len(whole.silence), len(few.silence)) == (5, 3)
     assert (few.vbuckets, few.limits, few.most) == (whole.vbuckets, whole.limits, whole.most)

@@ -70,7 +70,7 @@ def stands(kept: Ledger) -> Standing:
 
 
 def lines(kept: Ledger) -> list[str]:
-    return [line.text for line in fitted(flow.lines(list(kept.connections.values()), kept.last_ns), None)]
+    return [line.text for line in fitted(flow.lines(flow.rows_of(list(kept.connections.values()), kept.last_ns)), None)]
 
 
 # -- what is seen -------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_flow_says_how_a_window_stands(text: str, wanted: str) -> None:
 
 def test_a_window_that_is_exceeded_is_an_object_and_its_stream_flows() -> None:
     kept = damaged(CASES["many, at once"][0])
-    (found,) = flow.objects([only(kept)], kept.last_ns)
+    (found,) = map(flow.FLOW.object, flow.rows_of([only(kept)], kept.last_ns))
     assert (found["state"], found["evidence"], found["blocked"], found["blocked_ms"], found["exceeded"]) == (
         "exceeded",
         "seen",
@@ -196,7 +196,7 @@ def test_a_window_that_is_exceeded_is_an_object_and_its_stream_flows() -> None:
 def test_what_is_inferred_is_said_to_be() -> None:
     text = CASES["waits where it waited before"][0]
     kept = damaged(text)
-    (found,) = flow.objects([only(kept)], kept.last_ns)
+    (found,) = map(flow.FLOW.object, flow.rows_of([only(kept)], kept.last_ns))
     names = ("complete", "account", "state", "evidence", "outstanding", "peak", "blocked")
     assert tuple(found[name] for name in names) == (False, "relative", "blocked", "inferred", 464, 464, True)
     assert judged(text) == [
@@ -246,7 +246,7 @@ def test_a_producer_stands_still_once_that_is_longer_than_ever_before(text: str,
     kept = damaged(text)
     connection = kept.connections[0]
     assert stands_still(connection, kept.last_ns, 10 * SECOND) is still
-    printed = [*fitted(flow.lines([connection], kept.last_ns), None)]
+    printed = [*fitted(flow.lines(flow.rows_of([connection], kept.last_ns)), None)]
     kinds = [line.kind for line in printed if "blocked" in line.text]
     assert (LineKind.PROBLEM in kinds) is still
 
@@ -272,7 +272,7 @@ def test_for_how_long_a_producer_was_blocked_before_is_not_known_without_a_size(
 def test_one_direction_alone_shows_nothing_of_flow_control() -> None:
     kept = ledger_of(packets([frame for frame in said(BEGUN + mutations(1, 30)) if frame.direction == 1])[3:])
     assert stands(kept) == Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
-    (found,) = flow.objects([only(kept)], kept.last_ns)
+    (found,) = map(flow.FLOW.object, flow.rows_of([only(kept)], kept.last_ns))
     assert "outstanding" not in found
     assert lines(kept)[1].endswith("unknown: messages of only one direction of the connection were captured")
 

@@ -256,7 +256,7 @@ def test_a_residue_that_stays_as_it_is_fills_nothing() -> None:
 def shown(measure: Measure) -> list[tuple[LineKind, str]]:
     """Return what ``flow`` says below its table."""
     kept = ledger_of(packets(acknowledged(conversation(40), measure)))
-    lines = [*fitted(flow.lines(list(kept.connections.values()), kept.last_ns), None)]
+    lines = [*fitted(flow.lines(flow.rows_of(list(kept.connections.values()), kept.last_ns)), None)]
     return [(line.kind, line.text) for line in lines[2:]]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dcpdump.render.conns import ConnectionTable
+from dcpdump.render.conns import ConnectionTable, rows_of
 from dcpdump.streams.causes import Cause
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.verdict import Judge
@@ -26,7 +26,7 @@ def alive(seconds: int, ends: str = "") -> str:
 
 def noops(kept: Ledger) -> str:
     """Return what ``conns`` says of the NOOPs of the first connection."""
-    _, row = ConnectionTable(list(kept.connections.values())).lines()
+    _, row = ConnectionTable(rows_of(kept.connections.values())).lines()
     return next(cell for cell in row.text.split("  ") if "answered" in cell).strip()
 
 

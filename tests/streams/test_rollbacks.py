@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.render.rollbacks import lines, objects
+from dcpdump.render.rollbacks import ROLLBACKS, lines
 from dcpdump.render.style import Line
 from dcpdump.streams import rollbacks
 from dcpdump.streams.ledger import Ledger
@@ -351,7 +351,7 @@ def test_a_stream_with_another_filter_is_not_a_retry() -> None:
 
 def test_a_rollback_as_an_object() -> None:
     text = PURGING + "STREAM vb=5\n" + purged(150) + "RX stream-end{status=2}\n" + asked(100, 100, 100, 1, 0)
-    (found,) = objects(advised(ledger(text + retried(0, "0xfeed:0", TWO))))
+    (found,) = map(ROLLBACKS.object, advised(ledger(text + retried(0, "0xfeed:0", TWO))))
     assert {name: found[name] for name in list(found) if name not in ("time", "name", "end_seqno", "vbucket_uuid")} == {
         "connection": 0,
         "vbucket": 5,
@@ -383,7 +383,7 @@ def test_a_rollback_as_an_object() -> None:
             "why": "the server shares nothing of its history: all is sent again",
         },
     }
-    (found,) = objects(advised(ledger(OPEN + asked(4, 4, 4, 1, 2))))
+    (found,) = map(ROLLBACKS.object, advised(ledger(OPEN + asked(4, 4, 4, 1, 2))))
     assert (found["clause"], found["cause"]) == ("unknown", "log_not_captured")
 
 
@@ -447,7 +447,7 @@ def test_of_requests_with_one_opaque_it_may_be_uncertain_which_was_sent_back(tex
     kept = damaged(text)
     assert explained(kept) == [wanted]
     if wanted[3] == LOST:
-        (found,) = objects(advised(kept))
+        (found,) = map(ROLLBACKS.object, advised(kept))
         assert (found["clause"], found["cause"]) == ("unknown", "request_not_certain")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.render import streams as rows
+from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.streams.causes import Cause, Verdict, VerdictKind
 from dcpdump.streams.ladder import Arrow, Rung, ladder
 from dcpdump.streams.verdict import Judge
@@ -299,7 +299,7 @@ def test_a_reason_of_an_end_that_was_not_captured_has_no_name() -> None:
     cut = [each._replace(data=each.data[:80], wire_length=82) if len(each.data) == 82 else each for each in captured]
     kept = ledger_of(cut)
     verdict = Judge(kept).verdict(only(kept))
-    row = rows.as_object(only(kept), verdict)
+    row = STREAMS.object(StreamRow(only(kept), verdict))
     assert (verdict.why, row.get("end_status"), row.get("end_status_name"), row["ended_at"]) == (
         "at 12:00:00.016, its reason was not captured; whether it was reopened is unknown: 2 bytes of the connection "
         "were lost",

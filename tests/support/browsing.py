@@ -8,9 +8,8 @@ from textual.pilot import Pilot
 
 from dcpdump.browse.app import BrowseApp
 from dcpdump.browse.browser import Browser
-from dcpdump.cli.browsing import BrowseOptions, Browsing
+from dcpdump.cli.browse import BrowseOptions, Browsing, Copies
 from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.standard_input import Copies
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples"
 #: Turns after which something that should happen has not.

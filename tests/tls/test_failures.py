@@ -1,5 +1,6 @@
 """What is said of TLS connections that fail: the alert, who sent it, after which message, and who closed."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from tests.support.captures import Record, pcap
 from tests.support.console import refusal, run
 from tests.support.diagnoses import objects
 from tests.support.packets import ACK, FIN, flow, segment
+from tests.support.schemas import validator, wrong
 from tests.tls.encoder import ALERT, CLIENT, HANDSHAKE, SERVER, Script, connected, made, message
 from tests.tls.feeding import feed, secrets_of
 from tests.tls.twins import REPLICA, Files, of
@@ -223,7 +225,9 @@ def test_a_failure_is_the_first_thing_said_and_no_key_log_is_asked_for(tmp_path:
     for command in ("read", "diagnose", "streams"):
         assert run(f"dcpdump {command} {path}") == refusal(3, f"no DCP in the input: {said}", GIVE)
     assert f"1.2 AES-128-GCM to cb.example, handshake failed: {SENT}" in run(f"dcpdump conns {path} -q").out
-    (row,) = objects(f"dcpdump conns {path}")
+    printed = run(f"dcpdump conns {path} -f ndjson -q").out
+    assert wrong("conns", printed, validator("conns")) == []
+    row = json.loads(printed)
     alerted = {"number": 48, "name": "unknown_ca", "level": "fatal"}
     wanted = {"text": SENT, "established": False, "alert": alerted, "sent_by": "client", "after": "Certificate"}
     assert row["tls"]["failure"] == {**wanted, "close": "fin", "closed_by": "client"}

@@ -1,21 +1,33 @@
-"""Feed every frame of a reading to the stream ledger, and choose what of it to show.
+"""Commands that analyse: ``@analysis`` over a function of a finished ledger, and the reading that fills the ledger.
 
 Filters choose streams and connections, not frames: the ledger is only right if it gets all frames.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from dcpdump.batch.block import Block, PacketsUntil, TimeSpan
 from dcpdump.batch.ends import BLANK
-from dcpdump.capture import Capture
+from dcpdump.capture import Capture, expand
+from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
-from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.listing import report
-from dcpdump.cli.options import Command, Display, clause_option, time_option, tz_option, zone_in
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.listing import FORMATS, Sorting, report, sort_options, sorting
+from dcpdump.cli.options import (
+    Command,
+    Display,
+    clause_option,
+    display,
+    display_options,
+    time_option,
+    tz_option,
+    zone_in,
+)
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
@@ -25,6 +37,9 @@ from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.choices import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
+from dcpdump.render import ndjson
+from dcpdump.render.column import Columns
+from dcpdump.render.json_schema import Rows
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.startup import dataclass
@@ -40,6 +55,9 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import span
 from dcpdump.text import counted
 from dcpdump.wire.value import Meaning
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 #: Fewer answers that are stamped before their requests may be stray ones.
 _BACKDATED = 3
@@ -166,6 +184,16 @@ class LedgerConsumer(Consumer[Any]):
         self._cut = None if chosen.until is None else PacketsUntil(chosen.until.end)
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely, hides=shown.redactor is not None)
 
+    @classmethod
+    def of(cls, asked: "Asked") -> "Self":
+        """Return what reads for a command."""
+        return cls(asked.chosen, asked.shown, asked.given)
+
+    @classmethod
+    def instead(cls, options: dict[str, Any]) -> int | None:
+        """Do what a command does without captures, and return the exit code; None: they are to be read."""
+        return None
+
     def _dissecting(self) -> Callable[..., EndsWatching[Any]]:
         """Return the dissection that suits what is learnt: columns are imported where frames are looked at."""
         if self.runs and self._look is None:
@@ -184,18 +212,6 @@ class LedgerConsumer(Consumer[Any]):
         times = self.times
         click.get_current_context().with_resource(writing_times(self._shown.times, times.first_ns, times.last_ns))
         return reading
-
-    def report(
-        self,
-        sink: Sink,
-        lines: Callable[[], Iterable[Line | Fitting]],
-        objects: Callable[[], Iterable[Json]],
-        *,
-        always: bool = False,
-    ) -> None:
-        """Write what was found; nothing where there was no frame, which the summary reports, unless ``always``."""
-        if self.ledger.frames or always:
-            report(sink, self._shown, lines, objects)
 
     def nothing(self) -> Line:
         """Return why there is no stream, or no connection, to show."""
@@ -360,3 +376,106 @@ class LedgerConsumer(Consumer[Any]):
     def _hide(self, redactor: Redactor) -> None:
         """Hash names, addresses and texts."""
         hide(self.ledger, redactor)
+
+
+# -- a command: what is asked for, and what is answered ------------------------------------------------
+
+
+class Asked(NamedTuple):
+    """What an analysis is asked for."""
+
+    captures: tuple[str, ...]  #: as they are named
+    paths: list[str]
+    options: dict[str, Any]  #: of the command line, all
+    chosen: StreamChoice
+    shown: Display
+    given: InputOptions
+    sink: Sink
+    order: Sorting[Any]
+
+
+class Answer(NamedTuple):
+    """What an analysis has to say, where there is any frame."""
+
+    lines: Callable[[], Iterable[Line | Fitting]]
+    objects: Callable[[], Iterable[Json]]
+    fails: bool = False  #: the exit code is 1
+    always: bool = False  #: without a frame too
+    sarif: Callable[[], Json] | None = None
+
+
+Function = Callable[..., Answer]
+
+
+def analysis(
+    name: str,
+    rows: Rows,
+    examples: tuple[str, ...],
+    *,
+    sort: Columns[Any] | None = None,
+    reader: type[LedgerConsumer] = LedgerConsumer,
+    formats: Sequence[str] = FORMATS,
+) -> Callable[[Function], GroupedCommand]:
+    """Return a decorator that makes a command of a function of a reading that has ended, and of what was asked for.
+
+    The function has the options of that command alone as further arguments. ``rows``: the kinds of its objects;
+    ``sort``: the columns that these are sorted by; ``reader``: what fills the ledger.
+    """
+    values = "64 in every format" if any(isinstance(row, str) for row in rows) else ""  # those of frames
+
+    def decorate(function: Function) -> GroupedCommand:
+        own = _params_of(function)
+
+        def command(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
+            status = reader.instead(options)
+            if status is not None:
+                return status
+            if not captures:
+                raise click.UsageError("Missing argument 'CAPTURE…'.")
+            every = dict(options)
+            order: Sorting[Any] = Sorting(sort, None, False) if sort is None else sorting(sort, options)
+            chosen, shown, given = choosing(options), display(options), input_of(options, captures)
+            paths = expand(captures)
+            with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+                asked = Asked(captures, paths, every, chosen, shown, given, sink, order)
+                consumer = reader.of(asked)
+                reading = consumer.read(paths, sink)
+                answer = function(consumer, asked, **{each.name or "": every[each.name] for each in own})
+                if consumer.ledger.frames or answer.always:  # else the summary says that there is nothing
+                    if shown.format == "sarif" and answer.sarif is not None:
+                        sink.write(ndjson.dump(answer.sarif()) + "\n")
+                    else:
+                        report(sink, shown, rows, answer.lines, answer.objects)
+                status = reading.conclude("none" if quiet else "text")
+            return code.FINDINGS if answer.fails and status in (code.DONE, code.DAMAGED) else status
+
+        shared = _params(
+            click.argument("captures", nargs=-1, metavar="CAPTURE…"), choosing_options(streams=reader.lists_streams)
+        )
+        last = _params(
+            *([] if sort is None else [sort_options(sort)]),
+            input_options(),
+            display_options(formats, value_bytes=values, secrets=False),
+            click.option("-q", "--quiet", is_flag=True, help="No summary on standard error."),
+        )
+        arguments = [each for each in own if isinstance(each, click.Argument)]
+        params = [*arguments, *shared, *(each for each in own if each not in arguments), *last]
+        help_ = cleandoc(function.__doc__ or "")
+        return GroupedCommand(name, callback=command, params=params, help=help_, rows=rows, examples=examples)
+
+    return decorate
+
+
+def _params(*options: Callable[[Any], Any]) -> list[click.Parameter]:
+    """Return what decorators of options add, in their order."""
+
+    def command() -> None: ...
+
+    for option in reversed(options):
+        option(command)
+    return _params_of(command)
+
+
+def _params_of(function: Callable[..., Any]) -> list[click.Parameter]:
+    found: list[click.Parameter] = getattr(function, "__click_params__", [])
+    return found[::-1]

@@ -1,4 +1,4 @@
-"""Frames: those that the page speaks of, the specification's table beside the bytes."""
+"""What a page goes down to: the dialogues of streams in trouble, and frames, their fields beside their bytes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,8 +6,73 @@ from dcpdump.record import Record
 from dcpdump.render.table import TableRow, table_rows, title
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
-from dcpdump.streams.wording import clock
+from dcpdump.streams.ladder import Rung, ladder
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import client, clock, place
 from dcpdump.text import counted
+
+# -- dialogues: the ladders of streams in trouble, a few of each kind of trouble ----------------------
+
+MOST_DIALOGUES = 10
+_EACH = 2
+
+
+def choose(context: Context) -> None:
+    """Choose the streams whose dialogues are drawn: of each trouble the first ones, then more of the worst."""
+    members = [trouble.streams for trouble in context.found.troubles if trouble.streams]
+    order = [stream for streams in members for stream in streams[:_EACH]]
+    order += [stream for streams in members for stream in streams[_EACH:]]
+    for stream in list(dict.fromkeys(order))[:MOST_DIALOGUES]:
+        context.dialogues[stream] = len(context.dialogues) + 1
+
+
+def frames_of(context: Context) -> list[int]:
+    """Return the frames that the dialogues point at."""
+    found = [rung.frame for stream in context.dialogues for rung in ladder(stream, context.evidence.now_ns)]
+    return [frame for frame in found if frame is not None]
+
+
+def dialogues(context: Context) -> Markup | None:
+    """Return the section; None where no stream is in trouble."""
+    if not context.dialogues:
+        return None
+    return section(
+        "dialogues",
+        "Dialogues",
+        [_dialogue(context, stream, number) for stream, number in context.dialogues.items()],
+        lead="As the specification draws them: the side that wants changes at the left.",
+    )
+
+
+def _dialogue(context: Context, stream: Stream, number: int) -> Markup:
+    verdict = context.verdicts[stream]
+    connection = stream.connection
+    ends = element(
+        "div",
+        element("span", client(connection)),
+        element("span", connection.server_address or connection.dst),
+        class_="ends",
+    )
+    rungs = [_rung(context, rung) for rung in ladder(stream, context.evidence.now_ns)]
+    said = element("span", verdict.text, class_="detail")
+    return element(
+        "article",
+        element("h3", f"{place(stream)} of c{connection.number} {client(connection)} ", said),
+        ends,
+        element("ol", rungs, class_="ladder"),
+        id=f"dialogue-{number}",
+    )
+
+
+def _rung(context: Context, rung: Rung) -> Markup:
+    return element(
+        "li",
+        element("time", clock(rung.ts_ns) if rung.ts_ns is not None else ""),
+        element("span", rung.text, class_="arrow"),
+        context.frame(rung.frame) if rung.frame is not None else element("span"),
+        class_=rung.arrow.value,
+    )
+
 
 _VALUE = 64  #: bytes of a value in the table
 _LINE = 16
@@ -80,8 +145,8 @@ def _hex(data: bytes, rows: Sequence[TableRow]) -> Markup:
     shown = min(len(data), _BYTES)
     owners: list[int | None] = [None] * shown
     for at, row in enumerate(rows):
-        for place in range(row.start, min(row.end, shown)):
-            owners[place] = at
+        for byte in range(row.start, min(row.end, shown)):
+            owners[byte] = at
     lines: list[Markup] = []
     for start in range(0, shown, _LINE):
         piece, fields = data[start : min(start + _LINE, shown)], owners[start : start + _LINE]
