@@ -53,7 +53,7 @@ def test_the_examples_of_the_library_run(page: str, example: str, capsys: pytest
 def test_the_examples_of_the_guide_are_as_the_code_has_them() -> None:
     found = BLOCK.findall((TOP / "CONTRIBUTING.md").read_text("utf-8"))
     opcode, command = (text for language, text in found if language == "python")
-    assert opcode in (TOP / "dcpdump/spec/snapshot.py").read_text("utf-8")
+    assert opcode in (TOP / "dcpdump/spec/stream.py").read_text("utf-8")
     assert command in (TOP / "dcpdump/cli/flow.py").read_text("utf-8")
     guide = dict(found)
     names = {**vars(snapshots), **vars(opcode_kinds)}
