@@ -236,7 +236,7 @@ def a_paste_of_garbage(count: int) -> Callable[[], object]:
 def prepares_that_are_decided_one_by_one(count: int) -> Callable[[], object]:
     prepares = Prepares()
     for seqno in range(count):
-        prepares.add(b"%d" % seqno, seqno, NO_FRAME, due=True, closely=True)
+        prepares.add(b"%d" % seqno, seqno, NO_FRAME, due=True, with_rules=True)
 
     def work() -> None:
         for seqno in range(count):
@@ -247,7 +247,7 @@ def prepares_that_are_decided_one_by_one(count: int) -> Callable[[], object]:
 
 
 def looks_for_the_answers_of_many_requests(count: int) -> Callable[[], object]:
-    connection = ConnectionState(1, closely=True)
+    connection = ConnectionState(1, with_rules=True)
     connection.sides[0].latest_ns = connection.last_ns = NOON + 60_000_000_000
     for number in range(1, count + 1):
         request = NO_FRAME._replace(number=number, opcode=opcodes.DCP_CONTROL, opaque=number, ts_ns=NOON)

@@ -226,10 +226,10 @@ def rises(frames: Frames) -> bool:
     return True
 
 
-def runs_of(frames: Frames, alone: list[int], *, closely: bool) -> list[RowRun | Single]:
+def runs_of(frames: Frames, alone: list[int], *, with_rules: bool) -> list[RowRun | Single]:
     """Return frames in their order, documents as runs. ``alone``: rows that are to stand by themselves.
 
-    ``closely``: only plain documents are in runs, no markers. What is not whole, or found on weak evidence, and what
+    ``with_rules``: only plain documents are in runs, no markers. What is not whole, or found on weak evidence, and what
     bytes are missing before is among ``alone``; what has no time stands by itself too.
     """
     bounds, times = frames.bounds, frames.times
@@ -261,13 +261,13 @@ def runs_of(frames: Frames, alone: list[int], *, closely: bool) -> list[RowRun |
                 timed = when is not None
                 ts = NO_TIME if when is None else when
             kind: i64 = _KINDS[data[start + 1]]
-            if kind and at != stands and not (timed and (not closely or is_plain(data, start))):
+            if kind and at != stands and not (timed and (not with_rules or is_plain(data, start))):
                 kind = 0
             if at == stands or not kind:
                 runs.end(at)
                 opaque = -1
                 runs.stand(at, start, 0 if at == stands else length, ts)
-                leads = timed and not closely and at != stands and data[start + 1] == DCP_SNAPSHOT_MARKER
+                leads = timed and not with_rules and at != stands and data[start + 1] == DCP_SNAPSHOT_MARKER
                 lead = start if leads else -1
                 if at == stands:
                     passed += 1

@@ -36,9 +36,9 @@ class Judging:
         evicting: Evicting | None = None,
     ) -> None:
         """``evicting`` learns of streams that are about to be evicted; without it none is."""
-        self.ledger = Ledger(closely=rules)
+        self.ledger = Ledger(with_rules=rules)
         self.fold = Fold()
-        self._feed = Feed(dissection, self.ledger, closely=rules, hides=redactor is not None)
+        self._feed = Feed(dissection, self.ledger, with_rules=rules, hides=redactor is not None)
         self._redactor, self._evicting = redactor, evicting
         self._engine = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
 

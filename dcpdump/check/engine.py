@@ -47,7 +47,7 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.request import Request
-from dcpdump.streams.rollbacks import NoClause, explain
+from dcpdump.streams.rollbacks import WhyUnknown, explain
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
@@ -258,7 +258,7 @@ def _reason(scope: Scope, frame: FrameEvent, connection: ConnectionState, stream
             return "the start of the connection was not captured"
         return connection.lost.text if connection.torn else ""
     if scope is Scope.SNAPSHOT:
-        if not stream.stale:
+        if not stream.needs_marker:
             return ""
     elif not stream.doubtful:
         return ""
@@ -306,7 +306,7 @@ class AtEnd:
             if back is None or numbers in seen or request.begins_below(back):
                 continue
             found = explain(request, stream, self._ledger)
-            if found.cause is not NoClause.REQUEST:
+            if found.cause is not WhyUnknown.REQUEST:
                 seen.add(numbers)
             if found.wrong is not None:
                 answer = _place(stream, request.answer_frame, request.answered_ns)
@@ -339,7 +339,7 @@ class RuleEngine:
         self, rules: Iterable[Rule] = RULES, ledger: Ledger | None = None, *, shown: int | None = None
     ) -> None:
         """``shown``: how many findings of a rule and stream are wanted; runs may have the others counted."""
-        self.ledger = ledger if ledger is not None else Ledger(closely=True)
+        self.ledger = ledger if ledger is not None else Ledger(with_rules=True)
         self._runner = runner = RuleRunner(rules, shown)
         self._ask = runner.ask
         self._evidence: dict[int, PendingEvidence] = {}
@@ -495,7 +495,7 @@ class RuleEngine:
         before, found = connection.sides[run.direction].latest_ns, []
         if before is None or run.first_ns - before > SILENT or run.pause_ns > SILENT:
             return None
-        if run.direction != connection.feeder or not stream.continues_with(run.opaque):
+        if run.direction != connection.producer_direction or not stream.continues_with(run.opaque):
             return None
         if stream.is_behind(run.direction):
             return None
@@ -504,7 +504,7 @@ class RuleEngine:
         ).is_quiet(run):
             return None
         for rule in self._runner.judges_of_runs(_events(run, close, connection, stream)):
-            spared = rule.spares is not None and rule.spares(run, close, connection, stream)
+            spared = rule.can_skip_run is not None and rule.can_skip_run(run, close, connection, stream)
             if isinstance(spared, Broken):
                 found.append((rule, spared))
             elif not spared:
@@ -529,7 +529,7 @@ class RuleEngine:
             if stream is not None and place.outside:
                 ledger.notice(connection, frame, stream)
                 self._ask(Event.OUTSIDE, frame, connection, stream)
-            if stream is None or (stream.end is not None and not stream.stale):
+            if stream is None or (stream.end is not None and not stream.needs_marker):
                 ledger.learn_message(connection, frame, stream)
                 return
             ledger.notice(connection, frame, stream)
@@ -632,7 +632,7 @@ def judge(record: Record) -> list[Finding]:
     ):
         return []
     frame = event_of(record)
-    runner, connection = RuleRunner(RULES), ConnectionState(0, closely=True)
+    runner, connection = RuleRunner(RULES), ConnectionState(0, with_rules=True)
     if frame.opcode == MARKER and not frame.response:
         connection.incoming = snapshot_of(frame)
     for event in _events_of(frame):

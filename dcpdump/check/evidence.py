@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dcpdump.check.rule import Delayed, Event
 from dcpdump.spec import find
 from dcpdump.streams.facts import UnansweredRequest
-from dcpdump.streams.flow_state import FlowState, standing
+from dcpdump.streams.flow_state import FlowState, flow_status
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent, kept
 from dcpdump.streams.intervals import between
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
@@ -157,12 +157,16 @@ class PendingEvidence:
         Where the producer does not read, TCP lets no acknowledgement through.
         """
         connection, window = self._connection, self._connection.window
-        held_ns = 0 if connection.feeder is None else held_until(connection, connection.feeder, now_ns)
+        held_ns = (
+            0
+            if connection.producer_direction is None
+            else held_until(connection, connection.producer_direction, now_ns)
+        )
         since = max(window.last_ack_ns or 0, window.last_sent_ns or 0, held_ns)
         if not since or now_ns - since <= _STALL or self._stalled_ns == since:
             return
         if connection.doubtful:
-            full = standing(connection, now_ns).state is FlowState.BLOCKED
+            full = flow_status(connection, now_ns).state is FlowState.BLOCKED
         else:
             full = window.size is not None and window.outstanding >= window.size
         if full:
@@ -173,10 +177,10 @@ class PendingEvidence:
         """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer, and
         for a consumer that does not read.
         """
-        connection, feeder = self._connection, self._connection.feeder
-        sent_ns = None if feeder is None else connection.sides[feeder].latest_ns
-        if feeder is not None and sent_ns is not None and self._misses_noops(sent_ns):
-            held_ns = held_until(connection, 1 - feeder, sent_ns)
+        connection, producer_direction = self._connection, self._connection.producer_direction
+        sent_ns = None if producer_direction is None else connection.sides[producer_direction].latest_ns
+        if producer_direction is not None and sent_ns is not None and self._misses_noops(sent_ns):
+            held_ns = held_until(connection, 1 - producer_direction, sent_ns)
             self._noop_missed_ns = max(self._noop_missed_ns, held_ns)
             if self._misses_noops(sent_ns):
                 since, self._noop_missed_ns = self._noop_ns(), sent_ns
@@ -238,7 +242,7 @@ class PendingEvidence:
             stream = self._done.pop(0)
             if stream.lost or (stream.opaque is not None and connection.lookup.shares(stream.opaque)):
                 continue
-            if any(complaint.opcode == MARKER for complaint in stream.complaints):
+            if any(reply.opcode == MARKER for reply in stream.error_replies):
                 continue  # the consumer refused a marker: it need not acknowledge that
             more = abs(stream.acks.omitted)
             for at, due in enumerate(stream.acks.due or ()):

@@ -166,10 +166,10 @@ def without_collections(connection: ConnectionState) -> bool:
 def is_astray(frame: FrameEvent, connection: ConnectionState) -> bool:
     """Return whether a DCP request travels against the roles of the ends, as far as those are known."""
     opcode = frame.opcode
-    if connection.feeder is None or opcode in (OPEN, ADD_STREAM, CLOSE_STREAM):
+    if connection.producer_direction is None or opcode in (OPEN, ADD_STREAM, CLOSE_STREAM):
         return connection.setup.produces is True and opcode == ADD_STREAM
     if opcode in WANTED:
-        return frame.direction == connection.feeder
+        return frame.direction == connection.producer_direction
     if opcode in STREAMED or opcode in (NOOP, FLUSH):
-        return frame.direction != connection.feeder
+        return frame.direction != connection.producer_direction
     return False

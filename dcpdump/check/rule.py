@@ -118,7 +118,7 @@ class Broken(NamedTuple):
 
 
 #: Returns whether no frame of a run can break a rule, when in doubt False; or which ones do.
-Spares = Callable[[DocumentRun, Inspected, ConnectionState, Stream], bool | Broken]
+CanSkipRun = Callable[[DocumentRun, Inspected, ConnectionState, Stream], bool | Broken]
 
 
 class Suspend(Enum):
@@ -158,7 +158,7 @@ class Rule:
     scope: Scope
     status: str  #: what a conforming peer answers to such a frame
     judge: Judge
-    spares: Spares | None = None  #: None: the rule wants to see every frame
+    can_skip_run: CanSkipRun | None = None  #: None: the rule wants to see every frame
 
     @property
     def title(self) -> str:
@@ -192,9 +192,9 @@ def rule(
     off: tuple[Suspend, ...] = (),
     scope: Scope = Scope.STREAM,
     status: str = "",
-    spares: Spares | None = None,
+    can_skip_run: CanSkipRun | None = None,
 ) -> Callable[[Judge], Rule]:
     """Make a rule of the function below it: the docstring of that is its page, from the title to the source."""
     if START not in off and LOST not in off:
         scope = Scope.FRAME
-    return lambda judge: Rule(code, id, severity, on, off, scope, status, judge, spares)
+    return lambda judge: Rule(code, id, severity, on, off, scope, status, judge, can_skip_run)

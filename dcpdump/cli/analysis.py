@@ -160,7 +160,7 @@ class LedgerConsumer(Consumer[Any]):
     #: Whether documents may come in runs: not where something is to be learnt of each.
     runs = True
     #: As ``Feed`` has it.
-    closely = False
+    with_rules = False
     #: Whether streams are listed, or connections alone.
     lists_streams = True
     #: What became of connections and streams that were evicted.
@@ -171,7 +171,7 @@ class LedgerConsumer(Consumer[Any]):
     ) -> None:
         self._look, self.redactor = look, shown.redactor
         self.dissection = self._dissecting()(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-        self.ledger = Ledger(closely=self.closely)
+        self.ledger = Ledger(with_rules=self.with_rules)
         self._wanted, self._shown, self._input = chosen, shown, given
         self.evicted = EvictedStreams()  #: of those to show
         self.without_streams = 0  #: connections that were evicted and had none
@@ -182,7 +182,7 @@ class LedgerConsumer(Consumer[Any]):
         self._last_ns: int | None = None  # when the last packet came
         self.times = TimeSpan()  #: of the packets
         self._cut = None if chosen.until is None else PacketsUntil(chosen.until.end)
-        self._feed = Feed(self.dissection, self.ledger, closely=self.closely, hides=shown.redactor is not None)
+        self._feed = Feed(self.dissection, self.ledger, with_rules=self.with_rules, hides=shown.redactor is not None)
 
     @classmethod
     def of(cls, asked: "Asked") -> "Self":

@@ -32,7 +32,7 @@ _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSP
 class Checking(LedgerConsumer):
     """The rules over all frames, and what they find of the connections to show."""
 
-    closely = True
+    with_rules = True
     evicted_are = "judged by the rules, but not listed"
 
     def __init__(

@@ -9,7 +9,7 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode
 from dcpdump.streams.causes import Situation
 from dcpdump.streams.facts import SetupRefusal
-from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked
+from dcpdump.streams.flow_state import FlowState, flow_status, stands_still, why_blocked
 from dcpdump.streams.frame_event import Missed
 from dcpdump.streams.intervals import Intervals, between
 from dcpdump.streams.knowledge import CARVED
@@ -93,7 +93,7 @@ def _miscounted(each: ConnectionState, several: bool) -> Trouble | None:
 
 def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:
     now, window = _end_of(each, evidence.now_ns), each.window
-    found = standing(each, now)
+    found = flow_status(each, now)
     still = found.state is FlowState.BLOCKED
     since = found.since_ns if still else None
     lasted = between(since, now) or 0

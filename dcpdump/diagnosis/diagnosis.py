@@ -24,7 +24,7 @@ from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudg
 from dcpdump.dissect import TLS
 from dcpdump.startup import dataclass
 from dcpdump.streams.causes import Situation, VerdictKind
-from dcpdump.streams.flow_state import FlowEvidence, FlowState, standing, why_unknown
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, flow_status, why_unknown
 from dcpdump.streams.knowledge import ONE_DIRECTION
 from dcpdump.streams.lag import Lag
 from dcpdump.streams.state import ConnectionState
@@ -169,7 +169,7 @@ def _connections(evidence: Evidence) -> Iterator[Unjudged]:
 
 def _may_block(connection: ConnectionState, now_ns: int | None) -> bool:
     """Return whether the producer may be blocked while no frame shows it, or may have been before."""
-    found = standing(connection, now_ns)
+    found = flow_status(connection, now_ns)
     if found.state is FlowState.OPEN:
         return found.evidence is FlowEvidence.INFERRED and connection.window.size is None
     return found.state is FlowState.UNKNOWN

@@ -12,7 +12,7 @@ from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.refusal import fault_of
 from dcpdump.streams.request import Request
-from dcpdump.streams.rollbacks import Clause, Rollback, branch_of, doubt, explain, find_rollbacks, resume
+from dcpdump.streams.rollbacks import Rollback, RollbackReason, branch_of, doubt, explain, find_rollbacks, resume
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP, ended_by, why_closed
@@ -391,9 +391,9 @@ def _listed(numbers: Iterable[int]) -> str:
 _SERVER_CAUSES = (Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER)
 #: By clause: why clients were sent back.
 _BECAUSE = {
-    Clause.PURGE: ": a purge of deletions overtook what the client has",
-    Clause.UUID: ": the server's history does not have the client's vbucket uuid",
-    Clause.SNAPSHOT: ": the server's history is another since a failover",
+    RollbackReason.PURGE: ": a purge of deletions overtook what the client has",
+    RollbackReason.UUID: ": the server's history does not have the client's vbucket uuid",
+    RollbackReason.SNAPSHOT: ": the server's history is another since a failover",
 }
 
 
@@ -412,7 +412,7 @@ class Rollbacks:
         evidence = self._evidence
         fine = {stream for stream, verdict in evidence.judged if stream.requests.rolled_back and verdict.degree is None}
         loops: dict[int, list[Rollback]] = {}
-        others: dict[tuple[Clause, int], list[Rollback]] = {}
+        others: dict[tuple[RollbackReason, int], list[Rollback]] = {}
         for each in self._every:
             if each.attempts[-1].stream in fine:
                 number, clause = each.stream.connection.number, each.explanation.clause
@@ -459,7 +459,7 @@ def _loop(group: Sequence[Rollback], several: bool) -> Trouble:
     return _rollback_trouble(Situation.LOOP, text, "rollback-loop", group, streams)
 
 
-def _note(clause: Clause, group: Sequence[Rollback], several: bool) -> Trouble:
+def _note(clause: RollbackReason, group: Sequence[Rollback], several: bool) -> Trouble:
     streams, first = _streams(group), group[0]
     targets = {each.first.rollback_seqno for each in group}
     to_0 = sum(each.first.rollback_seqno == 0 for each in group)

@@ -10,7 +10,7 @@ from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, spark
 from dcpdump.spec import find
 from dcpdump.streams.facts import FIRST, LAST, Excess
-from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing, stands_still
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, FlowStatus, flow_status, stands_still
 from dcpdump.streams.intervals import Interval, between
 from dcpdump.streams.knowledge import CARVED, ONE_DIRECTION
 from dcpdump.streams.leak import UNEXPLAINED, Leak, leak
@@ -39,7 +39,7 @@ class FlowRow(NamedTuple):
     """A connection, and how its flow control stands."""
 
     connection: ConnectionState
-    found: Standing
+    found: FlowStatus
     now_ns: int | None  #: when the input ends
     drawn: bool = False  #: with a line of bars of what was outstanding
 
@@ -56,7 +56,7 @@ class FlowRow(NamedTuple):
 
 def rows_of(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: bool = False) -> list[FlowRow]:
     """Return rows of connections. ``now_ns``: when the input ends; ``drawn``: with lines of bars."""
-    return [FlowRow(each, standing(each, now_ns), now_ns, drawn) for each in connections]
+    return [FlowRow(each, flow_status(each, now_ns), now_ns, drawn) for each in connections]
 
 
 def lines(rows: Sequence[FlowRow]) -> "list[Line | Fitting]":
@@ -93,7 +93,7 @@ def _blocked(row: FlowRow) -> str:
     return f"{span(total)} ({100 * total / (now_ns - first_ns):.0f} %)"
 
 
-def _notes(each: ConnectionState, found: Standing, now_ns: int | None) -> list[Line]:
+def _notes(each: ConnectionState, found: FlowStatus, now_ns: int | None) -> list[Line]:
     window, conn = each.window, f"  conn {each.number}"
     still = LineKind.PROBLEM if stands_still(each, now_ns, _STUCK_NS) else LineKind.PLAIN
     out = [
@@ -122,7 +122,7 @@ def _longest(intervals: list[Interval], now_ns: int | None) -> list[Interval]:
     return sorted(longest[-_SHOWN:], key=lambda times: times.start_ns or 0)
 
 
-def _full(window: Window, found: Standing, times: Interval, now_ns: int | None) -> str:
+def _full(window: Window, found: FlowStatus, times: Interval, now_ns: int | None) -> str:
     """Say when the producer was blocked."""
     start, end, outstanding = times
     if end is not None:
@@ -155,7 +155,7 @@ def _held_up(each: ConnectionState, now_ns: int | None) -> Iterator[str]:
         yield f"the {found.end} {said.does} {when}: {said.seen}"
 
 
-def _intervals(window: Window, found: Standing) -> list[Interval]:
+def _intervals(window: Window, found: FlowStatus) -> list[Interval]:
     open_one = [Interval(found.since_ns, None, window.outstanding)] if found.state is FlowState.BLOCKED else []
     return [*window.blocked.kept, *open_one]
 

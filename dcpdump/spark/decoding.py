@@ -56,7 +56,7 @@ class Decoding:
         self._dissection.name(work.names)
         self._event_writer = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if events else None
         if events:
-            self._dissection.watch(closely=False)
+            self._dissection.watch(with_rules=False)
 
     def feed(self, blocks: Iterable[Block]) -> Iterator[Rows]:
         """Decode blocks of packets, and yield rows as pairs of a table's name and a batch."""

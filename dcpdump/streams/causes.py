@@ -242,7 +242,7 @@ class Due(NamedTuple):
 
     cause: Cause
     text: str
-    unless: Unknown | None = None  #: why it may not be due all the same
+    unknown_because: Unknown | None = None  #: why it may not be due all the same
     since_ns: int | None = None  #: since when, if not since the latest message
 
 

@@ -465,9 +465,9 @@ def _gone_ns(stream: Stream) -> int | None:
 
 def _client_gone_ns(connection: ConnectionState, ended_ns: int) -> int:
     """Return since when the client of a stream that ended may be gone: a server notices later that a host is lost."""
-    if ended_ns != connection.end.ts_ns or connection.feeder is None:
+    if ended_ns != connection.end.ts_ns or connection.producer_direction is None:
         return ended_ns
-    return min(ended_ns, connection.sides[1 - connection.feeder].latest_ns or ended_ns)
+    return min(ended_ns, connection.sides[1 - connection.producer_direction].latest_ns or ended_ns)
 
 
 def _late_ns(connection: ConnectionState) -> int:

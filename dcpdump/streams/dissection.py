@@ -80,10 +80,10 @@ class EndsWatching(BlockDissector[P], ABC):
         self.most_connections = limits.connections  #: that are to be remembered
         self.most_state = limits.state  #: bytes that connections and streams may take
 
-    def watch(self, *, closely: bool) -> None:
+    def watch(self, *, with_rules: bool) -> None:
         """Keep from now on when ends of connections begin or cease to hold the other up.
 
-        ``closely``: pieces are for rules too.
+        ``with_rules``: pieces are for rules too.
         """
         self._connections.tcp_changes = []
 
@@ -269,17 +269,17 @@ class RunPiece:
         times = [NO_TIME if ts_ns is None else ts_ns for ts_ns in self._frames.times]
         return times[0], max(times), rises(self._frames)
 
-    def steps(self, *, closely: bool, losses: Mapping[int, Before]) -> list[Step]:
+    def steps(self, *, with_rules: bool, losses: Mapping[int, Before]) -> list[Step]:
         """Return the events of its frames, documents of one stream that follow one another as runs.
 
-        ``closely``: only plain mutations and deletions, which are inspected closely. ``losses``: rows, and what was
+        ``with_rules``: only plain mutations and deletions, which are inspected closely. ``losses``: rows, and what was
         lost before them.
         """
         first = self.first
         out: list[Step] = []
-        for each in runs_of(self._frames, sorted({*self._decoded, *losses}), closely=closely):
+        for each in runs_of(self._frames, sorted({*self._decoded, *losses}), with_rules=with_rules):
             if isinstance(each, RowRun):
-                out.append(self._run(each, closely=closely))
+                out.append(self._run(each, with_rules=with_rules))
             elif each.data:
                 out.append(plain_event(each, first + each.row))
             else:
@@ -292,10 +292,10 @@ class RunPiece:
         event = self._each(row, row + 1)[0] if record is None else event_of(record)
         return event if before is None else event._replace(gap_before=before.length, before=before)
 
-    def _run(self, run: RowRun, *, closely: bool) -> DocumentRun:
+    def _run(self, run: RowRun, *, with_rules: bool) -> DocumentRun:
         begin, end, place, facts, kinds, pause_ns, data, start, announced = run
         close = None
-        if closely:
+        if with_rules:
             close = inspect(data, start, end - begin)
         first, snapshot = self.first + begin, None
         if announced is not None:
@@ -325,10 +325,10 @@ class RunDissection(EndsWatching[RunPiece]):
 
     _decoded = _NOTHING
 
-    def watch(self, *, closely: bool) -> None:
-        """Watch TCP; ``closely``: decode whatever rules ask to see decoded."""
-        super().watch(closely=closely)
-        if closely:
+    def watch(self, *, with_rules: bool) -> None:
+        """Watch TCP; ``with_rules``: decode whatever rules ask to see decoded."""
+        super().watch(with_rules=with_rules)
+        if with_rules:
             self._decoded = _REQUESTS
 
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> RunPiece:

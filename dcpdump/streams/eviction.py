@@ -165,8 +165,8 @@ def evict_streams(ledger: Ledger, streams: Sequence[Stream]) -> None:
         for opaque in [opaque for opaque, each in connection.lookup.by_opaque.items() if each in gone]:
             del connection.lookup.by_opaque[opaque]
         for each in connection.lookup.current.values():
-            if each.rival in gone:
-                each.rival = None
+            if each.duplicate in gone:
+                each.duplicate = None
     for stream in streams:
         producing = stream.connection.setup.bucket or "", stream.vbucket
         if ledger.memory.producing.get(producing) is stream:
@@ -179,7 +179,7 @@ def evict_streams(ledger: Ledger, streams: Sequence[Stream]) -> None:
 def _unlink(stream: Stream) -> None:
     """Have a stream keep neither keys nor other streams in memory."""
     stream.forget_keys()
-    stream.before = stream.next = stream.rival = None
+    stream.before = stream.next = stream.duplicate = None
     for request in stream.requests:
         request.still_open = None
 

@@ -37,8 +37,8 @@ _NEAR_NS = 1_000_000_000
 #: Requests whose answers are learnt from: those are kept whole while they wait.
 _TEACH = frozenset({HELLO, SASL_AUTH, SASL_STEP, SELECT_BUCKET, OPEN, CONTROL, NOOP, STREAM_REQ, CLOSE_STREAM})
 
-Place = tuple[int, int, int]  #: the direction of the request, its opcode and opaque
-Kind = tuple[int, int]  #: the direction of the request, and its opcode
+RequestKey = tuple[int, int, int]  #: the direction of the request, its opcode and opaque
+RequestKind = tuple[int, int]  #: the direction of the request, and its opcode
 
 
 class Early(NamedTuple):
@@ -53,19 +53,25 @@ class Early(NamedTuple):
 class Exchanges:
     """Requests of one connection that wait for their answers, and answers that were captured before their requests."""
 
-    closely: bool  #: answers for which no request came are kept, until they are taken
+    with_rules: bool  #: answers for which no request came are kept, until they are taken
     grace: int = GRACE  #: so many frames after an answer its request may still be captured
     count: int = 0  #: requests that wait
-    forgotten: set[Kind] = field(default_factory=set)  #: of these an answer may be to a request that was forgotten
-    fresh: set[Place] = field(default_factory=set)  #: requests were taken since bytes were lost last
-    answered: dict[Kind, int] = field(default_factory=dict)  #: the number of the latest request that was answered
-    unseen: dict[Kind, int] = field(default_factory=dict)
+    forgotten: set[RequestKind] = field(
+        default_factory=set
+    )  #: of these an answer may be to a request that was forgotten
+    fresh: set[RequestKey] = field(default_factory=set)  #: requests were taken since bytes were lost last
+    answered: dict[RequestKind, int] = field(
+        default_factory=dict
+    )  #: the number of the latest request that was answered
+    unseen: dict[RequestKind, int] = field(default_factory=dict)
     #: the frame before which the request was sent that is not in the capture, of the latest answer to such a one
     torn: bool = False  #: bytes were lost
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
-    by_place: dict[Place, list[UnansweredRequest]] = field(default_factory=dict)
-    by_kind: dict[Kind, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: by request number, oldest first
-    unjudged: dict[Kind, dict[int, UnansweredRequest]] = field(default_factory=dict)
+    by_key: dict[RequestKey, list[UnansweredRequest]] = field(default_factory=dict)
+    by_kind: dict[RequestKind, dict[int, UnansweredRequest]] = field(
+        default_factory=dict
+    )  #: by request number, oldest first
+    unjudged: dict[RequestKind, dict[int, UnansweredRequest]] = field(default_factory=dict)
     #: as those, where it is watched closely: of which it may still turn out that no answer comes
     noops: dict[int, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: not doubtful, by direction as above
     earlier: list[Early] = field(default_factory=list)  #: answers of the last few frames that wait for their requests
@@ -83,7 +89,7 @@ class Exchanges:
         request = waiting.frame
         kind = request.direction, request.opcode
         place = request.direction, request.opcode, request.opaque
-        before = self.by_place.get(place)
+        before = self.by_key.get(place)
         if before and (late or before[0].doubtful):
             same = all((each.frame.word, each.key) == (request.word, waiting.key) for each in before)
             self._forget_all(list(before))
@@ -102,9 +108,9 @@ class Exchanges:
         if self.count >= MOST:
             self._forget_beyond(MOST_STREAMS if request.opcode == STREAM_REQ else MOST, request.opcode)
         self.fresh.add(place)
-        self.by_place.setdefault(place, []).append(waiting)
+        self.by_key.setdefault(place, []).append(waiting)
         self.by_kind.setdefault(kind, {})[request.number] = waiting
-        if self.closely:
+        if self.with_rules:
             self.unjudged.setdefault(kind, {})[request.number] = waiting
         if request.opcode == NOOP and not waiting.doubtful:
             self.noops.setdefault(request.direction, {})[request.number] = waiting
@@ -113,13 +119,13 @@ class Exchanges:
 
     def asked(self, answer: FrameEvent) -> UnansweredRequest | None:
         """Return the request that an answer is for; None where none waits."""
-        queue = self.by_place.get((1 - answer.direction, answer.opcode, answer.opaque))
+        queue = self.by_key.get((1 - answer.direction, answer.opcode, answer.opaque))
         return queue[0] if queue else None
 
     def waiting_with(self, answer: FrameEvent) -> UnansweredRequest | None:
         """Return the one request that waits with an answer's opaque, whatever its opcode; None of several."""
         places = ((1 - answer.direction, opcode, answer.opaque) for _, opcode in self.kinds())
-        found = [each for place in dict.fromkeys(places) for each in self.by_place.get(place, ())]
+        found = [each for place in dict.fromkeys(places) for each in self.by_key.get(place, ())]
         return found[0] if len(found) == 1 else None
 
     def answer(self, answer: FrameEvent, frames: int, *, late: bool = False) -> UnansweredRequest | None:
@@ -130,7 +136,7 @@ class Exchanges:
         """
         kind = 1 - answer.direction, answer.opcode
         place = kind[0], kind[1], answer.opaque
-        queue = self.by_place.get(place)
+        queue = self.by_key.get(place)
         if not queue:
             self._expire(frames, answer.ts_ns)
             late = late or kind in self.forgotten
@@ -149,7 +155,7 @@ class Exchanges:
     def give_up(self, request: "Request") -> None:
         """Take it that the answer to a stream request was lost, if it is the oldest of its opaque."""
         for direction in (0, 1):
-            queue = self.by_place.get((direction, STREAM_REQ, request.opaque))
+            queue = self.by_key.get((direction, STREAM_REQ, request.opaque))
             if queue and queue[0].request is request:
                 self._drop(queue[0])
                 return
@@ -157,7 +163,7 @@ class Exchanges:
     def awaits(self, request: "Request") -> bool:
         """Return whether a stream request waits for its answer, and was not forgotten meanwhile."""
         places = ((direction, STREAM_REQ, request.opaque) for direction in (0, 1))
-        return any(each.request is request for place in places for each in self.by_place.get(place, ()))
+        return any(each.request is request for place in places for each in self.by_key.get(place, ()))
 
     def early(self, direction: int, opcode: int, opaque: int) -> Early | None:
         """Return the first answer that waits for a request of that direction, opcode and opaque."""
@@ -170,7 +176,7 @@ class Exchanges:
             if (1 - answer.direction, answer.opcode, answer.opaque) == (direction, opcode, opaque):
                 yield early
 
-    def is_unclaimed(self, kind: Kind, frames: int, now_ns: int | None) -> bool:
+    def is_unclaimed(self, kind: RequestKind, frames: int, now_ns: int | None) -> bool:
         """Return whether an answer of a kind waits for its request, which may be captured a little later.
 
         ``frames``: how many of the connection were captured. One that waited for longer is stray.
@@ -195,7 +201,7 @@ class Exchanges:
         taken, self.unasked = self.unasked, []
         yield from taken
 
-    def waiting(self, kind: Kind) -> Iterator[UnansweredRequest]:
+    def waiting(self, kind: RequestKind) -> Iterator[UnansweredRequest]:
         """Yield the requests of a kind that wait, oldest first."""
         yield from self.by_kind.get(kind, {}).values()
 
@@ -204,7 +210,7 @@ class Exchanges:
         waiting = self.noops.get(direction)
         return next(iter(waiting.values())).frame if waiting else None
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[RequestKind]:
         """Return the kinds of requests that wait."""
         return [kind for kind, waiting in self.by_kind.items() if waiting]
 
@@ -218,7 +224,7 @@ class Exchanges:
         self.unasked.clear()
         self.noops.clear()
         for place in list(self.fresh):  # of the others there is one each, and it is doubtful since the loss before
-            queue = self.by_place[place]
+            queue = self.by_key[place]
             if len(queue) > 1:
                 self._forget_all(list(queue))
             else:
@@ -252,7 +258,7 @@ class Exchanges:
             self.unseen[kind] = answer.number
         elif early.late:  # it was sent before the capture began
             self.unseen[kind] = 1
-        if self.closely and not early.late:
+        if self.with_rules and not early.late:
             self.unasked.append(place_of(answer))
             del self.unasked[:-MOST]
 
@@ -269,14 +275,14 @@ class Exchanges:
     def _drop(self, waiting: UnansweredRequest) -> None:
         frame = waiting.frame
         place = frame.direction, frame.opcode, frame.opaque
-        queue = self.by_place[place]
+        queue = self.by_key[place]
         queue.pop(0)  # those of one opaque are forgotten from the oldest on
         if not queue:
-            del self.by_place[place]
+            del self.by_key[place]
             self.fresh.discard(place)
         kind = frame.direction, frame.opcode
         del self.by_kind[kind][frame.number]
-        if self.closely:
+        if self.with_rules:
             self.unjudged[kind].pop(frame.number, None)
         if frame.opcode == NOOP:
             self.noops.get(frame.direction, {}).pop(frame.number, None)

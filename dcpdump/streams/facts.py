@@ -32,7 +32,7 @@ class TakeoverState(NamedTuple):
     frame: int
 
 
-class Complaint(NamedTuple):
+class ErrorReply(NamedTuple):
     """An error that a consumer answered to a message of a stream."""
 
     opcode: int

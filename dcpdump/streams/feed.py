@@ -331,18 +331,18 @@ class Feed:
     """Feed a ledger with what a dissection returns, piece by piece, losses and ends included."""
 
     def __init__(
-        self, dissection: EndsWatching[Any], ledger: Ledger, *, closely: bool = False, hides: bool = False
+        self, dissection: EndsWatching[Any], ledger: Ledger, *, with_rules: bool = False, hides: bool = False
     ) -> None:
         self._dissection = dissection
         self._ledger = ledger
-        self._closely = closely  #: as ``steps`` has it; else documents are of no interest but for what they count
+        self._with_rules = with_rules  #: as ``steps`` has it; else documents are of no interest but for what they count
         self._hides = hides  #: what is learnt is for an output that is redacted
         self._pending = PendingLosses()
         self._order = Order()
         self._latest = NO_TIME
         self.succession = Succession()  #: of the files
         self._early: dict[tuple[int, int, str], TcpChange] = {}  # of connections without a frame
-        dissection.watch(closely=closely)
+        dissection.watch(with_rules=with_rules)
         self._eviction = Eviction(dissection, ledger)
 
     def meet(self, block: Block) -> None:
@@ -377,7 +377,7 @@ class Feed:
         return in_order
 
     def _steps(self, piece: RunPiece) -> list[Step]:
-        found = piece.steps(closely=self._closely, losses=self._pending.before(piece))
+        found = piece.steps(with_rules=self._with_rules, losses=self._pending.before(piece))
         if not self._hides:
             return found
         return [each if isinstance(each, DocumentRun) else without_numbers(each) for each in found]

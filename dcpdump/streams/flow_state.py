@@ -41,7 +41,7 @@ class FlowEvidence(Enum):
     NOT_CAPTURED = "not_captured"
 
 
-class Standing(NamedTuple):
+class FlowStatus(NamedTuple):
     """How a window stands, how that is known, and since when the producer is blocked."""
 
     state: FlowState
@@ -49,28 +49,32 @@ class Standing(NamedTuple):
     since_ns: int | None = None
 
 
-def standing(connection: ConnectionState, now_ns: int | None) -> Standing:
+def flow_status(connection: ConnectionState, now_ns: int | None) -> FlowStatus:
     """Return how the window of a connection stands."""
     window = connection.window
     if window.off or (window.complete and window.size is None and window.asked is None):
-        return Standing(FlowState.OFF)
+        return FlowStatus(FlowState.OFF)
     if window.is_exceeded:
-        return Standing(FlowState.EXCEEDED)
+        return FlowStatus(FlowState.EXCEEDED)
     if window.is_blocked:
-        return Standing(FlowState.BLOCKED, since_ns=window.blocked_since)
+        return FlowStatus(FlowState.BLOCKED, since_ns=window.blocked_since)
     if window.complete:
-        return Standing(FlowState.OPEN if window.size is not None else FlowState.NOT_ACCEPTED)
+        return FlowStatus(FlowState.OPEN if window.size is not None else FlowState.NOT_ACCEPTED)
     if not connection.has_both_sides:
-        return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
+        return FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     if (
         connection.setup.open_frame is not None
         and window.asked is None
         and not window.acks
         and not _may_have_asked(connection)
     ):
-        return Standing(FlowState.OFF, FlowEvidence.INFERRED)
-    if window.size is not None and window.slack is not None and window.outstanding + window.slack < window.size:
-        return Standing(FlowState.OPEN)
+        return FlowStatus(FlowState.OFF, FlowEvidence.INFERRED)
+    if (
+        window.size is not None
+        and window.max_unknown is not None
+        and window.outstanding + window.max_unknown < window.size
+    ):
+        return FlowStatus(FlowState.OPEN)
     return _inferred(window, now_ns)
 
 
@@ -82,7 +86,7 @@ def stands_still(connection: ConnectionState, now_ns: int | None, least_ns: int)
     """
     if None not in (now_ns, connection.end.ts_ns):
         now_ns = min(now_ns or 0, connection.end.ts_ns or 0)
-    found, window = standing(connection, now_ns), connection.window
+    found, window = flow_status(connection, now_ns), connection.window
     if found.state is not FlowState.BLOCKED:
         return False
     waited = [each.lasting_ns for each in window.blocked.kept]
@@ -93,7 +97,7 @@ def stands_still(connection: ConnectionState, now_ns: int | None, least_ns: int)
     return still >= least_ns and still > 2 * max(waited, default=0)
 
 
-def why_blocked(window: Window, found: Standing) -> str:
+def why_blocked(window: Window, found: FlowStatus) -> str:
     """Return why a producer is taken to be blocked, in words."""
     least = "" if window.complete else "at least "
     of = "" if window.size is None else f" of {window.size:,}"
@@ -106,8 +110,12 @@ def why_blocked(window: Window, found: Standing) -> str:
 
 def _may_have_asked(connection: ConnectionState) -> bool:
     """Return whether a control that asks for flow control may have been sent and not captured."""
-    feeder = connection.feeder
-    return connection.setup.open_frame is None or feeder is None or bool(connection.sides[1 - feeder].losses)
+    producer_direction = connection.producer_direction
+    return (
+        connection.setup.open_frame is None
+        or producer_direction is None
+        or bool(connection.sides[1 - producer_direction].losses)
+    )
 
 
 def why_unknown(connection: ConnectionState) -> str:
@@ -123,7 +131,7 @@ def why_unknown(connection: ConnectionState) -> str:
     return f"acknowledgements may be missing, and {waiting} or more are outstanding"
 
 
-def _inferred(window: Window, now_ns: int | None) -> Standing:
+def _inferred(window: Window, now_ns: int | None) -> FlowStatus:
     """Return what follows from the producer's waits for a relative account."""
     marks = window.marks
     latest = marks[-_LATEST:]
@@ -132,13 +140,13 @@ def _inferred(window: Window, now_ns: int | None) -> Standing:
     least = largest - 2 * _message(window)
     repeated = [mark for mark in waits if _before(mark) >= least]
     if len(waits) * 4 < len(latest) * 3 or len(repeated) < _ENOUGH:
-        return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
+        return FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     silent = between(window.last_sent_ns, now_ns) or 0
     if window.sent - window.acked < least:
-        return Standing(FlowState.OPEN, FlowEvidence.INFERRED)
+        return FlowStatus(FlowState.OPEN, FlowEvidence.INFERRED)
     if silent <= _PROMPT * max(mark.resumed_ns or 0 for mark in waits):
-        return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
-    return Standing(FlowState.BLOCKED, FlowEvidence.INFERRED, window.last_sent_ns)
+        return FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
+    return FlowStatus(FlowState.BLOCKED, FlowEvidence.INFERRED, window.last_sent_ns)
 
 
 def _waited(mark: Mark) -> bool:

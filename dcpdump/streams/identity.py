@@ -138,7 +138,7 @@ def _weakly(connection: "ConnectionState", ports: tuple[int, int]) -> Roles:
     server = _one(ports, _DEVELOPMENT)
     if server is not None:
         return Roles(server, Basis.DEVELOPMENT)
-    producer = None if replicates(connection) else connection.feeder
+    producer = None if replicates(connection) else connection.producer_direction
     given = [bool(each >= _EPHEMERAL) for each in ports]
     lasting = None if given[0] is given[1] else int(given[0])
     if lasting is not None and producer in (None, lasting):

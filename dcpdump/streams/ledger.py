@@ -10,7 +10,7 @@ from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLICATES, HISTORY
 from dcpdump.spec.statuses import SUCCESS
-from dcpdump.streams.facts import COUNTED, Complaint, UnansweredRequest
+from dcpdump.streams.facts import COUNTED, ErrorReply, UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, kept, stream_key
 from dcpdump.streams.identity import identify, infer, server_by
@@ -139,15 +139,15 @@ def _may_have(stream: Stream, frame: FrameEvent) -> bool:
 _HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags
 
 
-def joins(stream: Stream, frame: FrameEvent) -> bool:
+def continues_without_gap(stream: Stream, frame: FrameEvent) -> bool:
     """Return whether nothing of a stream can have been lost between its last message and this one."""
     if frame.opcode == MARKER:
         start, flags = frame.get("start_seqno"), frame.get("snapshot_type")
-        return not frame.weak and start is not None and marker_joins(stream, start, flags or 0)
+        return not frame.weak and start is not None and marker_continues(stream, start, flags or 0)
     if frame.weak or not stream.rises or _has_two_markers(stream):
         return False
     if frame.opcode == STREAM_END:
-        return _end_joins(stream)
+        return _end_continues(stream)
     if frame.seqno is None or not stream.ordered or stream.snapshot is None:
         return False
     snapshot, last = stream.snapshot, stream.seqnos.last
@@ -169,11 +169,11 @@ def _has_two_markers(stream: Stream) -> bool:
 
 def _lost_requests_before(stream: Stream) -> bool:
     """Return whether bytes of its consumer's side were lost before a stream began."""
-    side = stream.connection.sides[1 - (stream.connection.feeder or 0)]
+    side = stream.connection.sides[1 - (stream.connection.producer_direction or 0)]
     return NOT_YET < side.first_lost_at <= stream.begun_at
 
 
-def marker_joins(stream: Stream, start: int, flags: int) -> bool:
+def marker_continues(stream: Stream, start: int, flags: int) -> bool:
     """Return whether nothing of a stream can have been lost before the marker of a snapshot."""
     may_be_second = flags & DISK and flags & _HAS_HISTORY
     if may_be_second or not stream.rises or stream.takeover:
@@ -185,7 +185,7 @@ def marker_joins(stream: Stream, start: int, flags: int) -> bool:
     return snapshot is not None and stream.ordered and stream.seqnos.last == snapshot.end and start == snapshot.end + 1
 
 
-def _end_joins(stream: Stream) -> bool:
+def _end_continues(stream: Stream) -> bool:
     end = stream.request.fixed_end if stream.request is not None else None
     if end is None or stream.takeover or not stream.ordered or stream.seqnos.last is None:
         return False
@@ -265,8 +265,8 @@ def _answer_to_request(
     connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None, logs: Logs, streams: list[Stream]
 ) -> Stream | None:
     """Learn what a producer answers to a stream request."""
-    if connection.feeder is None:
-        connection.feeder = frame.direction
+    if connection.producer_direction is None:
+        connection.producer_direction = frame.direction
     connection.window.counted.answers += frame.length
     if waiting is not None and frame.word == SUCCESS:
         later = set_apart(connection, waiting)
@@ -284,7 +284,7 @@ def _answer_to_message(
 ) -> Stream | None:
     """Learn what a consumer answers to a message of a stream."""
     opcode = frame.opcode
-    if opcode == MARKER and frame.direction == connection.feeder:
+    if opcode == MARKER and frame.direction == connection.producer_direction:
         return None
     if opcode == SET_STATE and waiting is not None and waiting.stream is not None:
         waiting.stream.own_acks().take_state(frame)
@@ -297,8 +297,8 @@ def _answer_to_message(
         return None  # of which of them it is is unknown
     if opcode == MARKER:
         stream.acknowledge_marker(frame)
-    if frame.word and len(stream.complaints) < _COMPLAINTS:
-        stream.complaints += (Complaint(opcode, frame.word, frame.number, frame.ts_ns),)
+    if frame.word and len(stream.error_replies) < _COMPLAINTS:
+        stream.error_replies += (ErrorReply(opcode, frame.word, frame.number, frame.ts_ns),)
     return stream
 
 
@@ -309,10 +309,10 @@ def conclude(connection: ConnectionState, streams: Iterable[Stream]) -> None:
     """Have streams of a connection know what was lost since their last messages, and which answers are in doubt."""
     if connection.carved:
         connection.leave_out()
-    feeder, mine = connection.feeder, list(streams)
+    producer_direction, mine = connection.producer_direction, list(streams)
     for stream in mine:
-        if feeder is not None and not stream.ended and stream.is_behind(feeder):
-            stream.lose(feeder)
+        if producer_direction is not None and not stream.ended and stream.is_behind(producer_direction):
+            stream.lose(producer_direction)
     doubt(connection, mine)
 
 
@@ -325,8 +325,8 @@ def compare(connections: Collection[ConnectionState], logs: Logs) -> None:
 
 
 #: What only the side with the changes sends, and what only the side that wants them sends.
-_BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}
-_BY_TAKER = WANTED
+_BY_PRODUCER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}
+_BY_CONSUMER = WANTED
 
 
 #: Flags of snapshots in which single documents settle something: without open prepares, and with them.
@@ -334,9 +334,9 @@ _SETTLED = (ACKNOWLEDGE, ACKNOWLEDGE | DISK)
 
 
 class Ledger:
-    """Feed it every frame, in order; then close it. ``closely``: it keeps what only the rules of ``check`` ask for."""
+    """Feed it every frame, in order; then close it. ``with_rules``: keep what only the rules of ``check`` ask for."""
 
-    def __init__(self, *, closely: bool = False) -> None:
+    def __init__(self, *, with_rules: bool = False) -> None:
         self.connections: dict[int, ConnectionState] = {}
         self.streams: list[Stream] = []  #: in the order in which they were first seen
         self.logs = Logs()
@@ -349,7 +349,7 @@ class Ledger:
         self.alone = True  #: it is of one capture: up to whose end each connection was watched that had not ended
         self.first_ns: int | None = None
         self.last_ns: int | None = None
-        self._closely = closely
+        self._with_rules = with_rules
 
     @property
     def stream_count(self) -> int:
@@ -382,7 +382,9 @@ class Ledger:
     def _connection(self, number: int) -> ConnectionState:
         connection = self.connections.get(number)
         if connection is None:
-            connection = self.connections[number] = ConnectionState(number, closely=self._closely, memory=self.memory)
+            connection = self.connections[number] = ConnectionState(
+                number, with_rules=self._with_rules, memory=self.memory
+            )
         return connection
 
     def arrive(self, frame: FrameEvent) -> ConnectionState:
@@ -413,9 +415,9 @@ class Ledger:
         """Return whether a frame is a message of a stream, from the end that has the changes."""
         if frame.response or frame.server or not COUNTED[frame.opcode]:
             return False
-        if connection.feeder is None:
-            connection.feeder = frame.direction
-        return connection.feeder == frame.direction
+        if connection.producer_direction is None:
+            connection.producer_direction = frame.direction
+        return connection.producer_direction == frame.direction
 
     def begin(self, connection: ConnectionState, frame: FrameEvent) -> Stream:
         """Begin a stream with a message of it, as its request was not captured."""
@@ -437,7 +439,7 @@ class Ledger:
     def notice(self, connection: ConnectionState, frame: FrameEvent, stream: Stream) -> None:
         """Have a stream notice what was lost before a message of it."""
         if stream.is_behind(frame.direction):
-            stream.lose(frame.direction, joins=joins(stream, frame))
+            stream.lose(frame.direction, continues_without_gap=continues_without_gap(stream, frame))
 
     def learn_message(self, connection: ConnectionState, frame: FrameEvent, stream: Stream | None) -> Stream | None:
         """Learn a message of a stream; None: it is of none, and only counts for flow control."""
@@ -461,7 +463,7 @@ class Ledger:
             stream.take_items(seqno, seqno, seqno, 1, ts_ns)
             if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
                 stream.own_acks().expect(frame)
-            if connection.closely and opcode in KEYED and marker is not None and not marker.flags & DUPLICATES:
+            if connection.with_rules and opcode in KEYED and marker is not None and not marker.flags & DUPLICATES:
                 learn_keys(stream, frame)
         elif opcode == SET_STATE:
             waiting, early = await_answer(connection, frame)
@@ -494,24 +496,24 @@ class Ledger:
         if (
             connection is None
             or connection.first_ns is None
-            or connection.feeder != direction
+            or connection.producer_direction != direction
             or stream is None
             or stream.opaque != opaque
             or stream.ended
             or stream.close_asked
             or not stream.live
-            or (stream.oso and connection.closely)
+            or (stream.oso and connection.with_rules)
             or (lost and begun is None)
             or connection.window.needs_each(size)
             or (marker is not None and marker.flags & _SETTLED[bool(stream.prepares.open)])
-            or (connection.closely and run.close is None)
+            or (connection.with_rules and run.close is None)
             or ((lost or not stream.in_order) and stream.closing)
         ):
             for frame in run.each():
                 self.feed(frame)
         else:
             if lost and begun is not None:
-                stream.lose(direction, joins=marker_joins(stream, begun.start, begun.flags))
+                stream.lose(direction, continues_without_gap=marker_continues(stream, begun.start, begun.flags))
             self.learn_run(connection, run, stream)
 
     def learn_run(self, connection: ConnectionState, run: DocumentRun, stream: Stream) -> None:
@@ -529,7 +531,7 @@ class Ledger:
         stream.traffic.take(kinds, size, last_ns, first + frames - 1)
         documents = frames if begun is None else frames - 1
         stream.take_items(first_seqno, last_seqno, high_seqno, documents, last_ns)
-        if close is not None and connection.closely and stream.marker and not stream.marker.flags & DUPLICATES:
+        if close is not None and connection.with_rules and stream.marker and not stream.marker.flags & DUPLICATES:
             learn_keys_of_run(stream, close)
         turns.pause(window.last_sent_ns if begun is None else None, first_ns, pause_ns)
         if turns.served is not stream:
@@ -600,18 +602,18 @@ class Ledger:
             return None  # it travels against the roles of the ends
         if connection.server is None and not frame.weak:
             connection.server = server_by(opcode, direction, response=False)
-        if connection.feeder is None:
-            if opcode in _BY_FEEDER:
-                connection.feeder = direction
-            elif opcode in _BY_TAKER:
-                connection.feeder = 1 - direction
+        if connection.producer_direction is None:
+            if opcode in _BY_PRODUCER:
+                connection.producer_direction = direction
+            elif opcode in _BY_CONSUMER:
+                connection.producer_direction = 1 - direction
         if opcode == BUFFER_ACK:
             if frame.fields and frame.fields[0] is not None:
-                named, received = frame if connection.closely else None, connection.sides[1 - direction].bytes
+                named, received = frame if connection.with_rules else None, connection.sides[1 - direction].bytes
                 connection.window.acknowledges(frame.fields[0], frame.ts_ns, named, received)
             return None
         if opcode == NOOP:
-            keep_alive(connection, frame, asks=direction == connection.feeder)
+            keep_alive(connection, frame, asks=direction == connection.producer_direction)
         learn = REQUESTS.get(opcode)
         if learn is not None:
             learn(connection, frame)

@@ -101,7 +101,7 @@ def _prepare(stream: Stream, frame: FrameEvent) -> None:
     if stream.prepares is NO_PREPARES:
         stream.prepares = Prepares()
     due = snapshot is not None and not snapshot.flags & DISK  # from a disk, it may be older than this stream
-    stream.prepares.add(frame.key, frame.seqno, kept(frame), due=due, closely=stream.connection.closely)
+    stream.prepares.add(frame.key, frame.seqno, kept(frame), due=due, with_rules=stream.connection.with_rules)
 
 
 def _resolve(stream: Stream, frame: FrameEvent) -> None:
@@ -200,6 +200,6 @@ def last_message(stream: Stream) -> FrameEvent:
         connection=connection.number,
         word=max(stream.vbucket, 0),
         opaque=stream.opaque or 0,
-        direction=connection.feeder or 0,
+        direction=connection.producer_direction or 0,
         stream_id=stream.stream_id,
     )

@@ -53,7 +53,7 @@ def _hide(connection: ConnectionState, redactor: Redactor) -> None:
         redactor.key(message, key): redactor.value(message, value) for key, value in connection.setup.agreed.items()
     }
     connection.collection_names = redactor.settled_names(connection.collection_names)
-    for queue in connection.exchanges.by_place.values():
+    for queue in connection.exchanges.by_key.values():
         for waiting in queue:
             asked = find(waiting.frame.opcode)
             waiting.key, waiting.value = redactor.key(asked, waiting.key), redactor.value(asked, waiting.value)

@@ -33,7 +33,7 @@ from dcpdump.spec.statuses import (
 )
 from dcpdump.startup import lazy_pattern
 from dcpdump.streams.causes import Cause
-from dcpdump.streams.facts import NEVER, Complaint
+from dcpdump.streams.facts import NEVER, ErrorReply
 from dcpdump.streams.opcode_kinds import ABORT, CACHED, COMMIT, MARKER, SET_STATE, STREAM_END
 from dcpdump.streams.request import Request, RequestFault, collection_texts, flags_fault, number_of, scope_text
 from dcpdump.streams.state import ConnectionState
@@ -256,22 +256,20 @@ _ACKNOWLEDGED = frozenset({MARKER, SET_STATE})
 def why_disconnected(connection: ConnectionState) -> str:
     """Return which error of its consumer a producer disconnected for, in words; empty where none explains it."""
     ended_ns = connection.end.ts_ns
-    if ended_ns is None or connection.end.by != connection.feeder or not connection.ended_surely:
+    if ended_ns is None or connection.end.by != connection.producer_direction or not connection.ended_surely:
         return ""
     found = [
-        (complaint.ts_ns, stream, complaint)
+        (reply.ts_ns, stream, reply)
         for stream in connection.streams
-        for complaint in stream.complaints
-        if complaint.ts_ns is not None
-        and 0 <= ended_ns - complaint.ts_ns <= _SOON_NS
-        and _disconnects(connection, complaint)
+        for reply in stream.error_replies
+        if reply.ts_ns is not None and 0 <= ended_ns - reply.ts_ns <= _SOON_NS and _disconnects(connection, reply)
     ]
-    return _words_of_complaint(*min(found, key=lambda each: each[0])[1:]) if found else ""
+    return _words_of_reply(*min(found, key=lambda each: each[0])[1:]) if found else ""
 
 
-def _disconnects(connection: ConnectionState, complaint: Complaint) -> bool:
+def _disconnects(connection: ConnectionState, reply: ErrorReply) -> bool:
     """Return whether a producer disconnects for an error."""
-    opcode, code = complaint.opcode, complaint.status
+    opcode, code = reply.opcode, reply.status
     if opcode in _ACKNOWLEDGED or code in _TOLERATED or (opcode == CACHED and code == ENOMEM):
         return False
     if opcode == STREAM_END and code == KEY_ENOENT:
@@ -281,9 +279,7 @@ def _disconnects(connection: ConnectionState, complaint: Complaint) -> bool:
     return True
 
 
-def _words_of_complaint(stream: Stream, complaint: Complaint) -> str:
-    message = f"{find(complaint.opcode).name.removeprefix('DCP_')} of vb {stream.vbucket}"
-    when = clock(complaint.ts_ns)
-    return (
-        f"its consumer answered {message} with {status(complaint.status)} at {when}, for which a producer disconnects"
-    )
+def _words_of_reply(stream: Stream, reply: ErrorReply) -> str:
+    message = f"{find(reply.opcode).name.removeprefix('DCP_')} of vb {stream.vbucket}"
+    when = clock(reply.ts_ns)
+    return f"its consumer answered {message} with {status(reply.status)} at {when}, for which a producer disconnects"

@@ -36,18 +36,23 @@ def asked(
         before = None
     direction = 1 - frame.direction  # of what the stream brings
     connection.lookup.requests += 1
-    rival = None if before is None else before.rival
-    goes_on = rival if rival is not None and not rival.granted else before
+    duplicate = None if before is None else before.duplicate
+    goes_on = duplicate if duplicate is not None and not duplicate.granted else before
     granted = 0 if early is None or early.word != SUCCESS else early.number  # the number of its grant
-    joins = bool(granted) and before is not None and before.opaque == frame.opaque
-    if joins and before is not None and not before.requests and (before.alive or before.traffic.last_frame > granted):
+    continues_without_gap = bool(granted) and before is not None and before.opaque == frame.opaque
+    if (
+        continues_without_gap
+        and before is not None
+        and not before.requests
+        and (before.alive or before.traffic.last_frame > granted)
+    ):
         stream = before
     elif goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.traffic.any:
         stream = goes_on
-        request.still_open = before if goes_on is rival else None
+        request.still_open = before if goes_on is duplicate else None
         if stream.is_behind(direction):
-            stream.lose(direction, joins=goes_on.requests[-1].status is not None)
-    elif joins and before is not None and before.alive:
+            stream.lose(direction, continues_without_gap=goes_on.requests[-1].status is not None)
+    elif continues_without_gap and before is not None and before.alive:
         stream = before
     else:
         stream = Stream(connection, frame.word, request.stream_id)
@@ -55,7 +60,7 @@ def asked(
         stream.know(direction)
         stream.traffic.first_ns = frame.ts_ns
         if before is not None and before.alive:
-            request.still_open, before.rival = before, stream
+            request.still_open, before.duplicate = before, stream
             stream.number = before.number + 1
         else:
             stream.follow(before)
@@ -171,7 +176,7 @@ def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream
     del stream.requests[at:]
     later.begun_at, later.knowledge, later.traffic.first_ns = stream.begun_at, stream.knowledge, stream.traffic.last_ns
     later.opaque = later.requests[-1].opaque
-    stream.opaque, stream.rival = request.opaque, later
+    stream.opaque, stream.duplicate = request.opaque, later
     moved = set(map(id, later.requests))
     for each in connection.asked_for(STREAM_REQ):
         if each.request is not None and id(each.request) in moved:
@@ -241,7 +246,7 @@ def closed(stream: Stream, frame: FrameEvent) -> None:
     """Take the answer to a CLOSE_STREAM."""
     stream.close_asked = False
     if frame.word == SUCCESS and not stream.closed:
-        stream.close = Closed(frame.ts_ns, stream.connection.feeder == 1 - frame.direction)
+        stream.close = Closed(frame.ts_ns, stream.connection.producer_direction == 1 - frame.direction)
         stream.traffic.last_ns = frame.ts_ns
 
 

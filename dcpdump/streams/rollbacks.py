@@ -34,7 +34,7 @@ from dcpdump.streams.wording import seqno
 # the start of its snapshot where that is lower.
 
 
-class Clause(Enum):
+class RollbackReason(Enum):
     """What sends a request back. ``START``: nothing does, a request from 0 is never rolled back."""
 
     START = "start"
@@ -60,7 +60,7 @@ class AskedStream(NamedTuple):
     purge_seqno: int | None = None  #: that the client knows of
 
     @property
-    def stands(self) -> bool:
+    def never_rolled_back(self) -> bool:
         """Return whether it is never sent back."""
         if self.latest:
             return not self.uuid
@@ -111,22 +111,22 @@ def below(request: AskedStream, purged: Purged) -> Below:
 class Judged(NamedTuple):
     """A request held against a failover log."""
 
-    clause: Clause | None  #: None: it stands, or the high seqno decides
+    clause: RollbackReason | None  #: None: it stands, or the high seqno decides
     target: int | None = None  #: to which the clause sends back
     next: Entry | None = None  #: the failover that ended the branch of its uuid; None: it is the newest branch
 
 
-def held(request: AskedStream, log: Sequence[Entry]) -> Judged:
+def compared(request: AskedStream, log: Sequence[Entry]) -> Judged:
     """Return what a failover log says of a request, whose uuid counts where it stands last: it came first there."""
     at = max((at for at, entry in enumerate(log) if entry.uuid == request.uuid), default=None)
     if at is None:
-        return Judged(Clause.UUID, 0)
+        return Judged(RollbackReason.UUID, 0)
     if at == 0:
         return Judged(None)
     failover = log[at - 1]
     if request.high <= failover.seqno:
         return Judged(None, None, failover)
-    return Judged(Clause.SNAPSHOT, min(request.low, failover.seqno), failover)
+    return Judged(RollbackReason.SNAPSHOT, min(request.low, failover.seqno), failover)
 
 
 def beyond_the_high_seqno(request: AskedStream, target: int, least: int) -> bool:
@@ -136,7 +136,7 @@ def beyond_the_high_seqno(request: AskedStream, target: int, least: int) -> bool
     return max(1, least) <= target < request.low  # a server without a seqno has not given its uuid to anyone
 
 
-def overdue(request: Request, log: Sequence[Entry], purge_seqno: int | None = None) -> Clause | None:
+def overdue(request: Request, log: Sequence[Entry], purge_seqno: int | None = None) -> RollbackReason | None:
     """Return the clause by which a request that was granted had to be rolled back; None where nothing is sure.
 
     ``log``: the failover log that the grant brought. ``purge_seqno``: the vbucket's at that time, or one that it had
@@ -146,10 +146,10 @@ def overdue(request: Request, log: Sequence[Entry], purge_seqno: int | None = No
     if wanted is None or not log or not _in_range(request):
         return None
     wanted = wanted.at(log[0].seqno)  # the high seqno is not below that
-    if wanted.stands or (wanted.start == 0 and not wanted.strict):
+    if wanted.never_rolled_back or (wanted.start == 0 and not wanted.strict):
         return None
     purged = Purged(None if purge_seqno is None else Purge(0, purge_seqno), None)
-    return Clause.PURGE if below(wanted, purged) is Below.YES else held(wanted, log).clause
+    return RollbackReason.PURGE if below(wanted, purged) is Below.YES else compared(wanted, log).clause
 
 
 def _in_range(request: Request) -> bool:
@@ -157,7 +157,7 @@ def _in_range(request: Request) -> bool:
     return request.snap_start <= request.start <= (request.snap_end_seqno or 0) or bool(request.bits & FROM_LATEST)
 
 
-class NoClause(Enum):
+class WhyUnknown(Enum):
     """Why no clause is named."""
 
     REQUEST = "request_not_certain"
@@ -177,11 +177,11 @@ class Wrong(Enum):
 class Explanation(NamedTuple):
     """Why a request was rolled back. ``cause``: why the clause is unknown, where it is."""
 
-    clause: Clause
+    clause: RollbackReason
     text: str
     expected: int | None = None  #: to which the clause sends back, where all that it needs was captured
     log: Log | None = None  #: the failover log that was used
-    cause: NoClause | None = None
+    cause: WhyUnknown | None = None
     purge: Purge | None = None  #: the purge seqno that was used
     wrong: Wrong | None = None  #: it should have gone elsewhere, or nowhere
 
@@ -200,8 +200,8 @@ class _Fit(NamedTuple):
     """A failover log that explains a rollback."""
 
     log: Log
-    clause: Clause
-    held: Judged
+    clause: RollbackReason
+    compared: Judged
 
 
 def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
@@ -209,17 +209,17 @@ def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
     rivals = doubt(request, stream)
     if rivals:
         text = f"it is not certain that the answer is to this request: {rivals}"
-        return Explanation(Clause.UNKNOWN, text, cause=NoClause.REQUEST)
+        return Explanation(RollbackReason.UNKNOWN, text, cause=WhyUnknown.REQUEST)
     wanted, target = asked(request), request.rollback_seqno
     if wanted is None or target is None:
         text = "the numbers of the request or of its answer were not captured"
-        return Explanation(Clause.UNKNOWN, text, cause=NoClause.NUMBERS)
+        return Explanation(RollbackReason.UNKNOWN, text, cause=WhyUnknown.NUMBERS)
     logs, connection = ledger.logs, stream.connection
     when = moment(request.ts_ns, request.frame)
     answered = when if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
     around = logs.around(connection, stream.vbucket, when)
     known = [log for log in around if log is not None and log.entries]
-    if wanted.stands:
+    if wanted.never_rolled_back:
         return _never(wanted, known[0] if known else None)
     purged = logs.purged(connection, stream.vbucket, when, answered)
     sure = connection.setup.has_collections is True and not request.filtered  # no filter can exempt it from that clause
@@ -243,7 +243,7 @@ def doubt(request: Request, stream: Stream) -> str:
     """
     if request.ambiguous:
         return "others with its opaque were sent before it, and not all was captured"
-    requests_lost = stream.connection.sides[1 - (stream.connection.feeder or 0)].losses
+    requests_lost = stream.connection.sides[1 - (stream.connection.producer_direction or 0)].losses
     if request.doubtful and requests_lost:
         if stream.connection.carved:
             return CARVED
@@ -279,12 +279,14 @@ def _fit(case: _Case, log: Log, reached: int) -> _Fit | None:
     """Return how a failover log explains a rollback; None where it does not."""
     least = log.entries[0].seqno
     wanted = case.asked.at(least + 1)  # one that asks from the high seqno and is sent back is beyond something
-    found = held(wanted, log.entries)
-    if found.clause is not None and (found.target == case.target or (found.clause is Clause.SNAPSHOT and case.target)):
+    found = compared(wanted, log.entries)
+    if found.clause is not None and (
+        found.target == case.target or (found.clause is RollbackReason.SNAPSHOT and case.target)
+    ):
         return _Fit(log, found.clause, found)
     newest = found.clause is None and found.next is None and not wanted.latest
     if newest and beyond_the_high_seqno(wanted, case.target, max(least, reached)):
-        return _Fit(log, Clause.SNAPSHOT, found)
+        return _Fit(log, RollbackReason.SNAPSHOT, found)
     return None
 
 
@@ -292,35 +294,36 @@ def _judged(case: _Case, fits: list[_Fit], used: Log) -> Explanation:
     """Name the clause on which all that is known agrees."""
     if not fits:
         return _by_elimination(case, used)
-    exact = [fit for fit in fits if fit.held.target == case.target]
+    exact = [fit for fit in fits if fit.compared.target == case.target]
     best = (exact or fits)[0]
     if any(fit.clause is not best.clause for fit in fits):
         text = f"the failover log was {written(fits[0].log.entries)} before and {written(fits[-1].log.entries)} later: "
         text += "by the first " + "; by the other ".join(_reason(case, fit) for fit in fits)
-        return Explanation(Clause.UNKNOWN, text, case.target, best.log, NoClause.SEVERAL)
+        return Explanation(RollbackReason.UNKNOWN, text, case.target, best.log, WhyUnknown.SEVERAL)
     text = _reason(case, best)
-    if best.held.clause is None and case.below is not Below.NO:
+    if best.compared.clause is None and case.below is not Below.NO:
         text += f"; or {_below(case, 'is')}{_odd(case.request)}"
-        return Explanation(Clause.UNKNOWN, text, case.target, best.log, NoClause.SEVERAL)
+        return Explanation(RollbackReason.UNKNOWN, text, case.target, best.log, WhyUnknown.SEVERAL)
     text += _odd(case.request) + _disagrees(case, best)
-    excluded = case.purged.most if best.held.clause is None and case.target == 0 else None
-    return Explanation(best.clause, text, best.held.target, best.log, purge=excluded)
+    excluded = case.purged.most if best.compared.clause is None and case.target == 0 else None
+    return Explanation(best.clause, text, best.compared.target, best.log, purge=excluded)
 
 
 def _by_elimination(case: _Case, log: Log) -> Explanation:
     """Name the purge clause where the log alone would let the request stand, or send it elsewhere."""
-    found = held(case.asked.at(log.entries[0].seqno + 1), log.entries)
+    found = compared(case.asked.at(log.entries[0].seqno + 1), log.entries)
     if case.below is not Below.NO:
         text = f"{_fitting(found)}, so {_below(case, 'must be')}{_odd(case.request)}"
-        return Explanation(Clause.PURGE, text, 0, log, purge=case.purged.least or case.purged.most)
+        return Explanation(RollbackReason.PURGE, text, 0, log, purge=case.purged.least or case.purged.most)
     if found.target is not None:
-        why = f"{_reason(case, _Fit(log, Clause.UNKNOWN, found))}, and that gives {found.target}, not {case.target}"
+        reason = _reason(case, _Fit(log, RollbackReason.UNKNOWN, found))
+        why = f"{reason}, and that gives {found.target}, not {case.target}"
     elif found.next is not None:
         why = f"the client has {_has(case.asked)}, and the next failover happened at seqno {found.next.seqno}"
     else:
         why = "the uuid is the newest of the failover log"
     return Explanation(
-        Clause.UNKNOWN, f"nothing explains it: {why}{_odd(case.request)}", found.target, log, NoClause.NONE
+        RollbackReason.UNKNOWN, f"nothing explains it: {why}{_odd(case.request)}", found.target, log, WhyUnknown.NONE
     )
 
 
@@ -338,20 +341,20 @@ def _wrong(case: _Case, known: list[Log], found: Explanation) -> Wrong | None:
     same = len(known) > 1
     if expected is not None and target > expected:
         return Wrong.SURELY if same else Wrong.PROBABLY
-    agrees = found.cause is not NoClause.NONE and expected in (None, target)
+    agrees = found.cause is not WhyUnknown.NONE and expected in (None, target)
     return Wrong.PROBABLY if same and not agrees else None
 
 
 def _never(wanted: AskedStream, log: Log | None) -> Explanation:
     what = "the latest seqno without a uuid" if wanted.latest else "0"
     text = f"a request from {what} is never rolled back: the server breaks the protocol"
-    return Explanation(Clause.START, text, None, log, wrong=Wrong.SURELY)
+    return Explanation(RollbackReason.START, text, None, log, wrong=Wrong.SURELY)
 
 
 def _purge_seqno(case: _Case, log: Log | None) -> Explanation:
     least = case.purged.least
     text = f"start {case.asked.start} is below the purge seqno {least.seqno if least else '?'}: "
-    return Explanation(Clause.PURGE, text + "the client may miss deletions", 0, log, purge=least)
+    return Explanation(RollbackReason.PURGE, text + "the client may miss deletions", 0, log, purge=least)
 
 
 def _without_log(case: _Case) -> Explanation:
@@ -372,8 +375,8 @@ def _without_log(case: _Case) -> Explanation:
         text += f"the producer says that it does not have all of the snapshot {_snapshot(wanted)}"
     else:
         text += f"nothing explains a rollback to {target}, above the snapshot's start"
-        return Explanation(Clause.UNKNOWN, text + _odd(case.request), None, None, NoClause.NONE)
-    return Explanation(Clause.UNKNOWN, text + _odd(case.request), None, None, NoClause.LOG)
+        return Explanation(RollbackReason.UNKNOWN, text + _odd(case.request), None, None, WhyUnknown.NONE)
+    return Explanation(RollbackReason.UNKNOWN, text + _odd(case.request), None, None, WhyUnknown.LOG)
 
 
 # -- in words -------------------------------------------------------------------------------------------------
@@ -381,8 +384,8 @@ def _without_log(case: _Case) -> Explanation:
 
 def _reason(case: _Case, fit: _Fit) -> str:
     """Say how a failover log sends a request back."""
-    wanted, entries, failover = case.asked, fit.log.entries, fit.held.next
-    if fit.held.clause is Clause.UUID:
+    wanted, entries, failover = case.asked, fit.log.entries, fit.compared.next
+    if fit.compared.clause is RollbackReason.UUID:
         strict = ", which counts at 0 by flag 0x20 (strict-vbuuid)" if wanted.strict and not wanted.start else ""
         return f"uuid 0x{wanted.uuid:x} is not in the failover log {written(entries)}{strict}"
     if failover is None:
@@ -396,7 +399,7 @@ def _reason(case: _Case, fit: _Fit) -> str:
         text += f"the client asks from the latest seqno with uuid 0x{wanted.uuid:x}, so it must go back to"
     else:
         text += f"the client has {_has(wanted)}, so it must go back to"
-    at = fit.held.target
+    at = fit.compared.target
     return f"{text} {at}" if at == failover.seqno else f"{text} the snapshot's start, {at}"
 
 
@@ -430,7 +433,7 @@ def _below(case: _Case, verb: str, *, known: bool = True) -> str:
 
 
 def _disagrees(case: _Case, fit: _Fit) -> str:
-    expected = fit.held.target
+    expected = fit.compared.target
     return "" if expected is None or case.target == expected else f"; but that gives {expected}, not {case.target}"
 
 
@@ -684,13 +687,13 @@ def resume(rollback: Rollback, ledger: Ledger) -> Resume | None:
     if target is None or wanted is None:
         return None
     flags, log = request.bits, _log(rollback, ledger)
-    if explanation.clause is Clause.PURGE:
-        sent = held(wanted, log) if log else None
+    if explanation.clause is RollbackReason.PURGE:
+        sent = compared(wanted, log) if log else None
         if sent is None or sent.clause is None:
             return _without_purged(rollback, wanted.low, wanted.high)
         target, flags = sent.target or 0, flags | IGNORE_PURGED  # without the purge it would go there
     branch = received_from(request, stream, ledger)
-    if branch is not None and branch != request.vbucket_uuid and _stands(request, branch, log):
+    if branch is not None and branch != request.vbucket_uuid and _is_granted_with(request, branch, log):
         text = f"what it has up to {request.start} came from branch 0x{branch:x}"
         return Resume(request.start, request.start, request.start, branch, flags, request.purge_seqno, text)
     if not target:
@@ -729,13 +732,13 @@ def received_from(request: Request, stream: Stream, ledger: Ledger) -> int | Non
     return max(found)[1] if found else None
 
 
-def _stands(request: Request, uuid: int, log: Sequence[Entry]) -> bool:
+def _is_granted_with(request: Request, uuid: int, log: Sequence[Entry]) -> bool:
     """Return whether a failover log has a request stand with another uuid, from its start and nothing above that."""
     wanted = asked(request)
     if wanted is None:
         return False
     mended = wanted._replace(uuid=uuid, low=request.start, high=request.start)
-    return any(entry.uuid == uuid for entry in log) and held(mended, log).clause is None
+    return any(entry.uuid == uuid for entry in log) and compared(mended, log).clause is None
 
 
 def _log(rollback: Rollback, ledger: Ledger) -> tuple[Entry, ...]:
@@ -800,6 +803,6 @@ def _is_of_history(request: Request, stream: Stream, ledger: Ledger) -> bool:
     Those go to 0; to above that only another history sends a client.
     """
     found = explain(request, stream, ledger)
-    if found.clause is Clause.UNKNOWN:
-        return bool(request.rollback_seqno) and found.cause is not NoClause.REQUEST
-    return found.clause in (Clause.SNAPSHOT, Clause.UUID)
+    if found.clause is RollbackReason.UNKNOWN:
+        return bool(request.rollback_seqno) and found.cause is not WhyUnknown.REQUEST
+    return found.clause in (RollbackReason.SNAPSHOT, RollbackReason.UUID)

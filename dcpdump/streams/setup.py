@@ -131,7 +131,7 @@ def begin_direction(connection: "ConnectionState", frame: FrameEvent) -> None:
     first = connection.syn or not connection.sides[1 - frame.direction].frames
     if first and frame.opcode in _FIRST and not (frame.response or frame.server):
         connection.setup.began = frame.direction
-    elif connection.late and frame.direction != connection.feeder:
+    elif connection.late and frame.direction != connection.producer_direction:
         # The consumer may have acknowledged what came before.
         connection.window.lose(None, frame.ts_ns, acks=True)
 
@@ -188,7 +188,7 @@ def _open(connection: "ConnectionState", frame: FrameEvent) -> None:
     connection.setup.name = _key(frame)
     connection.setup.flags, connection.setup.opened_by = frame.get("flags"), kept(frame)
     if connection.setup.produces is not None:
-        connection.feeder = 1 - frame.direction if connection.setup.produces else frame.direction
+        connection.producer_direction = 1 - frame.direction if connection.setup.produces else frame.direction
     connection.window.complete = not connection.lossy
 
 

@@ -111,9 +111,11 @@ class HeldUp(NamedTuple):
 
 def held_up(connection: ConnectionState, until_ns: int | None, *, by_producer: bool = False) -> HeldUp | None:
     """Return how the consumer, or the producer, holds the other end up at a time; None where that is not known."""
-    if connection.feeder is None:
+    if connection.producer_direction is None:
         return None
-    direction, end = (connection.feeder, "producer") if by_producer else (1 - connection.feeder, "consumer")
+    direction, end = (
+        (connection.producer_direction, "producer") if by_producer else (1 - connection.producer_direction, "consumer")
+    )
     for fault in TcpFault:
         since = fault_since(connection, fault, direction)
         if since is not None and (between(since, until_ns) or 0) >= _LONG_NS:
@@ -124,8 +126,8 @@ def held_up(connection: ConnectionState, until_ns: int | None, *, by_producer: b
 
 
 def _end(connection: ConnectionState, direction: int) -> str:
-    if connection.feeder is not None:
-        return "producer" if direction == connection.feeder else "consumer"
+    if connection.producer_direction is not None:
+        return "producer" if direction == connection.producer_direction else "consumer"
     server = connection.roles.server
     return "one end" if server is None else "server" if direction == server else "client"
 
@@ -193,7 +195,9 @@ def could_not_send_until(connection: ConnectionState, by_ns: int) -> int:
     if window.blocked.further:
         return by_ns  # the last of so many times is not kept
     blocked_ns = window.blocked.kept[-1].end_ns if window.blocked.kept else 0
-    held_ns = 0 if connection.feeder is None else held_until(connection, 1 - connection.feeder, by_ns)
+    held_ns = (
+        0 if connection.producer_direction is None else held_until(connection, 1 - connection.producer_direction, by_ns)
+    )
     return max(by_ns if blocked_ns is None else blocked_ns, held_ns)
 
 
@@ -265,12 +269,18 @@ def missing_noops(connection: ConnectionState, until_ns: int | None) -> MissingN
         return None
     accepted = has_interval(connection)
     allowed = 2 * interval + _SECOND if accepted else _IDLE_TIMEOUT
-    held_ns = 0 if connection.feeder is None else held_until(connection, 1 - connection.feeder, until_ns)
+    held_ns = (
+        0
+        if connection.producer_direction is None
+        else held_until(connection, 1 - connection.producer_direction, until_ns)
+    )
     since_ns = max(noops.last_ns or 0, enabled_ns, held_ns)
     latest_ns = max(since_ns, noops.answered_ns or 0)
     if until_ns - latest_ns <= allowed or lost_since(connection, latest_ns) is not None:
         return None
-    sent_ns = None if connection.feeder is None else connection.sides[connection.feeder].latest_ns
+    sent_ns = (
+        None if connection.producer_direction is None else connection.sides[connection.producer_direction].latest_ns
+    )
     silent = sent_ns is not None and until_ns - sent_ns > allowed
     return MissingNoops(since_ns, until_ns, interval if accepted else None, silent)
 

@@ -1,7 +1,7 @@
 """What is known of a connection, and of one DCP stream on it. None always means: not captured.
 
 This is the one memory of a conversation: verdicts, explanations and the rules of ``check`` read it. What only rules
-ask for (the keys of a snapshot) is kept where the connection is watched ``closely``.
+ask for (the keys of a snapshot) is kept where the connection is watched ``with_rules``.
 """
 
 from collections.abc import Iterator
@@ -130,14 +130,14 @@ class ConnectionState:
     number: int
     src: str = ""
     dst: str = ""
-    closely: bool = False  #: what only rules ask for is kept too
+    with_rules: bool = False  #: what only rules ask for is kept too
     memory: Memory = field(default_factory=Memory)  #: of all connections of its ledger
     syn: bool = False  #: the opening was captured
     carved: bool = False  #: only chosen packets are in the file
     setup: Setup = field(default_factory=Setup)
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
-    feeder: int | None = None  #: the direction in which messages of streams travel
+    producer_direction: int | None = None  #: the direction in which messages of streams travel
     identity: Identity = NAMELESS  #: what it says of its consumer, once the ledger is closed
     replicates: bool = False  #: the consumer acknowledged seqnos, as nodes do
     window: Window = field(default_factory=Window)
@@ -160,7 +160,7 @@ class ConnectionState:
     _no_stream: Stream | None = None
 
     def __post_init__(self) -> None:
-        self.exchanges = Exchanges(closely=self.closely)
+        self.exchanges = Exchanges(with_rules=self.with_rules)
 
     def lose(self, direction: int, before: Before, ts_ns: int | None, number: int = 0) -> None:
         """Take it that bytes were lost or skipped before frame ``number``, or at the end."""
@@ -171,7 +171,7 @@ class ConnectionState:
         if not number and before.skipped:
             return  # it may be the end of the capture that cuts a frame
         side.lose(self.frames + (not number), ts_ns)
-        self.window.lose(length if length > 0 else None, ts_ns, acks=direction != self.feeder)
+        self.window.lose(length if length > 0 else None, ts_ns, acks=direction != self.producer_direction)
         text = f"{missed.words()} {f'before frame {number}' if number else 'at the end'}"
         self.lost = self.lost._replace(frame=number, text=CARVED if self.carved else text)
         self.exchanges.lose()
@@ -300,9 +300,9 @@ class ConnectionState:
         if self.setup.produces is not None:
             return "producer" if self.setup.produces else "consumer"
         server = self.roles.server
-        if server is None or self.feeder is None:
+        if server is None or self.producer_direction is None:
             return None
-        return "producer" if server == self.feeder else "consumer"
+        return "producer" if server == self.producer_direction else "consumer"
 
     @property
     def roles(self) -> Roles:
@@ -327,9 +327,9 @@ class ConnectionState:
     @property
     def consumer_address(self) -> str | None:
         """Return address and port of the end that changes are sent to; else of the client."""
-        if self.feeder is None:
+        if self.producer_direction is None:
             return self.client_address
-        return (self.src if self.feeder else self.dst) or None
+        return (self.src if self.producer_direction else self.dst) or None
 
     @property
     def now_ns(self) -> int | None:

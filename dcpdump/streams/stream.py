@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.facts import FIRST, LAST, Complaint, Entry, Snapshot, TakeoverState
+from dcpdump.streams.facts import FIRST, LAST, Entry, ErrorReply, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.knowledge import NO_GAPS, Gaps, Knowledge
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
@@ -90,8 +90,8 @@ class Prepares:
     excused: int = 0  #: up to this frame, outcomes need not come, or may have come
     dropped: set[int] = field(default_factory=set)  #: collections that were dropped while there were any
 
-    def add(self, key: bytes, seqno: int, place: FrameEvent, *, due: bool, closely: bool) -> None:
-        """Take a prepare. ``due``: its outcome has to come; ``closely``: whether it is acknowledged matters too."""
+    def add(self, key: bytes, seqno: int, place: FrameEvent, *, due: bool, with_rules: bool) -> None:
+        """Take a prepare. ``due``: its outcome has to come; ``with_rules``: whether it is acknowledged matters too."""
         if len(self.open) >= _MOST_PREPARES:
             self.missed = True
             return
@@ -100,7 +100,7 @@ class Prepares:
         if len(self._order) > 2 * len(self.open) + _SPARE:
             self._order = [(each.seqno, key) for key, each in self.open.items()]
             heapify(self._order)
-        if closely and len(self.unacked) < _MOST_PREPARES:
+        if with_rules and len(self.unacked) < _MOST_PREPARES:
             self.unacked[seqno] = place
 
     def phase(self, key: bytes) -> Durable:
@@ -335,7 +335,7 @@ class Stream:
     prepares: Prepares = NO_PREPARES
     keys: SnapshotKeys = NO_KEYS  #: that rules ask for, where the connection is watched closely
     collections: dict[int, bool] | None = None  #: that its events created (True) or dropped, by id
-    complaints: tuple[Complaint, ...] = ()  #: what the consumer answered with an error, the first few
+    error_replies: tuple[ErrorReply, ...] = ()  #: what the consumer answered with an error, the first few
     # how it ended
     close_asked: bool = False  #: a CLOSE_STREAM waits for its answer
     close: Closed | None = None
@@ -343,7 +343,7 @@ class Stream:
     replaced: bool = False  #: another was granted in its place while it was open
     before: "Stream | None" = None  #: the one that it followed in its place
     next: "Stream | None" = None  #: the one that followed it
-    rival: "Stream | None" = None  #: the one that was asked for in its place while it was open
+    duplicate: "Stream | None" = None  #: the one that was asked for in its place while it was open
     # what is known of it
     begun_at: int = 0  #: how many frames of its connection had come when it was asked for or granted, or came first
     knowledge: Knowledge = Knowledge()
@@ -403,11 +403,11 @@ class Stream:
     def lost(self) -> bool:
         """Whether bytes of its connection were lost since it began."""
         connection, begun_at = self.connection, self.begun_at
-        feeder = connection.feeder or 0
+        producer_direction = connection.producer_direction or 0
         return (
             self.gaps.times > 0
-            or self.is_behind(feeder)
-            or connection.sides[1 - feeder].lost_at > begun_at
+            or self.is_behind(producer_direction)
+            or connection.sides[1 - producer_direction].lost_at > begun_at
             or connection.lost.torn_at > begun_at
         )
 
@@ -421,7 +421,7 @@ class Stream:
         return not self.begin_captured or self.lost
 
     @property
-    def stale(self) -> bool:
+    def needs_marker(self) -> bool:
         """Whether bytes were lost, or it was joined, and no snapshot marker came since."""
         since = self.begun_at if self.marker is None else max(self.begun_at, self.marker.at)
         return not self.ordered or self.connection.lost.torn_at > since
@@ -475,7 +475,7 @@ class Stream:
         """Whether it ended, or its consumer may have closed it: the request of an answer to CLOSE_STREAM is missing."""
         if self.ended or self.close_asked:
             return True
-        kind, exchanges = (1 - (self.connection.feeder or 0), CLOSE_STREAM), self.connection.exchanges
+        kind, exchanges = (1 - (self.connection.producer_direction or 0), CLOSE_STREAM), self.connection.exchanges
         early = exchanges.is_unclaimed(kind, self.connection.frames, self.connection.now_ns)
         return early or (self.granted_frame or 0) < exchanges.unseen.get(kind, 0)
 
@@ -583,14 +583,14 @@ class Stream:
         """Go to the phase that an event leads to."""
         self.phase = after(self.phase, event)
 
-    def lose(self, direction: int, *, joins: bool = False) -> None:
+    def lose(self, direction: int, *, continues_without_gap: bool = False) -> None:
         """Take it that bytes were lost in its direction: what is known of it may not hold any more.
 
-        ``joins``: none of its own can be among them, so it does.
+        ``continues_without_gap``: none of its own can be among them, so it does.
         """
         before = self.knowledge
         self.know(direction)
-        if joins:
+        if continues_without_gap:
             self.gaps = self.gaps._replace(bridged=self.gaps.bridged + 1)
             return
         self.gaps = self.gaps.plus(self.knowledge.missed.minus(before.missed), self.seqnos.last)
@@ -616,7 +616,7 @@ class Stream:
 
     def begin(self, snapshot: Snapshot) -> None:
         """Take a snapshot marker."""
-        if self.stale:
+        if self.needs_marker:
             self.seqnos.floor = None
             self.phase = Phase.UNKNOWN
             self.knowledge = self.knowledge._replace(reason="")

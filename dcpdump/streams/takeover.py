@@ -177,7 +177,7 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
         return takeover
     unfiltered = stream.connection.setup.has_collections and not (request and request.filtered)
     behind = _behind(stream, last, high, by_ns) if high is not None and unfiltered else None
-    if behind is not None and behind.unless is None:
+    if behind is not None and behind.unknown_because is None:
         return behind  # the outcome of a durable write may be among what is not sent
     return outcome_due(stream, by_ns) or behind
 

@@ -8,7 +8,7 @@ from dcpdump.streams.causes import Cause, Due, Situation, Verdict, VerdictKind
 from dcpdump.streams.clients import Clients
 from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.failover_logs import High
-from dcpdump.streams.flow_state import FlowState, standing, stands_still, why_blocked, why_unknown
+from dcpdump.streams.flow_state import FlowState, flow_status, stands_still, why_blocked, why_unknown
 from dcpdump.streams.intervals import between
 from dcpdump.streams.knowledge import CARVED, Reason, Unknown, lost_since
 from dcpdump.streams.lag import Lag, Lags
@@ -93,7 +93,7 @@ class Judge:
         self._by_ns = None if self._now is None else self._now - idle_ns
         self._missing_noops = cache(CaptureEnds(ledger).missing_noops)
         self._why_disconnected = cache(why_disconnected)
-        self._standing = cache(partial(standing, now_ns=self._now))
+        self._flow_status = cache(partial(flow_status, now_ns=self._now))
         self._clients = Clients(ledger)
         self._silences = Silences(self._now, idle_ns)
         self._lags = Lags(ledger)
@@ -314,7 +314,7 @@ class Judge:
             because = (self._why_disconnected(connection), why_closed(connection))
             why = _joined(why, unfinished(stream), *because, stalled and stalled.text, missing and missing.text)
             return self._left(stream, why, connection.end.ts_ns, ended_by(connection), lost)
-        idle, held = self._since(stream.traffic.last_ns), self._standing(connection)
+        idle, held = self._since(stream.traffic.last_ns), self._flow_status(connection)
         back_ns = between(self._now, stream.traffic.last_ns) or 0
         if back_ns > _BACK_NS:
             full = "its window was full" if held.state is FlowState.BLOCKED else ""
@@ -362,7 +362,7 @@ class Judge:
         waits = due(stream, self._high(stream), self._by_ns)
         missing = self._missing_noops(stream.connection)
         silent = f"; {missing.text}" if missing is not None and missing.silent else ""
-        if waits is not None and not (waits.unless and silent):
+        if waits is not None and not (waits.unknown_because and silent):
             waited = idle if waits.since_ns is None else self._since(waits.since_ns)
             why = f"{waits.text}, for {span(waited)}{silent}"
             if waits.cause in IN_TURN and not silent:
@@ -384,9 +384,9 @@ class Judge:
 
     def _stuck(self, stream: Stream, waits: Due, why: str) -> Verdict:
         """Return the verdict on a stream of which something is due, unless flow control may hold it back."""
-        if waits.unless is not None:
-            return Verdict(VerdictKind.UNKNOWN, waits.unless.reason, f"{why}; {waits.unless.text}")
-        if waits.cause in BY_PRODUCER and self._standing(stream.connection).state is FlowState.UNKNOWN:
+        if waits.unknown_because is not None:
+            return Verdict(VerdictKind.UNKNOWN, waits.unknown_because.reason, f"{why}; {waits.unknown_because.text}")
+        if waits.cause in BY_PRODUCER and self._flow_status(stream.connection).state is FlowState.UNKNOWN:
             why += f"; it may be blocked by flow control: {why_unknown(stream.connection)}"
             return Verdict(VerdictKind.UNKNOWN, Reason.FLOW_CONTROL, why)
         return Verdict(VerdictKind.STUCK, waits.cause, why, Situation.STUCK, certain=True)
@@ -408,7 +408,7 @@ class Judge:
         elif noops.answered:
             recent = is_recent(connection, self._now)
             words.append("NOOPs are answered" if recent else f"the last NOOP came at {clock(noops.last_ns)}")
-        if self._standing(connection).state is FlowState.OPEN:
+        if self._flow_status(connection).state is FlowState.OPEN:
             words.append("flow control is not blocked")
         return "".join(f"; {word}" for word in words)
 

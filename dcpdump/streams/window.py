@@ -133,7 +133,7 @@ class Window:
     acked: int = 0
     acks: int = 0
     ignored: int = 0  #: acknowledged while flow control was off
-    slack: int | None = None  #: of a relative account: how much more it can be at most; None: any amount
+    max_unknown: int | None = None  #: of a relative account: how much more it can be at most; None: any amount
     peak: int = 0
     beyond: int = 0  #: messages sent since it is full, after the one that filled it
     beyond_ns: int | None = None  #: the time of the first of them
@@ -305,13 +305,13 @@ class Window:
 
     def lose(self, length: int | None, ts_ns: int | None, *, acks: bool) -> None:
         """Begin a relative account: so many bytes were lost. ``acks``: of the direction of acknowledgements."""
-        slack = 0 if self.complete else self.slack
-        if slack is not None and acks:
-            self.slack = slack + self.outstanding
-        elif slack is not None and length is not None:
-            self.slack = slack + length + 2 * (length // _LEAST_PREPARE + 1)
+        max_unknown = 0 if self.complete else self.max_unknown
+        if max_unknown is not None and acks:
+            self.max_unknown = max_unknown + self.outstanding
+        elif max_unknown is not None and length is not None:
+            self.max_unknown = max_unknown + length + 2 * (length // _LEAST_PREPARE + 1)
         else:
-            self.slack = None
+            self.max_unknown = None
         self.complete = False
         self.marks, self._step = [], 1
         if None not in (ts_ns, self.last_ack_ns) and (ts_ns or 0) < (self.last_ack_ns or 0):
@@ -363,8 +363,8 @@ class Window:
 
     def _pass(self, length: int) -> None:
         """Take bytes that may have been acknowledged before they were captured: the most can be that much more."""
-        if self.slack is not None:
-            self.slack += length
+        if self.max_unknown is not None:
+            self.max_unknown += length
             self._absorb()
 
     def _fill(self, messages: int, first_ns: int | None, ts_ns: int | None) -> None:
@@ -394,10 +394,10 @@ class Window:
     def _absorb(self) -> None:
         """Take what was acknowledged early for what a relative account does not know of, as far as that can be."""
         if self._balance < 0:
-            older = -self._balance if self.slack is None else min(self.slack, -self._balance)
+            older = -self._balance if self.max_unknown is None else min(self.max_unknown, -self._balance)
             self._balance += older
-            if self.slack is not None:
-                self.slack -= older
+            if self.max_unknown is not None:
+                self.max_unknown -= older
             if not self._balance:
                 self._early.clear()
 
@@ -437,5 +437,5 @@ class Window:
     def _clear(self) -> None:
         """Begin a new account."""
         self._settle(None, self.sent, final=True)  # what was sent before comes before the answer
-        self.acked = self._overacked = self._balance = self.slack = self.peak = 0
+        self.acked = self._overacked = self._balance = self.max_unknown = self.peak = 0
         self.counted, self.marks, self._step = Counters(), [], 1

@@ -21,9 +21,9 @@ def keys(names: str) -> str:
 
 def judged(text: str, most: int, *, runs: bool) -> tuple[list[Finding], Ledger]:
     """Return the findings on a conversation, and the ledger, which remembers so many keys."""
-    dissection, ledger = Watching(), Ledger(closely=True)
+    dissection, ledger = Watching(), Ledger(with_rules=True)
     ledger.memory.keys = KeyMemory(most)
-    engine, feed = RuleEngine(ledger=ledger), Feed(dissection, ledger, closely=True)
+    engine, feed = RuleEngine(ledger=ledger), Feed(dissection, ledger, with_rules=True)
     steps = told(feed, dissection, packets(said(text)), runs=runs)
     found = [each for step in steps for each in engine.feed_step(step)]
     feed.close()

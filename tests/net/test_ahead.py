@@ -15,7 +15,7 @@ ANSWERED = "RX noop\nTX noop-response{success}\n"
 def ahead(captured: list[Packet], size: int = 1) -> list[tuple[int, int | None]]:
     """Return which directions are ahead, and when that shows. ``size``: about so many bytes are dissected at once."""
     dissection = Watching()
-    dissection.watch(closely=False)
+    dissection.watch(with_rules=False)
     for block in blocks(captured, size):
         for _ in dissection.feed_block(block):
             pass

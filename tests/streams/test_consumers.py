@@ -191,7 +191,7 @@ def test_the_two_legs_of_a_replication_do_not_reopen_each_other() -> None:
 
 
 def connection(**known: object) -> ConnectionState:
-    made = ConnectionState(len(known), src="10.0.0.9:40000", dst=NODE, feeder=1, server=1)
+    made = ConnectionState(len(known), src="10.0.0.9:40000", dst=NODE, producer_direction=1, server=1)
     for name, value in known.items():
         setattr(made, name, value)
     return made

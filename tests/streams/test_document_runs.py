@@ -75,7 +75,7 @@ def judged(
     """
     dissection: EndsWatching[Any] = Watching() if columns or not runs else RunDissection()
     engine = RuleEngine(shown=shown)
-    feed = Feed(dissection, engine.ledger, closely=True)
+    feed = Feed(dissection, engine.ledger, with_rules=True)
     found: list[Finding] = []
     at_once = 0
     for step in told(feed, dissection, captured, runs=runs):
@@ -184,7 +184,7 @@ def test_a_marker_that_is_later_than_its_documents_is_a_step_of_its_own() -> Non
     dissection = RunDissection()
     (piece,) = [piece for block in blocks(captured) for piece in all_pieces(dissection.feed_block(block))]
     assert isinstance(piece, RunPiece)
-    found = piece.steps(closely=False, losses={})
+    found = piece.steps(with_rules=False, losses={})
     assert [step.snapshot for step in found if isinstance(step, DocumentRun)] == [None]
 
 
@@ -192,7 +192,7 @@ def test_documents_that_follow_one_another_are_one_run() -> None:
     dissection = Watching()
     taken = [dissection.feed_block(block) for block in blocks(packets(said(OPENING + DOCUMENTS)))]
     pieces = [piece_of(part) for each in taken for part in all_pieces(each)]
-    runs = (step for piece in pieces for step in piece.steps(closely=False, losses={}))
+    runs = (step for piece in pieces for step in piece.steps(with_rules=False, losses={}))
     (run,) = (step for step in runs if isinstance(step, DocumentRun))
     marker, *documents = [frame for piece in pieces for frame in events_of(piece) if frame.opcode in (0x56, 0x57)]
     size = sum(frame.length for frame in documents)

@@ -153,7 +153,7 @@ def test_an_early_acknowledgement_waits_for_its_messages_for_a_time(steps: list[
             window.acknowledges(size or 0, ts_ns)
         else:
             window.lose(size, ts_ns, acks=what == "acks lost")
-    assert (window.outstanding, window.overacked, window.peak, window.slack) == wanted
+    assert (window.outstanding, window.overacked, window.peak, window.max_unknown) == wanted
 
 
 def test_of_many_that_wait_the_last_wait_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcpdump.render import flow
 from dcpdump.render.style import LineKind
 from dcpdump.render.text_columns import fitted
-from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing, stands_still
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, FlowStatus, flow_status, stands_still
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Window
@@ -65,8 +65,8 @@ def only(kept: Ledger) -> ConnectionState:
     return connection
 
 
-def stands(kept: Ledger) -> Standing:
-    return standing(only(kept), kept.last_ns)
+def stands(kept: Ledger) -> FlowStatus:
+    return flow_status(only(kept), kept.last_ns)
 
 
 def lines(kept: Ledger) -> list[str]:
@@ -271,7 +271,7 @@ def test_for_how_long_a_producer_was_blocked_before_is_not_known_without_a_size(
 
 def test_one_direction_alone_shows_nothing_of_flow_control() -> None:
     kept = ledger_of(packets([frame for frame in said(BEGUN + mutations(1, 30)) if frame.direction == 1])[3:])
-    assert stands(kept) == Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
+    assert stands(kept) == FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     (found,) = map(flow.FLOW.object, flow.rows_of([only(kept)], kept.last_ns))
     assert "outstanding" not in found
     assert lines(kept)[1].endswith("unknown: messages of only one direction of the connection were captured")
@@ -308,7 +308,7 @@ def test_a_relative_account_says_the_least_and_the_most(events: list[tuple[str, 
         else:
             known.lose(number, now, acks=event == "lose acks")
         assert known.outstanding <= true.outstanding
-        assert first or true.outstanding <= known.outstanding + (known.slack or 0)
+        assert first or true.outstanding <= known.outstanding + (known.max_unknown or 0)
 
 
 # -- empty answers ------------------------------------------------------------------------------------------

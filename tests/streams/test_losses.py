@@ -2,10 +2,10 @@
 
 import pytest
 
-from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, FlowStatus, flow_status
 from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.rollbacks import NoClause as Why
+from dcpdump.streams.rollbacks import WhyUnknown as Why
 from dcpdump.streams.rollbacks import find_rollbacks
 from tests.support.conversation import opening
 from tests.support.ledgers import damaged, judged
@@ -20,9 +20,9 @@ BEGINS = "----\n"
 OWED = "RX snapshot-marker{start=0, end=1, flags=8}\nRX mutation{seqno:1}\n"
 
 
-def stands(kept: Ledger) -> Standing:
+def stands(kept: Ledger) -> FlowStatus:
     (connection,) = kept.connections.values()
-    return standing(connection, kept.last_ns)
+    return flow_status(connection, kept.last_ns)
 
 
 # -- flow control -------------------------------------------------------------------------------------------
@@ -31,9 +31,9 @@ def stands(kept: Ledger) -> Standing:
 def test_a_lost_control_may_have_asked_for_flow_control() -> None:
     begun = opening() + "%sTX control{key=connection_buffer_size, value=1000}\n%sRX control-response{success}\n"
     begun += "STREAM vb=5\n" + ITEMS
-    assert stands(damaged(begun % ("-", ""))) == Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
+    assert stands(damaged(begun % ("-", ""))) == FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     lost = opening() + "STREAM vb=5\n" + ITEMS + "-RX mutation{seqno:3}\nRX mutation{seqno:4}\n"
-    assert stands(damaged(lost)) == Standing(FlowState.OFF, FlowEvidence.INFERRED)
+    assert stands(damaged(lost)) == FlowStatus(FlowState.OFF, FlowEvidence.INFERRED)
 
 
 def test_what_came_before_the_first_acknowledgement_of_a_late_capture_may_be_acknowledged() -> None:

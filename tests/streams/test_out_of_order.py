@@ -11,7 +11,7 @@ import pytest
 from dcpdump.net.connections import Connections
 from dcpdump.net.event import AHEAD
 from dcpdump.net.packet import Packet
-from dcpdump.streams.flow_state import FlowState, standing
+from dcpdump.streams.flow_state import FlowState, flow_status
 from dcpdump.streams.leak import leak
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.window import Window
@@ -102,7 +102,7 @@ def account(kept: Ledger) -> Any:
     """Return what is said of the only connection's window at the end."""
     (connection,) = kept.connections.values()
     window = connection.window
-    state = standing(connection, kept.last_ns).state
+    state = flow_status(connection, kept.last_ns).state
     return state, window.sent, window.acked, window.outstanding, window.overacked, window.excesses, leak(window)
 
 

@@ -11,7 +11,16 @@ from hypothesis.strategies import DrawFn
 
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.request import Request
-from dcpdump.streams.rollbacks import Clause, Explanation, NoClause, Resume, Wrong, find_rollbacks, overdue, resume
+from dcpdump.streams.rollbacks import (
+    Explanation,
+    Resume,
+    RollbackReason,
+    WhyUnknown,
+    Wrong,
+    find_rollbacks,
+    overdue,
+    resume,
+)
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger
 
@@ -196,9 +205,9 @@ def may_be_purge(case: Case) -> bool:
 def check(case: Case, truth: Sent, why: Explanation) -> None:
     """Hold an explanation against the truth."""
     clause, target = truth
-    if why.clause is Clause.UNKNOWN:
-        assert why.cause in (NoClause.LOG, NoClause.SEVERAL)
-        if why.cause is NoClause.LOG:
+    if why.clause is RollbackReason.UNKNOWN:
+        assert why.cause in (WhyUnknown.LOG, WhyUnknown.SEVERAL)
+        if why.cause is WhyUnknown.LOG:
             assert case.before is None
             assert case.after is None
         else:
@@ -272,4 +281,4 @@ def test_a_grant_that_was_due_a_rollback_is_named_where_the_log_alone_says(case:
     truth = needs_rollback(case, case.then, 0)
     branch = any(uuid == wanted.uuid for uuid, _ in case.then[1:])
     if truth is not None and not wanted.flags & LATEST and (truth[0] == "uuid" or branch):
-        assert overdue(request_of(wanted), [Entry(*entry) for entry in case.then]) is Clause(truth[0])
+        assert overdue(request_of(wanted), [Entry(*entry) for entry in case.then]) is RollbackReason(truth[0])

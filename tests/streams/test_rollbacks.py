@@ -9,7 +9,7 @@ from dcpdump.render.rollbacks import ROLLBACKS, lines
 from dcpdump.render.style import Line
 from dcpdump.streams import rollbacks
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.rollbacks import NoClause, Resume, Rollback, find_rollbacks, resume
+from dcpdump.streams.rollbacks import Resume, Rollback, WhyUnknown, find_rollbacks, resume
 from tests.support.console import run
 from tests.support.conversation import codes, opening, packets, said
 from tests.support.diagnoses import objects as objects_of
@@ -246,14 +246,14 @@ def test_a_rollback_is_explained(text: str, wanted: str) -> None:
     ("conversation", "cause"),
     [
         (LOG + asked(4, 4, 4, 1, 0), None),
-        (LOG + asked(100, 0, 110, 0xFEED, 0), NoClause.SEVERAL),
-        (LOG + asked(550, 550, 550, 0xFEED, 89), NoClause.NONE),
-        (asked(4, 3, 5, 1, 4), NoClause.NONE),
-        (asked(4, 4, 4, 1, 0), NoClause.LOG),
-        (LOG + "TX stream-request{vb=5, start-seqno=4}\n" + EMPTY, NoClause.NUMBERS),
+        (LOG + asked(100, 0, 110, 0xFEED, 0), WhyUnknown.SEVERAL),
+        (LOG + asked(550, 550, 550, 0xFEED, 89), WhyUnknown.NONE),
+        (asked(4, 3, 5, 1, 4), WhyUnknown.NONE),
+        (asked(4, 4, 4, 1, 0), WhyUnknown.LOG),
+        (LOG + "TX stream-request{vb=5, start-seqno=4}\n" + EMPTY, WhyUnknown.NUMBERS),
     ],
 )
-def test_an_unknown_clause_has_a_code_that_says_why(conversation: str, cause: NoClause | None) -> None:
+def test_an_unknown_clause_has_a_code_that_says_why(conversation: str, cause: WhyUnknown | None) -> None:
     (found,) = find_rollbacks(ledger(OPEN + conversation))
     assert found.explanation.cause is cause
 

@@ -52,15 +52,15 @@ def captured(frames: list[bytes], asked: bytes = b"") -> list[Packet]:
     return talk.packets
 
 
-def steps(dissection: EndsWatching[Any], packets: list[Packet], *, closely: bool = True) -> list[Step]:
+def steps(dissection: EndsWatching[Any], packets: list[Packet], *, with_rules: bool = True) -> list[Step]:
     """Return what a ledger is fed with, by default one that is asked by rules."""
-    feed = Feed(dissection, Ledger(closely=closely), closely=closely)
+    feed = Feed(dissection, Ledger(with_rules=with_rules), with_rules=with_rules)
     return list(told(feed, dissection, packets, runs=True))
 
 
-def events(dissection: EndsWatching[Any], packets: list[Packet], *, closely: bool = True) -> list[FrameEvent]:
+def events(dissection: EndsWatching[Any], packets: list[Packet], *, with_rules: bool = True) -> list[FrameEvent]:
     """Return the events of all frames, as a ledger is fed with them."""
-    return [event for step in steps(dissection, packets, closely=closely) for event in one_by_one(step)]
+    return [event for step in steps(dissection, packets, with_rules=with_rules) for event in one_by_one(step)]
 
 
 def essence(event: FrameEvent) -> tuple[Any, ...]:
@@ -109,7 +109,7 @@ GRANTED = encode("DCP_STREAM_REQ", {"failover_log": LOG}, response=True, opaque=
 def opened(dissection: EndsWatching[Any], asked: bytes, answer: bytes) -> list[tuple[Any, ...]]:
     """Return what a request for a stream and its answer say to a ledger that no rule asks, but for where they lie."""
     found = []
-    for event in steps(dissection, captured([answer], asked), closely=False)[4:]:
+    for event in steps(dissection, captured([answer], asked), with_rules=False)[4:]:
         assert isinstance(event, FrameEvent)
         facts = event._replace(data=b"", key_at=0, value_at=0, record=None)
         found.append((facts, event.key, event.value, [*failover_log(event)] if event.response else None))
@@ -146,7 +146,7 @@ def test_requests_and_grants_say_without_being_decoded_what_they_say_decoded(
 )
 def test_only_bare_requests_and_grants_are_not_decoded(asked: bytes, answer: bytes, decoded: list[bool]) -> None:
     packets = captured([answer], asked)
-    found = [event.record is not None for event in events(RunDissection(), packets, closely=False)[4:]]
+    found = [event.record is not None for event in events(RunDissection(), packets, with_rules=False)[4:]]
     assert (found, [event.record is not None for event in events(RunDissection(), packets)[4:]]) == (
         decoded,
         [True] * 2,
@@ -155,7 +155,7 @@ def test_only_bare_requests_and_grants_are_not_decoded(asked: bytes, answer: byt
 
 def test_where_hello_was_not_captured_requests_and_grants_are_decoded() -> None:
     packets = captured([GRANTED], ASKED)[-8:]  # names of collections come with what is decoded
-    assert [event.record is not None for event in events(RunDissection(), packets, closely=False)] == [True] * 4
+    assert [event.record is not None for event in events(RunDissection(), packets, with_rules=False)] == [True] * 4
 
 
 def content(step: Step) -> tuple[Any, ...]:

@@ -107,7 +107,7 @@ def toggled() -> TcpTalk:
 def changes(packets: list[Packet], size: int) -> list[TcpChange]:
     """Return the changes of windows that blocks of a size make known."""
     dissection = Watching()
-    dissection.watch(closely=False)
+    dissection.watch(with_rules=False)
     for block in blocks(packets, size):
         for _ in dissection.feed_block(block):
             pass

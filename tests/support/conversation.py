@@ -262,7 +262,7 @@ def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
 
 def events_of(piece: RunPiece, losses: Mapping[int, Before] | None = None) -> list[FrameEvent]:
     """Return the events of all frames of a piece."""
-    return [frame for step in piece.steps(closely=False, losses=losses or {}) for frame in one_by_one(step)]
+    return [frame for step in piece.steps(with_rules=False, losses=losses or {}) for frame in one_by_one(step)]
 
 
 def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
@@ -279,7 +279,7 @@ def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
 def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:
     """Return the findings on captured packets, frame by frame."""
     dissection, engine = Watching(), RuleEngine(rules)
-    feed = Feed(dissection, engine.ledger, closely=True)
+    feed = Feed(dissection, engine.ledger, with_rules=True)
     found: list[Finding] = []
     for step in told(feed, dissection, captured):
         found += engine.feed_step(step)

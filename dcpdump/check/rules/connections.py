@@ -165,7 +165,11 @@ def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 
     Source: dcp/producer.cc
     """
-    if connection.setup.produces is not True or frame.direction == connection.feeder or frame.opcode in (NOOP, FLUSH):
+    if (
+        connection.setup.produces is not True
+        or frame.direction == connection.producer_direction
+        or frame.opcode in (NOOP, FLUSH)
+    ):
         return None
     return f"{name(frame.opcode)} sent to a producer"
 
@@ -181,7 +185,7 @@ def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 
     Source: dcp/consumer.cc, daemon/protocol/mcbp
     """
-    if connection.setup.produces is not False or frame.direction != connection.feeder:
+    if connection.setup.produces is not False or frame.direction != connection.producer_direction:
         return None
     if frame.opcode in (ADVANCED, OSO):
         return Remark(f"{name(frame.opcode)} sent to a consumer", status="UnknownCommand")
@@ -450,7 +454,12 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     Source: dcp/producer.cc
     """
     noop = delayed.frame
-    if noop.opcode != NOOP or noop.direction != connection.feeder or not delayed.late or not connection.has_both_sides:
+    if (
+        noop.opcode != NOOP
+        or noop.direction != connection.producer_direction
+        or not delayed.late
+        or not connection.has_both_sides
+    ):
         return None
     text = f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
     waiting = connection.exchanges.by_kind.get((noop.direction, NOOP), {}).get(noop.number)
@@ -553,7 +562,11 @@ def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 
     Source: dcp/producer.cc
     """
-    if frame.opcode != NOOP or connection.setup.produces is not True or frame.direction == connection.feeder:
+    if (
+        frame.opcode != NOOP
+        or connection.setup.produces is not True
+        or frame.direction == connection.producer_direction
+    ):
         return None
     waiting = connection.exchanges.asked(frame)
     if waiting is None:

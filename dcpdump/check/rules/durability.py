@@ -18,7 +18,7 @@ from dcpdump.check.rule import (
 )
 from dcpdump.check.rules.frames import name
 from dcpdump.spec.names import ACTIVE, DISK, OK, PENDING, VBUCKET_STATE
-from dcpdump.streams.flow_state import FlowState, standing
+from dcpdump.streams.flow_state import FlowState, flow_status
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.messages import last_message
 from dcpdump.streams.opcode_kinds import (
@@ -144,7 +144,7 @@ def _open_for_long(connection: ConnectionState, stream: Stream) -> Remark | None
     """Return that a prepare is open for long, unless flow control holds the producer back, or may."""
     until_ns = connection.now_ns if connection.end.ts_ns is None else connection.end.ts_ns
     found = None if until_ns is None else undecided(stream, until_ns - _ARRIVES_NS)
-    if found is None or until_ns is None or standing(connection, until_ns).state in _MAY_HOLD:
+    if found is None or until_ns is None or flow_status(connection, until_ns).state in _MAY_HOLD:
         return None
     at = last_message(stream)._replace(number=found.first.frame, ts_ns=found.since_ns)
     return Remark(f"{found.text}, for {span(until_ns - found.since_ns)}", SUSPICIOUS, frame=at)

@@ -3,7 +3,7 @@
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.evidence import SECOND
 from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
-from dcpdump.streams.flow_state import standing, why_blocked
+from dcpdump.streams.flow_state import flow_status, why_blocked
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.phases import FlowEvent, allows
@@ -39,7 +39,15 @@ def _all_in_window(run: DocumentRun, close: Inspected, connection: ConnectionSta
     return not window.complete or not (window.is_blocked or window.needs_each(run.size))
 
 
-@rule("DCP503", "B3", SUSPICIOUS, on=(Event.COUNTED,), off=(START, LOST), scope=Scope.CONNECTION, spares=_all_in_window)
+@rule(
+    "DCP503",
+    "B3",
+    SUSPICIOUS,
+    on=(Event.COUNTED,),
+    off=(START, LOST),
+    scope=Scope.CONNECTION,
+    can_skip_run=_all_in_window,
+)
 def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Sent into a full window.
 
@@ -94,7 +102,7 @@ def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str 
     window = connection.window
     waited = delayed.waited_ns / SECOND
     if connection.doubtful:
-        why = why_blocked(window, standing(connection, connection.now_ns))
+        why = why_blocked(window, flow_status(connection, connection.now_ns))
         return Remark(f"relative, {why}: for {waited:,.0f} s", SUSPICIOUS, scope=Scope.FRAME)
     return f"{window.outstanding:,} of {window.size or 0:,} bytes not acknowledged for {waited:,.0f} s"
 

@@ -185,7 +185,7 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
     Source: daemon/protocol/mcbp
     """
     opcode = delayed.frame.opcode
-    if opcode == NOOP and delayed.frame.direction != connection.feeder:
+    if opcode == NOOP and delayed.frame.direction != connection.producer_direction:
         return None  # DCP516 says so
     text = f"{name(opcode)} was not answered in {delayed.waited_ns / _SECOND:,.1f} s"
     if not delayed.late:
@@ -289,7 +289,7 @@ def _no_consumer(run: DocumentRun, close: Inspected, connection: ConnectionState
     return connection.setup.produces is not False
 
 
-@rule("DCP118", "F18", VIOLATION, on=(Event.FRAMED,), spares=_no_consumer)
+@rule("DCP118", "F18", VIOLATION, on=(Event.FRAMED,), can_skip_run=_no_consumer)
 def frame_info(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[Remark]:
     """Frame info that the message cannot have.
 
@@ -382,7 +382,7 @@ def _none_refused(run: DocumentRun, close: Inspected, connection: ConnectionStat
     )
 
 
-@rule("DCP103", "F3", VIOLATION, on=(Event.DECODED, DELETION, EXPIRATION, PREPARE, OSO), spares=_none_refused)
+@rule("DCP103", "F3", VIOLATION, on=(Event.DECODED, DELETION, EXPIRATION, PREPARE, OSO), can_skip_run=_none_refused)
 def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Sections or datatype that the message cannot have.
 
@@ -469,7 +469,7 @@ _WITHOUT_CAS = (SYSTEM_EVENT, SEQNO_ACK, COMMIT, ABORT, ADVANCED, OSO, CACHED, C
 
 
 # What has something in a reserved field is in no run that is inspected closely.
-@rule("DCP109", "F9", INFO, on=(*_RESERVED, *_WITHOUT_CAS), spares=lambda run, close, connection, stream: True)
+@rule("DCP109", "F9", INFO, on=(*_RESERVED, *_WITHOUT_CAS), can_skip_run=lambda run, close, connection, stream: True)
 def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reserved field that is not zero.
 
@@ -499,7 +499,7 @@ def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     "F10",
     VIOLATION,
     on=_KEYED,
-    spares=lambda run, close, connection, stream: close.sound or not connection.setup.has_collections,
+    can_skip_run=lambda run, close, connection, stream: close.sound or not connection.setup.has_collections,
 )
 def collection_key(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Key without a proper collection id.
@@ -579,7 +579,7 @@ def _all_granted(run: DocumentRun, close: Inspected, connection: ConnectionState
     off=(START,),
     scope=Scope.CONNECTION,
     status="Einval",
-    spares=_all_granted,
+    can_skip_run=_all_granted,
 )
 def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Datatype that was not negotiated.
@@ -632,7 +632,7 @@ def _all_as_marked(run: DocumentRun, close: Inspected, connection: ConnectionSta
     return Broken(sorted(broken), SUSPICIOUS) if broken else True
 
 
-@rule("DCP105", "F5", VIOLATION, on=(Event.MARKED,), spares=_all_as_marked)
+@rule("DCP105", "F5", VIOLATION, on=(Event.MARKED,), can_skip_run=_all_as_marked)
 def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Value that is not what its datatype says.
 
@@ -708,7 +708,7 @@ _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer d
     VIOLATION,
     on=(*WITH_VALUES, COMMIT, ABORT, SYSTEM_EVENT, OPEN, CONTROL),
     status="Einval",
-    spares=lambda run, close, connection, stream: close.longest <= _LOGICAL,
+    can_skip_run=lambda run, close, connection, stream: close.longest <= _LOGICAL,
 )
 def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Key that is too long.
@@ -786,7 +786,7 @@ def _none_closed(run: DocumentRun, close: Inspected, connection: ConnectionState
     on=WITH_VALUES,
     off=(START, LOST, Suspend.OUT_OF_ORDER),
     status="UnknownCollection",
-    spares=_none_closed,
+    can_skip_run=_none_closed,
 )
 def not_there(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Document of a collection that is not there.

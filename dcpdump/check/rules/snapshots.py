@@ -124,7 +124,7 @@ def _of_stream(bits: int, stream: Stream) -> Remark | None:
     if stream.flags & DISK_ONLY:
         return Remark("memory snapshot on a disk-only stream", scope=Scope.STREAM)
     before = stream.marker
-    if bits & CHECKPOINT or before is None or stream.stale or not before.flags & DISK or stream.oso_ended:
+    if bits & CHECKPOINT or before is None or stream.needs_marker or not before.flags & DISK or stream.oso_ended:
         return None
     text = f"snapshot type 0x{bits:x} has no checkpoint flag, and is the first from memory behind a backfill"
     return Remark(text, INFO, scope=Scope.SNAPSHOT)
@@ -229,7 +229,7 @@ def _first(stream: Stream) -> bool:
     SUSPICIOUS,
     on=(MARKER, Event.FIRST),
     off=(START, REPLICA),
-    spares=lambda run, close, connection, stream: not _first_is_far(stream, run.first_seqno),
+    can_skip_run=lambda run, close, connection, stream: not _first_is_far(stream, run.first_seqno),
 )
 def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """First snapshot does not begin where the client is.
@@ -304,7 +304,7 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     on=(Event.FIRST,),
     off=(FILTER, REPLICA, START, LOST, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
     scope=Scope.SNAPSHOT,
-    spares=lambda run, close, connection, stream: not _begins_elsewhere(stream, run.first_seqno),
+    can_skip_run=lambda run, close, connection, stream: not _begins_elsewhere(stream, run.first_seqno),
 )
 def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Memory snapshot does not begin with its first item.
@@ -431,7 +431,7 @@ def _all_once(run: DocumentRun, close: Inspected, connection: ConnectionState, s
     on=(*DOCUMENTS, COMMIT, PREPARE, ABORT),
     off=(Suspend.HISTORY, START, LOST),
     scope=Scope.SNAPSHOT,
-    spares=_all_once,
+    can_skip_run=_all_once,
 )
 def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Key twice in a snapshot.
@@ -536,7 +536,7 @@ def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     Source: dcp/active_stream.cc
     """
     marker = stream.marker
-    if marker is None or stream.stale or not marker.flags & DISK:
+    if marker is None or stream.needs_marker or not marker.flags & DISK:
         return None
     return f"{name(frame.opcode)} in disk snapshot {marker.start}..{marker.end}"
 
@@ -556,7 +556,7 @@ def _all_in_snapshot(run: DocumentRun, close: Inspected, connection: ConnectionS
     on=SEQUENCED,
     off=(Suspend.OUT_OF_ORDER, START, LOST),
     scope=Scope.SNAPSHOT,
-    spares=_all_in_snapshot,
+    can_skip_run=_all_in_snapshot,
 )
 def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Seqno outside its snapshot.
@@ -581,7 +581,7 @@ def _all_rising(run: DocumentRun, close: Inspected, connection: ConnectionState,
     request, last = stream.grant, stream.seqnos.floor
     if last is None and request is not None:
         last = request.start
-    return close.rising and not stream.stale and (last is None or run.first_seqno > last)
+    return close.rising and not stream.needs_marker and (last is None or run.first_seqno > last)
 
 
 @rule(
@@ -591,7 +591,7 @@ def _all_rising(run: DocumentRun, close: Inspected, connection: ConnectionState,
     on=SEQUENCED,
     off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER, START, LOST),
     scope=Scope.SNAPSHOT,
-    spares=_all_rising,
+    can_skip_run=_all_rising,
 )
 def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Seqno does not rise.
@@ -609,7 +609,7 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
         return None
     if last is not None and seqno > last:
         # What lies between was lost: the runner makes "unknown" of it, as the stream is stale.
-        unseen = stream.stale and seqno > last + 1 and _lost_since_last(connection, stream)
+        unseen = stream.needs_marker and seqno > last + 1 and _lost_since_last(connection, stream)
         return Remark(f"the order between seqno {last} and {seqno} was not seen") if unseen else None
     status = "" if frame.opcode == ADVANCED else "Erange"
     if last is not None:
@@ -648,7 +648,7 @@ def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
             return "SEQNO_ADVANCED in an out-of-order snapshot, which was not asked for"
         return None
     marker = stream.marker
-    if marker is None or stream.stale or frame.seqno == marker.end or marker.flags & DISK:
+    if marker is None or stream.needs_marker or frame.seqno == marker.end or marker.flags & DISK:
         return None
     text = f"SEQNO_ADVANCED to {frame.seqno} in snapshot {marker.start}..{marker.end}"
     return Remark(text, scope=Scope.SNAPSHOT)

@@ -41,7 +41,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.phases import ClosingEvent, Phase, PhaseEvent, allows
 from dcpdump.streams.request import Request
 from dcpdump.streams.requests import request_of
-from dcpdump.streams.rollbacks import Clause, Wrong, overdue
+from dcpdump.streams.rollbacks import RollbackReason, Wrong, overdue
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -312,9 +312,9 @@ def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
         return None
     log = [Entry(*each) for each in failover_log(frame)]
     clause = overdue(request, log)
-    if clause is Clause.UUID:
+    if clause is RollbackReason.UUID:
         return f"granted from {request.start}, and uuid 0x{request.vbucket_uuid or 0:x} is not in the failover log"
-    if clause is Clause.SNAPSHOT:
+    if clause is RollbackReason.SNAPSHOT:
         snapshot = f"{request.snap_start}..{request.snap_end_seqno}"
         return f"granted, and the snapshot {snapshot} goes beyond the branch of uuid 0x{request.vbucket_uuid or 0:x}"
     return None
