@@ -61,7 +61,7 @@ DIALECTS: tuple[str, ...] = (*(form.name for form in (*FORMATS, *SEARCHES)), RAW
 
 
 def read_paste(text: str | bytes, dialect: str | None = None) -> Pasted:
-    """Return the bytes of a paste in whatever form it is, or in that of ``dialect``; raise PasteError."""
+    """Return the bytes of a paste, in any form or in that of ``dialect``; raise PasteError."""
     if dialect is not None and dialect not in DIALECTS:
         raise PasteError(f"no such form: {dialect!r}", hint=f"one of {', '.join(DIALECTS)}")
     if isinstance(text, bytes):

@@ -114,7 +114,7 @@ class RecordCutter:
         return held
 
     def give_back(self, offset: int, rest: bytes, seen: Seen, passed: int) -> None:
-        """Continue at an offset with what others left, after they cut so many records."""
+        """Continue at an offset with ``rest``; ``passed``: records before it that others have cut."""
         self.offset, self._data, self._at = offset, bytearray(rest), 0
         self._marks = [(offset + len(rest), seen)] if rest else []
         self.chained += passed
