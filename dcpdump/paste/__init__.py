@@ -2,6 +2,9 @@
 
 It knows forms, not frames; only those that are printed field by field are put together again. What cannot be read
 without guessing is refused with the reason and a way out; bytes are never invented and never silently swapped.
+
+Begin with ``read_paste``. ``clipboard`` takes wrappings off a text; then each form is tried: ``dumps``, ``packets``,
+``numbers``, ``encodings``, ``literals``; at last ``logs`` searches in lines. ``pasted`` has the result and refusals.
 """
 
 from collections.abc import Callable, Sequence
