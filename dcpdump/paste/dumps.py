@@ -237,22 +237,20 @@ def _read_as(rows: list[Row], kind: _Kind, base: int) -> Run | None:
         if not r.rest.strip():
             continue  # the closing offset
         row_cells = cells(r.rest, kind)
-        if following is not None and rows[index + 1].rest is not None:
+        if measured := following is not None and rows[index + 1].rest is not None:
             taken = _exactly(row_cells, int(following.offset, base) - int(r.offset, base))
-            whole = _bytes_of(taken)
-            if not taken:
-                return None
-            # More bytes than the next offset allows are a text column that looks like bytes, or not a dump.
-            tail = behind(r.rest, taken)
-            fenced = base == 16 and tail.lstrip()[:1] in ("|", ">")
-            if not (apart(tail) and (fenced or len(taken) == len(row_cells))) and not shows(tail, whole):
-                return None
         else:
             taken = _last(r.rest, row_cells, columns, guttered)
-            if not taken:
-                return None
-        words.append((taken, behind(r.rest, taken)))
-        guttered = guttered or bool(behind(r.rest, taken).strip())
+        if not taken:
+            return None
+        tail = behind(r.rest, taken)
+        # More bytes than the next offset allows are a text column that looks like bytes, or not a dump.
+        fenced = base == 16 and tail.lstrip()[:1] in ("|", ">")
+        is_tail = apart(tail) and (fenced or len(taken) == len(row_cells))
+        if measured and not is_tail and not shows(tail, _bytes_of(taken)):
+            return None
+        words.append((taken, tail))
+        guttered = guttered or bool(tail.strip())
         columns = taken if len(taken) >= len(columns) else columns
         data += _bytes_of(taken)
     if not data:
@@ -623,9 +621,9 @@ def _rows(text: str) -> list[_GridRow]:
             data += bytes.fromhex(cell["bytes"].removeprefix("0x").removeprefix("0X"))
             position = cell.end()
             prefixed = prefixed or (cell["bytes"][:1] == "0" and cell["bytes"][1:2] in "xX")
-        whole = bool(data) and "|" not in cells[position:] and (prefixed or not spelled)
-        odd = "" if whole or not _SPELLED.search("|" + cells) else cells[position:].split("|")[0].strip(" \t`")
-        rows.append(_GridRow(number, offset[0] if offset else "", bytes(data) if whole else None, odd))
+        all_bytes = bool(data) and "|" not in cells[position:] and (prefixed or not spelled)
+        odd = "" if all_bytes or not _SPELLED.search("|" + cells) else cells[position:].split("|")[0].strip(" \t`")
+        rows.append(_GridRow(number, offset[0] if offset else "", bytes(data) if all_bytes else None, odd))
     return rows
 
 

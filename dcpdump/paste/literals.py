@@ -15,7 +15,7 @@ from dcpdump.paste.pasted import (
     Pasted,
     begins_frame,
     has_header,
-    is_whole,
+    is_complete,
     joined,
     left_out,
     odd_digits,
@@ -313,7 +313,7 @@ def _read_strings(tokens: list[_Token]) -> Pasted | None:
         elif begins_frame(data) or sum(numeric_escapes(s.body) for s in strings) >= 4:
             binary.append(Pasted(_string_name(tokens, first.prefix, len(strings)), (data,), notes))
     frames = [each for each in binary if begins_frame(each.parts[0])]
-    if 0 < len(frames) < len(binary) and not all(is_whole(each.parts[0]) for each in frames):
+    if 0 < len(frames) < len(binary) and not all(is_complete(each.parts[0]) for each in frames):
         return None  # others may continue them, behind something that is not known here
     chosen = frames or texts or binary
     return joined(chosen) if chosen else None

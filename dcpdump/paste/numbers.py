@@ -14,7 +14,7 @@ from dcpdump.paste.pasted import (
     Pasted,
     begins_frame,
     has_header,
-    is_whole,
+    is_complete,
     left_out,
     maybe_swapped,
     odd_digits,
@@ -109,8 +109,8 @@ def number_list(tokens: Sequence[str], bracketed: bool) -> Pasted | None:
         if begins_frame(as_hex):
             return Pasted("hex list", (as_hex,), ("read as hexadecimal: as decimals they would not begin a frame",))
         return Pasted("decimal list", (decimal,), ("read as decimal: as hex it would not begin a frame",) * padded)
-    if is_whole(decimal) != is_whole(as_hex):
-        return Pasted("decimal list", (decimal,)) if is_whole(decimal) else Pasted("hex list", (as_hex,))
+    if is_complete(decimal) != is_complete(as_hex):
+        return Pasted("decimal list", (decimal,)) if is_complete(decimal) else Pasted("hex list", (as_hex,))
     if not padded and begins_frame(decimal) and len(tokens) >= HEADER_LENGTH:
         return Pasted("decimal list", (decimal,), ("read as decimal: programs print unpadded lists so",))
     raise _undecided("decimal or hexadecimal", tokens)
