@@ -19,7 +19,7 @@ __all__ = ["__version__", "explain", "read"]
 
 
 def explain(paste: str | bytes) -> "list[Record]":
-    """Return the frames of a paste, in whatever form it is. Raises errors.PasteError."""
+    """Return the frames of pasted bytes, as hex, dump, literal or packets. Raises errors.PasteError."""
     from dcpdump.annotate import annotate
     from dcpdump.paste import read_paste
 

@@ -350,7 +350,7 @@ class Dissector:
     def _weigh(self) -> list[Record]:
         """Sum up the memory of all conversations; where that is too much, the largest give up theirs.
 
-        That takes time for each conversation, so it is done once in so many bytes.
+        That takes time for each conversation, so it is done once in a number of bytes.
         """
         self._unweighed = 0
         held = {number: conversation.held for number, conversation in self._conversations.items()}

@@ -101,7 +101,7 @@ class ForkedWorker:
             write_all(self._orders, order)
 
     def receive(self, size: int) -> bytes:
-        """Wait for so many bytes, and return them; fewer: the worker has died."""
+        """Wait for ``size`` bytes and return them; fewer where the worker has died."""
         pieces: list[bytes] = []
         while size and (piece := os.read(self.results, min(size, 1 << 20))):
             pieces.append(piece)
@@ -124,7 +124,7 @@ class ForkedWorker:
         return bool(select([self.results], [], [], 0)[0])
 
     def wait(self, seconds: float) -> None:
-        """Wait until results are there, or so long."""
+        """Wait until results are there, at most some seconds."""
         select([self.results], [], [], seconds)
 
     def ask_to_end(self) -> None:
@@ -139,7 +139,7 @@ class ForkedWorker:
         self.kill()
 
     def kill(self) -> None:
-        """Kill the worker, whatever it is doing."""
+        """Kill the worker at once."""
         if self not in _workers:
             return
         os.kill(self._pid, signal.SIGKILL)

@@ -38,7 +38,7 @@ class Pseudonyms:
     def _permuted(self, text: bytes) -> bytes:
         """Return the text at which a keyed permutation of all such texts of its length has this one.
 
-        It is a Feistel network: whatever the rounds compute, no two texts come to the same.
+        It is a Feistel network: no two texts come to the same, for any function of the rounds.
         """
         size = len(text)
         half = _BITS * size // 2

@@ -93,7 +93,7 @@ class Record:
 
 
 def seqnos(frame: Frame) -> Iterator[int]:
-    """Yield the sequence numbers that a frame itself carries, whatever their names."""
+    """Yield the sequence numbers in a frame's own fields, of any name."""
     for field in frame.fields:
         if isinstance(field.field, Field) and field.field.seqno and isinstance(field.value, int):
             yield field.value

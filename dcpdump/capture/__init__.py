@@ -1,4 +1,8 @@
-"""Read captures: files, pipes and folders become Packets in one timeline, with their damage on record.
+"""Read captures: files, pipes, folders and interfaces become Packets in one timeline, with their damage on record.
+
+Begin with ``file``: a Capture, and the timeline of several. ``paths`` finds them; ``source`` holds their bytes, which
+``compression`` unpacks; ``pcap``, ``pcapng`` and the quick ``plain_pcap`` read them; ``rewriter`` and ``blocks`` write.
+``live`` captures with ``bpf``, and ``relay`` passes connections on. Knows files, not protocols.
 
 Importing the package costs nothing: a module is imported when what it defines is asked for.
 """

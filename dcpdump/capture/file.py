@@ -43,9 +43,9 @@ _DIGITS = lazy_pattern(r"\d+")
 
 
 class FollowedFile:
-    """A file whose end is not final: ``read`` waits for more bytes, until the writer has left the file.
+    """A file that may still grow: ``read`` waits for more bytes until the writer goes on elsewhere.
 
-    ``successor`` is then the file to continue with, which is open. ``note`` is told that a file was deleted.
+    ``successor`` is then the file to continue with, opened. ``note`` is called when a file was deleted.
     """
 
     def __init__(self, path: str, note: Callable[[str], None]) -> None:
@@ -316,7 +316,7 @@ class Capture:
             self.passed(packets, seconds)
 
     def passed(self, packets: int, seconds: int | None) -> None:
-        """Note that so many packets were read at the window, and the seconds of the last of them."""
+        """Add packets that were read at the window, and keep the seconds of the last of them."""
         self.health.packets += packets
         if self._state is not None:
             self._state = self._state._replace(seconds=seconds)

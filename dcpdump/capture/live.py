@@ -196,7 +196,7 @@ _TAG_AT = 12  #: behind the Ethernet addresses
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """When the next file begins: after so many bytes, so many seconds; and how many files are kept. 0: never, all."""
+    """When the next file begins, in bytes and in seconds (0: never), and how many files are kept (0: all)."""
 
     size: int = 0
     seconds: float = 0
@@ -648,8 +648,8 @@ _WITHOUT = {"CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapAmb": 0, "NoNewPrivs": 1}
 def drop_privileges(*, writes: bool) -> str:
     """Drop all privileges, for good, and return the name of the user that the process continues as.
 
-    Root becomes whoever called sudo, or the user nobody. If root has files to write, it stays root by name (who else
-    may write where root wants them?), but without any capability. Raises LiveError where any thread kept a privilege.
+    Root becomes the user who called sudo, or the user nobody. If root has files to write, it stays root by name, as
+    nobody else may write there, but without any capability. Raises LiveError where any thread kept a privilege.
     """
     if not hasattr(os, "geteuid"):
         return ""

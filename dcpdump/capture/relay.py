@@ -196,7 +196,7 @@ class Relay:
         self._exhausted = False
 
     def number(self, packets: int = 1) -> int:
-        """Return the number of the next packet, and count so many."""
+        """Return the number of the next of ``packets``, and reserve numbers for all of them."""
         self._packets += packets
         return self._packets - packets + 1
 

@@ -1,7 +1,8 @@
 """Choose which frames to show: a tuple of clauses over one Record each; all must accept.
 
 Values within a clause are alternatives; a leading ``!`` excludes. Every clause reads one frame, whatever the TCP
-segments were.
+segments were. ``choices`` parses the values of options, ``clauses`` makes conditions of them, ``time_window`` those on
+time.
 """
 
 from dcpdump.errors import FilterError

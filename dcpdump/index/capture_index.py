@@ -40,7 +40,7 @@ _ENDED = "the process that read the capture has ended"
 
 
 def _builder_of(given: IndexInput, options: IndexOptions, *, helped: bool) -> "Builder | _HelperBuilder":
-    """Return what builds an index: another process if that is wanted and can be had."""
+    """Return the builder of an index: another process, if ``helped`` and if one can be started."""
     if helped and can_fork_alone():
         try:
             return _HelperBuilder(given, options)
@@ -65,7 +65,7 @@ class _HelperBuilder:
         return None if self._worker is None else self._worker.results
 
     def updates(self, wait: float = 0.0) -> list[Update]:
-        """Return what has arrived; where nothing has, wait so many seconds for it. Raises what stopped the process."""
+        """Return what has arrived, after ``wait`` seconds at most. Raises the error that stopped the process."""
         if self._stopped is not None:
             self._end()
             raise self._stopped
@@ -100,7 +100,7 @@ class _HelperBuilder:
             self._worker.send(_DOUBLE)
 
     def close(self) -> None:
-        """Kill the process, whatever it is doing, and close the captures."""
+        """Kill the process at once, and close the captures."""
         self._end()
         for capture in self._given.captures:
             capture.close()
@@ -163,7 +163,7 @@ class _Matched(NamedTuple):
 
     @property
     def numbers(self) -> Array:
-        """Return the numbers of the frames that are wanted."""
+        """Return the numbers of matching frames."""
         return np.flatnonzero(self.wanted) + self.first
 
 
@@ -199,7 +199,7 @@ class _ColumnRows:
 
 
 def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Masks, first: int) -> Iterator[_Matched]:
-    """Yield the numbers of the frames from ``first`` on that are wanted, in steps."""
+    """Yield the numbers of matching frames from ``first`` on, in steps."""
     end = columns.frames
     for start in range(max(first, 1) - 1, end, _STEP):
         view = _ColumnRows(columns, ends, slice(start, min(start + _STEP, end)))
@@ -211,7 +211,7 @@ def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Mas
 
 
 def _by_columns(view: _ColumnRows, wanted: Masks) -> tuple[Array, Array]:
-    """Return which frames are wanted for sure, and for which that is to be seen in their parts."""
+    """Return which frames match by their columns, and which have to be decoded to know."""
     flags = view.flags
     keep = wanted.by_header(view)
     undecided = flags & (ODD | SERVER) != 0
@@ -223,7 +223,7 @@ def _by_columns(view: _ColumnRows, wanted: Masks) -> tuple[Array, Array]:
 
 
 def _by_parts(view: _ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsure: Array) -> Iterator[_Matched]:
-    """Yield what is wanted, decoding the parts of frames that are not sure."""
+    """Yield matching frames; decode those that columns do not decide."""
     at, end = 0, len(view)
     while at < end:
         left = np.flatnonzero(unsure[at:])

@@ -102,14 +102,14 @@ class Columns:
             raise _no_place(error) from error
 
     def refresh(self, frames: int, answers: int, gaps: int) -> None:
-        """Show what was written: so many frames, answers and gaps."""
+        """Show the first frames, answers and gaps, as many as were written."""
         self.frames, self.answers, self.gaps = frames, answers, gaps
         for name in self._mapped:
             self.__dict__.pop(name, None)
         self._mapped.clear()
 
     def values(self, name: str) -> memoryview:
-        """Return a column, of which single values are wanted."""
+        """Return a column from which single values are read."""
         if name not in self._mapped:
             self._mapped[name] = self._map(name)
         return self._mapped[name]

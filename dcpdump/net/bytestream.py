@@ -233,7 +233,7 @@ class ByteStream(Reassembly):
         return self._feed_unusual(segment, seen)
 
     def deliver(self, payload: bytes, ts_ns: int | None) -> None:
-        """Advance behind a payload that begins at ``ready``; whoever calls this hands it on, and counts it."""
+        """Advance behind a payload that begins at ``ready``; the caller hands it on and counts it."""
         offset, size = self.offset, len(payload)
         self.offset = offset + size
         self.ready = (self.ready + size) & MASK
@@ -321,7 +321,7 @@ class ByteStream(Reassembly):
         return out + self._settle(seen)
 
     def close(self, seen: Seen, reason: str = END) -> list[StreamEvent]:
-        """End the stream, for ``reason`` unless it has ended by itself."""
+        """End the stream, for ``reason`` unless it has ended with FIN or RST."""
         out = self._flush_all(seen, EVICTED if reason == EVICTED else END)
         if self._stray is not None:
             self._count_stray()
@@ -410,7 +410,7 @@ class ByteStream(Reassembly):
         self._open()
 
     def _join(self, seq: int, now: int) -> None:
-        """Begin in the middle: ``seq`` is the first number seen, not surely the first that there is."""
+        """Begin in the middle: ``seq`` is the first number that was captured; there may be lower ones."""
         self._start(seq)
         self._since = now
         self._gathering = self.joined_late = True

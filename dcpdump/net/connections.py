@@ -238,7 +238,7 @@ class Connections:
         ]
 
     def remember(self, most: int) -> None:
-        """Remember no more connections than so many from now on."""
+        """Change how many connections are remembered at most."""
         self._remembered.most = most
 
     def remembers(self, number: int) -> bool:
@@ -463,7 +463,7 @@ class Connections:
     def _weigh(self, seen: Seen, out: list[Delivery]) -> None:
         """Add up the memory of all directions, and evict the least recently used beyond the limit.
 
-        Adding costs a step for each direction, so it is done once in so many bytes.
+        Adding costs a step for each direction, so it is done once in a number of bytes.
         """
         self._unweighed = 0
         held = self.held

@@ -24,7 +24,7 @@ IN_ORDER, OUT_OF_ORDER = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The bounds that keep memory and time in proportion to what is useful, whatever the capture holds."""
+    """The bounds that keep memory and time in proportion to what is useful, for any capture."""
 
     #: IP inside IP inside …: real overlays use 2 or 3; a forged nest must not be free.
     encapsulations: int = 8

@@ -168,7 +168,8 @@ def _through_scapy(link_type: int, data: bytes) -> Found:
             packet = packet.payload
     except Exception:  # whatever its layers make of bytes that are not theirs
         return f"not IP (link {name})"
-    at = data.find(packet.original) if packet else -1  # 6LoWPAN's headers of IP are compressed: they are not there
+    # The header of 6LoWPAN is compressed: IP is not there as scapy has it.
+    at = data.find(packet.original) if packet and packet.original else -1
     return f"not IP (link {name})" if at < 0 else (_OF_IP[packet.__class__.__name__], at)
 
 

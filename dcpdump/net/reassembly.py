@@ -389,7 +389,7 @@ class _ReorderQueue:
         self.size += size
 
     def grows(self, start: int, arrived: int, file: str, interface: int) -> bool:
-        """Return whether the next to arrive, after so many bytes, may be appended if it starts at an offset."""
+        """Return whether bytes from ``start`` on continue the last that arrived, after ``arrived`` bytes in all."""
         last = self._last
         if last is None or not last.end == last.cut == start or last.arrived != arrived:
             return False

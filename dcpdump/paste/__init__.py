@@ -2,6 +2,9 @@
 
 It knows forms, not frames; only those that are printed field by field are put together again. What cannot be read
 without guessing is refused with the reason and a way out; bytes are never invented and never silently swapped.
+
+Begin with ``read_paste``. ``clipboard`` takes wrappings off a text; then each form is tried: ``dumps``, ``packets``,
+``numbers``, ``encodings``, ``literals``; at last ``logs`` searches in lines. ``pasted`` has the result and refusals.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +64,7 @@ DIALECTS: tuple[str, ...] = (*(form.name for form in (*FORMATS, *SEARCHES)), RAW
 
 
 def read_paste(text: str | bytes, dialect: str | None = None) -> Pasted:
-    """Return the bytes of a paste in whatever form it is, or in that of ``dialect``; raise PasteError."""
+    """Return the bytes of a paste, in any form or in that of ``dialect``; raise PasteError."""
     if dialect is not None and dialect not in DIALECTS:
         raise PasteError(f"no such form: {dialect!r}", hint=f"one of {', '.join(DIALECTS)}")
     if isinstance(text, bytes):

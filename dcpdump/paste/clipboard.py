@@ -128,14 +128,17 @@ def _without_quotation(text: str) -> str:
     return "\n".join(line[m.end() :] if m else line for line, m in zip(lines, marked, strict=True))
 
 
-def _without_line_numbers(text: str) -> str:
-    """Return ``text`` without line numbers, when every line has the number after the line above's."""
+def without_line_numbers(text: str) -> str:
+    """Return ``text`` without line numbers, when every line has the number after the line above's.
+
+    Alone, a line has a number of one digit: two of them may be a byte.
+    """
     lines = [line for line in text.split("\n") if line.strip()]
     numbers = [_NUMBERED.match(line) for line in lines]
-    if len(lines) < 2 or not all(numbers):
+    if not all(numbers) or (len(lines) == 1 and numbers[0] and len(numbers[0][1]) > 1):
         return text
     values = [int(m[1]) for m in numbers if m]
-    if values != list(range(values[0], values[0] + len(values))):
+    if values != [*range(values[0], values[0] + len(values))]:
         return text
     return "\n".join(line[m.end() :] for line, m in zip(lines, numbers, strict=True) if m)
 
@@ -149,7 +152,7 @@ _WRAPPINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("command lines and prompts dropped", _without_commands),
     ("quotation or comment marks dropped", _without_quotation),
     ("assembler directives dropped", lambda text: _ASSEMBLER.sub("", text)),
-    ("line numbers dropped", _without_line_numbers),
+    ("line numbers dropped", without_line_numbers),
     ("", lambda text: text.replace("\\\n", "\n")),  # a backslash at the end of a line, as a shell does
     ("text outside the inline code ignored", _without_ticks),
 )

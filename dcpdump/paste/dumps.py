@@ -6,7 +6,7 @@ with bytes outside its dumps, is refused or left to other forms: nothing is drop
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -127,6 +127,10 @@ def cells(rest: str, kind: _Kind) -> list[_Cell]:
     return found
 
 
+def _bytes_of(cells: Iterable[_Cell], swapped: int = False) -> bytes:
+    return b"".join(c.data[::-1] if swapped else c.data for c in cells)
+
+
 def behind(rest: str, taken: list[_Cell]) -> str:
     """Return what follows the cells that were taken."""
     return rest.lstrip(" \t")[taken[-1].end :] if taken else rest
@@ -182,6 +186,7 @@ class Run(NamedTuple):
     line: int
     style: str
     notes: tuple[str, ...]
+    title: str = ""  # the line above
 
 
 def _read_run(rows: list[Row]) -> Run | None:
@@ -220,7 +225,7 @@ def _read_as(rows: list[Row], kind: _Kind, base: int) -> Run | None:
         if r.rest is None:
             if following is None:
                 raise _ends_in_repeats(r.line)
-            width = sum(len(c.data) for c in columns)
+            width = len(_bytes_of(columns))
             missing = int(following.offset, base) - start - len(data)
             if not width or missing < 0 or missing % width or len(data) + missing > LIMIT:
                 return None
@@ -232,26 +237,25 @@ def _read_as(rows: list[Row], kind: _Kind, base: int) -> Run | None:
         if not r.rest.strip():
             continue  # the closing offset
         row_cells = cells(r.rest, kind)
-        if following is not None and rows[index + 1].rest is not None:
+        if measured := following is not None and rows[index + 1].rest is not None:
             taken = _exactly(row_cells, int(following.offset, base) - int(r.offset, base))
-            whole = b"".join(c.data for c in taken)
-            if not taken:
-                return None
-            # More bytes than the next offset allows are a text column that looks like bytes, or not a dump.
-            tail = behind(r.rest, taken)
-            fenced = base == 16 and tail.lstrip()[:1] in ("|", ">")
-            if not (apart(tail) and (fenced or len(taken) == len(row_cells))) and not shows(tail, whole):
-                return None
         else:
             taken = _last(r.rest, row_cells, columns, guttered)
-            if not taken:
-                return None
-        words.append((taken, behind(r.rest, taken)))
-        guttered = guttered or bool(behind(r.rest, taken).strip())
+        if not taken:
+            return None
+        tail = behind(r.rest, taken)
+        # More bytes than the next offset allows are a text column that looks like bytes, or not a dump.
+        fenced = base == 16 and tail.lstrip()[:1] in ("|", ">")
+        is_tail = apart(tail) and (fenced or len(taken) == len(row_cells))
+        if measured and not is_tail and not shows(tail, _bytes_of(taken)):
+            return None
+        words.append((taken, tail))
+        guttered = guttered or bool(tail.strip())
         columns = taken if len(taken) >= len(columns) else columns
-        data += b"".join(c.data for c in taken)
-    if not data or not _is_plain_order(rows, words, bytes(data)):
+        data += _bytes_of(taken)
+    if not data:
         return None
+    _refuse_swapped(rows[0], words, bytes(data))
     notes = ["repeated lines ('*') filled in"] if squeezed else []
     return Run(rows[0].indent, start, bytes(data), rows[0].line, _style(rows[0], kind, words), tuple(notes))
 
@@ -290,7 +294,7 @@ def _last(rest: str, row_cells: list[_Cell], columns: list[_Cell], guttered: boo
     for count in range(longest, 0, -1):
         taken = row_cells[:count]
         tail = behind(rest, taken)
-        if (tail.strip() or not guttered) and shows(tail, b"".join(c.data for c in taken)):
+        if (tail.strip() or not guttered) and shows(tail, _bytes_of(taken)):
             return taken
         if not tail.strip() and not guttered:
             return taken
@@ -302,31 +306,19 @@ def _last(rest: str, row_cells: list[_Cell], columns: list[_Cell], guttered: boo
 # -- words of several bytes ---------------------------------------------------------------------------
 
 
-def _is_plain_order(rows: list[Row], words: list[tuple[list[_Cell], str]], data: bytes) -> bool:
-    """Return True for single bytes and for groups in plain order; raise for words that may be byte-swapped."""
-    widest = max(len(c.data) for taken, _ in words for c in taken)
-    if widest == 1:
-        return True
-    swapped = b"".join(c.data[::-1] for taken, _ in words for c in taken)
+def _refuse_swapped(first: Row, words: list[tuple[list[_Cell], str]], data: bytes) -> None:
+    """Raise PasteError for words whose bytes may be swapped; single bytes and groups in plain order pass."""
+    if all(len(c.data) == 1 for taken, _ in words for c in taken):
+        return
+    begins_swapped = begins_frame(words[0][0][0].data[::-1]) and not begins_frame(data)
     shown = [(taken, tail) for taken, tail in words if tail.strip()]
     if shown:
-        plain = all(shows(tail, b"".join(c.data for c in taken)) for taken, tail in shown)
-        if plain and begins_frame(swapped) and not begins_frame(data):
-            plain = not all(shows(tail, b"".join(c.data[::-1] for c in taken)) for taken, tail in shown)
-        if plain:
-            return True
-        if all(_shows_words(tail, taken) for taken, tail in shown):
-            raise _swapped(rows[0])
-        return True  # a text column in some other alphabet says nothing against the order that is printed
-    first = rows[0]
-    prefixed = bool(first.rest) and first.rest is not None and first.rest.lstrip()[:2] in ("0x", "0X")
-    if prefixed or first.mark != ":" or (begins_frame(swapped) and not begins_frame(data)):
+        # A text column in some other alphabet says nothing against the order that is printed.
+        plain, swapped = (all(shows(tail, _bytes_of(taken, turned)) for taken, tail in shown) for turned in (0, 1))
+        if swapped and (begins_swapped or not plain):
+            raise _swapped(first)
+    elif (first.rest or "").lstrip()[:2] in ("0x", "0X") or first.mark != ":" or begins_swapped:
         raise _swapped(first)
-    return True
-
-
-def _shows_words(tail: str, taken: list[_Cell]) -> bool:
-    return shows(tail, b"".join(c.data[::-1] for c in taken))
 
 
 def _swapped(first: Row) -> PasteError:
@@ -390,58 +382,55 @@ def _lines_left_out(what: str, line: int) -> PasteError:
     return PasteError(f"the dump {what}: lines are left out", f"line {line}", _WHOLE)
 
 
-def _find_dumps(text: str) -> list[tuple[str, Run]] | None:
-    """Return the dumps in ``text``, each with the line above it, or None when there is none, or bytes beside them."""
+def _blocks(text: str) -> tuple[list[tuple[str, list[Row]]], bool]:
+    """Return rows that belong together, with the line above them, and whether bytes stand outside of rows."""
     blocks: list[tuple[str, list[Row]]] = []
-    last_noise = ""
-    fresh = True
-    stray = False
+    last_noise, fresh, stray = "", True, False
     for number, line in enumerate(text.split("\n"), 1):
         found = row(number, line)
         if found is None:
             if line.strip():
-                stray = stray or _is_stray(line)
-                last_noise = line.strip()
-                fresh = True
-            continue
-        if found.rest is None:
-            if not blocks:
-                continue
-            blocks[-1][1].append(found)
-            continue
-        rows = None if fresh else _above(blocks, found)
-        if rows is None:
-            rows = []
-            blocks.append((last_noise, rows))
-            last_noise = ""
-        rows.append(found)
-        fresh = False
-    runs: list[tuple[str, Run]] = []
+                is_stray = _STRAY.search(line) and not _RULER.match(line) and not _FIELD.match(line)
+                last_noise, fresh, stray = line.strip(), True, stray or bool(is_stray)
+        elif found.rest is None:
+            if blocks:
+                blocks[-1][1].append(found)
+        else:
+            rows = None if fresh else _above(blocks, found)
+            if rows is None:
+                rows = []
+                blocks.append((last_noise, rows))
+                last_noise = ""
+            rows.append(found)
+            fresh = False
+    return blocks, stray
+
+
+def _find_dumps(text: str) -> list[Run]:
+    """Return the dumps in ``text``; none where bytes stand outside of them."""
+    blocks, stray = _blocks(text)
+    runs: list[Run] = []
     if stray or (blocks and not _may_be_dump(blocks[0][1], runs) and _holds_bytes(blocks[0][1])):
-        return None
+        return []
     total, last = 0, list[Row]()
     for title, rows in blocks:
         run = _read_run(rows) if _may_be_dump(rows, runs) else None
-        if run is None and last:
-            _refuse_later_end(rows[0], last[0], runs[-1][1])
         if run is not None:
-            if run.start and runs and not runs[-1][1].start and not _continues(runs, run):
-                begin = len(runs[-1][1].data)
-                raise _lines_left_out(f"goes from byte {begin} to byte {run.start}", run.line)
-            _append(runs, title, run)
-            last = rows
-            total += len(run.data)
+            _append(runs, run._replace(title=title))
+            total, last = total + len(run.data), rows
             if total > LIMIT:
-                return None
-        elif len(rows) > 2 and run is None and _looks_broken(rows):
+                return []
+            continue
+        if last:
+            _refuse_later_end(rows[0], last[0], runs[-1])
+        if len(rows) > 2 and _looks_broken(rows):
             raise PasteError(
                 "the offsets of this dump do not follow one another: lines are missing or changed",
                 f"line {rows[0].line} and below",
                 _WHOLE,
             )
-        elif _holds_bytes(rows):
-            stray = True
-    return None if stray else runs
+        stray = stray or _holds_bytes(rows)
+    return [] if stray else runs
 
 
 def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
@@ -454,11 +443,6 @@ def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
     end = run.start + len(run.data)
     if end not in [int(row.offset, base) for base in bases]:
         raise _lines_left_out(f"ends at offset {row.offset}, but byte {end} is the next", row.line)
-
-
-def _is_stray(line: str) -> bool:
-    """Return whether a line that is no row of a dump holds bytes of its own."""
-    return _STRAY.search(line) is not None and not _RULER.match(line) and not _FIELD.match(line)
 
 
 def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
@@ -475,14 +459,10 @@ def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
 
 
 def _holds_bytes(rows: list[Row]) -> bool:
-    return any(sum(len(c.data) for c in cells(r.rest, HEX)) >= 8 for r in rows if r.rest)
+    return any(len(_bytes_of(cells(r.rest, HEX))) >= 8 for r in rows if r.rest)
 
 
-def _continues(runs: list[tuple[str, Run]], run: Run) -> bool:
-    return any(r.start + len(r.data) == run.start for _, r in runs[-2:])
-
-
-def _may_be_dump(rows: list[Row], before: list[tuple[str, Run]]) -> bool:
+def _may_be_dump(rows: list[Row], before: list[Run]) -> bool:
     """Return whether these rows are more than hex that happens to have a number in front."""
     first = rows[0]
     digits = first.offset.removeprefix("0x").removeprefix("0X")
@@ -490,7 +470,7 @@ def _may_be_dump(rows: list[Row], before: list[tuple[str, Run]]) -> bool:
         return False  # "0x80 0x57": all of them are bytes
     if len(rows) > 1:
         return bool(first.mark) or len(digits) >= 3
-    if any(int(first.offset, 16) == run.start + len(run.data) for _, run in before[-3:]):
+    if any(int(first.offset, 16) == run.start + len(run.data) for run in before[-3:]):
         return True
     return len(digits) >= 3 and (bool(first.mark) or not digits.strip("0"))
 
@@ -501,15 +481,17 @@ def _looks_broken(rows: list[Row]) -> bool:
     return aligned and len(first.offset) >= 4 and all(len(cells(r.rest, HEX)) >= 4 for r in rows[:2] if r.rest)
 
 
-def _append(runs: list[tuple[str, Run]], title: str, run: Run) -> None:
+def _append(runs: list[Run], run: Run) -> None:
     """Append ``run`` to the piece that it continues, else to the list."""
-    if run.start:
-        for index in range(len(runs) - 1, max(-1, len(runs) - 3), -1):
-            heading, piece = runs[index]
-            if piece.indent == run.indent and piece.start + len(piece.data) == run.start:
-                runs[index] = (heading, piece._replace(data=piece.data + run.data))
-                return
-    runs.append((title, run))
+    latest = range(len(runs) - 1, max(-1, len(runs) - 3), -1) if run.start else range(0)
+    above = [at for at in latest if runs[at].start + len(runs[at].data) == run.start]
+    if latest and not above and not runs[-1].start:
+        raise _lines_left_out(f"goes from byte {len(runs[-1].data)} to byte {run.start}", run.line)
+    for at in above:
+        if runs[at].indent == run.indent:
+            runs[at] = runs[at]._replace(data=runs[at].data + run.data)
+            return
+    runs.append(run)
 
 
 def read_dump(text: str) -> Pasted | None:
@@ -517,13 +499,11 @@ def read_dump(text: str) -> Pasted | None:
     found = _find_dumps(text)
     if not found:
         return None
-    derived = [each for each in found if _DERIVED.match(each[0])]  # made of the bytes of others
-    if len(derived) == len(found):
-        derived = []
-    runs = [run for title, run in found if not derived or not _DERIVED.match(title)]
+    runs = [run for run in found if not _DERIVED.match(run.title)] or found
+    derived = [run for run in found if _DERIVED.match(run.title)]  # made of the bytes of others
     notes = list(dict.fromkeys(note for run in runs for note in run.notes))
-    parts = with_reassembled([run.data for run in runs], [run.data for _, run in derived])
-    dropped = [title for title, run in derived if run.data not in parts]
+    parts = with_reassembled([run.data for run in runs], [run.data for run in derived])
+    dropped = [run.title for run in derived if run.data not in parts]
     if dropped:
         notes.append(f"{counted(len(dropped), 'derived dump')} dropped ({dropped[0]})")
     if _CUT_OFF.search(text[-80:]):
@@ -584,7 +564,7 @@ def read_text_column(text: str) -> Pasted | None:
         if taken:
             if between:
                 parts.append(bytearray())
-            parts[-1] += b"".join(cell.data for cell in taken)
+            parts[-1] += _bytes_of(taken)
         elif len(row) > 1:
             return None
         between = not taken  # a heading separates one dump from the next
@@ -596,7 +576,7 @@ def read_text_column(text: str) -> Pasted | None:
 def _shown(line: str, row: list[_Cell]) -> list[_Cell]:
     for count in range(len(row), 0, -1):
         tail = line[row[count - 1].end :]
-        if tail.strip() and shows(tail, b"".join(cell.data for cell in row[:count])):
+        if tail.strip() and shows(tail, _bytes_of(row[:count])):
             return row[:count]
     return []
 
@@ -641,9 +621,9 @@ def _rows(text: str) -> list[_GridRow]:
             data += bytes.fromhex(cell["bytes"].removeprefix("0x").removeprefix("0X"))
             position = cell.end()
             prefixed = prefixed or (cell["bytes"][:1] == "0" and cell["bytes"][1:2] in "xX")
-        whole = bool(data) and "|" not in cells[position:] and (prefixed or not spelled)
-        odd = "" if whole or not _SPELLED.search("|" + cells) else cells[position:].split("|")[0].strip(" \t`")
-        rows.append(_GridRow(number, offset[0] if offset else "", bytes(data) if whole else None, odd))
+        all_bytes = bool(data) and "|" not in cells[position:] and (prefixed or not spelled)
+        odd = "" if all_bytes or not _SPELLED.search("|" + cells) else cells[position:].split("|")[0].strip(" \t`")
+        rows.append(_GridRow(number, offset[0] if offset else "", bytes(data) if all_bytes else None, odd))
     return rows
 
 

@@ -8,7 +8,7 @@ from quopri import decodestring
 from urllib.parse import unquote_to_bytes
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.pasted import Pasted, begins_frame, has_header, is_whole, unwrapped
+from dcpdump.paste.pasted import Pasted, begins_frame, has_header, is_complete, unwrapped
 from dcpdump.startup import lazy_pattern
 
 # -- the inside of a string literal -------------------------------------------------------------------
@@ -150,10 +150,10 @@ def in_latin_1(body: str, data: bytes) -> bytes:
 
     Python and Node fall back to double quotes for a string that has a single quote in it.
     """
-    if body.isascii() or is_whole(data) or any(ord(c) > 255 for c in body):
+    if body.isascii() or is_complete(data) or any(ord(c) > 255 for c in body):
         return data
     other = unescape(body, single=True)
-    if other is None or is_whole(other):
+    if other is None or is_complete(other):
         return data if other is None else other
     if "'" in body and '\\"' not in body and not _ABOVE.search(body) and _NUMERIC.search(body):
         raise PasteError(
@@ -211,11 +211,11 @@ def _joined(wrapped: re.Match[str]) -> str:
 
 def _frames(words: list[str]) -> tuple[bytes, ...]:
     """Return the frame of each word, or the one that is wrapped in them; nothing where they hold none."""
-    whole = read_base64_token("".join(words))
+    joined = read_base64_token("".join(words))
     each = [data for word in words if (data := read_base64_token(word)) is not None]
-    if len(each) == len(words) > 1 and (whole is None or len(unwrapped(each)) > 1):
+    if len(each) == len(words) > 1 and (joined is None or len(unwrapped(each)) > 1):
         return tuple(each)
-    return () if whole is None else (whole,)
+    return () if joined is None else (joined,)
 
 
 def read_base64(text: str) -> Pasted | None:

@@ -15,7 +15,7 @@ from dcpdump.paste.pasted import (
     Pasted,
     begins_frame,
     has_header,
-    is_whole,
+    is_complete,
     joined,
     left_out,
     odd_digits,
@@ -313,7 +313,7 @@ def _read_strings(tokens: list[_Token]) -> Pasted | None:
         elif begins_frame(data) or sum(numeric_escapes(s.body) for s in strings) >= 4:
             binary.append(Pasted(_string_name(tokens, first.prefix, len(strings)), (data,), notes))
     frames = [each for each in binary if begins_frame(each.parts[0])]
-    if 0 < len(frames) < len(binary) and not all(is_whole(each.parts[0]) for each in frames):
+    if 0 < len(frames) < len(binary) and not all(is_complete(each.parts[0]) for each in frames):
         return None  # others may continue them, behind something that is not known here
     chosen = frames or texts or binary
     return joined(chosen) if chosen else None
@@ -350,10 +350,8 @@ def _join(strings: list[_Quoted]) -> bytes | None:
 
 
 def _decode(string: _Quoted, single: bool, digits: Digits) -> bytes | None:
-    if bytea := _BYTEA.match(string.body):
-        return None if len(bytea[1]) % 2 else bytes.fromhex(bytea[1])
-    if _BEGINS_BYTEA.match(string.body):
-        refuse_odd(string.body)
+    if bytea := _of_bytea(string.body):
+        return bytea
     if "r" in string.prefix:
         return string.body.encode("utf-8", "surrogatepass")
     return unescape(string.body, single=single, digits=digits)
@@ -388,15 +386,21 @@ _BEGINS_BYTEA = lazy_pattern(r"\s*\\{1,2}x[0-9a-fA-F]{16}")  # an escape has two
 _BYTEA = lazy_pattern(r"\s*\\{1,2}x((?:[0-9a-fA-F]{2}){8,}[0-9a-fA-F]?)\s*$")
 
 
-def _bare_escapes(text: str) -> Pasted | None:
-    """Return the bytes of escapes without quotes around them (a database's bytea, a string's inside), or None."""
-    bytea = _BYTEA.match(text)
-    if bytea:
+def _of_bytea(text: str) -> bytes | None:
+    r"""Return the bytes of a database's bytea, as in \x80570005, or None; raise PasteError for what is nearly one."""
+    if bytea := _BYTEA.match(text):
         if len(bytea[1]) % 2:
             raise odd_digits(bytea[1][-24:], f"{len(bytea[1])} digits after \\x")
-        return Pasted("bytea hex", (bytes.fromhex(bytea[1]),))
+        return bytes.fromhex(bytea[1])
     if _BEGINS_BYTEA.match(text):
         refuse_odd(text)
+    return None
+
+
+def _bare_escapes(text: str) -> Pasted | None:
+    """Return the bytes of escapes without quotes around them (a bytea, a string's inside), or None."""
+    if bytea := _of_bytea(text):
+        return Pasted("bytea hex", (bytea,))
     if not _BARE.match(text):
         return None
     body = text.strip("\n")

@@ -197,8 +197,8 @@ def read_fields(text: str) -> Pasted | None:
     Raise PasteError where a field that has to be known is not there, or is printed in words.
     """
     if structs := [(found[1], dict(_GO_FIELD.findall(found[2]))) for found in _GO_STRUCT.finditer(text)]:
-        whole = all("DataType" in fields for _, fields in structs)
-        notes = ("put together from fields", *(("no data type is printed: taken as 0",) * (not whole)))
+        typed = all("DataType" in fields for _, fields in structs)
+        notes = ("put together from fields", *(("no data type is printed: taken as 0",) * (not typed)))
         return Pasted("Go struct", tuple(_of_struct(*struct) for struct in structs), notes)
     headers = tuple(_of_json(found[0]) for found in _JSON_HEADER.finditer(text))
     notes = ("put together from fields", "the header alone: the log has no more of the frame")

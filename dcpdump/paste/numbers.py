@@ -9,12 +9,13 @@ import re
 from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
+from dcpdump.paste.clipboard import without_line_numbers
 from dcpdump.paste.pasted import (
     CUT,
     Pasted,
     begins_frame,
     has_header,
-    is_whole,
+    is_complete,
     left_out,
     maybe_swapped,
     odd_digits,
@@ -109,8 +110,8 @@ def number_list(tokens: Sequence[str], bracketed: bool) -> Pasted | None:
         if begins_frame(as_hex):
             return Pasted("hex list", (as_hex,), ("read as hexadecimal: as decimals they would not begin a frame",))
         return Pasted("decimal list", (decimal,), ("read as decimal: as hex it would not begin a frame",) * padded)
-    if is_whole(decimal) != is_whole(as_hex):
-        return Pasted("decimal list", (decimal,)) if is_whole(decimal) else Pasted("hex list", (as_hex,))
+    if is_complete(decimal) != is_complete(as_hex):
+        return Pasted("decimal list", (decimal,)) if is_complete(decimal) else Pasted("hex list", (as_hex,))
     if not padded and begins_frame(decimal) and len(tokens) >= HEADER_LENGTH:
         return Pasted("decimal list", (decimal,), ("read as decimal: programs print unpadded lists so",))
     raise _undecided("decimal or hexadecimal", tokens)
@@ -134,6 +135,7 @@ _DIGIT_LINE = lazy_pattern(r"[0-9A-Fa-fxXhH$#%&\\:.,;_/|+~\s-]+")
 _BINARY = lazy_pattern(r"0[bB][01_]+(?:[\s,;]+(?:0[bB][01_]+|[01]{8}))*[\s,;]*")
 _PARAGRAPH = lazy_pattern(r"\n[ \t]*\n")
 _BETWEEN = lazy_pattern(r"[\s,;:|_/+-]*")
+_SEPARATORS = " \t,;:._/|+~-"
 _BREAKS = lazy_pattern(r"[\s,;:._/|+~-]+")
 _SIGNED = lazy_pattern(r"[-+]?\d{1,3}(?:[\s,;]+[-+]?\d{1,3})*[\s,;]*")
 _BITS = lazy_pattern(r"[01]{8}")
@@ -230,10 +232,9 @@ def _read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
             return Pasted("bits", (bits,), notes)
     if not tokens or not all(_HEX_TOKEN.fullmatch(t) for t in tokens):
         return None
-    numbered = _without_numbers(split)
-    if numbered is not None:
-        split, notes = numbered, (*notes, "line numbers dropped")
-        tokens = [t for line in split for t in line]
+    unnumbered = without_line_numbers("\n".join(line.lstrip(_SEPARATORS) for line in lines))
+    if _begins(unnumbered) and not _begins(text):
+        return _read_bare(unnumbered, (*notes, "line numbers dropped"))
     bare = [[_plain(t) for t in line] for line in split]
     prefixed = sum(t != _plain(t) for t in tokens)
     if 1 < prefixed == len(tokens) and max(map(len, tokens)) > 4:
@@ -250,16 +251,10 @@ def _plain(token: str) -> str:
     return token[2:] if token[:2] in ("0x", "0X") else token
 
 
-def _without_numbers(split: list[list[str]]) -> list[list[str]] | None:
-    """Return the lines without their numbers, when each begins with the number after the line above's; or None."""
-    longest = 6 if len(split) > 1 else 1  # digits: alone, two of them are a byte
-    if not all(len(line) > 1 and line[0].isdecimal() and len(line[0]) <= longest for line in split):
-        return None
-    first = int(split[0][0])
-    if [int(line[0]) for line in split] != list(range(first, first + len(split))):
-        return None
-    number, byte = (begins_frame(bytes([int(_plain(token)[:2], 16)])) for token in split[0][:2])
-    return [line[1:] for line in split] if byte and not number else None
+def _begins(text: str) -> bool:
+    """Return whether the first digits of a text begin a frame."""
+    first = re.search(r"(?:0[xX])?([0-9a-fA-F]{1,2})", text)
+    return first is not None and begins_frame(bytes([int(first[1], 16)]))
 
 
 def _lines_of_hex(split: list[list[str]], lines: list[str]) -> tuple[bytes, ...]:

@@ -16,7 +16,7 @@ from dcpdump.net.ip import IPV4, IPV6, parse
 from dcpdump.net.link import strip
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
-from dcpdump.paste.pasted import Pasted, begins_frame, is_whole
+from dcpdump.paste.pasted import Pasted, begins_frame, is_complete
 from dcpdump.startup import lazy_pattern
 from dcpdump.text import counted
 
@@ -59,10 +59,10 @@ def without_packets(pasted: Pasted, heading: str = "") -> Pasted:
     frames: list[bytes] = []
     others = 0
     for data in pasted.parts:
-        link = None if is_whole(data) else link_type(data, cut=from_tcpdump)
+        link = None if is_complete(data) else link_type(data, cut=from_tcpdump)
         if link is None:
-            frames += [data] if is_whole(data) else []
-            others += not is_whole(data)
+            frames += [data] if is_complete(data) else []
+            others += not is_complete(data)
         else:
             packets.append(Packet(len(packets) + 1, None, link[0], data, link[1]))
     if not packets:
@@ -93,7 +93,7 @@ def with_reassembled(packets: Sequence[bytes], reassembled: Iterable[bytes]) -> 
 
     Such a frame replaces the packet that it ends with, if that holds nothing else.
     """
-    frames = list(islice(filter(is_whole, reassembled), _REASSEMBLED))
+    frames = list(islice(filter(is_complete, reassembled), _REASSEMBLED))
     payloads = {place: data for place, packet in enumerate(packets) if (data := _payload(packet))} if frames else {}
     if not payloads:
         return tuple(packets)
@@ -108,7 +108,7 @@ def with_reassembled(packets: Sequence[bytes], reassembled: Iterable[bytes]) -> 
 
 def _payload(data: bytes) -> bytes:
     """Return what a packet carries; nothing of what is none."""
-    link = None if is_whole(data) else link_type(data)
+    link = None if is_complete(data) else link_type(data)
     return b"" if link is None else b"".join(_streams([Packet(1, None, link[0], data, link[1])])[0])
 
 

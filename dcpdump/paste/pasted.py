@@ -50,7 +50,7 @@ def has_header(data: bytes) -> bool:
     return begins_frame(data) and len(data) >= HEADER_LENGTH
 
 
-def is_whole(data: bytes) -> bool:
+def is_complete(data: bytes) -> bool:
     """Return whether ``data`` is exactly as long as its own header says."""
     return has_header(data) and HEADER_LENGTH + int.from_bytes(data[8:12], "big") == len(data)
 
@@ -59,7 +59,7 @@ def unwrapped(lines: Sequence[bytes]) -> tuple[bytes, ...]:
     """Return lines as parts: one each when every line is a frame, else one run that was wrapped."""
     if len(lines) > 1 and all(map(has_header, lines)):
         *others, last = map(len, lines)
-        if len({*others}) > 1 or last > others[0] or is_whole(lines[0]):
+        if len({*others}) > 1 or last > others[0] or is_complete(lines[0]):
             return tuple(lines)
     return (b"".join(lines),)
 
@@ -121,15 +121,15 @@ def refuse_odd(text: str, *, line: int = 1, few: int = _FEW) -> None:
 
 def _odd(tokens: Sequence[str], few: int) -> int | None:
     """Return the index of the token in a byte's place: one between bytes, or else one beside them; or None."""
-    whole = [_BYTES.fullmatch(token) is not None for token in tokens]
-    if sum(len(token) // 2 for token, is_bytes in zip(tokens, whole, strict=True) if is_bytes) < few:
+    are_bytes = [_BYTES.fullmatch(token) is not None for token in tokens]
+    if sum(len(token) // 2 for token, is_bytes in zip(tokens, are_bytes, strict=True) if is_bytes) < few:
         return None
-    if sum(whole) * 4 < len(tokens) * 3:
+    if sum(are_bytes) * 4 < len(tokens) * 3:
         return None
     beside = []
-    for at in (at for at, is_bytes in enumerate(whole) if not is_bytes):
-        around = [near for near in (at - 1, at + 1) if 0 <= near < len(whole)]
-        if all(whole[near] and len(tokens[at]) <= len(tokens[near]) + 2 for near in around):
+    for at in (at for at, is_bytes in enumerate(are_bytes) if not is_bytes):
+        around = [near for near in (at - 1, at + 1) if 0 <= near < len(are_bytes)]
+        if all(are_bytes[near] and len(tokens[at]) <= len(tokens[near]) + 2 for near in around):
             if len(around) == 2:
                 return at
             if _PLAIN.fullmatch(tokens[at]) and len(tokens[at]) <= len(tokens[around[0]]):
@@ -147,8 +147,8 @@ def refuse_behind(run: str, rest: str, line: int) -> None:
         return
     separator = _MARKS if ":" in run or "-" in run else _BLANKS
     odd, *behind = [token for token in separator.split(rest) if token] or [""]
-    whole = [bool(_BYTES.fullmatch(token.strip(_QUOTES)) or _LONG.match(token)) for token in behind]
-    count = (*whole, False).index(False)
+    are_bytes = [bool(_BYTES.fullmatch(token.strip(_QUOTES)) or _LONG.match(token)) for token in behind]
+    count = (*are_bytes, False).index(False)
     size = sum(len(token) // 2 for token in behind[:count])
     is_short = len(odd.removeprefix("0x")) <= 2
     is_last = count == len(behind)  # behind it there are bytes alone

@@ -124,7 +124,7 @@ def _carved_stream(places: PayloadMap, file: str, number: int, stream: int) -> i
 
 
 class _PacketChoice:
-    """The packets of some connections that carry what is wanted, and those that open the connections."""
+    """The packets of some connections that carry the chosen frames, and those that open the connections."""
 
     def __init__(self, survey: PacketSurvey, needs: Mapping[int, NeededOfConnection]) -> None:
         self._taken = {file: _taken(survey, needs, file) for file in survey.places.files}
@@ -208,7 +208,7 @@ class Carving:
         self._needs: dict[int, NeededOfConnection] = {}
 
     def survey(self) -> None:
-        """Read all captures, and note what is wanted."""
+        """Read all captures, and note the bytes of the chosen frames."""
         for block in blocks_of(self._captures):
             self._begin(block.begins_ns)
             self._take_all(self.dissector.feed_block(block))
@@ -219,7 +219,7 @@ class Carving:
             need.complete()
 
     def settle(self) -> None:
-        """Take more of the connections where what is wanted does not decode to the chosen frames."""
+        """Take more of the connections whose packets do not decode to the chosen frames."""
         wrong = self._widen()
         if wrong:  # though all of these connections is taken
             self.order = OUT_OF_ORDER

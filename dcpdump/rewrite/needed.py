@@ -230,7 +230,7 @@ class NeededOfConnection:
             self.set_up[asked.direction].add(asked.start, asked.end)
 
     def want_frames(self, direction: int, starts: Array, ends: Array, chosen: Array) -> None:
-        """Take the next frames of a direction. Those that are chosen are wanted; two before and behind each may be.
+        """Add the next frames of a direction. Chosen ones are needed; two before and behind each may be.
 
         Of the second behind it only the header is: that is enough to confirm where the first begins and ends.
         """
@@ -260,7 +260,7 @@ class NeededOfConnection:
             noted.clear()
 
     def wants(self, direction: int, offset: Array, size: Array) -> Array:
-        """Return which payloads of a direction are wanted: each has ``size`` bytes from ``offset`` on."""
+        """Return which payloads of a direction are needed: each has ``size`` bytes from ``offset`` on."""
         if self.extent == WHOLE:
             return np.ones(len(offset), bool)
         spans = self.chosen, self.set_up, self.behind, self.before

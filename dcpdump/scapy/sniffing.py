@@ -116,7 +116,7 @@ def _between(src: str, dst: str) -> Any:
 
 
 def _below(packet: Any, frame: Any, seq: int) -> Any:
-    """Return a frame below the headers of a packet, as if it had been sent by itself.
+    """Return a frame below the headers of a packet, as if it had been the packet's only one.
 
     So frames can be written and read again: lengths and checksums are filled in when the packet is built.
     """

@@ -1,6 +1,9 @@
 """Hold the protocol as data: every message that dcpdump knows, and the only index to them.
 
-To add an opcode, or a version of one, add an entry to the module of its family; nothing else changes.
+To add an opcode, or a version of one, add an entry to the module of its family; nothing else changes. ``field`` has the
+words of an entry, ``header`` the 24 bytes before every body, ``names``, ``opcodes`` and ``statuses`` what numbers are
+called; ``connection``, ``stream``, ``document`` and ``neighbours`` have the messages. Imports nothing of dcpdump but
+``startup``.
 """
 
 import functools

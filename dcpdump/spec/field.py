@@ -24,7 +24,7 @@ NEVER, MAY, MUST = Presence.NEVER, Presence.MAY, Presence.MUST
 
 
 class Sender(Enum):
-    """Who sends a DCP request: the producer, the consumer, or whoever commands them."""
+    """Who sends a DCP request: the producer, the consumer, or the manager that commands them."""
 
     PRODUCER = "producer"
     CONSUMER = "consumer"

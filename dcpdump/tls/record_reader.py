@@ -47,30 +47,30 @@ class _Opening:
     def __init__(self, ring: Keyring) -> None:
         self._ring = ring
 
-    def open(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
+    def open(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
         """Open a record; where that cannot be, count it, give what is there of it, and return None."""
         if side.passed and side.opener is None and not side.failures:
             side.lost = True
         if side.lost or side.unknown:
-            return self._find_again(side, role, sealed, out)
-        if sealed.holes:
+            return self._find_again(side, role, record, out)
+        if record.holes:
             if side.opener is None:
                 side.lost = True
-                side.pass_by(sealed)
+                side.pass_by(record)
             else:
-                side.hurt(sealed, out)
+                side.hurt(record, out)
             return None
-        opened = self._in_step(side, role, sealed)
+        opened = self._in_step(side, role, record)
         if opened is None:
             if side.assumed and not side.failures:
                 side.lost = True
-                side.end = sealed.offset
-                return self._find_again(side, role, sealed, out)
-            self._unopened(side, role, sealed, out)
+                side.end = record.offset
+                return self._find_again(side, role, record, out)
+            self._unopened(side, role, record, out)
         return opened
 
-    def _in_step(self, side: Side, role: int, sealed: TlsRecord) -> _OpenedRecord | None:
-        _, head, body = sealed[:3]
+    def _in_step(self, side: Side, role: int, record: TlsRecord) -> _OpenedRecord | None:
+        _, head, body = record[:3]
         if side.opener is not None and side.key is not None:
             found = side.opener.open(side.number, head, body)
             if found is not None:
@@ -84,26 +84,26 @@ class _Opening:
                 return _OpenedRecord(*found)
         return None
 
-    def _unopened(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> None:
+    def _unopened(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> None:
         """Decide what a record is that is whole, in step, and does not open."""
         key, ring = side.key, self._ring
         if key is not None and key.rank == APPLICATION:
             if side.turning:
                 side.failures += 1
-                side.pass_by(sealed)
+                side.pass_by(record)
                 if next(ring.after(key, role), None) is None:
                     side.closed = why.NO_SECRET
                 elif side.failures >= _FAILURES:
                     side.closed = why.NO_FIT
             elif side.failures < _DAMAGED:
-                side.damaged(sealed, out)
+                side.damaged(record, out)
             else:
                 side.lost = True
-                side.pass_by(sealed)
+                side.pass_by(record)
             return
         side.failures += 1
-        side.unopened += sealed.there
-        side.pass_by(sealed)
+        side.unopened += record.there
+        side.pass_by(record)
         keys = list(ring.after(None, role))
         ranks = {each.rank for each in keys}
         client = ring.terms.client
@@ -114,34 +114,34 @@ class _Opening:
         elif side.failures >= most:
             side.closed = why.NO_FIT
 
-    def _find_again(self, side: Side, role: int, sealed: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
+    def _find_again(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
         """Search the number of a record behind a loss; a record in a row of failures only now and then."""
-        if sealed.holes or not self._is_due(side):
-            side.pass_by(sealed)
+        if record.holes or not self._is_due(side):
+            side.pass_by(record)
             return None
-        for key, first, stop in self._ranges(side, role, sealed):
+        for key, first, stop in self._ranges(side, role, record):
             from dcpdump.tls.openers import find_number, is_fast
 
             opener = self._ring.opener(key, role) if key != side.key or side.opener is None else side.opener
             cost = (stop - first) * (1 if is_fast(opener) else _SLOW)
             if stop - first > _FLIGHT and not side.joining.spend(cost, fast=True):
                 continue
-            found = find_number(opener, sealed.head, sealed.body, first, stop)
+            found = find_number(opener, record.head, record.body, first, stop)
             if found is not None:
-                side.found_again(sealed, key, found[0], out)
+                side.found_again(record, key, found[0], out)
                 side.proven(key, opener, found[0])
                 return _OpenedRecord(*found[1])
-        side.pass_by(sealed)
+        side.pass_by(record)
         return None
 
     def _is_due(self, side: Side) -> bool:
         side.tries += 1
         return not side.tries & (side.tries - 1)
 
-    def _ranges(self, side: Side, role: int, sealed: TlsRecord) -> Iterator[tuple[Key, int, int]]:
+    def _ranges(self, side: Side, role: int, record: TlsRecord) -> Iterator[tuple[Key, int, int]]:
         """Yield keys, and which numbers a record may have under them."""
         key, opener = side.key, side.opener
-        missing = sealed.offset - side.end if side.end is not None else 0
+        missing = record.offset - side.end if side.end is not None else 0
         least = HEAD + (opener.overhead if opener is not None else 17)
         most = missing // least + (_UNKNOWN if side.unknown else 0)
         if key is not None and opener is not None:
@@ -305,11 +305,11 @@ class _Progress:
         self._last[direction] = ""
         self._unlocked[direction] = True
 
-    def alert(self, direction: int, text: bytes, version: int, *, sealed: bool = False) -> None:
-        """Note an alert, which was in clear or ``sealed`` and opened; the first that is fatal stands."""
+    def alert(self, direction: int, text: bytes, version: int, *, encrypted: bool = False) -> None:
+        """Note an alert, which was in clear or ``encrypted`` and opened; the first that is fatal stands."""
         if len(text) != 2 or text[0] not in (1, 2):
             return
-        self._keep(direction, Alert(text[0], text[1]), version, sealed=sealed)
+        self._keep(direction, Alert(text[0], text[1]), version, encrypted=encrypted)
 
     def begin_keys(self, direction: int, version: int, client_size: int | None, *, handshake: bool) -> None:
         """Note the first record of a direction under a key; ``client_size``: of its body, where the client sent it.
@@ -317,7 +317,7 @@ class _Progress:
         A client of TLS 1.3 begins with its certificate or its Finished, which are longer than an alert.
         """
         if version >= records.TLS_1_3 and client_size in _ENCRYPTED_ALERTS:
-            self._keep(direction, Alert(0, None), version, sealed=True)
+            self._keep(direction, Alert(0, None), version, encrypted=True)
             return
         self._unlocked[direction] = True
         if version >= records.TLS_1_3:
@@ -337,12 +337,12 @@ class _Progress:
         late = any(side.late for side in sides)
         whole = all(self._unlocked[side.direction] for side in sides)
         _, close, closer = self._close or (0, "", 0)
-        alert, sender, step, sealed = self._alert or (None, closer, self._last[1 - closer], False)
+        alert, sender, step, encrypted = self._alert or (None, closer, self._last[1 - closer], False)
         fatal = alert is not None and alert.fatal(parties.terms.version)
         if not fatal and (late or whole or not close):
             return None
         given = any(side.direction == sender and side.given for side in sides)
-        established = fatal and sealed and (given or parties.terms.version < records.TLS_1_3)
+        established = fatal and encrypted and (given or parties.terms.version < records.TLS_1_3)
 
         def name(direction: int) -> str:
             role = parties.role(direction)
@@ -352,13 +352,13 @@ class _Progress:
         known = alert is not None
         return Failure(established, alert, name(sender) if known else "", step, close, name(closer) if close else "")
 
-    def _keep(self, direction: int, alert: Alert, version: int, *, sealed: bool) -> None:
+    def _keep(self, direction: int, alert: Alert, version: int, *, encrypted: bool) -> None:
         before = self._alert
         if before is not None and before[0].number is not None and before[0].fatal(version):
             return
         peer = 1 - direction
         step = "Certificate" if alert.of_certificate and self._certified[peer] else self._last[peer]
-        self._alert = alert, direction, step, sealed
+        self._alert = alert, direction, step, encrypted
 
 
 _CCS: Final = 20
@@ -406,56 +406,56 @@ class RecordReader:
                 side.end = item.end
         return out
 
-    def _record(self, side: Side, sealed: TlsRecord, partner: Key | None, out: list[Event]) -> bool | None:
+    def _record(self, side: Side, record: TlsRecord, partner: Key | None, out: list[Event]) -> bool | None:
         """Take a record: True where its place is certain, None where it has to wait."""
         if side.closed:
-            side.pass_by(sealed)
+            side.pass_by(record)
             return False
-        plain = self._is_plain(side, sealed)
+        plain = self._is_plain(side, record)
         if plain is None:
             return None
         if plain:
-            self._plain(side, sealed)
+            self._plain(side, record)
             return True
         role = self.parties.role(side.direction)
         if not side.protected:
             side.protected = True
-            self._first_under_key(side, sealed, role)
+            self._first_under_key(side, record, role)
         if role is None or not self.parties.greeted:
-            return self._join(side, sealed, partner, out)
+            return self._join(side, record, partner, out)
         if side.opener is None:
             ready = self._ready(side, role)
             if ready is None:
                 return None
             if not ready:
-                side.pass_by(sealed)
+                side.pass_by(record)
                 return False
-        elif self._waits(side, role, sealed):
+        elif self._waits(side, role, record):
             return None
-        opened = self._opening.open(side, role, sealed, out)
+        opened = self._opening.open(side, role, record, out)
         if opened is not None:
-            self._opened(side, sealed, opened, out)
+            self._opened(side, record, opened, out)
         return opened is not None
 
-    def _first_under_key(self, side: Side, sealed: TlsRecord, role: int | None) -> None:
+    def _first_under_key(self, side: Side, record: TlsRecord, role: int | None) -> None:
         """Note the first record of a direction that is not in clear."""
-        client, size = self._ring.terms.client, len(sealed.body)
-        whole = side.in_step and not (side.late or sealed.holes or (client is not None and client.early))
+        client, size = self._ring.terms.client, len(record.body)
+        whole = side.in_step and not (side.late or record.holes or (client is not None and client.early))
         shortest = size if role == 0 and whole else None
-        handshake = sealed.kind == HANDSHAKES
+        handshake = record.kind == HANDSHAKES
         self.progress.begin_keys(side.direction, self._ring.terms.version, shortest, handshake=handshake)
 
-    def _is_plain(self, side: Side, sealed: TlsRecord) -> bool | None:
+    def _is_plain(self, side: Side, record: TlsRecord) -> bool | None:
         """Return whether a record is in clear; None where that is to be seen yet."""
         version = self._ring.terms.version
-        if sealed.kind == DATA:
+        if record.kind == DATA:
             return False
         if version >= records.TLS_1_3:
             return True
         if side.opener is not None or side.protected:
             return False
         if not side.ccs:
-            return not side.late or sealed.kind != HANDSHAKES or sealed.body[:1] in (b"\1", b"\2")
+            return not side.late or record.kind != HANDSHAKES or record.body[:1] in (b"\1", b"\2")
         if version:
             return False
         return None if not self._ring.guessed else self._ring.has(0)
@@ -482,28 +482,28 @@ class RecordReader:
                 side.closed = why.NO_SERVER_HELLO
         return False
 
-    def _waits(self, side: Side, role: int, sealed: TlsRecord) -> bool:
+    def _waits(self, side: Side, role: int, record: TlsRecord) -> bool:
         """Return whether a record is behind a handshake, and the secret of what follows may come yet."""
         key, opener = side.key, side.opener
-        if key is None or opener is None or sealed.holes or not side.in_step:
+        if key is None or opener is None or record.holes or not side.in_step:
             return False
         if key.rank == APPLICATION and not side.turning:
             return False
         if not (self._secrets.growing and side.patient) or self.final:
             return False
         missing = next(self._ring.after(key, role), None) is None
-        return missing and opener.open(side.number, sealed.head, sealed.body) is None
+        return missing and opener.open(side.number, record.head, record.body) is None
 
-    def _join(self, side: Side, sealed: TlsRecord, partner: Key | None, out: list[Event]) -> bool:
+    def _join(self, side: Side, record: TlsRecord, partner: Key | None, out: list[Event]) -> bool:
         """Search the secret of a direction of which the handshake was not captured."""
         if side.opener is not None and side.key is not None:
-            opened = self._opening.open(side, 0, sealed, out)
+            opened = self._opening.open(side, 0, record, out)
         else:
-            side.joining.note(sealed)
+            side.joining.note(record)
             self._secrets.gather()
-            joined = side.joining.try_record(sealed, partner)
+            joined = side.joining.try_record(record, partner)
             if joined is None:
-                side.pass_by(sealed)
+                side.pass_by(record)
                 return False
             role = int(joined.key.label != CLIENT_TRAFFIC)
             self.parties.cast(side.direction, role)
@@ -513,10 +513,10 @@ class RecordReader:
             side.proven(joined.key, joined.opener, joined.number)
             opened = _OpenedRecord(joined.kind, joined.text)
         if opened is not None:
-            self._opened(side, sealed, opened, out)
+            self._opened(side, record, opened, out)
         return opened is not None
 
-    def _opened(self, side: Side, sealed: TlsRecord, opened: _OpenedRecord, out: list[Event]) -> None:
+    def _opened(self, side: Side, record: TlsRecord, opened: _OpenedRecord, out: list[Event]) -> None:
         """Take what a record holds."""
         kind, text = opened
         key, opener = side.key, side.opener
@@ -532,38 +532,38 @@ class RecordReader:
             if parties.early is None and side.early is None:
                 side.early = []
             elif parties.early is False:
-                side.tls += sealed.there
+                side.tls += record.there
                 return
         elif side.early is not None and parties.early is None:
             parties.decide_early(False)  # it ended without a word of its end: the server refused it
-        if key.label != CLIENT_RANDOM and len(sealed.body) - opener.overhead != len(text):
+        if key.label != CLIENT_RANDOM and len(record.body) - opener.overhead != len(text):
             side.padded = True
         if kind == DATA:
             before = side.offset
-            side.give(text, sealed.seen, out)
-            side.tls += sealed.there - len(text)
-            side.note_place(sealed, before)
+            side.give(text, record.seen, out)
+            side.tls += record.there - len(text)
+            side.note_place(record, before)
             return
-        side.tls += sealed.there
+        side.tls += record.there
         side.turning = kind == _CCS
         if kind == _ALERT:
-            self.progress.alert(side.direction, text, self._ring.terms.version, sealed=True)
+            self.progress.alert(side.direction, text, self._ring.terms.version, encrypted=True)
         if kind == HANDSHAKES:
             self._messages(side, text)
 
-    def _plain(self, side: Side, sealed: TlsRecord) -> None:
+    def _plain(self, side: Side, record: TlsRecord) -> None:
         """Take a record in clear."""
-        side.tls += sealed.there
-        if sealed.holes or side.lost or side.unknown:
+        side.tls += record.there
+        if record.holes or side.lost or side.unknown:
             side.messages.lose()
         if side.lost or side.unknown or side.passed:  # a record under a key may have been lost, or be this one
-            side.passed += 1 + (sealed.offset - side.end) // _LEAST if side.end is not None else 1
+            side.passed += 1 + (record.offset - side.end) // _LEAST if side.end is not None else 1
         side.lost = side.unknown = False
-        if sealed.kind == _CCS:
+        if record.kind == _CCS:
             side.ccs = True
-        elif sealed.kind == _ALERT:
-            self.progress.alert(side.direction, sealed.body, self._ring.terms.version)
-        elif sealed.kind == HANDSHAKES and not sealed.holes and self._messages(side, sealed.body):
+        elif record.kind == _ALERT:
+            self.progress.alert(side.direction, record.body, self._ring.terms.version)
+        elif record.kind == HANDSHAKES and not record.holes and self._messages(side, record.body):
             side.late = False  # it begins with the connection
 
     def _messages(self, side: Side, text: bytes) -> bool:

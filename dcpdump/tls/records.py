@@ -114,7 +114,7 @@ class RecordCutter:
         return held
 
     def give_back(self, offset: int, rest: bytes, seen: Seen, passed: int) -> None:
-        """Continue at an offset with what others left, after they cut so many records."""
+        """Continue at an offset with ``rest``; ``passed``: records before it that others have cut."""
         self.offset, self._data, self._at = offset, bytearray(rest), 0
         self._marks = [(offset + len(rest), seen)] if rest else []
         self.chained += passed
@@ -138,13 +138,13 @@ class RecordCutter:
         self._holes.append((have, end))
         self._data += bytes(end - have)
         self._marks.append((self.offset + end, seen))
-        sealed = self._sealed(0, end, cut=length is None)
+        record = self._record(0, end, cut=length is None)
         rest = 0 if length is None else have + length - end
         if rest or length is None:
             self._lose(rest, at_boundary=False)
             if length is None:
                 self.offset -= end - have
-        return sealed
+        return record
 
     def close(self) -> None:
         """Take it that nothing follows: a record that is cut comes out of ``next`` with a hole up to its end."""
@@ -177,7 +177,7 @@ class RecordCutter:
             end = HEAD + (data[self._at + 3] << 8 | data[self._at + 4])
             if have < end:
                 return self._last(have, end) if self._final else None
-            return self._sealed(self._at, self._at + end)
+            return self._record(self._at, self._at + end)
 
     def give_up(self) -> None:
         """Give the memory back: what is held is skipped."""
@@ -186,7 +186,7 @@ class RecordCutter:
 
     # -- the pieces -------------------------------------------------------------------------------------
 
-    def _sealed(self, start: int, stop: int, *, cut: bool = False) -> TlsRecord:
+    def _record(self, start: int, stop: int, *, cut: bool = False) -> TlsRecord:
         data, offset = self._data, self.offset + start
         body = bytes(memoryview(data)[start + HEAD : stop])
         holes: tuple[tuple[int, int], ...] = ()
@@ -194,16 +194,16 @@ class RecordCutter:
             body_at = start + HEAD
             holes = tuple((a - body_at, b - body_at) for a, b in self._holes if b <= stop)
             self._holes = [hole for hole in self._holes if hole[1] > stop]
-        sealed = TlsRecord(offset, bytes(data[start : start + HEAD]), body, holes, self._where(self.offset + stop), cut)
+        record = TlsRecord(offset, bytes(data[start : start + HEAD]), body, holes, self._where(self.offset + stop), cut)
         self._at = stop
         self.chained += 1
-        return sealed
+        return record
 
     def _last(self, have: int, end: int) -> TlsRecord:
         """Return the record in which the input ends."""
         self._holes.append((self._at + have, self._at + end))
         self._data += bytes(end - have)
-        return self._sealed(self._at, self._at + end, cut=True)
+        return self._record(self._at, self._at + end, cut=True)
 
     def _where(self, offset: int) -> Seen:
         marks = self._marks

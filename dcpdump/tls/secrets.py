@@ -97,7 +97,7 @@ class Secrets:
         return len(self._logs)
 
     def begin_log(self, name: str) -> None:
-        """Note that there is a key log or block of secrets of this name."""
+        """Add the name of a key log or of a block of secrets."""
         self._logs.add(name)
 
     def take_all(self, other: "Secrets") -> None:

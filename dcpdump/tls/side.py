@@ -73,12 +73,12 @@ class Joining:
         self._lengths: set[int] = set()
         self.version = 0  #: as the records show it, 0 where they do not
 
-    def note(self, sealed: TlsRecord) -> None:
+    def note(self, record: TlsRecord) -> None:
         """See by a record that is closed which version it may be: before 1.3 more is in clear."""
-        nonce = int.from_bytes(sealed.body[:8], "big")
-        minor = sealed.head[1] << 8 | sealed.head[2]
-        whole_blocks = self._is_in_blocks(len(sealed.body))
-        if sealed.kind != 23 or minor < 0x0303 or nonce == self._nonce + 1 or whole_blocks:
+        nonce = int.from_bytes(record.body[:8], "big")
+        minor = record.head[1] << 8 | record.head[2]
+        whole_blocks = self._is_in_blocks(len(record.body))
+        if record.kind != 23 or minor < 0x0303 or nonce == self._nonce + 1 or whole_blocks:
             self.version = minor
         self._nonce = nonce
 
@@ -94,30 +94,30 @@ class Joining:
         """How many numbers were tried, as they count."""
         return EFFORT - self._left + _SLOW_EFFORT - self._slow_left
 
-    def try_record(self, sealed: TlsRecord, partner: Key | None) -> "_JoinedLate | None":
+    def try_record(self, record: TlsRecord, partner: Key | None) -> "_JoinedLate | None":
         """Search what opens a record; ``partner`` is the key of the other direction, where that is found."""
-        if sealed.holes or len(sealed.body) <= _ALERT or sealed.kind != 23:
+        if record.holes or len(record.body) <= _ALERT or record.kind != 23:
             return None
         if self._growth != self._secrets.growth:
             self._growth, self._records, self._attempts = self._secrets.growth, 0, 0
         self._records += 1
-        self.shortest = min(self.shortest, len(sealed.body))
+        self.shortest = min(self.shortest, len(record.body))
         if self._records & (self._records - 1) or not len(self._secrets):
             return None
         attempt = min(self._attempts, len(_WINDOWS) - 1)
         self._attempts += 1
         self.tried += 1
         for fast in (True, False):
-            found = self._attempt(sealed, partner, attempt, fast)
+            found = self._attempt(record, partner, attempt, fast)
             if found is not None:
                 return found
         return None
 
-    def _attempt(self, sealed: TlsRecord, partner: Key | None, attempt: int, fast: bool) -> "_JoinedLate | None":
+    def _attempt(self, record: TlsRecord, partner: Key | None, attempt: int, fast: bool) -> "_JoinedLate | None":
         from dcpdump.tls.openers import Opener13, find_number
 
         window = (_WINDOWS if fast else _SLOW_WINDOWS)[attempt]
-        if not fast and attempt and len(sealed.body) > self.shortest:
+        if not fast and attempt and len(record.body) > self.shortest:
             window = _SLOW_WINDOWS[0]
         whole, few = True, attempt > 0 or len(self._secrets) <= _FEW
         for key, secret in self._keys(partner, fast):
@@ -125,13 +125,13 @@ class Joining:
                 whole = False
                 break
             opener = Opener13(SUITES[key.suite], secret)
-            found = find_number(opener, sealed.head, sealed.body, 0, window)
+            found = find_number(opener, record.head, record.body, 0, window)
             for generation in range(1, _GENERATIONS + 1) if few else ():
                 if found is not None:
                     break
                 opener = opener.next()
                 key = key._replace(generation=generation)
-                found = find_number(opener, sealed.head, sealed.body, 0, _UPDATED)
+                found = find_number(opener, record.head, record.body, 0, _UPDATED)
             if found is not None:
                 return _JoinedLate(key, opener, found[0], *found[1])
         if whole and fast:
@@ -273,10 +273,10 @@ class Side:
             self.encrypted += self.cutter.skipped
         self.cutter.skipped = 0
 
-    def pass_by(self, sealed: TlsRecord) -> None:
+    def pass_by(self, record: TlsRecord) -> None:
         """Leave a record closed."""
-        self._chain(sealed)
-        self.encrypted += sealed.there
+        self._chain(record)
+        self.encrypted += record.there
         self.passed += 1
 
     def proven(self, key: Key, opener: "Opener", number: int) -> None:
@@ -286,10 +286,10 @@ class Side:
         self.lost = self.unknown = self.turning = False
         self.opened += 1
 
-    def note_place(self, sealed: TlsRecord, before: int) -> None:
+    def note_place(self, record: TlsRecord, before: int) -> None:
         """Note where the text of a record stands that began at an offset of the text."""
         if self.places is not None and self.offset > before:
-            self.places.add(sealed.offset, sealed.end, before, self.offset)
+            self.places.add(record.offset, record.end, before, self.offset)
 
     # -- text --------------------------------------------------------------------------------------------
 
@@ -323,95 +323,95 @@ class Side:
         out.append(Gap(self.offset, length, END, seen))
         self.offset += length or 0
 
-    def hurt(self, sealed: TlsRecord, out: list[Event]) -> None:
+    def hurt(self, record: TlsRecord, out: list[Event]) -> None:
         """Give what is there of a record of which bytes are missing; its number is taken for the next."""
         opener = self.opener
         assert opener is not None
         number = self.number
         self.number += 1
         self.assumed += 1
-        self.lost_records += not sealed.cut
-        found = opener.decrypt_unverified(number, sealed.body) if opener.exact else None
-        if found is not None and any(start < found[0] for start, _ in sealed.holes):
+        self.lost_records += not record.cut
+        found = opener.decrypt_unverified(number, record.body) if opener.exact else None
+        if found is not None and any(start < found[0] for start, _ in record.holes):
             found = None  # a part of the nonce is missing
-        self._chain(sealed)
+        self._chain(record)
         inside = 1 if self.key is not None and self.key.label != CLIENT_RANDOM else 0
-        length = max(len(sealed.body) - opener.overhead, 0)
-        kind = self._kind(sealed, found, inside)
+        length = max(len(record.body) - opener.overhead, 0)
+        kind = self._kind(record, found, inside)
         if kind != DATA:
-            self.tls += sealed.there
+            self.tls += record.there
             self.messages.lose()
             return
         if found is None or self.padded:
-            self.tls += sealed.there
-            if not sealed.cut:
-                self.lose(length if opener.exact and not self.padded else None, sealed.seen, out)
+            self.tls += record.there
+            if not record.cut:
+                self.lose(length if opener.exact and not self.padded else None, record.seen, out)
             return
         given, before = self.given, self.offset
-        self._pieces(sealed, found[0], found[1][:length], out)
-        self.tls += sealed.there - (self.given - given)
-        self.note_place(sealed, before)
+        self._pieces(record, found[0], found[1][:length], out)
+        self.tls += record.there - (self.given - given)
+        self.note_place(record, before)
 
-    def _kind(self, sealed: TlsRecord, found: tuple[int, bytes] | None, inside: int) -> int:
+    def _kind(self, record: TlsRecord, found: tuple[int, bytes] | None, inside: int) -> int:
         """Return the type of a record that is hurt: DATA where it is not known, unless it is of the handshake."""
         if not inside:
-            return sealed.kind
+            return record.kind
         if self.key is not None and self.key.rank == HANDSHAKE:
             return 0
         if not found or not found[1]:
             return DATA
         last = len(found[1]) - 1
-        if any(start <= last < end for start, end in sealed.holes):
+        if any(start <= last < end for start, end in record.holes):
             return DATA
         if not found[1][last]:
             self.padded = True
             return DATA
         return found[1][last]
 
-    def _pieces(self, sealed: TlsRecord, start: int, text: bytes, out: list[Event]) -> None:
+    def _pieces(self, record: TlsRecord, start: int, text: bytes, out: list[Event]) -> None:
         at = 0
-        for begin, end in sealed.holes:
+        for begin, end in record.holes:
             hole, stop = max(begin - start, 0), min(end - start, len(text))
             if hole >= len(text):
                 break
-            self.give(text[at:hole], sealed.seen, out)
-            if sealed.cut and stop == len(text):
+            self.give(text[at:hole], record.seen, out)
+            if record.cut and stop == len(text):
                 return
-            self.lose(stop - hole, sealed.seen, out)
+            self.lose(stop - hole, record.seen, out)
             at = stop
-        self.give(text[at:], sealed.seen, out)
+        self.give(text[at:], record.seen, out)
 
-    def damaged(self, sealed: TlsRecord, out: list[Event]) -> None:
+    def damaged(self, record: TlsRecord, out: list[Event]) -> None:
         """Give a gap for a record that is whole, in step, and does not open."""
         opener = self.opener
         assert opener is not None
-        self._chain(sealed)
+        self._chain(record)
         self.number += 1
         self.assumed += 1
         self.failures += 1
         self.lost_records += 1
-        self.tls += sealed.there
-        length = max(len(sealed.body) - opener.overhead, 0)
-        self.lose(length if opener.exact and not self.padded else None, sealed.seen, out)
+        self.tls += record.there
+        length = max(len(record.body) - opener.overhead, 0)
+        self.lose(length if opener.exact and not self.padded else None, record.seen, out)
 
-    def found_again(self, sealed: TlsRecord, key: Key, number: int, out: list[Event]) -> None:
+    def found_again(self, record: TlsRecord, key: Key, number: int, out: list[Event]) -> None:
         """Give a gap for what was lost before a record of which the number was found."""
         opener = self.opener
         missed = number - self.number if key == self.key else max(number, 1)
         known = opener is not None and key == self.key and opener.exact and not self.padded and not self.unknown
         if known and opener is not None and self.end is not None:
-            lost = sealed.offset - self.end - missed * (HEAD + opener.overhead)
+            lost = record.offset - self.end - missed * (HEAD + opener.overhead)
             self.lost_records += missed
             if lost >= 0 and missed >= 0:
-                self.lose(lost, sealed.seen, out)
+                self.lose(lost, record.seen, out)
                 return
             missed = 0  # which is counted
         begun = self.offset or self.given
         if begun or (not self.late and key.rank == APPLICATION and number > (key.label == CLIENT_RANDOM)):
             self.lost_records += max(missed, 0)
-            self.lose(None, sealed.seen, out)
+            self.lose(None, record.seen, out)
 
-    def _chain(self, sealed: TlsRecord) -> None:
+    def _chain(self, record: TlsRecord) -> None:
         """Have a cipher that chains records continue behind one that is not opened."""
         if self.opener is not None and not self.opener.exact:
-            self.opener.decrypt_unverified(self.number, sealed.body)
+            self.opener.decrypt_unverified(self.number, record.body)

@@ -320,8 +320,8 @@ class Unsealer:
         return side
 
     def _cut(self, side: Side, events: Events) -> None:
-        while (sealed := side.cutter.next()) is not None:
-            self._take(side, sealed, events)
+        while (record := side.cutter.next()) is not None:
+            self._take(side, record, events)
 
     # -- waiting -----------------------------------------------------------------------------------------
 

@@ -581,6 +581,8 @@ PARTS_OF_PAGES = {
     ),
     "lines of numbers in a mail": (f"Hi,\n\nhere it is:\n\n{XXD_I}\n\nThanks\n", STREAM_REQUEST),
     "one line with its number": (f"  1\t{pairs(STREAM_REQUEST)}", STREAM_REQUEST),
+    "numbered lines in comments": (lines_behind("// ", FORMS["numbered lines"](STREAM_REQUEST)), STREAM_REQUEST),
+    "a line of %80 with its number": (f"  1\t{FORMS['%80'](STREAM_REQUEST)}", STREAM_REQUEST),
     "a line of 0X80 with its number": (f"  1\t{FORMS['0x bytes, upper case'](ADD_STREAM)}", ADD_STREAM),
 }  # fmt: skip
 
