@@ -165,6 +165,7 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"snoop\0\0\0", "a snoop capture", _HINT_CONVERT),
     (b"GMBU", "a Network Monitor capture", _HINT_CONVERT),
     (b"RTSS", "a Network Monitor capture", _HINT_CONVERT),
+    (b"iptrace ", "an iptrace capture", _HINT_CONVERT),
     (b"btsnoop\0", "a Bluetooth capture", ""),
     (b"%PDF", "a PDF", ""),
     (b"\x89PNG", "a PNG image", ""),
@@ -174,6 +175,8 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"\x81", "raw memcached-binary bytes", _HINT_HEX),
 )
 
+#: What a trace of a NetScaler says of itself in its first record: 1.0, and later ones.
+_NETSCALER = lazy_pattern(rb"netscaler (?:v\d+ )?performance data", re.IGNORECASE)
 _HEX_DIGITS = lazy_pattern(rb"(?:0x)?[0-9a-f]{2}(?:[\s:,\-]*(?:0x)?[0-9a-f]{2}){7}", re.IGNORECASE)
 
 
@@ -182,6 +185,8 @@ def describe(head: bytes) -> tuple[str, str]:
     for magic, name, hint in _SIGNATURES:
         if head.startswith(magic):
             return name, hint
+    if _NETSCALER.search(head):
+        return "an nstrace capture", _HINT_CONVERT
     if head[257:262] == b"ustar":
         return "a tar archive", "unpack it, and name the captures inside"
     if not head.strip(b"\0"):

@@ -88,7 +88,7 @@ STREAM_REQ = Message(
             ),
             value=MAY,
             when={"extras_length": 48},
-            note="the value is JSON: uid, sid, collections, scope, purge_seqno, cts",
+            note="the value is JSON: uid, sid, collections, scope, purge_seqno, cts (with free_memory and all_keys)",
         ),
         Layout(
             "1-40",
@@ -151,7 +151,10 @@ STREAM_END = one_way(
     source="commands/stream-end.md",
     streamed=True,
     stream_id=True,
-    rules=("nothing of the stream follows",),
+    rules=(
+        "nothing of the stream follows",
+        "Slow may also end a stream whose backfill could send nothing for 720 s (servers since 2025)",
+    ),
     errors=((0x01, "no such stream"), (0x04, "malformed"), (0x0A, "no such stream (v7_dcp_status_codes)")),
     disconnects=(AT_PRODUCER,),
 )

@@ -339,6 +339,9 @@ LOOKS = "this is not a capture; it looks like "
             "nothing of this gzip data can be decompressed; the gzip data is cut short", ""),
         (b"\xd4\xc3", "the capture's header is cut short: 2 bytes are there", ""),
         (b"PK\x03\x04", LOOKS + "a ZIP archive", "unzip it, and name the captures inside"),
+        (b"iptrace 2.0" + bytes(40), LOOKS + "an iptrace capture", "editcap -F pcapng PATH converted.pcapng"),
+        (b"\1\x22\0\0Netscaler V20 Performance Data" + bytes(40), LOOKS + "an nstrace capture",
+            "editcap -F pcapng PATH converted.pcapng"),
     ],
 )  # fmt: skip
 def test_what_is_not_a_capture_is_named_for_what_it_is(save: Saving, raw: bytes, what: str, hint: str) -> None:
