@@ -142,7 +142,7 @@ STREAM_END_STATUS = EnumValue(
         1: "answers CLOSE_STREAM",
         2: "the vbucket changed its state, went away or rolled back, or what a backfill needed was purged",
         3: "the connection is about to close; servers do not send it",
-        4: "the client was too slow",
+        4: "from 8.0 on, a backfill from disk made no progress for 720 s, with the disk over 90 % full",
         5: "a backfill failed",
         6: "the vbucket itself rolls back; servers send StateChanged",
         7: "the last collection of the filter was dropped",

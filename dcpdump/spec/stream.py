@@ -151,10 +151,7 @@ STREAM_END = one_way(
     source="commands/stream-end.md",
     streamed=True,
     stream_id=True,
-    rules=(
-        "nothing of the stream follows",
-        "Slow may also end a stream whose backfill could send nothing for 720 s (servers since 2025)",
-    ),
+    rules=("nothing of the stream follows",),
     errors=((0x01, "no such stream"), (0x04, "malformed"), (0x0A, "no such stream (v7_dcp_status_codes)")),
     disconnects=(AT_PRODUCER,),
 )
