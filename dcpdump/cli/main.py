@@ -98,10 +98,17 @@ class LazyGroup(click.Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Parse the arguments; help and the version are printed here."""
-        if "--version" in args:
-            args = sorted(args, key="-v".__ne__)  # -v must be known before the version is printed
         with _translating_exceptions():
-            return super().make_context(info_name, args, parent, **extra)
+            return super().make_context(info_name, self._in_order(args), parent, **extra)
+
+    def _in_order(self, args: list[str]) -> list[str]:
+        """Return arguments with those of the group first, wherever they stand; where no command is named, ``read``."""
+        if "--version" in args:
+            return sorted(args, key="-v".__ne__)  # -v must be known before the version is printed
+        own = [arg for arg in args if arg in _ANYWHERE]
+        others = [arg for arg in args if arg not in _ANYWHERE]
+        asks_here = not others or others[0] in _OF_GROUP or not others[0].startswith("-") or others[0] == "-"
+        return [*own, *others] if asks_here else [*own, "read", *others]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -151,7 +158,7 @@ class LazyGroup(click.Group):
         command = self.get_command(ctx, name)
         if command is not None and not ctx.resilient_parsing:
             refuse_unknown_variables(name, command.params)
-        path = None if ctx.resilient_parsing else config_path()
+        path = None if ctx.resilient_parsing or name == "help" else config_path()  # help says how to mend it
         if path is not None and command is not None:
             found = sections(path, COMMANDS)
             ctx.default_map = {name: defaults(path, command, found.get(name, {}))}
@@ -193,6 +200,9 @@ class CommandError(click.UsageError):
         self.hint = hint
 
 
+#: Options of the group that may stand behind a command too, and those that may not.
+_ANYWHERE = frozenset({"--debug", "--no-pager"})
+_OF_GROUP = frozenset({"-h", "--help", "-v", "--version", "--"})
 #: Options are taken from DCPDUMP_COMMAND_OPTION too.
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DCPDUMP"}
 

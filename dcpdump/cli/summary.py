@@ -190,6 +190,8 @@ def clock_lines(dissector: Dissector) -> Iterator[str]:
 def nothing_found(dissector: Dissector) -> tuple[str, str]:
     """Return what was found instead of frames, and a hint."""
     net, foreign = dissector.balance, dissector.tally.foreign
+    if not net.packets:
+        return "no packet in the input", "nothing was captured, or all of it is later than --until"
     failed = tls_notes.failed(dissector)
     found = [*failed, counted(net.packets, "packet"), counted(net.connections, "TCP connection")]
     names = [

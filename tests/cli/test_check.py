@@ -275,3 +275,8 @@ def test_a_capture_without_a_command_is_read_and_diagnose_is_named() -> None:
     assert shown[-1] == f"{HINT}samples/takeover.pcap"
     assert [line for line in on_a_terminal(["read", "samples/takeover.pcap"])[1] if HINT in line] == []
     assert HINT not in run("dcpdump samples/takeover.pcap").err
+
+
+def test_options_may_stand_before_a_capture_that_is_read_and_those_of_all_commands_behind_one() -> None:
+    assert run("dcpdump -q -f line samples/takeover.pcap") == run("dcpdump read -q -f line samples/takeover.pcap")
+    assert run("dcpdump streams samples/takeover.pcap --debug") == run("dcpdump --debug streams samples/takeover.pcap")

@@ -42,6 +42,12 @@ def test_an_option_that_may_be_given_several_times_takes_a_text_or_a_list(config
         assert [line.split()[3].partition("{")[0] for line in found] == ["TX", "TX"]
 
 
+def test_a_file_that_cannot_be_read_does_not_keep_the_page_away_that_says_how_it_is_written(config: Path) -> None:
+    shown = run("dcpdump help config")
+    config.write_text("[read\n")
+    assert run("dcpdump help config") == shown != (2, "", "")
+
+
 HELP = "dcpdump help config"
 
 

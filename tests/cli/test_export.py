@@ -178,7 +178,7 @@ def test_nothing_appears_and_nothing_stays_where_there_is_no_frame(tmp_path: Pat
         assert run(f"dcpdump export {REPLICA} -o {out} -q --force").code == 0
         printed = run(f"dcpdump export {broken} -o {out} --force")
         assert printed == (3, "", run(f"dcpdump read {broken}").err)
-    assert "\ndcpdump: error: no DCP in the input: 0 packets; 0 TCP connections\n" in printed.err
+    assert "\ndcpdump: error: no packet in the input\n" in printed.err
     assert os.listdir(tmp_path) == ["broken.pcap"]
 
 
