@@ -1,8 +1,10 @@
 """Troubles of connections: flow control that blocks, NOOPs without an answer, bytes that are missing."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple
 
 from dcpdump.diagnosis import words
@@ -280,7 +282,8 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
         also = f"{Missed(skipped=missed.skipped).words(' more')}, as no frame was found to begin there"
     else:
         text, why, also = missed.words(f" of {names}"), "no frame was found to begin there", ""
-    detail = "; ".join(filter(None, (why, also * bool(missed.skipped), _ONLY_SO_FAR)))
+    absent = missing_files([each.file for each in evidence.health])
+    detail = "; ".join(filter(None, (absent, why, also * bool(missed.skipped), _ONLY_SO_FAR)))
     return Trouble(
         Situation.LOST,
         text,
@@ -292,6 +295,29 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
         frames=tuple(each.lost.frame for each in worst if each.lost.frame)[: words.NAMED],
         ts_ns=min((side.lost_ns for each in torn for side in each.sides if side.lost_ns is not None), default=None),
     )
+
+
+def missing_files(names: Sequence[str]) -> str:
+    """Return which files of rotated sets may be missing, in words, as their numbers say; empty where all are there.
+
+    A number that counts the files of a set, as dumpcap and tcpdump write it, goes up by one from most of them to the next.
+    """
+    sets: dict[tuple[str, ...], list[tuple[tuple[int, ...], str]]] = {}
+    for name in names:
+        folder, _, last = name.rpartition("/")
+        texts = re.split(r"([0-9]+)", last)
+        sets.setdefault((folder, *texts[::2]), []).append((tuple(map(int, texts[1::2])), last))
+    absent: list[str] = []
+    for files in sets.values():
+        files.sort()
+        for at in range(len(files[0][0])):
+            steps = [(two[0][at] - one[0][at], one[1], two[1]) for one, two in pairwise(files)]
+            if steps and 2 * sum(step == 1 for step, _, _ in steps) >= len(steps):
+                absent += [f"{one} and {two}" for step, one, two in steps if step > 1]
+    if not absent:
+        return ""
+    more = f" (and in {counted(len(absent) - 1, 'other place')})" if len(absent) > 1 else ""
+    return f"a file may be missing between {absent[0]}, as their numbers say{more}"
 
 
 def _sender(connection: ConnectionState) -> str:

@@ -113,6 +113,19 @@ def test_of_a_rotated_capture_a_file_may_be_missing(tmp_path: Path) -> None:
         assert wrong(objects(f"dcpdump diagnose {tmp_path}")) == [], name
 
 
+def test_a_missing_file_of_a_rotated_capture_is_named_where_bytes_are_lost(tmp_path: Path) -> None:
+    captured = packets(said(LIVES["a slow consumer for an hour"][0]))
+    step = len(captured) // 8
+    for at in range(8):
+        saved(captured[at * step : (at + 1) * step], tmp_path / f"node_{at + 98:05}_2025112012{at * 7:04}.pcap")
+    complete = [row for row in objects(f"dcpdump diagnose {tmp_path}") if row.get("cause") == "bytes-lost"]
+    (tmp_path / "node_00101_20251120120021.pcap").unlink()
+    (lost,) = (row for row in objects(f"dcpdump diagnose {tmp_path}") if row.get("cause") == "bytes-lost")
+    between = "node_00100_20251120120014.pcap and node_00102_20251120120028.pcap"
+    assert complete == []
+    assert lost["detail"].startswith(f"a file may be missing between {between}, as their numbers say; ")
+
+
 def test_the_page_of_verdicts_has_the_table_of_situations() -> None:
     page = Path("dcpdump/help/verdicts.md").read_text("utf-8")
     found = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \| ?([^|]*?) ?\|$", page, re.MULTILINE)
