@@ -38,7 +38,7 @@ COMMANDS = [
     *(f"read CAPTURE -f {form} --value-bytes all --summary json" for form in ("grid", "line", "ndjson", "csv")),
     *(f"explain -i BYTES --form raw -f {form} --value-bytes all" for form in ("table", "ndjson")),
     *(f"{name} CAPTURE -f {form}" for name in ("streams", "conns", "rollbacks", "flow") for form in ("text", "ndjson")),
-    *(f"stats CAPTURE -f {form}" for form in ("text", "ndjson")),
+    *(f"stats CAPTURE --keys 99 -f {form}" for form in ("text", "ndjson")),
     *(f"top CAPTURE --once -f {form}" for form in ("text", "ndjson")),
     *(f"key * CAPTURE --value-bytes all -f {form}" for form in ("text", "ndjson")),
     *(f"check CAPTURE --all -f {form}" for form in ("text", "ndjson", "sarif")),

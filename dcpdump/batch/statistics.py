@@ -6,6 +6,7 @@ they are large; time is kept in equal steps, which double when there are too man
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from dcpdump.net.packet import NO_TIME
 from dcpdump.spec import find
 from dcpdump.startup import dataclass, field
 from dcpdump.wire.frame import magic_of
+
+if TYPE_CHECKING:
+    from dcpdump.batch.hot_keys import HotKey, HotKeys
 
 #: What 16 bits of a header can hold: a server has 1,024, but what is sent may be anything.
 VBUCKETS = 1 << 16
@@ -122,6 +126,8 @@ class Statistics:
     first_ns: int | None = None
     last_ns: int | None = None
     gaps: int = 0  #: frames that came right after lost or skipped bytes
+    keys: "HotKeys | None" = None  #: where they are asked for,
+    documents: "Sequence[HotKey]" = ()  #: and those of them that are to be shown
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
         """Count those rows of a part."""
@@ -136,6 +142,8 @@ class Statistics:
         self._count_ends(part, chosen, length)
         self._count_vbuckets(header.magic[chosen], header.opcode[chosen], header.word[chosen], length)
         self._count_latencies(part, rows)
+        if self.keys is not None:
+            self.keys.feed(part, rows)
         times = part.ts_ns[chosen]
         known = times != NO_TIME
         if known.any():

@@ -140,7 +140,7 @@ GROUPS: dict[str, str] = {
         --follow --max-spool --keylog --memory --jobs --interactive""",
     "How to judge": "--idle --fail-on --no-check",
     "How to show": """--format --time --all --resume --sort --reverse --color --value-bytes --no-mouse --once --interval
-        --rows --title --frames --summary --quiet --schema""",
+        --rows --keys --title --frames --summary --quiet --schema""",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
     "Where to write": "--output --write -C -G -W --tables --force --with-secrets",
 }

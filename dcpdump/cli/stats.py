@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from dcpdump.batch.dissector import Dissection
+from dcpdump.batch.hot_keys import HotKeys
 from dcpdump.batch.statistics import Statistics
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected
@@ -27,7 +28,7 @@ from dcpdump.text import counted
     examples=(
         "dcpdump stats node1.pcap",
         "dcpdump stats captures/ --connection 3",
-        "dcpdump stats node1.pcap --opcode mutation --since +30s --until +60s",
+        "dcpdump stats node1.pcap --opcode mutation --keys 20",
     ),
 )
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
@@ -36,19 +37,28 @@ from dcpdump.text import counted
 @sort_options(statistics.COUNTED)
 @input_options()
 @display_options(formats=FORMATS, value_bytes="", secrets=False)
+@click.option(
+    "--keys",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="List the N keys with most frames too, and the N with most bytes.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
+def stats(captures: tuple[str, ...], keys: int | None, quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
     order = sorting(statistics.COUNTED, options)
     chosen, shown, given = selection(options), display(options), input_of(options, captures)
     paths = expand(captures)
     inputs = given.open(paths)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        found = Statistics(given.memory)
+        hot = None if keys is None else HotKeys(given.memory)
+        found = Statistics(given.memory, keys=hot)
         counting = Selected(chosen, found.feed, COUNTED, shown)
         dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         reading = Reading(CaptureSource(inputs), dissection, counting, sink)
         reading.analyse()
+        if hot is not None and keys is not None:
+            found.documents = [each.redacted(shown.redactor) for each in hot.top(keys)]
         found.ends = {ends.redacted(shown.redactor): amount for ends, amount in found.ends.items()}
         if dissection.tally.frames:
             with writing_times(shown.times, found.first_ns, found.last_ns):

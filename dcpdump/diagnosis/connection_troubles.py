@@ -300,7 +300,7 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
 def missing_files(names: Sequence[str]) -> str:
     """Return which files of rotated sets may be missing, in words, as their numbers say; empty where all are there.
 
-    A number that counts the files of a set, as dumpcap and tcpdump write it, goes up by one from most of them to the next.
+    A number that counts the files of a set, as dumpcap and tcpdump write it, goes up by one from most to their next.
     """
     sets: dict[tuple[str, ...], list[tuple[tuple[int, ...], str]]] = {}
     for name in names:

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from dcpdump.batch.hot_keys import HotKey
 from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
 from dcpdump.clock import clock_in_use
+from dcpdump.escape import safe
 from dcpdump.record import Json
 from dcpdump.render.column import Column, Columns
+from dcpdump.render.row_keys import INT
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import bytes_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
@@ -86,8 +89,22 @@ INTERVALS: Columns[tuple[int, float, Amount]] = Columns(
     Column("bytes", lambda row: row[2].bytes),
     type="interval",
 )
+DOCUMENTS: Columns[HotKey] = Columns(
+    Column("key", lambda row: safe(row.key)),
+    Column("collection?", lambda row: row.collection),
+    Column("collection_name?", lambda row: row.path or None),
+    Column("frames", lambda row: row.amount.frames),
+    Column("bytes", lambda row: row.amount.bytes),
+    Column(
+        "more_frames", lambda row: row.error.frames, type=INT, meaning="frames that it may have had beside, at most"
+    ),
+    Column("more_bytes", lambda row: row.error.bytes, type=INT, meaning="bytes that it may have had too, at most"),
+    type="document",
+)
 #: The rows of statistics.
-STATISTICS: tuple[Columns[Any], ...] = (TOTAL, MESSAGES, CONNECTIONS, VBUCKETS, SIZES, LATENCIES, INTERVALS)
+STATISTICS: tuple[Columns[Any], ...] = (
+    *(TOTAL, MESSAGES, CONNECTIONS, VBUCKETS, SIZES, LATENCIES, INTERVALS, DOCUMENTS),
+)
 
 
 def lines(found: Statistics, order: Order = list) -> list[Line]:
@@ -102,6 +119,7 @@ def lines(found: Statistics, order: Order = list) -> list[Line]:
     latencies = [_distribution(opcode_name(opcode), each) for opcode, each in sorted(found.latencies.items())]
     out += _section("latencies in microseconds, request to response", latencies)
     out += _section("throughput", _throughput(found))
+    out += _section("keys with most frames, and those with most bytes", _documents(found))
     return out
 
 
@@ -117,6 +135,7 @@ def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
     yield from map(LATENCIES.object, sorted(found.latencies.items()))
     for begins, amount in found.timeline.steps(_COLUMNS):  # which makes the steps longer
         yield INTERVALS.object((begins, found.timeline.step_ns / _NS, amount))
+    yield from map(DOCUMENTS.object, found.documents)
 
 
 def _kinds(found: Statistics) -> list[CountedRow]:
@@ -191,6 +210,24 @@ def _aligned(rows: Sequence[tuple[str, Amount]]) -> list[str]:
         f"  {amount.bytes:>{size},} bytes"
         for what, amount in rows
     ]
+
+
+def _documents(found: Statistics) -> list[str]:
+    texts = _aligned([(safe(row.key) + _in_collection(row), row.amount) for row in found.documents])
+    return [text + _error(row.error) for text, row in zip(texts, found.documents, strict=True)]
+
+
+def _error(error: Amount) -> str:
+    if not error.frames:
+        return ""
+    return f"  or up to {counted(error.frames, 'frame')} and {counted(error.bytes, 'byte')} more"
+
+
+def _in_collection(row: HotKey) -> str:
+    number = row.collection
+    if number is None:
+        return ""
+    return f" (collection 0x{number:x}{f' {row.path}' if row.path else ''})"
 
 
 def _vbuckets_title(found: Statistics) -> str:
