@@ -24,13 +24,13 @@ from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissectio
 from dcpdump.batch.part import even_groups, joined
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
+from dcpdump.cli.export import cut_notes
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import Display, Selection, selection
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.signals import Interruptible
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
-from dcpdump.cli.tables import cut_notes
 from dcpdump.cli.terminal import complain, end_line, terminal_size
 from dcpdump.dissect import Dissector
 from dcpdump.errors import CaptureError, DcpdumpError
