@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dcpdump.record import columns
 from dcpdump.render import row_keys
-from dcpdump.render.column import Columns
+from dcpdump.render.column import ColumnSet
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Blob, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS
@@ -117,7 +117,7 @@ def frames() -> pa.Schema:
     return versioned(FRAMES, [pa.field(name, types.get(name, words[name])) for name in names])
 
 
-def of_columns(version: str, columns: Columns[Any], nested: Mapping[str, pa.DataType] = _NOTHING) -> pa.Schema:
+def of_columns(version: str, columns: ColumnSet[Any], nested: Mapping[str, pa.DataType] = _NOTHING) -> pa.Schema:
     """Return the schema of columns that are declared. ``nested``: the types of those that are lists and structures."""
     fields = []
     for key, each in columns.keyed.items():
@@ -127,7 +127,7 @@ def of_columns(version: str, columns: Columns[Any], nested: Mapping[str, pa.Data
     return versioned(version, fields)
 
 
-def stored(columns: Columns[Row], row: Row) -> dict[str, Any]:
+def stored(columns: ColumnSet[Row], row: Row) -> dict[str, Any]:
     """Return a row as ``of_columns`` has it, but for what is nested, which stays as objects have it."""
     out: dict[str, Any] = {}
     for key, each in columns.keyed.items():

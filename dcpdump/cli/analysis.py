@@ -40,7 +40,7 @@ from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render import ndjson
-from dcpdump.render.column import Columns
+from dcpdump.render.column import ColumnSet
 from dcpdump.render.json_schema import Rows
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
@@ -187,7 +187,7 @@ class LedgerConsumer(Consumer[Any]):
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely, hides=shown.redactor is not None)
 
     @classmethod
-    def of(cls, asked: "Asked") -> "Self":
+    def of(cls, asked: "AnalysisRequest") -> "Self":
         """Return what reads for a command."""
         return cls(asked.chosen, asked.shown, asked.given)
 
@@ -383,7 +383,7 @@ class LedgerConsumer(Consumer[Any]):
 # -- a command: what is asked for, and what is answered ------------------------------------------------
 
 
-class Asked(NamedTuple):
+class AnalysisRequest(NamedTuple):
     """What an analysis is asked for."""
 
     captures: tuple[str, ...]  #: as they are named
@@ -396,7 +396,7 @@ class Asked(NamedTuple):
     order: Sorting[Any]
 
 
-class Answer(NamedTuple):
+class AnalysisResult(NamedTuple):
     """What an analysis has to say, where there is any frame."""
 
     lines: Callable[[], Iterable[Line | Fitting]]
@@ -406,7 +406,7 @@ class Answer(NamedTuple):
     sarif: Callable[[], Json] | None = None
 
 
-Function = Callable[..., Answer]
+Function = Callable[..., AnalysisResult]
 
 
 def analysis(
@@ -414,7 +414,7 @@ def analysis(
     rows: Rows,
     examples: tuple[str, ...],
     *,
-    sort: Columns[Any] | None = None,
+    sort: ColumnSet[Any] | None = None,
     reader: type[LedgerConsumer] = LedgerConsumer,
     formats: Sequence[str] = FORMATS,
 ) -> Callable[[Function], GroupedCommand]:
@@ -439,7 +439,7 @@ def analysis(
             chosen, shown, given = choosing(options), display(options), input_of(options, captures)
             paths = expand(captures)
             with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-                asked = Asked(captures, paths, every, chosen, shown, given, sink, order)
+                asked = AnalysisRequest(captures, paths, every, chosen, shown, given, sink, order)
                 consumer = reader.of(asked)
                 reading = consumer.read(paths, sink)
                 answer = function(consumer, asked, **{each.name or "": every[each.name] for each in own})

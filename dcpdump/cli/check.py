@@ -11,7 +11,7 @@ from dcpdump.check.finding import SHOWN, Finding, Fold, RuleTotal, RuleTotals
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
-from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, StreamChoice, analysis
+from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, StreamChoice, analysis
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import FORMATS, report
 from dcpdump.cli.options import Display, display
@@ -55,7 +55,7 @@ class Checking(LedgerConsumer):
         self._totals = None if everything else RuleTotals()
 
     @classmethod
-    def of(cls, asked: Asked) -> "Checking":
+    def of(cls, asked: AnalysisRequest) -> "Checking":
         """Return what reads for the command: with the rules that are chosen."""
         options = asked.options
         rules = _chosen(options.get("select"), options.get("ignore"))
@@ -167,7 +167,7 @@ class CheckReading(Checking):
     help="Exit with 1 for findings as bad as this.",
 )
 @click.option("--all", "everything", is_flag=True, help="Each finding, not a line a rule.")
-def check(reading: CheckReading, asked: Asked, fail_on: str, **_: object) -> Answer:
+def check(reading: CheckReading, asked: AnalysisRequest, fail_on: str, **_: object) -> AnalysisResult:
     """Hold conversations against the protocol's rules.
 
     A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
@@ -182,7 +182,7 @@ def check(reading: CheckReading, asked: Asked, fail_on: str, **_: object) -> Ans
             return [*findings.lines(found), reading.total]
         return [findings.BY_RULE.table(totals), *_more(totals, asked.sink), reading.total]
 
-    return Answer(
+    return AnalysisResult(
         lines,
         lambda: map(findings.FINDINGS.object, found),
         reading.fails(fail_on),

@@ -12,7 +12,7 @@ from dcpdump.nearest import nearest
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json
 from dcpdump.render import csv, ndjson
-from dcpdump.render.column import Columns
+from dcpdump.render.column import ColumnSet
 from dcpdump.render.json_schema import Rows, keys
 from dcpdump.render.style import Line, Palette
 from dcpdump.render.text_columns import Fitting, fitted
@@ -58,7 +58,7 @@ _NOTHING = (None, "")
 class Sorting(Generic[T]):
     """The order that was asked for. ``column``: None for the usual one."""
 
-    columns: Columns[T] | None
+    columns: ColumnSet[T] | None
     column: str | None
     reverse: bool
 
@@ -77,7 +77,7 @@ class _Column(click.ParamType):  # type: ignore[type-arg]
 
     name = "column"
 
-    def __init__(self, columns: Columns[Any]) -> None:
+    def __init__(self, columns: ColumnSet[Any]) -> None:
         self._columns = columns
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -100,7 +100,7 @@ class _Column(click.ParamType):  # type: ignore[type-arg]
         return Completed(lambda: names).shell_complete(ctx, param, incomplete)
 
 
-def sort_options(columns: Columns[Any]) -> Callable[[Command], Command]:
+def sort_options(columns: ColumnSet[Any]) -> Callable[[Command], Command]:
     """Add the options for the order of a table's rows."""
 
     def add(command: Command) -> Command:
@@ -111,6 +111,6 @@ def sort_options(columns: Columns[Any]) -> Callable[[Command], Command]:
     return add
 
 
-def sorting(columns: Columns[T], options: dict[str, Any]) -> Sorting[T]:
+def sorting(columns: ColumnSet[T], options: dict[str, Any]) -> Sorting[T]:
     """Take the options for the order of rows out of ``options``."""
     return Sorting(columns, options.pop("sort"), options.pop("reverse"))

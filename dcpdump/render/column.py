@@ -34,7 +34,7 @@ class Column(Generic[Row]):
     right: bool = False  #: cells are aligned at their right, as those of numbers are but for connections
     drop_rank: int = 0  #: 1 is the first that a narrow terminal leaves out; 0: after those, the last ones first
     sort: Callable[[Row], Any] | None = None  #: what rows are sorted by, where that is not the value
-    type: "str | Columns[Any]" = ""  #: columns: a list of rows that have them
+    type: "str | ColumnSet[Any]" = ""  #: columns: a list of rows that have them
     meaning: str = ""
     stored: bool = True  #: a column of the stored table too
 
@@ -60,7 +60,7 @@ class Column(Generic[Row]):
         return self.key.endswith("?")
 
     @property
-    def kind(self) -> "str | Columns[Any]":
+    def kind(self) -> "str | ColumnSet[Any]":
         """Return the word of its type, or the columns of its rows."""
         return self.type or (KEYS[self.key.rstrip("?")][0] if self.key else "")
 
@@ -95,7 +95,7 @@ def nonzero(count: Callable[[Row], int | None]) -> Callable[[Row], str]:
     return lambda row: number(count(row) or None)
 
 
-class Columns(Generic[Row]):
+class ColumnSet(Generic[Row]):
     """The columns of rows of a kind, in the order that all outputs have.
 
     ``type``: of rows among others; ``kind``: how a row is shown, where some are not plain.

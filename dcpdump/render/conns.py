@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
+from dcpdump.render.column import Column, ColumnSet
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded, lost
@@ -201,7 +201,7 @@ def C(
 
 
 #: Connections, and those of TLS of which nothing was opened.
-CONNECTIONS: Columns[ConnectionRow] = Columns(
+CONNECTIONS = ColumnSet[ConnectionRow](
     Column("connection", lambda row: row.number, "conn"),
     Column("src", lambda row: row.src),
     Column("dst", lambda row: row.dst),
@@ -256,4 +256,4 @@ CONNECTIONS: Columns[ConnectionRow] = Columns(
     C(head="end", text=_end, sort=lambda row: None if row.state is None else row.state.ended_ns),
 )
 #: The keys of those of which nothing was opened.
-CLOSED: Columns[ConnectionRow] = Columns(*CONNECTIONS.some("connection src dst"), Column("tls", lambda row: row.tls))
+CLOSED = ColumnSet[ConnectionRow](*CONNECTIONS.some("connection src dst"), Column("tls", lambda row: row.tls))

@@ -12,7 +12,7 @@ from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, spea
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted, measured
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
+from dcpdump.render.column import Column, ColumnSet
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.streams import lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
@@ -173,7 +173,7 @@ def _place(stream: Stream) -> Json:
 
 
 _Found = tuple[Diagnosis, Sequence[str]]
-CAPTURE: Columns[_Found] = Columns(
+CAPTURE = ColumnSet[_Found](
     Column("captures", lambda row: list(row[1])),
     Column("first?", lambda row: row[0].evidence.begins_ns),
     Column("last?", lambda row: row[0].evidence.last_ns),
@@ -195,7 +195,7 @@ CAPTURE: Columns[_Found] = Columns(
 )
 
 _On = tuple[Evidence, ConnectionState]
-CONNECTION: Columns[_On] = Columns(
+CONNECTION = ColumnSet[_On](
     Column("connection", lambda row: row[1].number),
     Column("src", lambda row: row[1].src),
     Column("dst", lambda row: row[1].dst),
@@ -215,7 +215,7 @@ CONNECTION: Columns[_On] = Columns(
 )
 
 _NUMBERS = "the connections' numbers"
-TROUBLE: Columns[_Ranked] = Columns(
+TROUBLE = ColumnSet[_Ranked](
     Column("rank", lambda row: row.rank),
     Column("code", lambda row: row.thing.situation.value),
     Column("cause?", lambda row: row.thing.cause or None),
@@ -237,7 +237,7 @@ TROUBLE: Columns[_Ranked] = Columns(
     type="trouble",
 )
 
-LAG: Columns[tuple[Stream, Verdict]] = Columns(
+LAG = ColumnSet[tuple[Stream, Verdict]](
     Column("connection", lambda row: row[0].connection.number),
     Column("vbucket", lambda row: row[0].vbucket),
     Column("stream_id?", lambda row: row[0].stream_id or None),
@@ -246,7 +246,7 @@ LAG: Columns[tuple[Stream, Verdict]] = Columns(
     type="lag",
 )
 
-UNJUDGED: Columns[_Ranked] = Columns(
+UNJUDGED = ColumnSet[_Ranked](
     Column("code", lambda row: row.thing.code.value),
     Column("text", lambda row: row.thing.text),
     Column("count", lambda row: row.thing.count),
@@ -256,7 +256,7 @@ UNJUDGED: Columns[_Ranked] = Columns(
 )
 
 #: The rows of a diagnosis.
-DIAGNOSIS: tuple[Columns[Any], ...] = (CAPTURE, CONNECTION, TROUBLE, LAG, UNJUDGED)
+DIAGNOSIS: tuple[ColumnSet[Any], ...] = (CAPTURE, CONNECTION, TROUBLE, LAG, UNJUDGED)
 
 
 def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Iterator[Json]:

@@ -26,7 +26,7 @@ from dcpdump.net.packet import NO_TIME
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
-from dcpdump.render.column import Column, Columns
+from dcpdump.render.column import Column, ColumnSet
 from dcpdump.render.line import message_name
 from dcpdump.render.row_keys import ID
 from dcpdump.render.style import Line, LineKind
@@ -106,7 +106,7 @@ class _WayRow(NamedTuple):
 
 
 _W = Column[_WayRow]
-WAYS: Columns[_WayRow] = Columns(
+WAYS = ColumnSet[_WayRow](
     _W(head="direction", text=lambda row: f"  {row.src} → {row.dst}"),
     _W("src", lambda row: row.src),
     _W("dst", lambda row: row.dst),
@@ -144,7 +144,7 @@ class _Pair(NamedTuple):
     clock: ClockOffset | None
 
 
-CONNECTION: Columns[_Pair] = Columns(
+CONNECTION = ColumnSet[_Pair](
     Column("connection", lambda row: row.linked.pair.a),
     Column("other_connection", lambda row: row.linked.pair.b),
     Column("src", lambda row: row.src),
@@ -158,7 +158,7 @@ CONNECTION: Columns[_Pair] = Columns(
 )
 
 _S = Column[tuple[Linked, LastSeqno]]
-STREAMS: Columns[tuple[Linked, LastSeqno]] = Columns(
+STREAMS = ColumnSet[tuple[Linked, LastSeqno]](
     _S("connection", lambda row: row[0].pair.a),
     _S("vbucket", lambda row: row[1].vbucket, "vb", lambda row: f"  {row[1].vbucket}"),
     _S("stream_id?", lambda row: row[1].stream_id or None, "stream id"),
@@ -214,12 +214,12 @@ _ROW = (
     _F("length", _of_row(lambda row: int(row["length"]))),
 )
 #: Frames that differ, of either kind.
-FRAMES: Columns[_Frame] = Columns(
+FRAMES = ColumnSet[_Frame](
     _F(head="in", text=lambda row: _NAMES[row[1].of] if isinstance(row[1], OnlyFrame) else "both"),
     *_ROW,
     _F(head="evidence", text=_evidence),
 )
-ONLY: Columns[_Frame] = Columns(
+ONLY = ColumnSet[_Frame](
     _F("only_in", lambda row: _NAMES[row[1].of]),
     _F("connection", lambda row: row[1].place >> 1),
     *_ROW,
@@ -228,7 +228,7 @@ ONLY: Columns[_Frame] = Columns(
     _F("lost_bytes?", lambda row: row[1].lost or None),
     type="frame",
 )
-CHANGED: Columns[_Frame] = Columns(
+CHANGED = ColumnSet[_Frame](
     _F("connection", lambda row: row[0].pair.a),
     _F("other_frame", lambda row: int(row[1].b["frame"])),
     *_ROW,
@@ -248,7 +248,7 @@ class _Alone(NamedTuple):
     frames: int
 
 
-ALONE: Columns[_Alone] = Columns(
+ALONE = ColumnSet[_Alone](
     Column("only_in", lambda row: row.only_in),
     Column("connection", lambda row: row.number),
     Column("src", lambda row: row.src),
@@ -265,7 +265,7 @@ def _number(key: str, meaning: str = "") -> Column[_Totals]:
     return Column(key, lambda row: row.get(key.rstrip("?")), meaning=meaning)
 
 
-TOTAL: Columns[_Totals] = Columns(
+TOTAL = ColumnSet[_Totals](
     *map(_number, ("equal", "both", "only_a", "only_b", "changed", "moved")),
     _number("connections", "how many connections both captures have"),
     type="total",
@@ -461,7 +461,7 @@ def _cas(side: str) -> Callable[[_DocumentRow], str]:
 
 
 _D = Column[_DocumentRow]
-DOCUMENT: Columns[_DocumentRow] = Columns(
+DOCUMENT = ColumnSet[_DocumentRow](
     _D("vbucket", lambda row: row.one.vbucket, "vb"),
     _D("collection", lambda row: row.one.collection, "collection", lambda row: hex(row.one.collection), drop_rank=3),
     _D("key", lambda row: row.key, "key"),
@@ -486,7 +486,7 @@ DOCUMENT: Columns[_DocumentRow] = Columns(
     _D(head="differs", text=lambda row: row.text),
     type="document",
 )
-DOCUMENTS: Columns[_Totals] = Columns(
+DOCUMENTS = ColumnSet[_Totals](
     _number("equal"),
     _number("both", "documents whose last change is the same in both captures"),
     _number("only_a", "documents that only A has"),
@@ -496,7 +496,7 @@ DOCUMENTS: Columns[_Totals] = Columns(
     type="documents",
 )
 #: The rows of a comparison.
-DIFF: tuple[Columns[Any], ...] = (CONNECTION, STREAMS, ONLY, CHANGED, ALONE, TOTAL, DOCUMENT, DOCUMENTS)
+DIFF: tuple[ColumnSet[Any], ...] = (CONNECTION, STREAMS, ONLY, CHANGED, ALONE, TOTAL, DOCUMENT, DOCUMENTS)
 
 
 class DocumentRows:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
+from dcpdump.render.column import Column, ColumnSet
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, spark
@@ -254,7 +254,7 @@ def _marks(window: Window) -> list[Json]:
 
 
 C = Column[FlowRow]
-FLOW: Columns[FlowRow] = Columns(
+FLOW = ColumnSet[FlowRow](
     C("connection", lambda row: row.connection.number, "conn"),
     C("name?", lambda row: row.connection.name),
     C(

@@ -5,13 +5,13 @@ from functools import cache
 from typing import Any
 
 from dcpdump.render import row_keys
-from dcpdump.render.column import Columns
+from dcpdump.render.column import ColumnSet
 from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 
 Schema = dict[str, Any]
-Rows = Sequence[str | Columns[Any]]  #: kinds of rows: by their name, or their columns
+Rows = Sequence[str | ColumnSet[Any]]  #: kinds of rows: by their name, or their columns
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 #: What is understood of an item, as of a frame.
 _OF_AN_ITEM = "collection collection_name key value xattrs xattrs_unread_hex".split()
@@ -30,7 +30,7 @@ _TYPES: dict[str, Schema] = {
 
 def schema(command: str, rows: Rows) -> Schema:
     """Return the schema of each row that a command prints with ``-f ndjson``."""
-    found = [_columns(row) if isinstance(row, Columns) else _row(row) for row in rows]
+    found = [_columns(row) if isinstance(row, ColumnSet) else _row(row) for row in rows]
     head = {"$schema": DRAFT, "title": f"a row of: dcpdump {command} -f ndjson"}
     return head | (found[0] if len(found) == 1 else {"oneOf": found})
 
@@ -39,7 +39,7 @@ def keys(rows: Rows) -> list[str]:
     """Return the keys of rows of these kinds, each once: the columns that they have as csv."""
     names: list[str] = []
     for row in rows:
-        if isinstance(row, Columns):
+        if isinstance(row, ColumnSet):
             names += ["type"] * bool(row.type) + [*row.keyed]
         else:
             names += ROWS[row].replace("|", " ").split()
@@ -56,7 +56,7 @@ def _row(name: str) -> Schema:
     return found | ({"required": always.split()} if always.strip() else {})
 
 
-def _columns(columns: Columns[Any]) -> Schema:
+def _columns(columns: ColumnSet[Any]) -> Schema:
     """Return the schema of rows of a kind."""
     keyed = columns.keyed
     properties = {key: {"description": each.means, **_type(each.kind)} for key, each in keyed.items()}
@@ -73,8 +73,8 @@ def _key(row: str, key: str) -> Schema:
     return {"description": meaning, **_type(kind)}
 
 
-def _type(kind: str | Columns[Any]) -> Schema:
-    if isinstance(kind, Columns):
+def _type(kind: str | ColumnSet[Any]) -> Schema:
+    if isinstance(kind, ColumnSet):
         return {"type": "array", "items": _columns(kind)}
     if kind[0] == "?":
         return {"anyOf": [_type(kind[1:]), {"type": "null"}]}

@@ -5,7 +5,7 @@ from typing import Any
 
 from dcpdump.plural import counted
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
+from dcpdump.render.column import Column, ColumnSet
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.row_keys import TEXT
 from dcpdump.render.streams import failover_log
@@ -167,7 +167,7 @@ def _resume(row: Advised) -> Json | None:
 
 _NUMBERS = "the numbers of the frames"
 C = Column[Advised]
-ROLLBACKS: Columns[Advised] = Columns(
+ROLLBACKS = ColumnSet[Advised](
     C("connection", lambda row: row[0].stream.connection.number, "conn"),
     C(get=lambda row: client(row[0].stream.connection), head="client", type=TEXT, drop_rank=3),
     C("name?", lambda row: row[0].stream.connection.name),
@@ -213,7 +213,7 @@ def _advice(text: Callable[[Resume], str], *, unknown: str = "") -> Callable[[Ad
 
 
 #: What clients should have sent, a row a rollback.
-RESUME: Columns[Advised] = Columns(
+RESUME = ColumnSet[Advised](
     *ROLLBACKS.some("conn client vb"),
     C(head="sid", text=lambda row: str(row[0].stream.stream_id or ""), right=True, drop_rank=2),
     C(

@@ -7,7 +7,7 @@ from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
 from dcpdump.clock import clock_in_use
 from dcpdump.plural import counted
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
+from dcpdump.render.column import Column, ColumnSet
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import bytes_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
@@ -35,9 +35,9 @@ _AMOUNT = (
     C("bytes", lambda row: row.amount.bytes, "bytes"),
 )
 #: What the rows of each table can be sorted by.
-COUNTED: Columns[CountedRow] = Columns(C(get=lambda row: row.name, head="name"), *_AMOUNT)
+COUNTED = ColumnSet[CountedRow](C(get=lambda row: row.name, head="name"), *_AMOUNT)
 
-TOTAL: Columns[Statistics] = Columns(
+TOTAL = ColumnSet[Statistics](
     Column("frames", lambda found: found.total.frames),
     Column("bytes", lambda found: found.total.bytes),
     Column("seconds", lambda found: _seconds(found)),
@@ -47,21 +47,21 @@ TOTAL: Columns[Statistics] = Columns(
     type="total",
 )
 _NAME = "the name of the message"
-MESSAGES: Columns[CountedRow] = Columns(
+MESSAGES = ColumnSet[CountedRow](
     C("name", lambda row: find(row.key[1], server=row.key[0]).name, meaning=_NAME),
     C("opcode", lambda row: row.key[1]),
     C("kind", lambda row: "response" if row.key[2] else "request"),
     *_AMOUNT,
     type="message",
 )
-CONNECTIONS: Columns[CountedRow] = Columns(
+CONNECTIONS = ColumnSet[CountedRow](
     C("connection", lambda row: row.key.connection),
     C("src", lambda row: row.key.src),
     C("dst", lambda row: row.key.dst),
     *_AMOUNT,
     type="connection",
 )
-VBUCKETS: Columns[CountedRow] = Columns(C("vbucket", lambda row: row.key), *_AMOUNT, type="vbucket")
+VBUCKETS = ColumnSet[CountedRow](C("vbucket", lambda row: row.key), *_AMOUNT, type="vbucket")
 
 _Named = tuple[int, Distribution]  #: an opcode, and what was measured of it
 _DISTRIBUTION: tuple[Column[_Named], ...] = (
@@ -71,15 +71,15 @@ _DISTRIBUTION: tuple[Column[_Named], ...] = (
     Column("p99", lambda row: row[1].percentile(99)),
     Column("max", lambda row: row[1].most),
 )
-SIZES: Columns[_Named] = Columns(*_DISTRIBUTION, type="sizes")
-LATENCIES: Columns[_Named] = Columns(
+SIZES = ColumnSet[_Named](*_DISTRIBUTION, type="sizes")
+LATENCIES = ColumnSet[_Named](
     Column("name", lambda row: find(row[0]).name, meaning=_NAME),
     Column("opcode", lambda row: row[0]),
     *_DISTRIBUTION,
     type="latency",
 )
 #: Their begin, their length in seconds, and what was counted in them.
-INTERVALS: Columns[tuple[int, float, Amount]] = Columns(
+INTERVALS = ColumnSet[tuple[int, float, Amount]](
     Column("time", lambda row: row[0]),
     Column("seconds", lambda row: row[1]),
     Column("frames", lambda row: row[2].frames),
@@ -87,7 +87,7 @@ INTERVALS: Columns[tuple[int, float, Amount]] = Columns(
     type="interval",
 )
 #: The rows of statistics.
-STATISTICS: tuple[Columns[Any], ...] = (TOTAL, MESSAGES, CONNECTIONS, VBUCKETS, SIZES, LATENCIES, INTERVALS)
+STATISTICS: tuple[ColumnSet[Any], ...] = (TOTAL, MESSAGES, CONNECTIONS, VBUCKETS, SIZES, LATENCIES, INTERVALS)
 
 
 def lines(found: Statistics, order: Order = list) -> list[Line]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted, measured
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns, nonzero
+from dcpdump.render.column import Column, ColumnSet, nonzero
 from dcpdump.render.ndjson import without_none
 from dcpdump.render.row_keys import TEXT, U64
 from dcpdump.render.style import Line, LineKind
@@ -140,7 +140,9 @@ def lost_columns(missed_of: Callable[[Any], Missed], meaning: str = "") -> tuple
 #: Of a stream.
 LOST = "bytes that its direction lost while it was open, and that may be its own"
 
-STREAMS: Columns[StreamRow] = Columns(
+STREAMS = ColumnSet[
+    StreamRow
+](
     C("connection", lambda row: row.stream.connection.number, "conn"),
     C(get=_client, head="client", type=TEXT),
     C("src", lambda row: row.stream.connection.src),
