@@ -19,8 +19,7 @@ from dcpdump.check.checking import Judging
 from dcpdump.net.event import Gap
 from dcpdump.net.packet import NO_TIME
 from dcpdump.redact import Redactor
-from dcpdump.render.column import Column, ColumnSet
-from dcpdump.render.row_keys import INSTANT, TEXT
+from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet
 from dcpdump.streams.ends_watching import Watching
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge

@@ -39,9 +39,8 @@ from dcpdump.plural import counted
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
-from dcpdump.render import ndjson
 from dcpdump.render.column import ColumnSet
-from dcpdump.render.json_schema import Rows
+from dcpdump.render.objects import Rows, dump
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import DocumentRun, Step
@@ -445,7 +444,7 @@ def analysis(
                 answer = function(consumer, asked, **{each.name or "": every[each.name] for each in own})
                 if consumer.ledger.frames or answer.always:  # else the summary says that there is nothing
                     if shown.format == "sarif" and answer.sarif is not None:
-                        sink.write(ndjson.dump(answer.sarif()) + "\n")
+                        sink.write(dump(answer.sarif()) + "\n")
                     else:
                         report(sink, shown, rows, answer.lines, answer.objects)
                 status = reading.conclude("none" if quiet else "text")

@@ -20,7 +20,8 @@ from dcpdump.dissect import Dissector
 from dcpdump.nearest import nearest
 from dcpdump.plural import counted
 from dcpdump.redact import Redactor
-from dcpdump.render import findings, ndjson
+from dcpdump.render import findings
+from dcpdump.render.objects import dump
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import Step
@@ -201,7 +202,7 @@ def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:
     """Print rules: as a list, or each with its page."""
     with Sink(shown.path, force=shown.force) as sink:
         if shown.format == "sarif":
-            sink.write(ndjson.dump(findings.sarif((), rules, (), __version__)) + "\n")
+            sink.write(dump(findings.sarif((), rules, (), __version__)) + "\n")
             return code.DONE
         text = (line for rule in rules for line in findings.page(rule)) if pages else findings.table(rules)
         report(sink, shown, [findings.RULES], lambda: text, lambda: map(findings.RULES.object, rules))

@@ -11,9 +11,8 @@ from dcpdump.cli.terminal import terminal_size
 from dcpdump.nearest import nearest
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json
-from dcpdump.render import csv, ndjson
 from dcpdump.render.column import ColumnSet
-from dcpdump.render.json_schema import Rows, keys
+from dcpdump.render.objects import Rows, csv_lines, dump, keys
 from dcpdump.render.style import Line, Palette
 from dcpdump.render.text_columns import Fitting, fitted
 
@@ -35,10 +34,10 @@ def report(
     """Write what was found, as lines for people, which fit a terminal, or as objects. ``rows``: the kinds of these."""
     if shown.format == "ndjson":
         for row in objects():
-            sink.write(ndjson.dump(row) + "\n")
+            sink.write(dump(row) + "\n")
         return
     if shown.format == "csv":
-        for text in csv.lines(keys(rows), objects()):
+        for text in csv_lines(keys(rows), objects()):
             sink.write(text)
         return
     palette = Palette(shown.coloured(sink.is_terminal))

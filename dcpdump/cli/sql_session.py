@@ -38,7 +38,7 @@ from dcpdump.escape import safe_json
 from dcpdump.filter import FrameFilter
 from dcpdump.filter.header_clauses import Wanted, wanted_of
 from dcpdump.record import Record
-from dcpdump.render import csv
+from dcpdump.render.objects import csv_row
 from dcpdump.render.style import Palette
 from dcpdump.render.text_columns import Table
 from dcpdump.sql.database import Engine
@@ -269,11 +269,11 @@ def write_answer(sink: Sink, shown: Display, schema: pa.Schema, batches: Iterabl
     if shown.format == "table":
         return _write_tables(sink, Palette(shown.coloured(sink.is_terminal)), schema, rows)
     if shown.format == "csv":
-        sink.write(csv.row_text(names) + "\r\n")
+        sink.write(csv_row(names) + "\r\n")
     count = 0
     for row in rows:
         if shown.format == "csv":
-            sink.write(csv.row_text([cell(value) for value in row]) + "\r\n")
+            sink.write(csv_row([cell(value) for value in row]) + "\r\n")
         else:
             sink.write(safe_json(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)) + "\n")
         count += 1

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from dcpdump.quick_dataclass import dataclass
 from dcpdump.record import Json
 from dcpdump.render.column import Column, ColumnSet
-from dcpdump.render.ndjson import without_none
+from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded, lost
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS

@@ -26,9 +26,8 @@ from dcpdump.net.packet import NO_TIME
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
-from dcpdump.render.column import Column, ColumnSet
+from dcpdump.render.column import ID, Column, ColumnSet
 from dcpdump.render.line import message_name
-from dcpdump.render.row_keys import ID
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number
 from dcpdump.spec import find

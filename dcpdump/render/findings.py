@@ -11,8 +11,7 @@ from dcpdump.diagnosis.words import ranges
 from dcpdump.escape import safe
 from dcpdump.plural import counted
 from dcpdump.record import Json
-from dcpdump.render.column import Column, ColumnSet
-from dcpdump.render.row_keys import INSTANT, TEXT
+from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded, number
 from dcpdump.streams.wording import clock

@@ -7,7 +7,7 @@ from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.column import Column, ColumnSet
-from dcpdump.render.ndjson import without_none
+from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, spark
 from dcpdump.spec import find

@@ -9,7 +9,7 @@ from dcpdump.iso_time import iso_time
 from dcpdump.record import Json, Record, as_json
 from dcpdump.render.column import Column, ColumnSet
 from dcpdump.render.line import dialogue_name
-from dcpdump.render.ndjson import without_none
+from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number
 from dcpdump.spec.names import DATATYPE

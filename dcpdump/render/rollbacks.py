@@ -5,9 +5,8 @@ from typing import Any
 
 from dcpdump.plural import counted
 from dcpdump.record import Json
-from dcpdump.render.column import Column, ColumnSet
-from dcpdump.render.ndjson import without_none
-from dcpdump.render.row_keys import TEXT
+from dcpdump.render.column import TEXT, Column, ColumnSet
+from dcpdump.render.objects import without_none
 from dcpdump.render.streams import failover_log
 from dcpdump.render.style import Line, LineKind
 from dcpdump.spec.statuses import ROLLBACK

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from dcpdump.iso_time import iso_time
 from dcpdump.plural import counted, measured
 from dcpdump.record import Json
-from dcpdump.render.column import Column, ColumnSet, nonzero
-from dcpdump.render.ndjson import without_none
-from dcpdump.render.row_keys import TEXT, U64
+from dcpdump.render.column import TEXT, U64, Column, ColumnSet, nonzero
+from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import lost
 from dcpdump.spec import MESSAGES

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from dcpdump.plural import counted
 from dcpdump.record import Json
-from dcpdump.render.column import Column, ColumnSet
-from dcpdump.render.row_keys import BOOL
+from dcpdump.render.column import BOOL, Column, ColumnSet
 from dcpdump.render.streams import KINDS, STREAMS, StreamRow, lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number

@@ -6,10 +6,9 @@ import pyarrow as pa
 
 from dcpdump.arrow.folder import SCHEMAS
 from dcpdump.arrow.other_tables import FILES, GAPS
-from dcpdump.render.column import ColumnSet
+from dcpdump.render.column import KEYS, ColumnSet
 from dcpdump.render.findings import FINDINGS
-from dcpdump.render.json_schema import DRAFT, messages_of_fields
-from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
+from dcpdump.render.objects import DRAFT, OTHERWISE, ROWS, messages_of_fields
 from dcpdump.render.streams import STREAMS
 from dcpdump.sql.query import FRAMES
 

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from dcpdump.arrow.other_tables import FILES, GAPS
-from dcpdump.render.column import ColumnSet
+from dcpdump.render.column import KEYS, ColumnSet
 from dcpdump.render.conns import CLOSED, CONNECTIONS
 from dcpdump.render.diagnosis import DIAGNOSIS
 from dcpdump.render.diff import DIFF, WAYS
 from dcpdump.render.findings import FINDINGS
 from dcpdump.render.flow import FLOW
 from dcpdump.render.history import COVERAGE
+from dcpdump.render.objects import OTHERWISE, ROWS
 from dcpdump.render.rollbacks import ROLLBACKS
-from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
 from dcpdump.render.statistics import STATISTICS
 from dcpdump.render.streams import STREAMS
 from dcpdump.render.top import TOP, TOP_CONNECTIONS, TOP_STREAMS
