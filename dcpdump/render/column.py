@@ -1,10 +1,11 @@
-"""Column: one column of whatever is printed or stored, declared once.
+"""Column: one column of what is printed or stored, declared once.
 
 Text, csv, ndjson, ``--sort``, ``--schema``, the tables of ``export``, the tabs of the browser and the tables of the
 report follow from it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from sys import intern
 from typing import Any, Generic, TypeVar
 
@@ -355,6 +356,11 @@ _WRITTEN: dict[object, Callable[[Any], Any]] = {
 def nonzero(count: Callable[[Row], int | None]) -> Callable[[Row], str]:
     """Return what writes a count, empty for 0 too."""
     return lambda row: number(count(row) or None)
+
+
+def given(keys: str) -> list[Column[Json]]:
+    """Return the columns of rows that are objects already, by their keys."""
+    return [Column(key, partial(lambda name, row: row.get(name), key.rstrip("?"))) for key in keys.split()]
 
 
 class ColumnSet(Generic[Row]):

@@ -1,6 +1,7 @@
 """Write what differs between two captures: a block a connection for people, rows for programs."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from heapq import merge
 from itertools import chain, islice
 from operator import itemgetter
@@ -10,7 +11,6 @@ from dcpdump.clock import clock_in_use
 from dcpdump.compare.comparison import (
     Absence,
     ChangedFrame,
-    ClockOffset,
     Comparison,
     LastSeqno,
     Latency,
@@ -26,7 +26,7 @@ from dcpdump.net.packet import NO_TIME
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
-from dcpdump.render.column import ID, Column, ColumnSet
+from dcpdump.render.column import ID, Column, ColumnSet, given
 from dcpdump.render.line import message_name
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number
@@ -131,28 +131,11 @@ WAYS = ColumnSet[_WayRow](
 )
 
 
-class _Pair(NamedTuple):
-    """A connection that both captures have."""
-
-    linked: Linked
-    src: str
-    dst: str
-    other_src: str
-    other_dst: str
-    ways: list[_WayRow]
-    clock: ClockOffset | None
-
-
-CONNECTION = ColumnSet[_Pair](
-    Column("connection", lambda row: row.linked.pair.a),
-    Column("other_connection", lambda row: row.linked.pair.b),
-    Column("src", lambda row: row.src),
-    Column("dst", lambda row: row.dst),
-    Column("other_src", lambda row: row.other_src),
-    Column("other_dst", lambda row: row.other_dst),
-    Column("ways", lambda row: list(map(WAYS.object, row.ways)), type=WAYS),
-    Column("clock_offset_us?", lambda row: None if row.clock is None else row.clock.offset // 1000),
-    Column("clock_spread_us?", lambda row: None if row.clock is None else row.clock.spread // 1000),
+#: A connection that both captures have.
+CONNECTION = ColumnSet[Json](
+    *given("connection other_connection src dst other_src other_dst"),
+    Column("ways", lambda row: list(map(WAYS.object, row["ways"])), type=WAYS),
+    *given("clock_offset_us? clock_spread_us?"),
     type="connection",
 )
 
@@ -237,36 +220,11 @@ CHANGED = ColumnSet[_Frame](
 )
 
 
-class _Alone(NamedTuple):
-    """A connection that only one of the captures has."""
-
-    only_in: str
-    number: int
-    src: str
-    dst: str
-    frames: int
-
-
-ALONE = ColumnSet[_Alone](
-    Column("only_in", lambda row: row.only_in),
-    Column("connection", lambda row: row.number),
-    Column("src", lambda row: row.src),
-    Column("dst", lambda row: row.dst),
-    Column("frames", lambda row: row.frames),
-    type="alone",
-)
-
-_Totals = dict[str, int]
-
-
-def _number(key: str, meaning: str = "") -> Column[_Totals]:
-    """Return the column of one of several numbers."""
-    return Column(key, lambda row: row.get(key.rstrip("?")), meaning=meaning)
-
-
-TOTAL = ColumnSet[_Totals](
-    *map(_number, ("equal", "both", "only_a", "only_b", "changed", "moved")),
-    _number("connections", "how many connections both captures have"),
+#: A connection that only one of the captures has.
+ALONE = ColumnSet[Json](*given("only_in connection src dst frames"), type="alone")
+TOTAL = ColumnSet[Json](
+    *given("equal both only_a only_b changed moved"),
+    replace(*given("connections"), meaning="how many connections both captures have"),
     type="total",
 )
 
@@ -391,15 +349,24 @@ class DiffRows:
         """Yield all that differs as objects; the total last."""
         found = self._found
         for each in found.linked:
-            ends = *self._ends(0, each.pair.a), *self._ends(1, each.pair.b)
-            yield CONNECTION.object(_Pair(each, *ends, self._ways(each), each.clock or self._clock))
+            yield CONNECTION.object(self._connection(each))
             yield from (STREAMS.object((each, last)) for way in each.ways for last in found.last_seqnos(way))
             for frame in self._frames(each):
                 yield (CHANGED if isinstance(frame, ChangedFrame) else ONLY).object((each, frame))
         for of in (0, 1):
             for alone in found.alone[of]:
-                yield ALONE.object(_Alone(_NAMES[of], alone, *self._ends(of, alone), found.frames(of, alone)))
+                src, dst = self._ends(of, alone)
+                row = {"only_in": _NAMES[of], "connection": alone, "src": src, "dst": dst}
+                yield ALONE.object(row | {"frames": found.frames(of, alone)})
         yield TOTAL.object({**self._totals(), "equal": not found.differs, "connections": len(found.linked)})
+
+    def _connection(self, each: Linked) -> Json:
+        (src, dst), other, clock = self._ends(0, each.pair.a), self._ends(1, each.pair.b), each.clock or self._clock
+        row: Json = {"connection": each.pair.a, "other_connection": each.pair.b, "ways": self._ways(each)}
+        row |= {"src": src, "dst": dst, "other_src": other[0], "other_dst": other[1]}
+        if clock is None:
+            return row
+        return row | {"clock_offset_us": clock.offset // 1000, "clock_spread_us": clock.spread // 1000}
 
     def _totals(self) -> dict[str, int]:
         out = dict.fromkeys(_TOTALS, 0)
@@ -485,13 +452,16 @@ DOCUMENT = ColumnSet[_DocumentRow](
     _D(head="differs", text=lambda row: row.text),
     type="document",
 )
-DOCUMENTS = ColumnSet[_Totals](
-    _number("equal"),
-    _number("both", "documents whose last change is the same in both captures"),
-    _number("only_a", "documents that only A has"),
-    _number("only_b", "documents that only B has"),
-    _number("changed", "documents whose last change differs"),
-    _number("unknown?", "documents of which it cannot be known, as bytes were not captured"),
+_COUNTS = {
+    "both": "whose last change is the same in both captures",
+    "only_a": "that only A has",
+    "only_b": "that only B has",
+    "changed": "whose last change differs",
+    "unknown?": "of which it cannot be known, as bytes were not captured",
+}
+DOCUMENTS = ColumnSet[Json](
+    *given("equal"),
+    *(replace(*given(key), meaning=f"documents {text}") for key, text in _COUNTS.items()),
     type="documents",
 )
 #: The rows of a comparison.
