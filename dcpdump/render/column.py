@@ -371,9 +371,11 @@ class ColumnSet(Generic[Row]):
 
     def __init__(self, *columns: Column[Row], type: str = "", kind: Callable[[Row], LineKind] | None = None) -> None:
         self._all, self.type, self._kind = columns, type, kind
-        keyed = [(each, each.key.rstrip("?"), each.get) for each in columns if each.key]
-        self._keyed = [(key, get, each) for each, key, get in keyed if get is not None]
-        self._written: list[tuple[str, Callable[[Row], Any], Callable[[Any], Any] | None]] | None = None
+        #: The columns of objects, by their keys.
+        self.keyed: Mapping[str, Column[Row]] = {each.key.rstrip("?"): each for each in columns if each.key}
+        self._written = [
+            (key, each.get, _WRITTEN.get(each.kind)) for key, each in self.keyed.items() if each.get is not None
+        ]
 
     def __iter__(self) -> Iterator[Column[Row]]:
         return iter(self._all)
@@ -387,19 +389,12 @@ class ColumnSet(Generic[Row]):
         return [self[name] for name in names.split()]
 
     @property
-    def keyed(self) -> Mapping[str, Column[Row]]:
-        """Return the columns of objects, by their keys."""
-        return {key: column for key, _, column in self._keyed}
-
-    @property
     def sortable(self) -> Mapping[str, Callable[[Row], Any]]:
         """Return what rows can be sorted by: the name of a column → the value, None where there is nothing."""
         return {each.name: order for each in self._all if (order := each.order) is not None}
 
     def object(self, row: Row) -> Json:
         """Return a row as an object, without what it has not."""
-        if self._written is None:
-            self._written = [(key, get, _WRITTEN.get(column.kind)) for key, get, column in self._keyed]
         out: Json = {"type": self.type} if self.type else {}
         for key, get, written in self._written:
             value = get(row)
