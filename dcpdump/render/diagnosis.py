@@ -3,7 +3,6 @@ judged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dcpdump.clock import clock_in_use
@@ -241,8 +240,7 @@ LAG = ColumnSet[tuple[Stream, Verdict]](
     Column("connection", lambda row: row[0].connection.number),
     Column("vbucket", lambda row: row[0].vbucket),
     Column("stream_id?", lambda row: row[0].stream_id or None),
-    *(replace(each, key=each.key.rstrip("?")) for each in lag_columns(lambda row: row[1].lag)[:3]),
-    *lag_columns(lambda row: row[1].lag)[3:],
+    *lag_columns(lambda row: row[1].lag, known=True),
     type="lag",
 )
 

@@ -107,16 +107,17 @@ def of_request(name: str) -> Callable[[StreamRow], Any]:
     return lambda row: None if row.stream.request is None else getattr(row.stream.request, name)
 
 
-def lag_columns(lag_of: Callable[[Any], Lag | None]) -> tuple[Column[Any], ...]:
-    """Return the columns of a lag; what is not known is None."""
+def lag_columns(lag_of: Callable[[Any], Lag | None], *, known: bool = False) -> tuple[Column[Any], ...]:
+    """Return the columns of a lag; what is not known is None. ``known``: all rows have one."""
+    may = "" if known else "?"
 
     def of(get: Callable[[Lag], Any]) -> Callable[[Any], Any]:
         return lambda row: None if (lag := lag_of(row)) is None else get(lag)
 
     return (
-        Column("lag?", of(lambda lag: lag.seqnos)),
-        Column("lag_exact?", of(lambda lag: None if lag.seqnos is None else lag.exact)),
-        Column("high_seqno?", of(lambda lag: lag.high)),
+        Column(f"lag{may}", of(lambda lag: lag.seqnos)),
+        Column(f"lag_exact{may}", of(lambda lag: None if lag.seqnos is None else lag.exact)),
+        Column(f"high_seqno{may}", of(lambda lag: lag.high)),
         Column("high_seqno_at?", of(lambda lag: lag.high_ns)),
         Column("high_seqno_from?", of(lambda lag: None if lag.opcode is None else MESSAGES[lag.opcode].name)),
     )

@@ -8,7 +8,6 @@ from unicodedata import category, east_asian_width
 
 from dcpdump.lazy_pattern import lazy_pattern
 from dcpdump.quick_dataclass import dataclass
-from dcpdump.record import Json
 from dcpdump.render.style import Line, LineKind
 from dcpdump.streams.frame_event import Missed
 
@@ -197,11 +196,6 @@ def spark(counts: Sequence[int]) -> str:
 def lost(missed: Missed) -> str:
     """Return how many bytes were lost, as a cell: ``?`` stands for gaps of unknown length."""
     return " + ".join([*[f"{missed.lost:,}"] * bool(missed.lost), *"?" * bool(missed.unknown)])
-
-
-def lost_keys(missed: Missed) -> Json:
-    """Return how many bytes were lost, as keys of an object."""
-    return {"lost_bytes": missed.lost} | ({"unknown_gaps": missed.unknown} if missed.unknown else {})
 
 
 def number(value: int | None) -> str:
