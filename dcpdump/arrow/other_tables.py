@@ -19,8 +19,7 @@ from dcpdump.check.checking import Judging
 from dcpdump.net.event import Gap
 from dcpdump.net.packet import NO_TIME
 from dcpdump.redact import Redactor
-from dcpdump.render.column import Column, Columns
-from dcpdump.render.row_keys import INSTANT, TEXT
+from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet
 from dcpdump.streams.dissection import Watching
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
@@ -29,7 +28,7 @@ from dcpdump.streams.verdict import Judge
 
 
 _Lost = tuple[Ends, int, Gap]  #: whose bytes, from which offset on, and what is known of them
-GAPS: Columns[_Lost] = Columns(
+GAPS = ColumnSet[_Lost](
     Column("connection", lambda row: row[0].connection),
     Column("direction", lambda row: row[0].direction),
     Column("src", lambda row: row[0].src),
@@ -43,7 +42,7 @@ GAPS: Columns[_Lost] = Columns(
 )
 
 _File = tuple[str, int, int | None, int | None, str]  #: its name, its packets, the first and the last, its problems
-FILES: Columns[_File] = Columns(
+FILES = ColumnSet[_File](
     Column("file", lambda row: row[0]),
     Column("size", lambda row: os.path.getsize(row[0]) if os.path.isfile(row[0]) else None),
     Column("packets", lambda row: row[1]),

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from dcpdump.record import columns
-from dcpdump.render import row_keys
-from dcpdump.render.column import Columns
+from dcpdump.render import column as types
+from dcpdump.render.column import ColumnSet
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Blob, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS
@@ -30,18 +30,18 @@ MOMENT = pa.timestamp("us", tz="UTC")
 
 #: The word of a column's type → how it is stored.
 _STORED: dict[object, pa.DataType] = {
-    row_keys.INT: pa.int64(),
-    row_keys.ID: pa.int64(),
-    row_keys.I32: pa.int32(),
-    row_keys.U8: pa.uint8(),
-    row_keys.U16: pa.uint16(),
-    row_keys.U32: pa.uint32(),
-    row_keys.U64: pa.uint64(),
-    row_keys.HEX: pa.uint64(),
-    row_keys.BOOL: pa.bool_(),
-    row_keys.TEXT: pa.string(),
-    row_keys.TIME: MOMENT,
-    row_keys.INSTANT: MOMENT,
+    types.INT: pa.int64(),
+    types.ID: pa.int64(),
+    types.I32: pa.int32(),
+    types.U8: pa.uint8(),
+    types.U16: pa.uint16(),
+    types.U32: pa.uint32(),
+    types.U64: pa.uint64(),
+    types.HEX: pa.uint64(),
+    types.BOOL: pa.bool_(),
+    types.TEXT: pa.string(),
+    types.TIME: MOMENT,
+    types.INSTANT: MOMENT,
 }
 _UNSIGNED = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}
 
@@ -117,25 +117,25 @@ def frames() -> pa.Schema:
     return versioned(FRAMES, [pa.field(name, types.get(name, words[name])) for name in names])
 
 
-def of_columns(version: str, columns: Columns[Any], nested: Mapping[str, pa.DataType] = _NOTHING) -> pa.Schema:
+def of_columns(version: str, columns: ColumnSet[Any], nested: Mapping[str, pa.DataType] = _NOTHING) -> pa.Schema:
     """Return the schema of columns that are declared. ``nested``: the types of those that are lists and structures."""
     fields = []
     for key, each in columns.keyed.items():
         if each.stored:
             fields.append((key, nested.get(key) or _STORED[each.kind]))
-            fields += [(f"{key}_ns", pa.int64())] * (each.kind == row_keys.INSTANT)
+            fields += [(f"{key}_ns", pa.int64())] * (each.kind == types.INSTANT)
     return versioned(version, fields)
 
 
-def stored(columns: Columns[Row], row: Row) -> dict[str, Any]:
+def stored(columns: ColumnSet[Row], row: Row) -> dict[str, Any]:
     """Return a row as ``of_columns`` has it, but for what is nested, which stays as objects have it."""
     out: dict[str, Any] = {}
     for key, each in columns.keyed.items():
         value = each.get(row) if each.get is not None and each.stored else None
         if value is not None:
-            if each.kind == row_keys.INSTANT:
+            if each.kind == types.INSTANT:
                 out[f"{key}_ns"] = value
-            out[key] = value // 1000 if each.kind in (row_keys.TIME, row_keys.INSTANT) else value
+            out[key] = value // 1000 if each.kind in (types.TIME, types.INSTANT) else value
     return out
 
 

@@ -10,7 +10,7 @@ from dcpdump.diagnosis.trouble import Evidence, Judged
 from dcpdump.escape import safe
 from dcpdump.render import findings as finding_lines
 from dcpdump.render import flow
-from dcpdump.render.column import Columns
+from dcpdump.render.column import ColumnSet
 from dcpdump.render.conns import CONNECTIONS, ConnectionTable, rows_of
 from dcpdump.render.findings import FINDINGS
 from dcpdump.render.streams import STREAMS, StreamRow
@@ -102,7 +102,7 @@ def _finding(finding: Finding, cells: tuple[str, ...], kind: LineKind) -> TabRow
 
 
 #: What a tab has of connections; the rest is in their cards.
-_CONNECTIONS = Columns(*CONNECTIONS.some("conn client name agent bucket streams frames bytes lost end"))
+_CONNECTIONS = ColumnSet(*CONNECTIONS.some("conn client name agent bucket streams frames bytes lost end"))
 
 
 def _connections(evidence: Evidence) -> TabRows:

@@ -85,8 +85,7 @@ class TabTable(Pane):
         else:
             backwards = self._sorted == (column, False)
             self._sorted = (column, backwards)
-            numbers = self.table.heads[column] in self.table.right
-            self._rows = sorted(self.table.rows, key=lambda row: _order(row.cells[column], numbers), reverse=backwards)
+            self._rows = sorted(self.table.rows, key=lambda row: _order(row.cells[column]), reverse=backwards)
         if chosen is not None:
             self.cursor = self._rows.index(chosen)
         self.show_cursor()
@@ -155,8 +154,9 @@ class TabTable(Pane):
         return self._widths
 
 
-def _order(cell: str, numbers: bool) -> tuple[int, float, str]:
+def _order(cell: str) -> tuple[int, float, str]:
+    """Return what a cell is sorted by: what is empty first, then numbers, then texts."""
     digits = cell.removeprefix("≥ ").partition(" (")[0].replace(",", "")
-    if numbers and digits.isdecimal():
+    if digits.isdecimal():
         return (1, float(digits), "")
     return (0 if not cell else 2, 0.0, cell)

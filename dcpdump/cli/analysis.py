@@ -37,9 +37,8 @@ from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.choices import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
-from dcpdump.render import ndjson
-from dcpdump.render.column import Columns
-from dcpdump.render.json_schema import Rows
+from dcpdump.render.column import ColumnSet
+from dcpdump.render.objects import Rows, dump
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.startup import dataclass
@@ -185,7 +184,7 @@ class LedgerConsumer(Consumer[Any]):
         self._feed = Feed(self.dissection, self.ledger, with_rules=self.with_rules, hides=shown.redactor is not None)
 
     @classmethod
-    def of(cls, asked: "Asked") -> "Self":
+    def of(cls, asked: "AnalysisRequest") -> "Self":
         """Return what reads for a command."""
         return cls(asked.chosen, asked.shown, asked.given)
 
@@ -381,7 +380,7 @@ class LedgerConsumer(Consumer[Any]):
 # -- a command: what is asked for, and what is answered ------------------------------------------------
 
 
-class Asked(NamedTuple):
+class AnalysisRequest(NamedTuple):
     """What an analysis is asked for."""
 
     captures: tuple[str, ...]  #: as they are named
@@ -394,7 +393,7 @@ class Asked(NamedTuple):
     order: Sorting[Any]
 
 
-class Answer(NamedTuple):
+class AnalysisResult(NamedTuple):
     """What an analysis has to say, where there is any frame."""
 
     lines: Callable[[], Iterable[Line | Fitting]]
@@ -404,7 +403,7 @@ class Answer(NamedTuple):
     sarif: Callable[[], Json] | None = None
 
 
-Function = Callable[..., Answer]
+Function = Callable[..., AnalysisResult]
 
 
 def analysis(
@@ -412,7 +411,7 @@ def analysis(
     rows: Rows,
     examples: tuple[str, ...],
     *,
-    sort: Columns[Any] | None = None,
+    sort: ColumnSet[Any] | None = None,
     reader: type[LedgerConsumer] = LedgerConsumer,
     formats: Sequence[str] = FORMATS,
 ) -> Callable[[Function], GroupedCommand]:
@@ -437,13 +436,13 @@ def analysis(
             chosen, shown, given = choosing(options), display(options), input_of(options, captures)
             paths = expand(captures)
             with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-                asked = Asked(captures, paths, every, chosen, shown, given, sink, order)
+                asked = AnalysisRequest(captures, paths, every, chosen, shown, given, sink, order)
                 consumer = reader.of(asked)
                 reading = consumer.read(paths, sink)
                 answer = function(consumer, asked, **{each.name or "": every[each.name] for each in own})
                 if consumer.ledger.frames or answer.always:  # else the summary says that there is nothing
                     if shown.format == "sarif" and answer.sarif is not None:
-                        sink.write(ndjson.dump(answer.sarif()) + "\n")
+                        sink.write(dump(answer.sarif()) + "\n")
                     else:
                         report(sink, shown, rows, answer.lines, answer.objects)
                 status = reading.conclude("none" if quiet else "text")

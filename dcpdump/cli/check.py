@@ -11,14 +11,15 @@ from dcpdump.check.finding import SHOWN, Finding, Fold, RuleTotal, RuleTotals
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
-from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, StreamChoice, analysis
+from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, StreamChoice, analysis
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import FORMATS, report
 from dcpdump.cli.options import Display, display
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
 from dcpdump.redact import Redactor
-from dcpdump.render import findings, ndjson
+from dcpdump.render import findings
+from dcpdump.render.objects import dump
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.frame_event import Step
@@ -54,7 +55,7 @@ class Checking(LedgerConsumer):
         self._totals = None if everything else RuleTotals()
 
     @classmethod
-    def of(cls, asked: Asked) -> "Checking":
+    def of(cls, asked: AnalysisRequest) -> "Checking":
         """Return what reads for the command: with the rules that are chosen."""
         options = asked.options
         rules = _chosen(options.get("select"), options.get("ignore"))
@@ -166,7 +167,7 @@ class CheckReading(Checking):
     help="Exit with 1 for findings as bad as this.",
 )
 @click.option("--all", "everything", is_flag=True, help="Each finding, not a line a rule.")
-def check(reading: CheckReading, asked: Asked, fail_on: str, **_: object) -> Answer:
+def check(reading: CheckReading, asked: AnalysisRequest, fail_on: str, **_: object) -> AnalysisResult:
     """Hold conversations against the protocol's rules.
 
     A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
@@ -181,7 +182,7 @@ def check(reading: CheckReading, asked: Asked, fail_on: str, **_: object) -> Ans
             return [*findings.lines(found), reading.total]
         return [findings.BY_RULE.table(totals), *_more(totals, asked.sink), reading.total]
 
-    return Answer(
+    return AnalysisResult(
         lines,
         lambda: map(findings.FINDINGS.object, found),
         reading.fails(fail_on),
@@ -200,7 +201,7 @@ def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:
     """Print rules: as a list, or each with its page."""
     with Sink(shown.path, force=shown.force) as sink:
         if shown.format == "sarif":
-            sink.write(ndjson.dump(findings.sarif((), rules, (), __version__)) + "\n")
+            sink.write(dump(findings.sarif((), rules, (), __version__)) + "\n")
             return code.DONE
         text = (line for rule in rules for line in findings.page(rule)) if pages else findings.table(rules)
         report(sink, shown, [findings.RULES], lambda: text, lambda: map(findings.RULES.object, rules))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from dcpdump.cli import tls_notes
-from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, analysis
+from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
 from dcpdump.diagnosis.words import by_server, not_opened
 from dcpdump.dissect import Dissector
 from dcpdump.render.conns import CLOSED, CONNECTIONS, ConnectionRow, ConnectionTable, rows_of
@@ -32,7 +32,7 @@ class Listing(LedgerConsumer):
     sort=CONNECTIONS,
     reader=Listing,
 )
-def conns(reading: Listing, asked: Asked) -> Answer:
+def conns(reading: Listing, asked: AnalysisRequest) -> AnalysisResult:
     """List connections: client and server, features, flags, controls, keep-alive, how they ended.
 
     A question mark stands where the capture does not say. TLS that could not be opened has a row that says why.
@@ -44,7 +44,7 @@ def conns(reading: Listing, asked: Asked) -> Answer:
         each = tls_reports[number]
         found.append(ConnectionRow(number, each.src, each.dst, None, tls_notes.closed(each), tls[number][1]))
     rows = asked.order(sorted(found, key=lambda row: row.number))
-    return Answer(
+    return AnalysisResult(
         lambda: [ConnectionTable(rows) if rows else reading.nothing()],
         lambda: map(CONNECTIONS.object, rows),
         always=bool(reading.closed),

@@ -14,7 +14,7 @@ from dcpdump.browse.analysis import Analysis
 from dcpdump.capture.paths import in_short
 from dcpdump.capture.source import bytes_read
 from dcpdump.check.rules import RULES
-from dcpdump.cli.analysis import Answer, Asked, StreamChoice, analysis
+from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, StreamChoice, analysis
 from dcpdump.cli.check import Checking
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import Display
@@ -53,7 +53,7 @@ _DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
     help="Exit with 1 where something is wrong, or where there is a note too.",
 )
 @click.option("--all", "everything", is_flag=True, help="All of it, not the worst alone.")
-def diagnose(reading: Checking, asked: Asked, fail_on: str, everything: bool) -> Answer:
+def diagnose(reading: Checking, asked: AnalysisRequest, fail_on: str, everything: bool) -> AnalysisResult:
     """Say on one screen what a capture holds, and what is wrong in it, worst first.
 
     Rollback loops; streams that ended, are stuck or were refused; refused logins, buckets and DCP_OPENs; broken rules;
@@ -68,7 +68,7 @@ def diagnose(reading: Checking, asked: Asked, fail_on: str, everything: bool) ->
     def line(command: Command) -> str:
         return command_line(command, named, carried)
 
-    return Answer(
+    return AnalysisResult(
         lambda: lines(found, names_of(asked.paths), line, width=width, everything=everything),
         lambda: objects(found, asked.paths, line),
         _fails(found, fail_on),

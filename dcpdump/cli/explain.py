@@ -22,8 +22,9 @@ from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError, PasteError, system_words
 from dcpdump.paste import DIALECTS, LIMIT, NAME, Pasted, read_paste
 from dcpdump.record import Record, as_json
-from dcpdump.render import OUTPUTS, View, ndjson
+from dcpdump.render import OUTPUTS, View
 from dcpdump.render.findings import frame_lines, frame_objects
+from dcpdump.render.objects import dump
 from dcpdump.render.style import Line, LineKind, Palette
 
 _TEXTS = ("table", "grid", "line")
@@ -130,7 +131,7 @@ def _json(explained: Annotated, found: Sequence[Finding], shown: Display) -> str
         if shown.redactor is None:
             suggestion["frame"] = as_json(explained.suggestion.record, value_bytes=shown.value_bytes)
         row["suggestion"] = suggestion
-    return ndjson.dump(row) + "\n"
+    return dump(row) + "\n"
 
 
 def _rules(found: Sequence[Finding], shown: Display, view: View) -> str:

@@ -11,9 +11,9 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.part import Part, even_groups, joined
 from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
 from dcpdump.capture import Capture
+from dcpdump.cli.export import cut_notes
 from dcpdump.cli.frame_output import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
-from dcpdump.cli.tables import cut_notes
 from dcpdump.cli.workers import Workers
 from dcpdump.dissect import Dissector
 from dcpdump.streams.dissection import Watching

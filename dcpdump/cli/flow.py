@@ -1,6 +1,6 @@
 """Provide ``dcpdump flow``: show flow control, and when it blocked a producer."""
 
-from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, analysis
+from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
 from dcpdump.render.flow import FLOW, lines, rows_of
 from dcpdump.render.style import Line, LineKind
 
@@ -22,7 +22,7 @@ class FlowReading(LedgerConsumer):
     sort=FLOW,
     reader=FlowReading,
 )
-def flow(reading: FlowReading, asked: Asked) -> Answer:
+def flow(reading: FlowReading, asked: AnalysisRequest) -> AnalysisResult:
     """Show flow control: who blocked whom, and when.
 
     For each connection: buffer, bytes sent, acknowledged and outstanding, when the producer was blocked, which kind of
@@ -33,7 +33,7 @@ def flow(reading: FlowReading, asked: Asked) -> Answer:
     beyond those is too much.
     """
     rows = asked.order(rows_of(reading.connections, reading.ledger.last_ns, drawn=asked.sink.is_terminal))
-    return Answer(lambda: lines(rows) or [_nothing(reading)], lambda: map(FLOW.object, rows))
+    return AnalysisResult(lambda: lines(rows) or [_nothing(reading)], lambda: map(FLOW.object, rows))
 
 
 def _nothing(consumer: LedgerConsumer) -> Line:

@@ -61,7 +61,7 @@ class ChoosingConsumer(Consumer[P]):
 
     @property
     def _is_full(self) -> bool:
-        """Return whether there are as many frames as are wanted."""
+        """Return whether all frames were taken that are to be."""
         return self.frames == self._chosen.count
 
     def meet(self, block: Block) -> None:
@@ -71,7 +71,7 @@ class ChoosingConsumer(Consumer[P]):
 
 
 class Selected(ChoosingConsumer["Part"]):
-    """A consumer that passes on the rows that a selection wants, up to its count."""
+    """A consumer that passes on chosen rows, up to their count."""
 
     def __init__(
         self, chosen: Selection, put: "Callable[[Part, Sequence[int]], object]", verb: str, shown: Display
@@ -82,7 +82,7 @@ class Selected(ChoosingConsumer["Part"]):
         self.verb = verb
 
     def take(self, parts: "list[Part]") -> bool:
-        """Pass on the rows that are wanted; return whether there are enough."""
+        """Pass on the rows that are chosen; return whether there are enough."""
         for part in parts:
             rows = self._rows.of(part, self.frames)
             if rows:
@@ -94,7 +94,7 @@ class Selected(ChoosingConsumer["Part"]):
 
 
 class ChosenRows:
-    """The rows of parts that a selection wants."""
+    """The rows of parts that a selection chooses."""
 
     def __init__(self, chosen: Selection) -> None:
         from dcpdump.batch.filter import wanted_rows
@@ -102,7 +102,7 @@ class ChosenRows:
         self._wanted, self._masks, self._count = wanted_rows, chosen.masks, chosen.count
 
     def of(self, part: "Part", before: int = 0) -> Sequence[int]:
-        """Return the rows of a part that are wanted. ``before``: so many were wanted of others."""
+        """Return the chosen rows of a part. ``before``: so many were chosen of others."""
         rows = self._wanted(part, self._masks)
         return rows if self._count is None else rows[: self._count - before]
 

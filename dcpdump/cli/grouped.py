@@ -11,7 +11,7 @@ from dcpdump.cli.config import take_from_environment
 from dcpdump.errors import DcpdumpError
 
 if TYPE_CHECKING:
-    from dcpdump.render.json_schema import Rows
+    from dcpdump.render.objects import Rows
 
 
 # -- words that a shell completes ---------------------------------------------------------------------
@@ -201,7 +201,7 @@ def _schema_option(rows: "Rows", own: Callable[[], Any] | None) -> click.Option:
 
     def show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         if asked:
-            from dcpdump.render.json_schema import schema
+            from dcpdump.render.objects import schema
 
             found = schema(ctx.info_name or "", rows) if own is None else own()
             click.echo(json.dumps(found, indent=2, ensure_ascii=False))

@@ -6,7 +6,7 @@ import click
 
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
-from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, StreamChoice, analysis
+from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, StreamChoice, analysis
 from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import COLLECTIONS, Display, clause_option
@@ -48,7 +48,7 @@ class Tracing(LedgerConsumer):
         self._gone: dict[int | None, bool] = {}
 
     @classmethod
-    def of(cls, asked: Asked) -> "Tracing":
+    def of(cls, asked: AnalysisRequest) -> "Tracing":
         """Return what reads for the command."""
         collection = asked.options["collection"]
         texts = {} if collection is None else {"collection": collection}
@@ -136,7 +136,7 @@ class Tracing(LedgerConsumer):
 )
 @click.argument("pattern")
 @clause_option("collection", "NAMES", COLLECTIONS)
-def key(reading: Tracing, asked: Asked, pattern: str, collection: str | None) -> Answer:
+def key(reading: Tracing, asked: AnalysisRequest, pattern: str, collection: str | None) -> AnalysisResult:
     """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
 
     For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not in
@@ -153,7 +153,7 @@ def key(reading: Tracing, asked: Asked, pattern: str, collection: str | None) ->
         incomplete, evicted = reading.is_incomplete(vbucket), reading.is_evicted(vbucket)
         return lines(changes, covered, vbucket, incomplete=incomplete, evicted=evicted)
 
-    return Answer(text, lambda: objects(changes, covered, asked.shown.value_bytes))
+    return AnalysisResult(text, lambda: objects(changes, covered, asked.shown.value_bytes))
 
 
 def _as_it_stands(change: Change, last: int) -> Change:

@@ -9,9 +9,8 @@ from dcpdump.cli.options import Command, Display
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.record import Json
-from dcpdump.render import csv, ndjson
-from dcpdump.render.column import Columns
-from dcpdump.render.json_schema import Rows, keys
+from dcpdump.render.column import ColumnSet
+from dcpdump.render.objects import Rows, csv_lines, dump, keys
 from dcpdump.render.style import Line, Palette
 from dcpdump.render.text_columns import Fitting, fitted
 from dcpdump.startup import dataclass
@@ -35,10 +34,10 @@ def report(
     """Write what was found, as lines for people, which fit a terminal, or as objects. ``rows``: the kinds of these."""
     if shown.format == "ndjson":
         for row in objects():
-            sink.write(ndjson.dump(row) + "\n")
+            sink.write(dump(row) + "\n")
         return
     if shown.format == "csv":
-        for text in csv.lines(keys(rows), objects()):
+        for text in csv_lines(keys(rows), objects()):
             sink.write(text)
         return
     palette = Palette(shown.coloured(sink.is_terminal))
@@ -58,7 +57,7 @@ _NOTHING = (None, "")
 class Sorting(Generic[T]):
     """The order that was asked for. ``column``: None for the usual one."""
 
-    columns: Columns[T] | None
+    columns: ColumnSet[T] | None
     column: str | None
     reverse: bool
 
@@ -77,7 +76,7 @@ class _Column(click.ParamType):  # type: ignore[type-arg]
 
     name = "column"
 
-    def __init__(self, columns: Columns[Any]) -> None:
+    def __init__(self, columns: ColumnSet[Any]) -> None:
         self._columns = columns
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -100,7 +99,7 @@ class _Column(click.ParamType):  # type: ignore[type-arg]
         return Completed(lambda: names).shell_complete(ctx, param, incomplete)
 
 
-def sort_options(columns: Columns[Any]) -> Callable[[Command], Command]:
+def sort_options(columns: ColumnSet[Any]) -> Callable[[Command], Command]:
     """Add the options for the order of a table's rows."""
 
     def add(command: Command) -> Command:
@@ -111,6 +110,6 @@ def sort_options(columns: Columns[Any]) -> Callable[[Command], Command]:
     return add
 
 
-def sorting(columns: Columns[T], options: dict[str, Any]) -> Sorting[T]:
+def sorting(columns: ColumnSet[T], options: dict[str, Any]) -> Sorting[T]:
     """Take the options for the order of rows out of ``options``."""
     return Sorting(columns, options.pop("sort"), options.pop("reverse"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.cli import exit as code
+from dcpdump.cli.export import TABLES, TableNames, cut_notes, need_pyarrow
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.light_libraries import let_pandas_in
@@ -26,7 +27,6 @@ from dcpdump.cli.options import (
 )
 from dcpdump.cli.progress import progress
 from dcpdump.cli.sink import folder_of, saying_what_is_left
-from dcpdump.cli.tables import TABLES, TableNames, cut_notes, need_pyarrow
 from dcpdump.cli.terminal import clear_status, note, status
 from dcpdump.errors import CaptureError
 from dcpdump.escape import bytes_of

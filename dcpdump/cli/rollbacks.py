@@ -2,7 +2,7 @@
 
 import click
 
-from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, analysis
+from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
 from dcpdump.render.rollbacks import RESUME, ROLLBACKS, latest, lines
 from dcpdump.render.style import Line
 from dcpdump.render.text_columns import Table
@@ -21,7 +21,7 @@ from dcpdump.streams.rollbacks import resume as resume_of
     sort=ROLLBACKS,
 )
 @click.option("--resume", is_flag=True, help="A row for each vbucket: what its client should have sent to go on.")
-def rollbacks(reading: LedgerConsumer, asked: Asked, resume: bool) -> Answer:
+def rollbacks(reading: LedgerConsumer, asked: AnalysisRequest, resume: bool) -> AnalysisResult:
     """Explain rollbacks: what was asked for, against the failover log and the purge seqno, as far as they were seen.
 
     Equal rollbacks of a client are one; more than three are a loop. Each with what the client should have sent:
@@ -41,4 +41,4 @@ def rollbacks(reading: LedgerConsumer, asked: Asked, resume: bool) -> Answer:
             return [RESUME.table(advised)]
         return list(lines(advised, streams, ledger.last_ns))
 
-    return Answer(text, lambda: map(ROLLBACKS.object, advised))
+    return AnalysisResult(text, lambda: map(ROLLBACKS.object, advised))

@@ -24,13 +24,13 @@ from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissectio
 from dcpdump.batch.part import even_groups, joined
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
+from dcpdump.cli.export import cut_notes
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import Display, Selection, selection
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.signals import Interruptible
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
-from dcpdump.cli.tables import cut_notes
 from dcpdump.cli.terminal import complain, end_line, terminal_size
 from dcpdump.dissect import Dissector
 from dcpdump.errors import CaptureError, DcpdumpError
@@ -38,7 +38,7 @@ from dcpdump.escape import safe_json
 from dcpdump.filter import FrameFilter
 from dcpdump.filter.choices import Wanted, wanted_of
 from dcpdump.record import Record
-from dcpdump.render import csv
+from dcpdump.render.objects import csv_row
 from dcpdump.render.style import Palette
 from dcpdump.render.text_columns import Table
 from dcpdump.sql.database import Engine
@@ -269,11 +269,11 @@ def write_answer(sink: Sink, shown: Display, schema: pa.Schema, batches: Iterabl
     if shown.format == "table":
         return _write_tables(sink, Palette(shown.coloured(sink.is_terminal)), schema, rows)
     if shown.format == "csv":
-        sink.write(csv.row_text(names) + "\r\n")
+        sink.write(csv_row(names) + "\r\n")
     count = 0
     for row in rows:
         if shown.format == "csv":
-            sink.write(csv.row_text([cell(value) for value in row]) + "\r\n")
+            sink.write(csv_row([cell(value) for value in row]) + "\r\n")
         else:
             sink.write(safe_json(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)) + "\n")
         count += 1

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dcpdump.cli.analysis import Answer, Asked, LedgerConsumer, analysis
+from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
 from dcpdump.render.streams import STREAMS, StreamRow, total
 from dcpdump.render.text_columns import spark
 from dcpdump.streams.causes import Cause, Verdict, VerdictKind
@@ -28,7 +28,7 @@ class StreamReading(LedgerConsumer):
     rates: "Rates | None" = None
 
     @classmethod
-    def of(cls, asked: Asked) -> "StreamReading":
+    def of(cls, asked: AnalysisRequest) -> "StreamReading":
         """Return what reads for the command."""
         if asked.shown.format != "text" or not asked.sink.is_terminal:
             return super().of(asked)
@@ -89,13 +89,13 @@ class _Causes(click.ParamType):  # type: ignore[type-arg]
 )
 def streams(
     reading: StreamReading,
-    asked: Asked,
+    asked: AnalysisRequest,
     stuck: bool,
     rolled_back: bool,
     ended: bool,
     cause: frozenset[str] | None,
     idle: float,
-) -> Answer:
+) -> AnalysisResult:
     """Say what became of each DCP stream: asked for, granted, rolled back, flowing, stuck, ended.
 
     Filters choose streams; every frame is looked at, whatever they say. --stuck, --rolled-back and --ended are
@@ -112,7 +112,7 @@ def streams(
     if asked.order.column is None and asked.shown.format == "text":
         wanted.sort(key=lambda row: row.verdict.rank)
     rows = asked.order(wanted)
-    return Answer(
+    return AnalysisResult(
         lambda: [
             STREAMS.table(rows) if judged else reading.nothing(),
             total(judged, reading.evicted, reading.connections),

@@ -1,4 +1,4 @@
-"""Talk to whoever waits at a terminal: notes, errors and progress on standard error, and how large the terminal is."""
+"""Talk to people at a terminal: notes, errors and progress on standard error, and how large the terminal is."""
 
 import errno
 import os

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from dcpdump.clock import PLAIN_TIMES, FrameTimes
 from dcpdump.record import Record
-from dcpdump.render import csv, line, ndjson, table
+from dcpdump.render import line, table
+from dcpdump.render.objects import csv_header, csv_text, ndjson_text
 from dcpdump.render.style import Line, LineKind, Palette
 from dcpdump.startup import dataclass
 
@@ -62,6 +63,6 @@ OUTPUTS: dict[str, Output] = {
     "table": Output(_drawn(table.lines)),
     "grid": Output(_drawn(table.grid_lines)),
     "line": Output(_one_line),
-    "ndjson": Output(lambda record, view: ndjson.text(record, view.value_bytes, context=view.context is True) + "\n"),
-    "csv": Output(lambda record, view: csv.text(record, view.value_bytes) + "\r\n", lambda: csv.header() + "\r\n"),
+    "ndjson": Output(lambda record, view: ndjson_text(record, view.value_bytes, context=view.context is True) + "\n"),
+    "csv": Output(lambda record, view: csv_text(record, view.value_bytes) + "\r\n", lambda: csv_header() + "\r\n"),
 }

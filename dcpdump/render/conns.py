@@ -5,8 +5,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
-from dcpdump.render.ndjson import without_none
+from dcpdump.render.column import Column, ColumnSet
+from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded, lost
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS
@@ -201,7 +201,7 @@ def C(
 
 
 #: Connections, and those of TLS of which nothing was opened.
-CONNECTIONS: Columns[ConnectionRow] = Columns(
+CONNECTIONS = ColumnSet[ConnectionRow](
     Column("connection", lambda row: row.number, "conn"),
     Column("src", lambda row: row.src),
     Column("dst", lambda row: row.dst),
@@ -259,4 +259,4 @@ CONNECTIONS: Columns[ConnectionRow] = Columns(
     C(head="end", text=_end, sort=lambda row: None if row.state is None else row.state.ended_ns),
 )
 #: The keys of those of which nothing was opened.
-CLOSED: Columns[ConnectionRow] = Columns(*CONNECTIONS.some("connection src dst"), Column("tls", lambda row: row.tls))
+CLOSED = ColumnSet[ConnectionRow](*CONNECTIONS.some("connection src dst"), Column("tls", lambda row: row.tls))

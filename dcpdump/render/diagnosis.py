@@ -3,14 +3,13 @@ judged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.diagnosis import COMMAND, Diagnosis, DiagnosisOutcome, behind
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, speaks_dcp
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
+from dcpdump.render.column import Column, ColumnSet
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.streams import lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
@@ -177,7 +176,7 @@ def _place(stream: Stream) -> Json:
 
 
 _Found = tuple[Diagnosis, Sequence[str]]
-CAPTURE: Columns[_Found] = Columns(
+CAPTURE = ColumnSet[_Found](
     Column("captures", lambda row: list(row[1])),
     Column("first?", lambda row: row[0].evidence.begins_ns),
     Column("last?", lambda row: row[0].evidence.last_ns),
@@ -199,7 +198,7 @@ CAPTURE: Columns[_Found] = Columns(
 )
 
 _On = tuple[Evidence, ConnectionState]
-CONNECTION: Columns[_On] = Columns(
+CONNECTION = ColumnSet[_On](
     Column("connection", lambda row: row[1].number),
     Column("src", lambda row: row[1].src),
     Column("dst", lambda row: row[1].dst),
@@ -219,7 +218,7 @@ CONNECTION: Columns[_On] = Columns(
 )
 
 _NUMBERS = "the connections' numbers"
-TROUBLE: Columns[_Ranked] = Columns(
+TROUBLE = ColumnSet[_Ranked](
     Column("rank", lambda row: row.rank),
     Column("code", lambda row: row.thing.situation.value),
     Column("cause?", lambda row: row.thing.cause or None),
@@ -241,16 +240,15 @@ TROUBLE: Columns[_Ranked] = Columns(
     type="trouble",
 )
 
-LAG: Columns[tuple[Stream, Verdict]] = Columns(
+LAG = ColumnSet[tuple[Stream, Verdict]](
     Column("connection", lambda row: row[0].connection.number),
     Column("vbucket", lambda row: row[0].vbucket),
     Column("stream_id?", lambda row: row[0].stream_id or None),
-    *(replace(each, key=each.key.rstrip("?")) for each in lag_columns(lambda row: row[1].lag)[:3]),
-    *lag_columns(lambda row: row[1].lag)[3:],
+    *lag_columns(lambda row: row[1].lag, known=True),
     type="lag",
 )
 
-UNJUDGED: Columns[_Ranked] = Columns(
+UNJUDGED = ColumnSet[_Ranked](
     Column("code", lambda row: row.thing.code.value),
     Column("text", lambda row: row.thing.text),
     Column("count", lambda row: row.thing.count),
@@ -260,7 +258,7 @@ UNJUDGED: Columns[_Ranked] = Columns(
 )
 
 #: The rows of a diagnosis.
-DIAGNOSIS: tuple[Columns[Any], ...] = (CAPTURE, CONNECTION, TROUBLE, LAG, UNJUDGED)
+DIAGNOSIS: tuple[ColumnSet[Any], ...] = (CAPTURE, CONNECTION, TROUBLE, LAG, UNJUDGED)
 
 
 def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Iterator[Json]:

@@ -1,6 +1,7 @@
 """Write what differs between two captures: a block a connection for people, rows for programs."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from heapq import merge
 from itertools import chain, islice
 from operator import itemgetter
@@ -10,7 +11,6 @@ from dcpdump.clock import clock_in_use
 from dcpdump.compare.comparison import (
     Absence,
     ChangedFrame,
-    ClockOffset,
     Comparison,
     LastSeqno,
     Latency,
@@ -25,9 +25,8 @@ from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
-from dcpdump.render.column import Column, Columns
+from dcpdump.render.column import ID, Column, ColumnSet, given
 from dcpdump.render.line import message_name
-from dcpdump.render.row_keys import ID
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number
 from dcpdump.spec import find
@@ -106,7 +105,7 @@ class _WayRow(NamedTuple):
 
 
 _W = Column[_WayRow]
-WAYS: Columns[_WayRow] = Columns(
+WAYS = ColumnSet[_WayRow](
     _W(head="direction", text=lambda row: f"  {row.src} → {row.dst}"),
     _W("src", lambda row: row.src),
     _W("dst", lambda row: row.dst),
@@ -132,33 +131,16 @@ WAYS: Columns[_WayRow] = Columns(
 )
 
 
-class _Pair(NamedTuple):
-    """A connection that both captures have."""
-
-    linked: Linked
-    src: str
-    dst: str
-    other_src: str
-    other_dst: str
-    ways: list[_WayRow]
-    clock: ClockOffset | None
-
-
-CONNECTION: Columns[_Pair] = Columns(
-    Column("connection", lambda row: row.linked.pair.a),
-    Column("other_connection", lambda row: row.linked.pair.b),
-    Column("src", lambda row: row.src),
-    Column("dst", lambda row: row.dst),
-    Column("other_src", lambda row: row.other_src),
-    Column("other_dst", lambda row: row.other_dst),
-    Column("ways", lambda row: list(map(WAYS.object, row.ways)), type=WAYS),
-    Column("clock_offset_us?", lambda row: None if row.clock is None else row.clock.offset // 1000),
-    Column("clock_spread_us?", lambda row: None if row.clock is None else row.clock.spread // 1000),
+#: A connection that both captures have.
+CONNECTION = ColumnSet[Json](
+    *given("connection other_connection src dst other_src other_dst"),
+    Column("ways", lambda row: list(map(WAYS.object, row["ways"])), type=WAYS),
+    *given("clock_offset_us? clock_spread_us?"),
     type="connection",
 )
 
 _S = Column[tuple[Linked, LastSeqno]]
-STREAMS: Columns[tuple[Linked, LastSeqno]] = Columns(
+STREAMS = ColumnSet[tuple[Linked, LastSeqno]](
     _S("connection", lambda row: row[0].pair.a),
     _S("vbucket", lambda row: row[1].vbucket, "vb", lambda row: f"  {row[1].vbucket}"),
     _S("stream_id?", lambda row: row[1].stream_id or None, "stream id"),
@@ -214,12 +196,12 @@ _ROW = (
     _F("length", _of_row(lambda row: int(row["length"]))),
 )
 #: Frames that differ, of either kind.
-FRAMES: Columns[_Frame] = Columns(
+FRAMES = ColumnSet[_Frame](
     _F(head="in", text=lambda row: _NAMES[row[1].of] if isinstance(row[1], OnlyFrame) else "both"),
     *_ROW,
     _F(head="evidence", text=_evidence),
 )
-ONLY: Columns[_Frame] = Columns(
+ONLY = ColumnSet[_Frame](
     _F("only_in", lambda row: _NAMES[row[1].of]),
     _F("connection", lambda row: row[1].place >> 1),
     *_ROW,
@@ -228,7 +210,7 @@ ONLY: Columns[_Frame] = Columns(
     _F("lost_bytes?", lambda row: row[1].lost or None),
     type="frame",
 )
-CHANGED: Columns[_Frame] = Columns(
+CHANGED = ColumnSet[_Frame](
     _F("connection", lambda row: row[0].pair.a),
     _F("other_frame", lambda row: int(row[1].b["frame"])),
     *_ROW,
@@ -238,36 +220,11 @@ CHANGED: Columns[_Frame] = Columns(
 )
 
 
-class _Alone(NamedTuple):
-    """A connection that only one of the captures has."""
-
-    only_in: str
-    number: int
-    src: str
-    dst: str
-    frames: int
-
-
-ALONE: Columns[_Alone] = Columns(
-    Column("only_in", lambda row: row.only_in),
-    Column("connection", lambda row: row.number),
-    Column("src", lambda row: row.src),
-    Column("dst", lambda row: row.dst),
-    Column("frames", lambda row: row.frames),
-    type="alone",
-)
-
-_Totals = dict[str, int]
-
-
-def _number(key: str, meaning: str = "") -> Column[_Totals]:
-    """Return the column of one of several numbers."""
-    return Column(key, lambda row: row.get(key.rstrip("?")), meaning=meaning)
-
-
-TOTAL: Columns[_Totals] = Columns(
-    *map(_number, ("equal", "both", "only_a", "only_b", "changed", "moved")),
-    _number("connections", "how many connections both captures have"),
+#: A connection that only one of the captures has.
+ALONE = ColumnSet[Json](*given("only_in connection src dst frames"), type="alone")
+TOTAL = ColumnSet[Json](
+    *given("equal both only_a only_b changed moved"),
+    replace(*given("connections"), meaning="how many connections both captures have"),
     type="total",
 )
 
@@ -392,15 +349,24 @@ class DiffRows:
         """Yield all that differs as objects; the total last."""
         found = self._found
         for each in found.linked:
-            ends = *self._ends(0, each.pair.a), *self._ends(1, each.pair.b)
-            yield CONNECTION.object(_Pair(each, *ends, self._ways(each), each.clock or self._clock))
+            yield CONNECTION.object(self._connection(each))
             yield from (STREAMS.object((each, last)) for way in each.ways for last in found.last_seqnos(way))
             for frame in self._frames(each):
                 yield (CHANGED if isinstance(frame, ChangedFrame) else ONLY).object((each, frame))
         for of in (0, 1):
             for alone in found.alone[of]:
-                yield ALONE.object(_Alone(_NAMES[of], alone, *self._ends(of, alone), found.frames(of, alone)))
+                src, dst = self._ends(of, alone)
+                row = {"only_in": _NAMES[of], "connection": alone, "src": src, "dst": dst}
+                yield ALONE.object(row | {"frames": found.frames(of, alone)})
         yield TOTAL.object({**self._totals(), "equal": not found.differs, "connections": len(found.linked)})
+
+    def _connection(self, each: Linked) -> Json:
+        (src, dst), other, clock = self._ends(0, each.pair.a), self._ends(1, each.pair.b), each.clock or self._clock
+        row: Json = {"connection": each.pair.a, "other_connection": each.pair.b, "ways": self._ways(each)}
+        row |= {"src": src, "dst": dst, "other_src": other[0], "other_dst": other[1]}
+        if clock is None:
+            return row
+        return row | {"clock_offset_us": clock.offset // 1000, "clock_spread_us": clock.spread // 1000}
 
     def _totals(self) -> dict[str, int]:
         out = dict.fromkeys(_TOTALS, 0)
@@ -461,7 +427,7 @@ def _cas(side: str) -> Callable[[_DocumentRow], str]:
 
 
 _D = Column[_DocumentRow]
-DOCUMENT: Columns[_DocumentRow] = Columns(
+DOCUMENT = ColumnSet[_DocumentRow](
     _D("vbucket", lambda row: row.one.vbucket, "vb"),
     _D("collection", lambda row: row.one.collection, "collection", lambda row: hex(row.one.collection), drop_rank=3),
     _D("key", lambda row: row.key, "key"),
@@ -486,17 +452,20 @@ DOCUMENT: Columns[_DocumentRow] = Columns(
     _D(head="differs", text=lambda row: row.text),
     type="document",
 )
-DOCUMENTS: Columns[_Totals] = Columns(
-    _number("equal"),
-    _number("both", "documents whose last change is the same in both captures"),
-    _number("only_a", "documents that only A has"),
-    _number("only_b", "documents that only B has"),
-    _number("changed", "documents whose last change differs"),
-    _number("unknown?", "documents of which it cannot be known, as bytes were not captured"),
+_COUNTS = {
+    "both": "whose last change is the same in both captures",
+    "only_a": "that only A has",
+    "only_b": "that only B has",
+    "changed": "whose last change differs",
+    "unknown?": "of which it cannot be known, as bytes were not captured",
+}
+DOCUMENTS = ColumnSet[Json](
+    *given("equal"),
+    *(replace(*given(key), meaning=f"documents {text}") for key, text in _COUNTS.items()),
     type="documents",
 )
 #: The rows of a comparison.
-DIFF: tuple[Columns[Any], ...] = (CONNECTION, STREAMS, ONLY, CHANGED, ALONE, TOTAL, DOCUMENT, DOCUMENTS)
+DIFF: tuple[ColumnSet[Any], ...] = (CONNECTION, STREAMS, ONLY, CHANGED, ALONE, TOTAL, DOCUMENT, DOCUMENTS)
 
 
 class DocumentRows:

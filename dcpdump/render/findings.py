@@ -10,8 +10,7 @@ from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.words import ranges
 from dcpdump.escape import safe
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
-from dcpdump.render.row_keys import INSTANT, TEXT
+from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded, number
 from dcpdump.streams.wording import clock
@@ -177,7 +176,7 @@ def _frames(each: RuleTotal) -> str:
 
 _Found = tuple[Finding, int]
 #: Findings; ``more`` is how many of the kind are left out.
-FINDINGS: Columns[_Found] = Columns(
+FINDINGS = ColumnSet[_Found](
     Column("code", lambda row: row[0].rule.code),
     Column("rule", lambda row: row[0].rule.id),
     Column("severity", lambda row: row[0].severity.value, "severity"),
@@ -204,7 +203,7 @@ FINDINGS: Columns[_Found] = Columns(
 )
 
 #: Rules, each with its findings counted, and the first as an example.
-BY_RULE: Columns[RuleTotal] = Columns(
+BY_RULE = ColumnSet[RuleTotal](
     Column(head="severity", text=lambda row: row.example.severity.value),
     Column(head="rule", text=lambda row: row.example.rule.code),
     Column(head="count", text=lambda row: f"{row.count:,}", right=True),
@@ -220,7 +219,7 @@ BY_RULE: Columns[RuleTotal] = Columns(
 )
 
 #: The rules themselves.
-RULES: Columns[Rule] = Columns(
+RULES = ColumnSet[Rule](
     Column("code", lambda rule: rule.code),
     Column("rule", lambda rule: rule.id),
     Column("severity", lambda rule: rule.severity.value),

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
-from dcpdump.render.ndjson import without_none
+from dcpdump.render.column import Column, ColumnSet
+from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, spark
 from dcpdump.spec import find
@@ -253,7 +253,7 @@ def _marks(window: Window) -> list[Json]:
 
 
 C = Column[FlowRow]
-FLOW: Columns[FlowRow] = Columns(
+FLOW = ColumnSet[FlowRow](
     C("connection", lambda row: row.connection.number, "conn"),
     C("name?", lambda row: row.connection.setup.name),
     C(

@@ -6,9 +6,9 @@ from typing import Any
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json, Record, as_json
-from dcpdump.render.column import Column, Columns
+from dcpdump.render.column import Column, ColumnSet
 from dcpdump.render.line import dialogue_name
-from dcpdump.render.ndjson import without_none
+from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number
 from dcpdump.spec.names import DATATYPE
@@ -103,7 +103,7 @@ def _covered(each: Coverage) -> str:
 
 C = Column[Change]
 #: Changes of documents; their objects are those of their frames.
-CHANGES: Columns[Change] = Columns(
+CHANGES = ColumnSet[Change](
     C(head="key", text=lambda change: safe(change.key)),
     C(head="collection", text=_collection, drop_rank=7),
     C(head="vb", text=lambda change: str(change.record.vbucket), right=True),
@@ -126,7 +126,7 @@ CHANGES: Columns[Change] = Columns(
     C(head="bytes", text=lambda change: number(change.record.frame.raw.length), right=True),
 )
 
-COVERAGE: Columns[Coverage] = Columns(
+COVERAGE = ColumnSet[Coverage](
     Column("connection", lambda covered: covered.stream.connection.number),
     Column("name?", lambda covered: covered.stream.connection.setup.name),
     Column("vbucket", lambda covered: covered.stream.vbucket),
@@ -138,4 +138,4 @@ COVERAGE: Columns[Coverage] = Columns(
     type="coverage",
 )
 #: The rows of a history: a change has the keys of its frame.
-HISTORY: tuple[str | Columns[Any], ...] = ("key.change", COVERAGE)
+HISTORY: tuple[str | ColumnSet[Any], ...] = ("key.change", COVERAGE)

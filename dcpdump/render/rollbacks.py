@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
-from dcpdump.render.ndjson import without_none
-from dcpdump.render.row_keys import TEXT
+from dcpdump.render.column import TEXT, Column, ColumnSet
+from dcpdump.render.objects import without_none
 from dcpdump.render.streams import failover_log
 from dcpdump.render.style import Line, LineKind
 from dcpdump.spec.statuses import ROLLBACK
@@ -166,7 +165,7 @@ def _resume(row: Advised) -> Json | None:
 
 _NUMBERS = "the numbers of the frames"
 C = Column[Advised]
-ROLLBACKS: Columns[Advised] = Columns(
+ROLLBACKS = ColumnSet[Advised](
     C("connection", lambda row: row[0].stream.connection.number, "conn"),
     C(get=lambda row: client(row[0].stream.connection), head="client", type=TEXT, drop_rank=3),
     C("name?", lambda row: row[0].stream.connection.setup.name),
@@ -212,7 +211,7 @@ def _advice(text: Callable[[Resume], str], *, unknown: str = "") -> Callable[[Ad
 
 
 #: What clients should have sent, a row a rollback.
-RESUME: Columns[Advised] = Columns(
+RESUME = ColumnSet[Advised](
     *ROLLBACKS.some("conn client vb"),
     C(head="sid", text=lambda row: str(row[0].stream.stream_id or ""), right=True, drop_rank=2),
     C(

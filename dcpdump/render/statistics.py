@@ -8,8 +8,7 @@ from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
-from dcpdump.render.row_keys import INT
+from dcpdump.render.column import INT, Column, ColumnSet
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import bytes_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
@@ -38,9 +37,9 @@ _AMOUNT = (
     C("bytes", lambda row: row.amount.bytes, "bytes"),
 )
 #: What the rows of each table can be sorted by.
-COUNTED: Columns[CountedRow] = Columns(C(get=lambda row: row.name, head="name"), *_AMOUNT)
+COUNTED = ColumnSet[CountedRow](C(get=lambda row: row.name, head="name"), *_AMOUNT)
 
-TOTAL: Columns[Statistics] = Columns(
+TOTAL = ColumnSet[Statistics](
     Column("frames", lambda found: found.total.frames),
     Column("bytes", lambda found: found.total.bytes),
     Column("seconds", lambda found: _seconds(found)),
@@ -50,21 +49,21 @@ TOTAL: Columns[Statistics] = Columns(
     type="total",
 )
 _NAME = "the name of the message"
-MESSAGES: Columns[CountedRow] = Columns(
+MESSAGES = ColumnSet[CountedRow](
     C("name", lambda row: find(row.key[1], server=row.key[0]).name, meaning=_NAME),
     C("opcode", lambda row: row.key[1]),
     C("kind", lambda row: "response" if row.key[2] else "request"),
     *_AMOUNT,
     type="message",
 )
-CONNECTIONS: Columns[CountedRow] = Columns(
+CONNECTIONS = ColumnSet[CountedRow](
     C("connection", lambda row: row.key.connection),
     C("src", lambda row: row.key.src),
     C("dst", lambda row: row.key.dst),
     *_AMOUNT,
     type="connection",
 )
-VBUCKETS: Columns[CountedRow] = Columns(C("vbucket", lambda row: row.key), *_AMOUNT, type="vbucket")
+VBUCKETS = ColumnSet[CountedRow](C("vbucket", lambda row: row.key), *_AMOUNT, type="vbucket")
 
 _Named = tuple[int, Distribution]  #: an opcode, and what was measured of it
 _DISTRIBUTION: tuple[Column[_Named], ...] = (
@@ -74,35 +73,33 @@ _DISTRIBUTION: tuple[Column[_Named], ...] = (
     Column("p99", lambda row: row[1].percentile(99)),
     Column("max", lambda row: row[1].most),
 )
-SIZES: Columns[_Named] = Columns(*_DISTRIBUTION, type="sizes")
-LATENCIES: Columns[_Named] = Columns(
+SIZES = ColumnSet[_Named](*_DISTRIBUTION, type="sizes")
+LATENCIES = ColumnSet[_Named](
     Column("name", lambda row: find(row[0]).name, meaning=_NAME),
     Column("opcode", lambda row: row[0]),
     *_DISTRIBUTION,
     type="latency",
 )
 #: Their begin, their length in seconds, and what was counted in them.
-INTERVALS: Columns[tuple[int, float, Amount]] = Columns(
+INTERVALS = ColumnSet[tuple[int, float, Amount]](
     Column("time", lambda row: row[0]),
     Column("seconds", lambda row: row[1]),
     Column("frames", lambda row: row[2].frames),
     Column("bytes", lambda row: row[2].bytes),
     type="interval",
 )
-DOCUMENTS: Columns[HotKey] = Columns(
+DOCUMENTS = ColumnSet[HotKey](
     Column("key", lambda row: safe(row.key)),
     Column("collection?", lambda row: row.collection),
     Column("collection_name?", lambda row: row.path or None),
     Column("frames", lambda row: row.amount.frames),
     Column("bytes", lambda row: row.amount.bytes),
-    Column(
-        "more_frames", lambda row: row.error.frames, type=INT, meaning="frames that it may have had beside, at most"
-    ),
+    Column("more_frames", lambda row: row.error.frames, type=INT, meaning="frames that it may have had too, at most"),
     Column("more_bytes", lambda row: row.error.bytes, type=INT, meaning="bytes that it may have had too, at most"),
     type="document",
 )
 #: The rows of statistics.
-STATISTICS: tuple[Columns[Any], ...] = (
+STATISTICS: tuple[ColumnSet[Any], ...] = (
     *(TOTAL, MESSAGES, CONNECTIONS, VBUCKETS, SIZES, LATENCIES, INTERVALS, DOCUMENTS),
 )
 

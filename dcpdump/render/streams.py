@@ -6,9 +6,8 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns, nonzero
-from dcpdump.render.ndjson import without_none
-from dcpdump.render.row_keys import TEXT, U64
+from dcpdump.render.column import TEXT, U64, Column, ColumnSet, nonzero
+from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import lost
 from dcpdump.spec import MESSAGES
@@ -107,16 +106,17 @@ def of_request(name: str) -> Callable[[StreamRow], Any]:
     return lambda row: None if row.stream.request is None else getattr(row.stream.request, name)
 
 
-def lag_columns(lag_of: Callable[[Any], Lag | None]) -> tuple[Column[Any], ...]:
-    """Return the columns of a lag; what is not known is None."""
+def lag_columns(lag_of: Callable[[Any], Lag | None], *, known: bool = False) -> tuple[Column[Any], ...]:
+    """Return the columns of a lag; what is not known is None. ``known``: all rows have one."""
+    may = "" if known else "?"
 
     def of(get: Callable[[Lag], Any]) -> Callable[[Any], Any]:
         return lambda row: None if (lag := lag_of(row)) is None else get(lag)
 
     return (
-        Column("lag?", of(lambda lag: lag.seqnos)),
-        Column("lag_exact?", of(lambda lag: None if lag.seqnos is None else lag.exact)),
-        Column("high_seqno?", of(lambda lag: lag.high)),
+        Column(f"lag{may}", of(lambda lag: lag.seqnos)),
+        Column(f"lag_exact{may}", of(lambda lag: None if lag.seqnos is None else lag.exact)),
+        Column(f"high_seqno{may}", of(lambda lag: lag.high)),
         Column("high_seqno_at?", of(lambda lag: lag.high_ns)),
         Column("high_seqno_from?", of(lambda lag: None if lag.opcode is None else MESSAGES[lag.opcode].name)),
     )
@@ -139,7 +139,9 @@ def lost_columns(missed_of: Callable[[Any], Missed], meaning: str = "") -> tuple
 #: Of a stream.
 LOST = "bytes that its direction lost while it was open, and that may be its own"
 
-STREAMS: Columns[StreamRow] = Columns(
+STREAMS = ColumnSet[
+    StreamRow
+](
     C("connection", lambda row: row.stream.connection.number, "conn"),
     C(get=_client, head="client", type=TEXT),
     C("src", lambda row: row.stream.connection.src),

@@ -6,7 +6,6 @@ from itertools import zip_longest
 from typing import Protocol
 from unicodedata import category, east_asian_width
 
-from dcpdump.record import Json
 from dcpdump.render.style import Line, LineKind
 from dcpdump.startup import dataclass, lazy_pattern
 from dcpdump.streams.frame_event import Missed
@@ -196,11 +195,6 @@ def spark(counts: Sequence[int]) -> str:
 def lost(missed: Missed) -> str:
     """Return how many bytes were lost, as a cell: ``?`` stands for gaps of unknown length."""
     return " + ".join([*[f"{missed.lost:,}"] * bool(missed.lost), *"?" * bool(missed.unknown)])
-
-
-def lost_keys(missed: Missed) -> Json:
-    """Return how many bytes were lost, as keys of an object."""
-    return {"lost_bytes": missed.lost} | ({"unknown_gaps": missed.unknown} if missed.unknown else {})
 
 
 def number(value: int | None) -> str:

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.column import Column, Columns
-from dcpdump.render.row_keys import BOOL
+from dcpdump.render.column import BOOL, Column, ColumnSet
 from dcpdump.render.streams import KINDS, STREAMS, StreamRow, lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number
@@ -144,7 +143,7 @@ def _rates(rate_of: Callable[[Any], Rate]) -> tuple[Column[Any], ...]:
 
 
 C = Column[Peer]
-TOP_CONNECTIONS: Columns[Peer] = Columns(
+TOP_CONNECTIONS = ColumnSet[Peer](
     C("connection", lambda peer: peer.connection.number, "conn"),
     C("src", lambda peer: peer.src),
     C("dst", lambda peer: peer.dst),
@@ -175,7 +174,7 @@ TOP_CONNECTIONS: Columns[Peer] = Columns(
     C(head=" ", text=_state),
 )
 
-TOP_STREAMS: Columns[StreamRow] = Columns(
+TOP_STREAMS = ColumnSet[StreamRow](
     STREAMS["conn"],
     replace(STREAMS["client"], drop_rank=2),
     *STREAMS.some("vb sid"),
@@ -190,7 +189,7 @@ TOP_STREAMS: Columns[StreamRow] = Columns(
 
 
 #: All of it at one moment, and of packets how many of an interface were handled how.
-TOP: Columns[TopView] = Columns(
+TOP = ColumnSet[TopView](
     Column("time?", lambda view: view.now_ns),
     Column("frames", lambda view: view.frames),
     Column("rate_seconds", lambda view: round(view.rates_ns / 1e9, 3)),

@@ -7,8 +7,7 @@ from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.diagnosis.trouble import Command, Judged
 from dcpdump.dissect import payload
-from dcpdump.render.column import Column
-from dcpdump.render.row_keys import INT
+from dcpdump.render.column import INT, Column
 from dcpdump.render.statistics import kind_name
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.report.context import Context, row, section, table

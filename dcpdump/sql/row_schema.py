@@ -6,10 +6,9 @@ import pyarrow as pa
 
 from dcpdump.arrow.folder import SCHEMAS
 from dcpdump.arrow.other_tables import FILES, GAPS
-from dcpdump.render.column import Columns
+from dcpdump.render.column import KEYS, ColumnSet
 from dcpdump.render.findings import FINDINGS
-from dcpdump.render.json_schema import DRAFT, messages_of_fields
-from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
+from dcpdump.render.objects import DRAFT, OTHERWISE, ROWS, messages_of_fields
 from dcpdump.render.streams import STREAMS
 from dcpdump.sql.query import FRAMES
 
@@ -37,7 +36,7 @@ _OF_FRAMES = {
     "key": "the key without its collection: bytes",
     "value": "the value, decompressed, without xattrs: bytes; shorter than value_length where it was cut",
 }
-_COLUMNS: dict[str, Columns[Any]] = {"streams": STREAMS, "findings": FINDINGS, "gaps": GAPS, "files": FILES}
+_COLUMNS: dict[str, ColumnSet[Any]] = {"streams": STREAMS, "findings": FINDINGS, "gaps": GAPS, "files": FILES}
 #: Type → its name in SQL and in JSON. Nested ones by their kind.
 _TYPES: dict[pa.DataType, tuple[str, str]] = {
     pa.bool_(): ("BOOLEAN", "boolean"),

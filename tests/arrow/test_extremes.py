@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcpdump.cli.tables import TABLES
+from dcpdump.cli.export import TABLES
 from dcpdump.spec import ERROR
 from dcpdump.spec.field import Blob, Field, FlatTable, Part, Repeat
 from dcpdump.wire.encode import Values, encode

@@ -2,13 +2,14 @@
 difference before you commit it.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
 from tests.support.browsing import SAMPLES, Shown, browse
-from tests.support.captures import Record, pcap
+from tests.support.captures import Record, pcap, records_of
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
 from tests.support.diagnoses import written
@@ -121,6 +122,20 @@ def test_the_mouse_chooses_rows_bytes_tabs_and_heads() -> None:
         assert "conn▴" in shown.screen
 
     browse(SAMPLES / "replica.pcap", click, size=(140, 40))
+
+
+def test_connections_are_sorted_as_numbers(tmp_path: Path) -> None:
+    one = said(opening() + BEGUN + "RX mutation{seqno=1}\n")
+    many = [replace(each, connection=number, ends="") for number in range(12) for each in one]
+    path = tmp_path / "many.pcap"
+    path.write_bytes(pcap(records_of(packets(sorted(many, key=lambda each: each.ts_ns)))))
+
+    async def sort(shown: Shown) -> None:
+        await shown.settled()
+        await shown.press("4", "o")
+        assert [line.split()[0] for line in shown.screen.splitlines()[1:14]] == ["conn▴", *map(str, range(12))]
+
+    browse(path, sort, size=(140, 40))
 
 
 def test_a_long_name_does_not_take_the_other_columns_of_a_tab_along(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from dcpdump.arrow import schema, verdicts
 from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
 from dcpdump.arrow.folder import SCHEMAS, ArrowFile, ParquetFile
-from dcpdump.cli.tables import TABLES as NAMES
+from dcpdump.cli.export import TABLES as NAMES
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark import parts
 from dcpdump.spark.java import find_java, make_java_home

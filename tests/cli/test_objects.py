@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from dcpdump.arrow.other_tables import FILES, GAPS
-from dcpdump.render.column import Columns
+from dcpdump.render.column import KEYS, ColumnSet
 from dcpdump.render.conns import CLOSED, CONNECTIONS
 from dcpdump.render.diagnosis import DIAGNOSIS
 from dcpdump.render.diff import DIFF, WAYS
 from dcpdump.render.findings import FINDINGS
 from dcpdump.render.flow import FLOW
 from dcpdump.render.history import COVERAGE
+from dcpdump.render.objects import OTHERWISE, ROWS
 from dcpdump.render.rollbacks import ROLLBACKS
-from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
 from dcpdump.render.statistics import STATISTICS
 from dcpdump.render.streams import STREAMS
 from dcpdump.render.top import TOP, TOP_CONNECTIONS, TOP_STREAMS
@@ -153,7 +153,7 @@ OPTIONS = {"key": "'*'", "top": "--once", "check": "--all", "diagnose": "--all",
 #: Without a capture of their own kind: an interface, and bytes that are pasted.
 OF_CAPTURES = "read stats streams conns rollbacks flow key top check diff diagnose".split()
 #: Declared columns of commands.
-COLUMNS: tuple[Columns[Any], ...] = (
+COLUMNS: tuple[ColumnSet[Any], ...] = (
     *(STREAMS, CONNECTIONS, CLOSED, FLOW, ROLLBACKS, FINDINGS, COVERAGE, GAPS, FILES),
     *(*STATISTICS, *DIAGNOSIS, *DIFF, WAYS, TOP, TOP_CONNECTIONS, TOP_STREAMS),
 )
