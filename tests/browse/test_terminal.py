@@ -136,7 +136,7 @@ def test_what_turns_out_to_have_no_dcp_closes_the_screen(tmp_path: Path, termina
     screen.until(b"waiting")
     (tmp_path / "go").write_text("go\n")
     assert screen.finish() == (3, True)
-    assert b"dcpdump: error: no DCP in the input" in screen.shown.partition(ORDINARY)[2]
+    assert b"dcpdump: error: no packet in the input" in screen.shown.partition(ORDINARY)[2]
 
 
 def test_frames_are_shown_where_the_process_that_indexes_dies(tmp_path: Path, terminal: Opening) -> None:
