@@ -31,8 +31,8 @@ from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
 from dcpdump.streams.clients import Clients
 from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, kept, stream_key
 from dcpdump.streams.knowledge import CARVED
+from dcpdump.streams.learning import last_message, snapshot_of
 from dcpdump.streams.ledger import Ledger, find_place, simply
-from dcpdump.streams.messages import last_message, snapshot_of
 from dcpdump.streams.opcode_kinds import (
     CLOSE_STREAM,
     DELETION,

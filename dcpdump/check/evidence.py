@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 from dcpdump.check.rule import Delayed, Event
 from dcpdump.spec import find
-from dcpdump.streams.facts import UnansweredRequest
-from dcpdump.streams.flow_state import FlowState, flow_status
+from dcpdump.streams.facts import UnansweredRequest, between
+from dcpdump.streams.flow import FlowState, flow_status
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent, kept
-from dcpdump.streams.intervals import between
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.silence import held_until, missing_noops, noop_interval_ns
 from dcpdump.streams.state import ConnectionState

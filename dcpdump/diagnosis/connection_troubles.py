@@ -10,12 +10,10 @@ from typing import NamedTuple
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode
 from dcpdump.streams.causes import Situation
-from dcpdump.streams.facts import SetupRefusal
-from dcpdump.streams.flow_state import FlowState, flow_status, stands_still, why_blocked
+from dcpdump.streams.facts import Intervals, SetupRefusal, between
+from dcpdump.streams.flow import FlowState, flow_status, leak, stands_still, why_blocked
 from dcpdump.streams.frame_event import Missed
-from dcpdump.streams.intervals import Intervals, between
 from dcpdump.streams.knowledge import CARVED
-from dcpdump.streams.leak import leak
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.silence import TcpFault, tcp_faults
 from dcpdump.streams.state import ConnectionState

@@ -24,9 +24,9 @@ from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudg
 from dcpdump.dissect import TLS
 from dcpdump.startup import dataclass
 from dcpdump.streams.causes import Situation, VerdictKind
-from dcpdump.streams.flow_state import FlowEvidence, FlowState, flow_status, why_unknown
+from dcpdump.streams.failover_logs import Lag
+from dcpdump.streams.flow import FlowEvidence, FlowState, flow_status, why_unknown
 from dcpdump.streams.knowledge import ONE_DIRECTION
-from dcpdump.streams.lag import Lag
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client, lag_text, place, times
 from dcpdump.text import counted

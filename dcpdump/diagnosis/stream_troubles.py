@@ -10,7 +10,7 @@ from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudg
 from dcpdump.streams.causes import Cause, Degree, Situation, VerdictKind
 from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.knowledge import Reason
-from dcpdump.streams.refusal import fault_of
+from dcpdump.streams.reasons import fault_of
 from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import Rollback, RollbackReason, branch_of, doubt, explain, find_rollbacks, resume
 from dcpdump.streams.state import ConnectionState

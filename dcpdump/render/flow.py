@@ -9,11 +9,9 @@ from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, spark
 from dcpdump.spec import find
-from dcpdump.streams.facts import FIRST, LAST, Excess
-from dcpdump.streams.flow_state import FlowEvidence, FlowState, FlowStatus, flow_status, stands_still
-from dcpdump.streams.intervals import Interval, between
+from dcpdump.streams.facts import FIRST, LAST, Excess, Interval, between
+from dcpdump.streams.flow import UNEXPLAINED, FlowEvidence, FlowState, FlowStatus, Leak, flow_status, leak, stands_still
 from dcpdump.streams.knowledge import CARVED, ONE_DIRECTION
-from dcpdump.streams.leak import UNEXPLAINED, Leak, leak
 from dcpdump.streams.silence import TcpFaults, tcp_faults
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Window

@@ -16,8 +16,8 @@ from dcpdump.spec.statuses import ROLLBACK, STATUS
 from dcpdump.streams.causes import Degree, Verdict
 from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.facts import Entry
+from dcpdump.streams.failover_logs import Lag
 from dcpdump.streams.frame_event import Missed
-from dcpdump.streams.lag import Lag
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
@@ -29,7 +29,7 @@ from dcpdump.streams.opcode_kinds import (
     PREPARE,
     SYSTEM_EVENT,
 )
-from dcpdump.streams.refusal import fault_in
+from dcpdump.streams.reasons import fault_in
 from dcpdump.streams.request import Request, collection_names, filter_text, scope_name
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.streams.knowledge import Reason, Unknown
 
 if TYPE_CHECKING:
-    from dcpdump.streams.lag import Lag
+    from dcpdump.streams.failover_logs import Lag
 
 # -- situations: what can be said of a capture, how bad each is, and what it needs to be certain ------
 # This is the one table of it. ``diagnose``, ``report`` and ``streams`` go by it: *wrong* is what is certain to be

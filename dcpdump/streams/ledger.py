@@ -15,7 +15,20 @@ from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, kept, stream_key
 from dcpdump.streams.identity import identify, infer, server_by
 from dcpdump.streams.knowledge import NOT_YET
-from dcpdump.streams.messages import KEYED, LEARN, begin_snapshot, is_key_cut, learn_keys, learn_keys_of_run
+from dcpdump.streams.learning import (
+    KEYED,
+    LEARN,
+    answered,
+    asked,
+    begin_snapshot,
+    closed,
+    doubt,
+    is_key_cut,
+    learn_keys,
+    learn_keys_of_run,
+    request_of,
+    set_apart,
+)
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     ALL_SEQNOS,
@@ -36,7 +49,6 @@ from dcpdump.streams.opcode_kinds import (
     WANTED,
 )
 from dcpdump.streams.phases import Phase
-from dcpdump.streams.requests import answered, asked, closed, doubt, request_of, set_apart
 from dcpdump.streams.setup import ANSWERS, REQUESTS, begin_direction, keep_alive, waiting_for
 from dcpdump.streams.state import ConnectionState, Memory, Turns
 from dcpdump.streams.stream import Stream

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES, NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
 from dcpdump.spec.statuses import AUTH_CONTINUE, KEY_EEXISTS, SUCCESS
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.facts import Control, NameTaken, SetupRefusal, UnansweredRequest
+from dcpdump.streams.facts import Control, NameTaken, SetupRefusal, UnansweredRequest, between
 from dcpdump.streams.frame_event import FrameEvent, kept, place_of
-from dcpdump.streams.intervals import between
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     ALL_SEQNOS,

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dcpdump.net.event import NO_ANSWER, ZERO_WINDOW
+from dcpdump.streams.facts import Interval, Intervals, between
 from dcpdump.streams.identity import hosts
-from dcpdump.streams.intervals import Interval, Intervals, between
 from dcpdump.streams.knowledge import lost_since
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import SECOND, ConnectionState

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.net.event import AHEAD
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.exchanges import Exchanges
-from dcpdump.streams.facts import Noops, Snapshot, UnansweredRequest
+from dcpdump.streams.facts import Noops, Recurring, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed, stream_key
 from dcpdump.streams.identity import NAMELESS, Identity, Roles, inferred, seen
-from dcpdump.streams.intervals import Recurring
 from dcpdump.streams.knowledge import ANY_TIME, CARVED, NOT_YET, Side
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.request import Request

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Keys that are remembered at most: some 80 MB.
 _MOST_KEYS = 400_000
 #: A server takes no longer keys than 250 bytes, with up to 5 of a collection; longer ones are not remembered.
-LONGEST = 255
+LONGEST_KEY = 255
 
 
 @dataclass(slots=True)

@@ -6,19 +6,28 @@ from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, OK
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.causes import Cause, Due, Situation, Verdict, VerdictKind
 from dcpdump.streams.clients import Clients
-from dcpdump.streams.facts import Snapshot
-from dcpdump.streams.failover_logs import High
-from dcpdump.streams.flow_state import FlowState, flow_status, stands_still, why_blocked, why_unknown
-from dcpdump.streams.intervals import between
+from dcpdump.streams.facts import Snapshot, between
+from dcpdump.streams.failover_logs import High, Lag, Lags
+from dcpdump.streams.flow import FlowState, flow_status, stands_still, why_blocked, why_unknown
 from dcpdump.streams.knowledge import CARVED, Reason, Unknown, lost_since
-from dcpdump.streams.lag import Lag, Lags
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.refusal import earlier, explained, reached, refusal, why_disconnected
+from dcpdump.streams.reasons import (
+    BY_PRODUCER,
+    IN_TURN,
+    due,
+    earlier,
+    explained,
+    is_handed_over,
+    outcome_due,
+    reached,
+    refusal,
+    unfinished,
+    why_disconnected,
+)
 from dcpdump.streams.request import Request
 from dcpdump.streams.silence import CaptureEnds, Silences, TcpFault, held_up, is_recent
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.takeover import BY_PRODUCER, IN_TURN, due, is_handed_over, outcome_due, unfinished
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
 # -- how a connection ended, by whom and why: what its streams and its reconnects are judged by -------

@@ -9,9 +9,19 @@ from typing import NamedTuple
 
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE, DCP_SNAPSHOT_MARKER
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.facts import FIRST, LAST, MARKER_SIZES, Excess, Mark, count_marker
+from dcpdump.streams.facts import (
+    FIRST,
+    LAST,
+    MARKER_SIZES,
+    MOST,
+    Excess,
+    Interval,
+    Intervals,
+    Mark,
+    between,
+    count_marker,
+)
 from dcpdump.streams.frame_event import FrameEvent, kept
-from dcpdump.streams.intervals import MOST, Interval, Intervals, between
 from dcpdump.streams.phases import Flow
 
 # -- how far the two directions of a connection may be captured out of order --------------------------

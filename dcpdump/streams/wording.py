@@ -7,11 +7,10 @@ from dcpdump.escape import safe
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.spec.statuses import STATUS
 from dcpdump.startup import lazy_pattern
-from dcpdump.streams.facts import NEVER
-from dcpdump.streams.intervals import between
+from dcpdump.streams.facts import NEVER, between
 
 if TYPE_CHECKING:
-    from dcpdump.streams.lag import Lag
+    from dcpdump.streams.failover_logs import Lag
     from dcpdump.streams.state import ConnectionState
     from dcpdump.streams.stream import Stream
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dcpdump.net.packet import Packet
-from dcpdump.streams.leak import leak
+from dcpdump.streams.flow import leak
 from dcpdump.streams.window import GRACE, OUT_OF_ORDER_NS, Window
 from tests.streams.test_document_runs import assert_ledgers_are_equal
 from tests.streams.test_flow_state import acknowledged, mutations

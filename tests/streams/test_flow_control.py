@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.spec.opcodes import DCP_OPEN
-from dcpdump.streams import intervals
+from dcpdump.streams import facts
 from dcpdump.streams.facts import COUNTED, FIRST, LAST
-from dcpdump.streams.leak import Leak, leak
+from dcpdump.streams.flow import Leak, leak
 from dcpdump.streams.window import Window
 from dcpdump.wire.encode import encode
 from tests.streams.test_flow_state import acknowledged
@@ -139,7 +139,7 @@ def test_how_long_it_was_blocked_counts_intervals_that_are_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The window is filled 1,100 times, each time for a millisecond, and for a second in the end."""
-    monkeypatch.setattr(intervals, "MOST", 1_000)
+    monkeypatch.setattr(facts, "MOST", 1_000)
     talk = TcpTalk(acks=False, step_ns=MILLISECOND)
     talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"app", opaque=1))
     talk.send(1, encode("DCP_OPEN", response=True, opaque=1))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcpdump.render import flow
 from dcpdump.render.style import LineKind
 from dcpdump.render.text_columns import fitted
-from dcpdump.streams.flow_state import FlowEvidence, FlowState, FlowStatus, flow_status, stands_still
+from dcpdump.streams.flow import FlowEvidence, FlowState, FlowStatus, flow_status, stands_still
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Window

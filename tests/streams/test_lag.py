@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ, GET_ALL_VB_SEQNOS, OBSERVE_SEQNO, STAT
-from dcpdump.streams.lag import Lag, Lags
+from dcpdump.streams.failover_logs import Lag, Lags
 from dcpdump.streams.verdict import Judge
 from dcpdump.wire.encode import encode
 from tests.support.conversation import opening

@@ -12,7 +12,7 @@ from dcpdump.render import flow
 from dcpdump.render.style import LineKind
 from dcpdump.render.text_columns import fitted
 from dcpdump.streams.facts import COUNTED
-from dcpdump.streams.leak import Leak, leak
+from dcpdump.streams.flow import Leak, leak
 from dcpdump.streams.window import Window
 from tests.support.console import run
 from tests.support.conversation import Said, opening, packets, said

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dcpdump.streams.flow_state import FlowEvidence, FlowState, FlowStatus, flow_status
+from dcpdump.streams.flow import FlowEvidence, FlowState, FlowStatus, flow_status
 from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rollbacks import WhyUnknown as Why

@@ -11,8 +11,7 @@ import pytest
 from dcpdump.net.connections import Connections
 from dcpdump.net.event import AHEAD
 from dcpdump.net.packet import Packet
-from dcpdump.streams.flow_state import FlowState, flow_status
-from dcpdump.streams.leak import leak
+from dcpdump.streams.flow import FlowState, flow_status, leak
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.window import Window
 from tests.support.conversation import Said, findings_of, opening, packets, said

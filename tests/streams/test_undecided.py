@@ -6,9 +6,9 @@ import pytest
 
 from dcpdump.net.event import ZERO_WINDOW
 from dcpdump.redact import Redactor
-from dcpdump.streams import intervals
+from dcpdump.streams import facts
+from dcpdump.streams.reasons import undecided
 from dcpdump.streams.redacted import hide
-from dcpdump.streams.takeover import undecided
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening, packets, said
 from tests.support.diagnoses import objects, written
@@ -141,7 +141,7 @@ def test_of_more_times_than_are_kept_it_is_unknown_when_flow_control_held_the_pr
     acked = "TX buffer-acknowledgement{buffer-bytes=%d}\n"
     held = begun(100) + STREAM + ONE + acked % 120 + again + acked % 100 + LONG
     assert judged(held)[0].startswith("wrong: stuck (no COMMIT")
-    monkeypatch.setattr(intervals, "MOST", 1)
+    monkeypatch.setattr(facts, "MOST", 1)
     assert judged(held)[0].startswith("quiet ")
 
 

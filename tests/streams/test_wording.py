@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.streams.lag import Lag
+from dcpdump.streams.failover_logs import Lag
 from dcpdump.streams.wording import lag_text, short_name, span
 from dcpdump.wire.encode import encode
 from tests.streams.test_tcp_faults import asked, granted, mutations, written

@@ -18,9 +18,9 @@ from dcpdump.check.rule import (
 )
 from dcpdump.check.rules.frames import name
 from dcpdump.spec.names import ACTIVE, DISK, OK, PENDING, VBUCKET_STATE
-from dcpdump.streams.flow_state import FlowState, flow_status
+from dcpdump.streams.flow import FlowState, flow_status
 from dcpdump.streams.frame_event import FrameEvent
-from dcpdump.streams.messages import last_message
+from dcpdump.streams.learning import last_message
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
@@ -34,9 +34,9 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.phases import ClosingEvent, DurableEvent, Takeover, TakeoverEvent, allows
+from dcpdump.streams.reasons import undecided
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.takeover import undecided
 from dcpdump.streams.window import OUT_OF_ORDER_NS
 from dcpdump.streams.wording import span
 

@@ -3,7 +3,7 @@
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.evidence import SECOND
 from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
-from dcpdump.streams.flow_state import flow_status, why_blocked
+from dcpdump.streams.flow import flow_status, why_blocked
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.phases import FlowEvent, allows

@@ -20,6 +20,7 @@ from dcpdump.spec.names import CACHE_TRANSFER, FROM_LATEST, STREAM_END_STATUS
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log, stream_key
+from dcpdump.streams.learning import request_of
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADD_STREAM,
@@ -40,7 +41,6 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.phases import ClosingEvent, Phase, PhaseEvent, allows
 from dcpdump.streams.request import Request
-from dcpdump.streams.requests import request_of
 from dcpdump.streams.rollbacks import RollbackReason, Wrong, overdue
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
