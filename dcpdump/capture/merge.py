@@ -16,21 +16,17 @@ from dcpdump.net.packet import Packet
 OPEN_LIMIT = 1024
 
 
-def timeline(
-    captures: Sequence[Capture], open_limit: int = OPEN_LIMIT, *, left: Iterator[Packet] | None = None
-) -> Iterator[Packet]:
+def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT) -> Iterator[Packet]:
     """Yield the packets of all captures in order of (time, file, number), each file in its own order.
 
-    A packet without a time comes right after the one before it in its file. ``left``: the packets of the first capture,
-    where some were taken before. However it ends, the captures are closed then.
+    A packet without a time comes right after the one before it in its file. However it ends, the captures are closed
+    then.
     """
     try:
         if len(captures) == 1:
             yield from captures[0]
         else:
-            yield from _merged(
-                [_Lane(capture, None if at else left) for at, capture in enumerate(captures)], open_limit
-            )
+            yield from _merged([_Lane(capture) for capture in captures], open_limit)
     finally:
         for capture in captures:
             capture.close()
@@ -72,10 +68,10 @@ def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
 class _Lane:
     """A capture, its next packet, and that packet's place in the timeline."""
 
-    def __init__(self, capture: Capture, left: Iterator[Packet] | None) -> None:
+    def __init__(self, capture: Capture) -> None:
         self.capture = capture
         self.packet: Packet | None = None
-        self._packets = left
+        self._packets: Iterator[Packet] | None = None
         self.key = (*begin(capture), 0)
 
     def advance(self) -> bool:

@@ -191,7 +191,7 @@ class PieceReading:
 def _capture(path: str, open_file: Opener, *, salvage: bool) -> Capture:
     if _is_here(path):
         return open_capture(path, salvage=salvage)
-    return open_capture(path, salvage=salvage, source=lambda: OpenFile(open_file(path)))
+    return open_capture(path, salvage=salvage, source=lambda _: OpenFile(open_file(path)))
 
 
 def _is_here(path: str) -> bool:
