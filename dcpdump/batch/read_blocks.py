@@ -263,7 +263,7 @@ class TimelineBlocks:
                 raise CaptureError(text, begun.name, "mergecap -w merged.pcapng FILES, and read that")
             self.begun.append(begun)
             self._push(_Lane(begun.capture, self._size, LanePlace(begun.name, begun.first_ns)))
-        self._size.usual = max(self._usual // max(len(active), 1), _SMALL)  # each capture holds a block
+        self._size.usual = max(self._usual // max(len(active), 1), min(self._usual, _SMALL))  # each holds a block
         return active[0][2] if active else None
 
     def _push(self, lane: "_Lane") -> None:

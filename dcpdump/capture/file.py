@@ -127,7 +127,7 @@ class Capture:
         self.rereadable = not follow and (source is not None or _is_regular(path))
         self._window: SourceWindow | None = None
         self._reader: Pcap | Pcapng | None = None
-        self._packed = False
+        self.packed = False  #: it is compressed: what comes before a place has to be decompressed to enter it
         self._followed: FollowedFile | None = None
         self._state: PcapState | SectionState | None = None  # what is known where packets are read next; None: a header
         self._open()
@@ -195,7 +195,7 @@ class Capture:
         self._begin()
         if not self.rereadable or not place.offset:
             return
-        if self._packed and self._window is not None:
+        if self.packed and self._window is not None:
             self._window.skip(place.offset)
         else:
             self.close()
@@ -265,7 +265,7 @@ class Capture:
     @property
     def enterable(self) -> bool:
         """Return whether it is an ordinary file of this machine that can be entered anywhere: it is not compressed."""
-        return self.rereadable and not self._packed and self._source is None
+        return self.rereadable and not self.packed and self._source is None
 
     @property
     def place(self) -> CapturePlace | None:
@@ -310,7 +310,7 @@ class Capture:
         self._window = SourceWindow(self._followed or (self._source(0) if self._source else open_source(path)))
         try:
             form = _compression_of(self._window.peek(6))
-            self._packed = form is not None
+            self.packed = form is not None
             if form is not None:
                 if self._followed is not None:
                     self.health.note(f"{form.name} data is read as it is now, not followed")
