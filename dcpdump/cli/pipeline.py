@@ -28,8 +28,9 @@ from dcpdump.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dcpdump.spark.decoding import Options
-    from dcpdump.spark.job import Engine, Outcome, Progress
+    from dcpdump.spark.job import Engine, Outcome
     from dcpdump.spark.job import Job as Tasks
+    from dcpdump.spark.local import Progress
 
 #: Input of less than this is done here before Spark has started.
 SMALL_BYTES = 1_000_000_000
@@ -241,7 +242,8 @@ def _engine(job: Job, name: str) -> "Iterator[Engine]":
     from dcpdump.spark.cluster import SparkEngine
     from dcpdump.spark.launch import session
 
-    with session(job.master, job.conf) as spark, SparkEngine(spark, _reporting(job)) as engine:
+    shown = {"spark.ui.showConsoleProgress": "true"} if _reporting(job) else {}
+    with session(job.master, shown | job.conf) as spark, SparkEngine(spark) as engine:
         if not job.quiet:
             note(f"tasks run on Spark {spark.version} ({spark.conf.get('spark.master')})")
         yield engine

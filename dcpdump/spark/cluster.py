@@ -3,16 +3,14 @@
 import gc
 import os
 import pickle
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from dcpdump.errors import OutputError
-from dcpdump.spark.job import Item, Progress, Result
+from dcpdump.spark.job import Item, Result
 from dcpdump.unfinished import UnfinishedFolder, temporary_folder
 
 if TYPE_CHECKING:
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
 class SparkEngine:
     """Runs tasks on Spark, each in a partition of its own; Spark tries those again that fail."""
 
-    def __init__(self, spark: "SparkSession", progress: Progress | None = None) -> None:
-        self._spark, self._progress = spark, progress
+    def __init__(self, spark: "SparkSession") -> None:
+        self._spark = spark
         self._keys: UnfinishedFolder | None = None
 
     def __enter__(self) -> "SparkEngine":
@@ -64,42 +62,13 @@ class SparkEngine:
         packed = [pickle.dumps(item, pickle.HIGHEST_PROTOCOL) for item in items]
         rows = pa.table({"number": pa.array(range(len(items)), pa.int32()), "item": pa.array(packed, pa.binary())})
         tasks = self._spark.createDataFrame(rows).repartitionById(len(items), "number")
-        with self._watched(name, len(items)):
-            try:
-                found = tasks.mapInArrow(do, "number bigint, done binary").collect()
-            except Exception as error:
-                raise task_error(error) from error
+        self._spark.sparkContext.setJobDescription(f"dcpdump: {name}")
+        try:
+            found = tasks.mapInArrow(do, "number bigint, done binary").collect()
+        except Exception as error:
+            raise task_error(error) from error
         for row in found:
             yield row["number"], pickle.loads(bytes(row["done"]))
-
-    @contextmanager
-    def _watched(self, name: str, tasks: int) -> Iterator[None]:
-        """Report progress for as long as the tasks run."""
-        from py4j.protocol import Py4JError
-
-        if self._progress is None:
-            yield
-            return
-        progress, done = self._progress, threading.Event()
-        tracker = self._spark.sparkContext.statusTracker()
-
-        def watch() -> None:
-            while not done.wait(0.5):
-                try:
-                    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                except (OSError, Py4JError):  # Java ended, which the other thread reports
-                    return
-                here = [stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == tasks]
-                progress(name, sum(here), tasks)
-
-        thread = threading.Thread(target=watch, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
-            progress(name, tasks, tasks)
 
 
 class KeyFile:

@@ -143,7 +143,7 @@ class FrameReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode one partition, in a task, and yield its rows."""
         if isinstance(partition, SourcePartition):  # else there is nothing to read
-            yield from rows(partition, to_arrow_schema(self._schema, timezone="UTC"))
+            yield from rows(partition, _arrow_schema(self._schema))
 
 
 def _indexed(path: str) -> list[Span]:
@@ -240,7 +240,7 @@ class StreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:
         """Return the offset behind the captures that are closed by now, which are written down."""
-        count = self._arrivals.count
+        count = self._arrivals.count()
         return {"batch": count + bool(self._arrivals.next(count))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[SourcePartition]:
@@ -260,7 +260,7 @@ class StreamReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode the captures of one chain, in a task, and yield its rows."""
         if isinstance(partition, SourcePartition):
-            yield from rows(partition, to_arrow_schema(self._schema, timezone="UTC"))
+            yield from rows(partition, _arrow_schema(self._schema))
 
     def commit(self, end: dict[str, int]) -> None:
         """Remove where chains were left before: no batch begins there any more."""
@@ -294,6 +294,14 @@ _WIDER = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
 }
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """Return a schema of Spark as Arrow's, with times in UTC."""
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # before Spark 4.2 they always are
+        return to_arrow_schema(schema)
 
 
 def schema_of(schema: pa.Schema) -> pa.Schema:

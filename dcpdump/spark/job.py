@@ -14,8 +14,6 @@ from dcpdump.tls.secrets import Secrets
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-#: Called with what tasks do, and how many of how many are done.
-Progress = Callable[[str, int, int], None]
 
 
 class Engine(Protocol):

@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import signal
-import socketserver
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dcpdump import install_hints
 from dcpdump.errors import DcpdumpError
@@ -112,7 +111,6 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.extraJavaOptions": (
         f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -Xlog:disable -Xlog:all=error:stderr -XX:+UseSerialGC"
-        " -Xss16m"  # Spark matches a pattern to the whole text of an error, step by step, when --watch is stopped
     ),
     "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
 }
@@ -150,7 +148,6 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     for name, value in settings(given, conf or {}, here=here).items():
         builder = builder.config(name, value)
     with _surroundings(submitted=submitted, here=here), _undisturbed():
-        _ignore_hang_ups()
         try:
             spark = builder.getOrCreate()
         except Exception as error:
@@ -209,23 +206,6 @@ def _undisturbed() -> Iterator[None]:
         logging.disable(logging.NOTSET)
         if here and handler is not None:
             signal.signal(signal.SIGINT, handler)
-
-
-def _ignore_hang_ups() -> None:
-    """Keep the thread that adds up Spark's accumulators from reporting that Java closed its connection.
-
-    That was seen while a query of ``--watch`` ended; nothing is lost, as Java waits for an answer to what it sends.
-    """
-    from pyspark import accumulators
-
-    report = socketserver.BaseServer.handle_error
-
-    def report_others(server: socketserver.BaseServer, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
-            report(server, request, client_address)
-
-    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-        server.handle_error = report_others  # type: ignore[method-assign, assignment]
 
 
 def _end(spark: "SparkSession") -> None:

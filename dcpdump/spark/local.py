@@ -9,7 +9,10 @@ from select import select
 
 from dcpdump.errors import DcpdumpError
 from dcpdump.forked_worker import ForkedWorker, Messages, can_fork, packed, write_all
-from dcpdump.spark.job import Item, Progress, Result
+from dcpdump.spark.job import Item, Result
+
+#: Called with what tasks do, and how many of how many are done.
+Progress = Callable[[str, int, int], None]
 
 _NUMBER = 4  #: bytes of an order: which item is next
 

@@ -51,15 +51,14 @@ class Arrivals:
         known = self.batch(number)
         if known:
             return known
-        self._learn(number)
+        self.count()
         fresh = self._closed()[: self._most]
         if fresh:
             self._note(number).write(json.dumps(fresh).encode())
         return fresh
 
-    @property
     def count(self) -> int:
-        """Return how many batches were written down."""
+        """Return how many batches were written down, and know their captures."""
         while known := self.batch(self._read):
             self._known.update(known)
             self._read += 1
@@ -72,14 +71,8 @@ class Arrivals:
 
     def grown(self) -> list[str]:
         """Return the paths of captures that grew after they were taken as closed: their remainder was not read."""
-        self._learn(self.count)
+        self.count()
         return [each.path for _, each in self._listed() if each.size > self._known.get(each.path, each.size)]
-
-    def _learn(self, number: int) -> None:
-        """Know the captures of the batches before one."""
-        while self._read < number:
-            self._known.update(self.batch(self._read))
-            self._read += 1
 
     def _closed(self) -> list[Input]:
         now = time.time()

@@ -8,6 +8,7 @@ import pytest
 
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark.cluster import SparkEngine
+from dcpdump.spark.launch import settings
 from dcpdump.spark.local import LocalEngine
 from tests.check.test_succession import save_silent
 from tests.support import archives
@@ -106,20 +107,19 @@ def test_what_a_task_dies_of_is_reported_in_a_sentence(spark: "SparkSession") ->
         list(SparkEngine(spark).run("tried", task, [1]))
 
 
-def test_progress_ends_with_all_tasks_and_each_has_its_own(spark: "SparkSession") -> None:
+def test_each_item_has_a_task_of_its_own_and_progress_ends_with_all(spark: "SparkSession") -> None:
     def task(item: str) -> int:
         from pyspark import TaskContext
 
         here = TaskContext.get()
         return -1 if here is None else here.partitionId()
 
+    assert sorted(SparkEngine(spark).run("tried", task, ["a", "b", "c"])) == [(0, 0), (1, 1), (2, 2)]
     reported: list[tuple[str, int, int]] = []
-    assert sorted(SparkEngine(spark, lambda *each: reported.append(each)).run("tried", task, ["a", "b", "c"])) == [
-        (0, 0),
-        (1, 1),
-        (2, 2),
-    ]
-    assert reported[-1] == ("tried", 3, 3)
+    for jobs in (1, 2):
+        here = LocalEngine(jobs, lambda *each: reported.append(each))
+        assert sorted(here.run("tried", len, ["a", "", "bc"])) == [(0, 1), (1, 0), (2, 2)]
+    assert reported == [("tried", done, 3) for done in (1, 2, 3)] * 2
 
 
 @pytest.mark.usefixtures("spark")
@@ -169,6 +169,13 @@ def test_nothing_appears_where_the_input_cannot_be_used(tmp_path: Path) -> None:
     printed = run(f"dcpdump pipeline {tmp_path}/in.pcap -o {tmp_path}/out --engine spark -q")
     assert (printed.code, printed.out) == (3, "")
     assert os.listdir(tmp_path) == ["in.pcap"]
+
+
+def test_what_spark_submit_and_conf_say_comes_before_ours() -> None:
+    given, conf = {"spark.ui.enabled": "true"}, {"spark.task.maxFailures": "9"}
+    chosen = settings(given, conf, here=False)
+    assert "spark.ui.enabled" not in chosen
+    assert (chosen["spark.task.maxFailures"], chosen["spark.sql.session.timeZone"]) == ("9", "UTC")
 
 
 def test_spark_reads_the_tables(spark: "SparkSession", tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_captures_come_in_the_order_in_which_they_were_closed_and_none_that_grow
     arrivals = arriving(folder, tmp_path)
     assert (arrivals.next(0), arrivals.next(1), arrivals.open()) == ([first, second], [], [growing.path])
     os.utime(growing.path, (0, 0))
-    assert (arrivals.next(1), arrivals.count) == ([growing], 2)
+    assert (arrivals.next(1), arrivals.count()) == ([growing], 2)
 
 
 def test_what_grew_after_it_was_taken_is_named(folder: Path, tmp_path: Path) -> None:
