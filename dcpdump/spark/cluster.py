@@ -5,6 +5,7 @@ import os
 import pickle
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -41,7 +42,7 @@ class SparkEngine:
         with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
             file.write(key_log)
         self._spark.sparkContext.addFile(str(path))
-        return KeyFile(path.name)
+        return partial(_keys_of, path.name)
 
     def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
         """Run a task for each item, and yield the items' places and results. Raises OutputError where one fails."""
@@ -71,17 +72,12 @@ class SparkEngine:
             yield row["number"], pickle.loads(bytes(row["done"]))
 
 
-class KeyFile:
-    """Secrets in a file that Spark brings to each machine, by its name."""
+def _keys_of(name: str) -> bytes:
+    """Return the secrets in a file that Spark brings to each machine: this runs in a task."""
+    from pyspark import SparkFiles
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self) -> bytes:
-        from pyspark import SparkFiles
-
-        with open(SparkFiles.get(self._name), "rb") as file:
-            return file.read()
+    with open(SparkFiles.get(name), "rb") as file:
+        return file.read()
 
 
 def task_error(error: Exception) -> OutputError:

@@ -28,7 +28,7 @@ from dcpdump.filter import Clause, FrameFilter, clauses
 from dcpdump.spark.chain import Checkpoint, Span, chains, opened, read_spans, read_state
 from dcpdump.spark.decoding import Options, all_of, decode
 from dcpdump.spark.filesystem import below, inputs, open_binary, place
-from dcpdump.spark.watch import IDLE, MOST, Arrivals
+from dcpdump.spark.watch import IDLE, MOST, Arrivals, LeftChains
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -47,6 +47,9 @@ _CLAUSES = {
 #: The columns that these are about.
 _OPTIONS = {"by_seqno": "seqno"} | {name: name for name in _CLAUSES if name != "seqno"}
 _TIMES = ("time", "time_ns")
+#: The filters that say where a column's values begin, and where they end.
+_FROM = ("EqualTo", "In", "GreaterThan", "GreaterThanOrEqual")
+_TO = ("EqualTo", "In", "LessThan", "LessThanOrEqual")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -178,43 +181,39 @@ class FilteringReader(FrameReader):
     """A reader that leaves out frames that a query does not want. Spark still filters what it returns."""
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterator[Filter]":
-        """Note the filters that can be applied here, and return them all: Spark applies each of them again."""
-        from pyspark.sql import datasource as spark  # these are newer in Spark than the imports above
+        """Note the filters that can be applied here, and return them all: Spark applies each of them again.
 
+        What is noted lets through more than the filter at most: of a bound that itself is left out, that too.
+        """
         for each in filters:
-            name = ".".join(getattr(each, "attribute", ()))
-            if isinstance(each, (spark.EqualTo, spark.In)):
-                values = [each.value] if isinstance(each, spark.EqualTo) else list(each.value)
-                self._note(name, [value for value in values if value is not None])
-            elif isinstance(each, (spark.GreaterThan, spark.GreaterThanOrEqual)):
-                self._bound(name, each.value, earliest=True)
-            elif isinstance(each, (spark.LessThan, spark.LessThanOrEqual)):
-                self._bound(name, each.value, earliest=False)
+            name, kind, value = (
+                ".".join(getattr(each, "attribute", ())),
+                type(each).__name__,
+                getattr(each, "value", ()),
+            )
+            values = [one for one in (value if kind == "In" else [value]) if one is not None]
+            if name in _TIMES and values:
+                self._times += [(True, _nanoseconds(min(values), 0))] if kind in _FROM else []
+                self._times += [(False, _nanoseconds(max(values), 999))] if kind in _TO else []
+            elif name in _OPTIONS and kind in ("EqualTo", "In"):
+                self._say(_OPTIONS[name], ",".join(map(str, values)))
+            elif name == "by_seqno" and kind in (*_FROM, *_TO):
+                self._say("seqno", f"{max(int(values[0]), 0)}-" if kind in _FROM else f"0-{int(values[0])}")
             yield each
 
-    def _note(self, name: str, values: list[Any]) -> None:
-        """Note the values that a column has to have, unless no frame can have them: that is for Spark to find."""
-        if name in _TIMES and values:
-            self._bound(name, min(values), earliest=True)
-            self._bound(name, max(values), earliest=False)
-        if name in _OPTIONS:
-            self._say(_OPTIONS[name], ",".join(map(str, values)))
-
-    def _bound(self, name: str, value: Any, *, earliest: bool) -> None:
-        """Note a bound of what a column has to have; a bound that itself is left out is no harm."""
-        if name in _TIMES:
-            if isinstance(value, datetime):  # to the microsecond, of which the last is whole
-                value = (value.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1) * 1000
-                value += 0 if earliest else 999
-            self._times.append((earliest, int(value)))
-        elif _OPTIONS.get(name) == "seqno":
-            self._say("seqno", f"{max(int(value), 0)}-" if earliest else f"0-{int(value)}")
-
     def _say(self, option: str, text: str) -> None:
+        """Note an option, unless no frame can have such values, which is for Spark to find, or it would exclude."""
         with suppress(FilterError):
             _CLAUSES[option](text)
-            if "!" not in text:  # which would exclude
+            if "!" not in text:
                 self._texts.setdefault(option, text)
+
+
+def _nanoseconds(value: Any, rest: int) -> int:
+    """Return a time of a query in ns; ``rest``: those that the microsecond of a timestamp may have beside."""
+    if not isinstance(value, datetime):
+        return int(value)
+    return (value.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1) * 1000 + rest
 
 
 class StreamReader(DataSourceStreamReader):
@@ -230,9 +229,9 @@ class StreamReader(DataSourceStreamReader):
         if "state" not in options:
             hint = '.option("state", "s3://archive/state"): a folder that all machines reach'
             raise DcpdumpError("a stream keeps where each chain was left", "state", hint)
-        self._home = str(options["state"])
-        most = int(options.get("max_files", MOST))
-        self._arrivals = Arrivals(self._paths, below(self._home, "arrivals"), float(options.get("idle", IDLE)), most)
+        home, most = str(options["state"]), int(options.get("max_files", MOST))
+        self._left = LeftChains(home)
+        self._arrivals = Arrivals(self._paths, below(home, "arrivals"), float(options.get("idle", IDLE)), most)
 
     def initialOffset(self) -> dict[str, int]:
         """Return the offset before the first batch: an offset is a number of batches."""
@@ -247,13 +246,12 @@ class StreamReader(DataSourceStreamReader):
         """Return one partition for each chain that has captures between two offsets."""
         first, last = int(start["batch"]), int(end["batch"])
         found = [each for number in range(first, last) for each in self._arrivals.batch(number)]
-        left = self._left(first)
+        left = self._left.at(first)
         made: list[SourcePartition] = []
         for chain in chains(found, self._chain, self._paths) if found else ():
             each = SourcePartition(len(made), self._options)
             each.captures = tuple(capture.path for capture in chain.captures)
-            each.begin = left.get(chain.name, ("", 0))[0]
-            each.left = below(self._home, f"left/{last:09d}@{chain.name}")
+            each.begin, each.left = left.get(chain.name, ""), self._left.path(chain.name, last)
             made.append(each)
         return made
 
@@ -264,26 +262,7 @@ class StreamReader(DataSourceStreamReader):
 
     def commit(self, end: dict[str, int]) -> None:
         """Remove where chains were left before: no batch begins there any more."""
-        kept = {path for path, _ in self._left(int(end["batch"])).values()}
-        for path, _, number in self._files():
-            if path not in kept and number <= int(end["batch"]):
-                where = place(path)
-                where.system.delete_file(where.path)
-
-    def _left(self, number: int) -> dict[str, tuple[str, int]]:
-        """Return by chain the file that says where it was left when so many batches were done, and of which."""
-        found: dict[str, tuple[str, int]] = {}
-        for path, chain, batch in self._files():
-            if batch <= number and batch >= found.get(chain, ("", 0))[1]:
-                found[chain] = path, batch
-        return found
-
-    def _files(self) -> Iterator[tuple[str, str, int]]:
-        where = place(below(self._home, "left"))
-        for each in where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True)):
-            batch, at, chain = each.base_name.partition("@")
-            if at and not chain.endswith(".part"):
-                yield below(self._home, f"left/{each.base_name}"), chain, int(batch)
+        self._left.forget(int(end["batch"]))
 
 
 #: Spark has no unsigned numbers and no dictionaries, so columns get the types that it gives them when it reads the

@@ -37,6 +37,11 @@ class RemotePath(NamedTuple):
     def __truediv__(self, name: str) -> "RemotePath":
         return RemotePath(self.system, f"{self.path.rstrip('/')}/{name}")
 
+    @property
+    def exists(self) -> bool:
+        """Return whether there is a file or folder."""
+        return self.system.get_file_info(self.path).type is not fs.FileType.NotFound
+
     def read(self) -> bytes:
         """Return the bytes of a file."""
         with self.system.open_input_stream(self.path) as file:
@@ -127,6 +132,7 @@ class Input(NamedTuple):
 
     path: str
     size: int
+    changed: float = 0.0  #: when it was last modified, in seconds since the epoch
 
 
 def inputs(names: Sequence[str]) -> list[Input]:
@@ -138,7 +144,7 @@ def inputs(names: Sequence[str]) -> list[Input]:
         else:
             for path in expand([name]):
                 with suppress(FileNotFoundError):  # deleted meanwhile, as by the writer of a ring
-                    found.append(Input(path, os.path.getsize(path)))
+                    found.append(Input(path, os.stat(path).st_size, os.stat(path).st_mtime))
     return list(dict.fromkeys(found))
 
 
@@ -150,7 +156,7 @@ def _remote(name: str) -> list[Input]:
     try:
         info = where.system.get_file_info(where.path)
         if info.type is fs.FileType.File:
-            return [Input(name, info.size)]
+            return [Input(name, info.size, info.mtime_ns / 1e9)]
         if info.type is fs.FileType.NotFound:
             raise CaptureError("there is no such file or folder", name)
         below = where.system.get_file_info(fs.FileSelector(where.path, recursive=True))
@@ -158,7 +164,7 @@ def _remote(name: str) -> list[Input]:
         raise CaptureError(f"this cannot be listed: {error.strerror or error}", name) from error
     root = where.path.rstrip("/")
     files = [
-        Input(child(folder + mark + query, root, each.path), each.size)
+        Input(child(folder + mark + query, root, each.path), each.size, each.mtime_ns / 1e9)
         for each in sorted(below, key=lambda each: str(each.path))
         if each.type is fs.FileType.File
         and (fnmatchcase(each.path[len(root) :], base[len(folder) :]) if star else CAPTURE_NAME.search(each.path))

@@ -133,7 +133,7 @@ class Indexing:
         """Open the captures, each up to its header; return with them the rows of those that could not be opened."""
         found: dict[str, Capture] = {}
         unusable: list[dict[str, Any]] = []
-        for path, _ in self._chain.captures:
+        for path, *_ in self._chain.captures:
             try:
                 found[path] = opened(path, salvage=self._options.salvage, secrets=secrets)
             except CaptureError as error:
@@ -222,7 +222,7 @@ class Indexing:
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the rows of the tables that are made at the end, and sum up."""
         dissection, found = self._dissection, self.indexed
-        sizes, since_ns = dict(self._chain.captures), self._from[0].last_ns
+        sizes, since_ns = {each.path: each.size for each in self._chain.captures}, self._from[0].last_ns
         for name, batch in self._others.rows(list(captures.values())):
             if name == "files":
                 rows = sorted([*batch.to_pylist(), *unusable], key=lambda row: str(row["file"]))

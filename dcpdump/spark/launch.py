@@ -151,9 +151,8 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         try:
             spark = builder.getOrCreate()
         except Exception as error:
-            raise DcpdumpError(
-                f"Spark did not start: {_first_line(error)}", where or "", "--debug shows more"
-            ) from error
+            why = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise DcpdumpError(f"Spark did not start: {why}", where or "", "--debug shows more") from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark set one of its own
         try:
@@ -229,8 +228,3 @@ def _end(spark: "SparkSession") -> None:
             gateway.proc.wait()
     SparkContext._gateway = SparkContext._jvm = None
     SparkContext._active_spark_context = None
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

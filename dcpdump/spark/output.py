@@ -48,29 +48,18 @@ class Written(NamedTuple):
 
 
 class _PartFile:
-    """A file of a table under construction. Each checkpoint is a row group of its own, to be read by itself."""
+    """A file of a table under construction."""
 
     def __init__(self, path: str, stream: Any, columns: pa.Schema) -> None:
-        self.path, self.rows = path, 0
-        self._stream, self._writer = stream, ParquetFile(stream, columns)
+        self.path, self.rows, self.stream = path, 0, stream
+        self.writer = ParquetFile(stream, columns)
 
     def feed(self, rows: pa.RecordBatch) -> None:
-        """Write the next rows."""
-        self._writer.feed(rows)
+        """Write the next rows. Each checkpoint is a row group of its own, to be read by itself."""
+        self.writer.feed(rows)
         if rows.schema.metadata[b"schema"] == INDEX.metadata[b"schema"]:
-            self._writer.end_group()
+            self.writer.end_group()
         self.rows += rows.num_rows
-
-    def close(self) -> None:
-        """Write the footer."""
-        self._writer.close()
-        self._stream.close()
-
-    def give_up(self) -> None:
-        """Close the file as it is."""
-        self._writer.give_up()
-        with suppress(pa.ArrowException, OSError):
-            self._stream.close()
 
 
 class Parts:
@@ -111,7 +100,9 @@ class Parts:
 
     def __exit__(self, *_: object) -> None:
         for dated in self._open.values():
-            dated[1].give_up()
+            dated[1].writer.give_up()
+            with suppress(pa.ArrowException, OSError):
+                dated[1].stream.close()
 
     def leave_empty(self, table: str, beside: Iterable[Written]) -> None:
         """Write a table without rows, so that readers find its columns: of the first day of the tables ``beside``.
@@ -140,7 +131,8 @@ class Parts:
         """Close the file that a table's rows were written to."""
         file = self._open[table][1]
         try:
-            file.close()
+            file.writer.close()
+            file.stream.close()
         except OSError as error:
             raise unwritable(error, file.path) from error
         del self._open[table]
@@ -256,9 +248,8 @@ class CaptureOutput:
             if self._made and not os.listdir(self._root.path):
                 os.rmdir(self._root.path)
             return
-        run = self._root / self._run
-        if run.system.get_file_info(run.path).type is not fs.FileType.NotFound:
-            run.system.delete_dir(run.path)
+        if (self._root / self._run).exists:
+            self._root.system.delete_dir((self._root / self._run).path)
 
     def _published(self, table: str) -> list[RemotePath]:
         """Return the folders that a table has of this input, of all chains of any run."""

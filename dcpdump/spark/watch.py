@@ -1,14 +1,13 @@
 """Decode captures of folders as they are closed, batch after batch; a crash and a restart lose and repeat nothing.
 
-Which captures a batch has is written down before it is decoded. Once its rows are published a note says where each
-chain was left: with that it is done. A batch that was not done is done again, with the same captures from the same
+Which captures a batch has is written down before it is decoded. Once its rows are published, notes say where each chain
+was left, and how many batches are done. A batch that was not done is done again, with the same captures from the same
 places, and its files take the place of those that it left.
 """
 
 import json
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from pyarrow import fs
 
 from dcpdump.errors import CaptureError, unwritable
 from dcpdump.spark.chain import chains
-from dcpdump.spark.filesystem import Input, RemotePath, below, inputs, is_remote, make_folders, place
+from dcpdump.spark.filesystem import Input, RemotePath, below, inputs, make_folders, place
 from dcpdump.spark.job import Begun, Engine, Job, Outcome, run
 from dcpdump.spark.output import CaptureOutput
 
@@ -54,55 +53,70 @@ class Arrivals:
         self.count()
         fresh = self._closed()[: self._most]
         if fresh:
-            self._note(number).write(json.dumps(fresh).encode())
+            self._note(number).write(json.dumps([each[:2] for each in fresh]).encode())
         return fresh
-
-    def count(self) -> int:
-        """Return how many batches were written down, and know their captures."""
-        while known := self.batch(self._read):
-            self._known.update(known)
-            self._read += 1
-        return self._read
 
     def open(self) -> list[str]:
         """Return the paths of the captures that are there and not closed yet."""
         now = time.time()
-        return [each.path for changed, each in self._listed() if now - changed < self._idle]
+        return [each.path for each in self._listed() if now - each.changed < self._idle]
+
+    def count(self) -> int:
+        """Return how many batches were written down, and know their captures."""
+        while known := self.batch(self._read):
+            self._known.update((each.path, each.size) for each in known)
+            self._read += 1
+        return self._read
 
     def grown(self) -> list[str]:
         """Return the paths of captures that grew after they were taken as closed: their remainder was not read."""
         self.count()
-        return [each.path for _, each in self._listed() if each.size > self._known.get(each.path, each.size)]
+        return [each.path for each in self._listed() if each.size > self._known.get(each.path, each.size)]
 
     def _closed(self) -> list[Input]:
         now = time.time()
-        fresh = [(changed, each) for changed, each in self._listed() if each.path not in self._known]
-        return [each for changed, each in sorted(fresh) if now - changed >= self._idle]
+        fresh = [each for each in self._listed() if each.path not in self._known and now - each.changed >= self._idle]
+        return [each._replace(changed=0.0) for each in sorted(fresh, key=lambda each: (each.changed, each.path))]
 
-    def _listed(self) -> list[tuple[float, Input]]:
-        """Return the captures that are there, and when each was last modified."""
-        found: list[tuple[float, Input]] = []
+    def _listed(self) -> list[Input]:
+        """Return the captures that are there."""
+        found: list[Input] = []
         for name in self._names:
             with suppress(CaptureError):  # nothing is there yet
-                for each in inputs([name]):
-                    with suppress(FileNotFoundError):  # deleted meanwhile, as by the writer of a ring
-                        found.append((_changed(each.path), each))
+                found += inputs([name])
         return found
 
     def _note(self, number: int) -> RemotePath:
         return place(self._notes) / f"{number:09d}.json"
 
 
-def _changed(path: str) -> float:
-    """Return the time, in seconds since the epoch, at which a file was last modified. Raises FileNotFoundError."""
-    if is_remote(path):
-        where = place(path)
-        info = where.system.get_file_info(where.path)
-        if info.type is fs.FileType.NotFound:
-            raise FileNotFoundError(path)
-        changed: float = info.mtime_ns / 1e9
-        return changed
-    return os.stat(path).st_mtime
+class LeftChains:
+    """Where each chain was left when so many batches were done: a file for each, below a folder."""
+
+    def __init__(self, home: str) -> None:
+        self._home = below(home, "left")
+
+    def path(self, chain: str, done: int) -> str:
+        """Return the name of the file for a chain when so many batches are done."""
+        return below(self._home, f"{done:09d}@{chain}")
+
+    def at(self, done: int) -> dict[str, str]:
+        """Return by chain the file that says where it was left when so many batches were done."""
+        return {chain: self.path(chain, number) for number, chain in self._files() if number <= done}
+
+    def forget(self, done: int) -> None:
+        """Remove what was said earlier of chains than when so many batches were done: no batch begins there again."""
+        kept = self.at(done).values()
+        for number, chain in self._files():
+            path = self.path(chain, number)
+            if number < done and path not in kept:
+                place(path).system.delete_file(place(path).path)
+
+    def _files(self) -> list[tuple[int, str]]:
+        where = place(self._home)
+        found = where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True))
+        parts = [each.base_name.partition("@") for each in found if not each.base_name.endswith(".part")]
+        return sorted((int(number), chain) for number, _, chain in parts)
 
 
 class BatchOutcome(NamedTuple):
@@ -129,6 +143,7 @@ class FolderWatch:
     def __init__(self, engine: Engine, options: WatchOptions, report: Callable[[BatchOutcome], None]) -> None:
         self._engine, self._options, self._report = engine, options, report
         self._home = below(options.output, f".watch-{options.job.name}")
+        self._left = LeftChains(self._home)
         try:
             if place(self._home).local:
                 make_folders(place(below(self._home, "arrivals/file")))
@@ -139,56 +154,34 @@ class FolderWatch:
     def run(self, seconds: float | None = None, captures: int | None = None) -> None:
         """Run until interrupted; or for ``seconds``, or until ``captures`` were decoded."""
         until = None if seconds is None else time.monotonic() + seconds
-        number, left = self._done()
+        number = int(self._done.read()) if self._done.exists else 0
         decoded = 0
         while captures is None or decoded < captures:
             found = self.arrivals.next(number)
             if found:
-                left = self._decode(number, found, left)
+                self._decode(number, found)
                 number, decoded = number + 1, decoded + len(found)
             elif until is not None and time.monotonic() >= until:
                 break
             else:
                 time.sleep(_EVERY_S if until is None else max(0.0, min(_EVERY_S, until - time.monotonic())))
 
-    def _decode(self, number: int, found: Sequence[Input], left: dict[str, str]) -> dict[str, str]:
-        """Decode a batch, publish its rows, note where each chain was left, and return that."""
-        options, tag = self._options, f"b{number:09d}-"
-        begun = [
-            Begun(each, below(self._home, left[each.name]) if each.name in left else "")
-            for each in chains(found, options.chain, options.names)
-        ]
+    def _decode(self, number: int, found: Sequence[Input]) -> None:
+        """Decode a batch, publish its rows, and note where each chain was left."""
+        options, tag, left = self._options, f"b{number:09d}-", self._left.at(number)
+        begun = [Begun(each, left.get(each.name, "")) for each in chains(found, options.chain, options.names)]
         with CaptureOutput(options.output, options.job.name) as output:
             outcome = run(self._engine, replace(options.job, folder=output.folder, tag=tag, end=False), begun)
             output.add(outcome.written, options.job.tables, f"part-{tag}")
-            for at, (chain, path) in enumerate(sorted(outcome.left.items())):
-                left = {**left, chain: f"left/{number:09d}-{at:06d}"}
-                make_folders(place(below(self._home, left[chain])))
-                place(path).system.move(place(path).path, place(below(self._home, left[chain])).path)
-        # With this the batch is done.
-        place(below(self._home, f"done/{number:09d}.json")).write(json.dumps(left).encode())
-        self._forget(number, left)
+            for chain, path in outcome.left.items():
+                target = place(self._left.path(chain, number + 1))
+                make_folders(target)
+                target.system.move(place(path).path, target.path)
+        self._done.write(str(number + 1).encode())  # with this the batch is done
+        self._left.forget(number + 1)
         self._report(BatchOutcome(number, len(found), outcome))
-        return left
 
-    def _done(self) -> tuple[int, dict[str, str]]:
-        """Return how many batches are done, and by chain the file that says where the last of them left it."""
-        notes = sorted(name for name, _ in self._files("done"))
-        if not notes:
-            return 0, {}
-        left: dict[str, str] = json.loads(place(below(self._home, f"done/{notes[-1]}")).read())
-        return int(notes[-1].partition(".")[0]) + 1, left
-
-    def _forget(self, number: int, left: dict[str, str]) -> None:
-        """Remove where chains were left before, and the notes of it."""
-        for name, path in self._files("left"):
-            if f"left/{name}" not in left.values():
-                place(self._home).system.delete_file(path)
-        for name, path in self._files("done"):
-            if name < f"{number:09d}":
-                place(self._home).system.delete_file(path)
-
-    def _files(self, name: str) -> Iterator[tuple[str, str]]:
-        where = place(below(self._home, name))
-        for each in where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True)):
-            yield each.base_name, each.path
+    @property
+    def _done(self) -> RemotePath:
+        """Return the file that says how many batches are done."""
+        return place(below(self._home, "done"))
