@@ -205,5 +205,7 @@ def read_state(file: Any, span: Span) -> Checkpoint:
     """Return the checkpoint that a span begins at, from its file: each row has a group of its own."""
     import pyarrow.parquet as pq
 
-    column = pq.ParquetFile(file).read_row_group(span.row, ["state"]).column(0)
+    if not span.number:  # nothing is known at the beginning of a chain
+        return Checkpoint()
+    column = pq.ParquetFile(file).read_row_group(span.row, ["state"], use_threads=False).column(0)
     return Checkpoint.unpacked(column[0].as_py(), span.file)

@@ -186,11 +186,8 @@ class FilteringReader(FrameReader):
         What is noted lets through more than the filter at most: of a bound that itself is left out, that too.
         """
         for each in filters:
-            name, kind, value = (
-                ".".join(getattr(each, "attribute", ())),
-                type(each).__name__,
-                getattr(each, "value", ()),
-            )
+            name, kind = ".".join(getattr(each, "attribute", ())), type(each).__name__
+            value: Any = getattr(each, "value", None)
             values = [one for one in (value if kind == "In" else [value]) if one is not None]
             if name in _TIMES and values:
                 self._times += [(True, _nanoseconds(min(values), 0))] if kind in _FROM else []
