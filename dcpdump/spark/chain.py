@@ -7,6 +7,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from os import fsdecode, fsencode
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -164,14 +165,14 @@ class _Values(pickle.Unpickler):
         return found
 
 
-_NAMED_CAPTURE = pa.struct([pa.field("first_ns", pa.int64()), pa.field("name", pa.string())])
+_NAMED_CAPTURE = pa.struct([pa.field("first_ns", pa.int64()), pa.field("name", pa.binary())])
 INDEX = versioned(
     "dcpdump.index/1",
     [
         ("chain", pa.string()),
         *((name, pa.int64()) for name in ("number", "first", "frames", "packets", "bytes")),
         *((name, pa.int64()) for name in ("begins_ns", "first_ns", "last_ns")),
-        ("lanes", pa.list_(pa.string())),
+        ("lanes", pa.list_(pa.binary())),  # names of files need not be text
         ("begun", pa.list_(_NAMED_CAPTURE)),
         ("ends", pa.bool_()),
         ("state", pa.binary()),
@@ -182,7 +183,8 @@ INDEX = versioned(
 def index_row(span: Span, state: bytes) -> pa.RecordBatch:
     """Return a span as a row of the table ``index``, with the checkpoint that it begins at."""
     row = span._asdict() | {"state": state}
-    row["begun"] = [{"first_ns": first_ns, "name": name} for first_ns, name in span.begun]
+    row["lanes"] = list(map(fsencode, span.lanes))
+    row["begun"] = [{"first_ns": first_ns, "name": fsencode(name)} for first_ns, name in span.begun]
     return pa.RecordBatch.from_pylist([{name: row[name] for name in INDEX.names}], schema=INDEX)
 
 
@@ -193,8 +195,9 @@ def read_spans(file: Any, name: str) -> list[Span]:
     rows = pq.ParquetFile(file).read([each for each in INDEX.names if each != "state"]).to_pylist()
     found: list[Span] = []
     for at, row in enumerate(rows):
-        begun = tuple((each["first_ns"], each["name"]) for each in row["begun"])
-        span = Span(**row | {"lanes": tuple(row["lanes"]), "begun": begun, "file": name, "row": at})
+        lanes = tuple(map(fsdecode, row["lanes"]))
+        begun = tuple((each["first_ns"], fsdecode(each["name"])) for each in row["begun"])
+        span = Span(**row | {"lanes": lanes, "begun": begun, "file": name, "row": at})
         while found and found[-1].number >= span.number:
             found.pop()
         found.append(span)

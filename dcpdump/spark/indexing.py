@@ -227,7 +227,7 @@ class Indexing:
             if name == "files":
                 rows = sorted([*batch.to_pylist(), *unusable], key=lambda row: str(row["file"]))
                 for row in rows:
-                    row["size"] = sizes[row["file"]]
+                    row["size"] = sizes.get(row["file"], row.get("size"))
                     if since_ns is not None and row["status"] == OK and (row["first_ns"] or since_ns) < since_ns:
                         row |= {"status": LATE, "problem": _LATE}
                 found.files, batch = rows, batch_of(rows, files_schema())
