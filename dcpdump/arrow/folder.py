@@ -71,12 +71,11 @@ class ParquetFile:
         self._rows += batch.num_rows
         self._size += sum(column.nbytes for column in batch.columns if column.null_count < len(column))
         if self._rows >= ROW_GROUP or self._size >= ROW_GROUP_BYTES:
-            self._flush()
+            self.end_group()
 
     def close(self) -> None:
         """Write what is left, and the footer."""
-        if self._held:
-            self._flush()
+        self.end_group()
         self._writer.close()
 
     def give_up(self) -> None:
@@ -85,7 +84,10 @@ class ParquetFile:
             self._writer.close()
         self._writer.is_open = False
 
-    def _flush(self) -> None:
+    def end_group(self) -> None:
+        """Write the rows so far as a group, which can be read by itself."""
+        if not self._held:
+            return
         table = pa.Table.from_batches(self._held, self._schema)
         self._held, self._rows, self._size = [], 0, 0
         self._writer.write_table(table, row_group_size=ROW_GROUP)

@@ -184,16 +184,16 @@ def blocks(packets: Iterable[Packet | PlainRun], size: int | BlockSize = BLOCK_B
     runs: list[PlainRun] = []
     have = 0
     for each in packets:
+        # What was taken is in the block that comes next: nothing waits for the one behind it.
         if isinstance(each, PlainRun):
             if held:
-                yield gathered(held)
-                held, have = [], 0
-            runs.append(each)
+                held += map(each.packet, range(len(each)))
+            else:
+                runs.append(each)
             have += each.ends[-1] - each.starts[0]
         else:
-            if runs:
-                yield joined(runs)
-                runs, have = [], 0
+            held += [run.packet(row) for run in runs for row in range(len(run))]
+            runs = []
             held.append(each)
             have += len(each[3])
         if have >= want or len(held) >= BLOCK_PACKETS:

@@ -315,7 +315,7 @@ class Picked(NamedTuple):
 
 
 #: No frame is wanted for its header.
-_NONE = Wanted(bytes(256), bytes(65_536))
+NOTHING = Wanted(bytes(256), bytes(65_536))
 
 
 class Picker(BlockDissector[Union[Picked, "Part"]]):
@@ -365,7 +365,7 @@ class NumberPicker(Picker):
         show_secrets: bool = False,
         secrets: Secrets | None = None,
     ) -> None:
-        super().__init__(_NONE, limits, show_secrets=show_secrets, secrets=secrets)
+        super().__init__(NOTHING, limits, show_secrets=show_secrets, secrets=secrets)
         self._numbers = numbers
 
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Picked | Part":

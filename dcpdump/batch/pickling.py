@@ -30,18 +30,6 @@ def is_heavy(part: Part) -> bool:
     return len(part) < _FRAMES_A_RECORD * sum(isinstance(each, Record) for each in part.records.values())
 
 
-def packed(thing: object) -> bytes:
-    """Pack a thing."""
-    file = BytesIO()
-    _Writer(file, pickle.HIGHEST_PROTOCOL).dump(thing)
-    return file.getvalue()
-
-
-def unpacked(data: bytes | memoryview) -> Any:
-    """Return the thing again, with nothing of it in the memory of ``data``."""
-    return pickle.load(BytesIO(data))
-
-
 def pieces_of(thing: object) -> list[bytes | memoryview]:
     """Pack a thing as pieces to be written one behind another. Large ones are the thing's own memory."""
     file, buffers = BytesIO(), list[pickle.PickleBuffer]()

@@ -218,11 +218,11 @@ _HEAD = 512  #: bytes from which a file that is not a capture is recognised
 
 
 class CapturePlace(NamedTuple):
-    """A place between two packets of a plain file, at which it can be entered."""
+    """A place between two packets of a file, at which it can be entered."""
 
     path: str
     salvage: bool
-    offset: int = 0
+    offset: int = 0  #: after decompression
     packets: int = 0  #: before it
     reader: PcapState | SectionState | None = None  #: what its reader knew; None where a header stands
 
@@ -239,7 +239,7 @@ class Capture:
         path: str,
         salvage: bool,
         follow: bool,
-        source: Callable[[], ByteSource] | None = None,
+        source: Callable[[int], ByteSource] | None = None,
         secrets: Secrets | None = None,
     ) -> None:
         self.name = path
@@ -252,9 +252,9 @@ class Capture:
         self.rereadable = not follow and (source is not None or _is_regular(path))
         self._window: SourceWindow | None = None
         self._reader: Pcap | Pcapng | None = None
-        self._packed = False
+        self.packed = False  #: it is compressed: what comes before a place has to be decompressed to enter it
         self._followed: FollowedFile | None = None
-        self._state: PcapState | None = None  # what is known where packets are read next; None at a header
+        self._state: PcapState | SectionState | None = None  # what is known where packets are read next; None: a header
         self._open()
         if secrets is not None and self._window is not None and self._window.peek(4) == PCAPNG_MAGIC:
             if self.rereadable:
@@ -289,18 +289,24 @@ class Capture:
         """Return whether it is a plain pcap of which can be asked whether more bytes have come."""
         return self._window is not None and self._window.arrives and self._plain_header is not None
 
-    def begin_plain(self) -> tuple[SourceWindow, PcapHeader] | None:
-        """Return the window behind the header of a plain pcap, and the header; None of any other capture.
+    def begin_plain(self) -> tuple[SourceWindow, PcapHeader, int | None] | None:
+        """Return the window where records of a plain pcap come next, the header, and the seconds of the record before.
 
-        Who reads records there says so by ``passed``; ``remaining`` yields the packets behind them.
+        None of any other capture. Who reads records there says so by ``passed``; ``remaining`` yields the packets
+        behind them.
         """
+        if isinstance(self._state, PcapState) and self._window is not None:  # it was entered
+            entered = PcapHeader.of(self._state.header)
+            return None if entered is None or not is_plain(entered) else (self._window, entered, self._state.seconds)
+        if self._state is not None:
+            return None
         self._begin()
         window, header = self._window, self._plain_header
         if window is None or header is None:
             return None
         self._state = PcapState(window.peek(HEADER_SIZE), None, None)
         window.at += HEADER_SIZE
-        return window, header
+        return window, header, None
 
     @property
     def _plain_header(self) -> PcapHeader | None:
@@ -309,21 +315,23 @@ class Capture:
         header = PcapHeader.of(head)
         return header if header is not None and is_plain(header) else None
 
-    def enter(self, offset: int, packets: int, seconds: int | None) -> None:
-        """Continue a plain pcap at an offset, behind its first ``packets``, which ``remaining`` then leaves out.
-
-        ``seconds``: the time of the last of these packets.
-        """
-        begun = self.begin_plain()
-        if begun is not None:
-            begun[0].close()
-            self._window = SourceWindow(open_source(self.name, offset), offset)
-            self.passed(packets, seconds)
+    def enter(self, place: CapturePlace) -> None:
+        """Continue at a place, from which on ``remaining`` and ``runs`` then yield. A pipe is where it is."""
+        self._begin()
+        if not self.rereadable or not place.offset:
+            return
+        if self.packed and self._window is not None:
+            self._window.skip(place.offset)
+        else:
+            self.close()
+            source = self._source(place.offset) if self._source else open_source(self.name, place.offset)
+            self._window = SourceWindow(source, place.offset)
+        self.health.packets, self._state = place.packets, place.reader
 
     def passed(self, packets: int, seconds: int | None) -> None:
         """Add packets that were read at the window, and keep the seconds of the last of them."""
         self.health.packets += packets
-        if self._state is not None:
+        if isinstance(self._state, PcapState):
             self._state = self._state._replace(seconds=seconds)
 
     def remaining(self) -> Iterator[Packet]:
@@ -360,6 +368,7 @@ class Capture:
         """Stand at the first packet, where that can be read again. What befell the file since is damage."""
         if self.rereadable:
             self.close()
+            self._state = None
             self.health = Health(self.name)
             try:
                 self._open()
@@ -379,12 +388,15 @@ class Capture:
             self._window = self._reader = None
 
     @property
+    def enterable(self) -> bool:
+        """Return whether it is an ordinary file of this machine that can be entered anywhere: it is not compressed."""
+        return self.rereadable and not self.packed and self._source is None
+
+    @property
     def place(self) -> CapturePlace | None:
-        """Return the place behind the last packet that was yielded; None where a file cannot be entered there."""
-        if not self.rereadable or self._packed or self._source is not None:
-            return None
+        """Return the place behind the last packet that was yielded; None where it was read to its end, or not begun."""
         if self._window is None:
-            return CapturePlace(self.name, self._salvage)
+            return None
         state = self._state if self._reader is None else self._reader.state
         return CapturePlace(self.name, self._salvage, self._window.offset, self.health.packets, state)
 
@@ -420,10 +432,10 @@ class Capture:
         if followed is None and self._follow and self._source is None and _is_regular(path):
             followed = FollowedFile(path, self.health.note)
         self._followed = followed
-        self._window = SourceWindow(self._followed or (self._source() if self._source else open_source(path)))
+        self._window = SourceWindow(self._followed or (self._source(0) if self._source else open_source(path)))
         try:
             form = _compression_of(self._window.peek(6))
-            self._packed = form is not None
+            self.packed = form is not None
             if form is not None:
                 if self._followed is not None:
                     self.health.note(f"{form.name} data is read as it is now, not followed")
@@ -450,14 +462,14 @@ def open_capture(
     *,
     salvage: bool = False,
     follow: bool = False,
-    source: Callable[[], ByteSource] | None = None,
+    source: Callable[[int], ByteSource] | None = None,
     secrets: Secrets | None = None,
 ) -> Capture:
     """Open a capture, ``-`` being standard input, or raise CaptureError, which says what it is instead.
 
     With ``salvage``, reading continues behind damage, at the next plausible record. With ``follow``, the end of a file
-    is waited at, and its writer's next file continues it. ``source`` opens the bytes, each time anew, where ``path`` is
-    only a name and not a path of this machine. ``secrets`` takes those that the capture carries.
+    is waited at, and its writer's next file continues it. ``source`` opens the bytes at an offset, each time anew,
+    where ``path`` is only a name and not a path of this machine. ``secrets`` takes those that the capture carries.
     """
     return Capture(path, salvage, follow, source, secrets)
 
@@ -550,21 +562,17 @@ def _refuse_unusable(path: str, window: SourceWindow, packed: str) -> None:
 OPEN_LIMIT = 1024
 
 
-def timeline(
-    captures: Sequence[Capture], open_limit: int = OPEN_LIMIT, *, left: Iterator[Packet] | None = None
-) -> Iterator[Packet]:
+def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT) -> Iterator[Packet]:
     """Yield the packets of all captures in order of (time, file, number), each file in its own order.
 
-    A packet without a time comes right after the one before it in its file. ``left``: the packets of the first capture,
-    where some were taken before. However it ends, the captures are closed then.
+    A packet without a time comes right after the one before it in its file. However it ends, the captures are closed
+    then.
     """
     try:
         if len(captures) == 1:
             yield from captures[0]
         else:
-            yield from _merged(
-                [_Lane(capture, None if at else left) for at, capture in enumerate(captures)], open_limit
-            )
+            yield from _merged([_Lane(capture) for capture in captures], open_limit)
     finally:
         for capture in captures:
             capture.close()
@@ -606,10 +614,10 @@ def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
 class _Lane:
     """A capture, its next packet, and that packet's place in the timeline."""
 
-    def __init__(self, capture: Capture, left: Iterator[Packet] | None) -> None:
+    def __init__(self, capture: Capture) -> None:
         self.capture = capture
         self.packet: Packet | None = None
-        self._packets = left
+        self._packets: Iterator[Packet] | None = None
         self.key = (*begin(capture), 0)
 
     def advance(self) -> bool:

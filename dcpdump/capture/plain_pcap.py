@@ -72,19 +72,6 @@ def number(data: bytes, at: "i64", big: bool) -> "i64":
     return be32(data, at) if big else le32(data, at)
 
 
-def boundaries(data: bytes, big: bool) -> list[int]:
-    """Return the offsets of records that follow one another from the first byte on: of the whole ones, and the next."""
-    places: list[int] = []
-    at, size = 0, len(data)
-    while True:
-        places.append(at)
-        if at + SIZE > size:
-            return places
-        at += SIZE + number(data, at + 8, big)
-        if at > size:
-            return places
-
-
 # -- enhanced packet blocks of a pcapng, many at once: those without options, as nearly all are -------
 
 _PACKET: Final = 6  #: the type of such a block

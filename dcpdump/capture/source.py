@@ -73,6 +73,13 @@ class ReopenedFile:
         _used(self)
         return data
 
+    def seek(self, offset: int) -> None:
+        """Read from an offset on; it has to be an ordinary file."""
+        self._at = offset
+        with _lock:
+            if self._fd >= 0:
+                os.lseek(self._fd, offset, os.SEEK_SET)
+
     def ready(self, seconds: float) -> bool:
         """Wait so long at most, and return whether ``read`` would not wait."""
         return self._regular or readable(self._fd, seconds)

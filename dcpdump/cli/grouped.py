@@ -137,12 +137,12 @@ GROUPS: dict[str, str] = {
         --connection --host --port --frame --by --since --until --tz --problems --latency --context --count --stuck
         --rolled-back --ended --cause --select --ignore""",
     "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
-        --follow --max-spool --keylog --memory --jobs --interactive""",
+        --follow --max-spool --keylog --memory --jobs --chain --interactive""",
     "How to judge": "--idle --fail-on --no-check",
     "How to show": """--format --time --all --resume --sort --reverse --color --value-bytes --no-mouse --once --interval
         --rows --keys --title --frames --summary --quiet --schema""",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
-    "Where to write": "--output --write -C -G -W --tables --force --with-secrets",
+    "Where to write": "--output --write -C -G -W --tables --file-mb --keep-index --force --with-secrets",
 }
 _TITLES = {option: title for title, options in GROUPS.items() for option in options.split()}
 

@@ -3,7 +3,8 @@
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -25,24 +26,25 @@ from dcpdump.cli.options import (
     selection,
     selection_options,
 )
-from dcpdump.cli.progress import progress
 from dcpdump.cli.sink import folder_of, saying_what_is_left
 from dcpdump.cli.terminal import clear_status, note, status
 from dcpdump.errors import CaptureError
 from dcpdump.escape import bytes_of
-from dcpdump.filter.choices import collection_choice
+from dcpdump.processes import LEAST_BYTES
 from dcpdump.startup import dataclass
 from dcpdump.text import counted
 
 if TYPE_CHECKING:
-    from dcpdump.spark.input import Input
-    from dcpdump.spark.outcome import Outcome
-    from dcpdump.spark.row_options import Options
+    from dcpdump.spark.decoding import Options
+    from dcpdump.spark.job import Engine, Outcome
+    from dcpdump.spark.job import Job as Tasks
+    from dcpdump.spark.local import Progress
 
 #: Input of less than this is done here before Spark has started.
 SMALL_BYTES = 1_000_000_000
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  #: in the environment of what spark-submit runs
-_LOCAL = "TLS is opened on this machine only, not on Spark: --engine local, without --watch and --master"
+_SEALED = "--watch opens no TLS: it would have to keep what opens it from one run to the next"
+_HIDDEN = "--keep-index keeps bytes of frames as they are: not with --redact"
 #: The tables that --watch writes: the others look at all of an input.
 WATCHED = ("frames", "gaps", "files")
 #: Options for frames as text that say nothing about tables.
@@ -81,19 +83,20 @@ class Job:
     inputs: tuple[str, ...]
     output: str
     capture_id: str
+    chain: str
     tables: tuple[str, ...]
+    keep_index: bool
     choice: "Options"
     master: str | None
     conf: dict[str, str]
     split_bytes: int
+    file_bytes: int
+    jobs: int | None
     quiet: bool
     watch: bool
     idle: float
     duration: float | None
     given: InputOptions
-
-
-_BY_ID = "--collection takes ids here (0x8): a task may not see where names were said; 'dcpdump read' shows both"
 
 
 @click.command(
@@ -117,8 +120,17 @@ _BY_ID = "--collection takes ids here (0x8): a task may not see where names were
 @click.option("--tables", type=TableNames(), default=",".join(TABLES), show_default=True, help="Which to write.")
 @click.option("--capture-id", type=CaptureId(), help="The name of this input in the tables; a second run replaces it.")
 @click.option(
+    "--chain",
+    type=click.Choice(["folder", "file", "all"]),
+    default="folder",
+    show_default=True,
+    help="Which captures are one timeline, with connections of its own. Of several each is named ID~FOLDER.",
+)
+@click.option(
     "--split", type=Size(least="4k"), default="64M", show_default=True, help="Bytes of captures that are one task."
 )
+@click.option("--file-mb", type=click.IntRange(min=1), help="Megabytes of captures in one file of frames.")
+@click.option("--keep-index", is_flag=True, help='Write where tasks begin, too: a table that format("dcp") reads.')
 @click.option("--watch", is_flag=True, help="Go on: captures are decoded as they are closed, frames, gaps and files.")
 @click.option(
     "--idle",
@@ -140,7 +152,10 @@ def pipeline(
     conf: tuple[tuple[str, str], ...],
     tables: tuple[str, ...],
     capture_id: str | None,
+    chain: str,
     split: int,
+    file_mb: int | None,
+    keep_index: bool,
     quiet: bool,
     watch: bool,
     idle: float,
@@ -159,31 +174,33 @@ def pipeline(
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     folder = folder_of(shown.path)
-    if "collection" in chosen.texts and collection_choice(chosen.texts["collection"]).by_name:
-        raise click.UsageError(_BY_ID)
     given = input_of(options, captures)
     job = Job(
         captures,
         folder,
         capture_id or _named(captures),
+        chain,
         tables,
-        _choice(chosen, shown, given),
+        keep_index,
+        _choice(chosen, shown, given, split),
         master,
         _cores(jobs, master) | dict(conf),
         split,
+        file_mb * 1_000_000 if file_mb else split,
+        jobs,
         quiet,
         watch,
         idle,
         duration,
         given,
     )
-    if given.keys.files and (watch or engine == "spark"):
-        raise click.UsageError(_LOCAL)
-    if watch and engine == "local":
-        raise click.UsageError("--watch runs on Spark: leave --engine local out")
+    if given.keys.files and watch:
+        raise click.UsageError(_SEALED)
+    if keep_index and shown.redactor is not None:
+        raise click.UsageError(_HIDDEN)
     if watch and is_given("tables") and not set(tables) <= set(WATCHED):
         raise click.UsageError(f"--watch writes {', '.join(WATCHED)} alone: the others look at all of an input")
-    return follow(job) if watch else run(job, engine)
+    return follow(job, engine) if watch else run(job, engine)
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
@@ -195,55 +212,67 @@ for _option in pipeline.params:
 
 def run(job: Job, engine: str) -> int:
     """Run the job with an engine, publish the tables, and return the exit code."""
-    from dcpdump.spark.input import inputs
+    from dcpdump.spark.chain import chains
+    from dcpdump.spark.filesystem import inputs
+    from dcpdump.spark.job import Begun
+    from dcpdump.spark.job import run as run_tasks
     from dcpdump.spark.output import CaptureOutput
 
     found = inputs(job.inputs)
     size = sum(each.size for each in found)
     if engine == "auto":
-        asked, keys = job.master is not None or _SUBMITTED in os.environ, job.given.keys.files
-        if keys and asked:
-            raise click.UsageError(_LOCAL)
-        engine = "spark" if asked or (size >= SMALL_BYTES and not keys) else "local"
+        asked = job.master is not None or _SUBMITTED in os.environ
+        engine = "spark" if asked or size >= SMALL_BYTES else "local"
         if engine == "local" and not job.quiet:
-            why = "opens no TLS" if keys else "takes longer to start"
-            note(f"{_size(size)} in {counted(len(found), 'file')}: done here without Spark, which {why}")
+            much = f"{_size(size)} in {counted(len(found), 'file')}"
+            note(f"{much}: done here without Spark, which takes longer to start")
+    some = chains(found, job.chain, job.inputs)
     with CaptureOutput(job.output, job.capture_id) as output:
         with saying_what_is_left(lambda: f"nothing was written to {job.output}"):
-            outcome = (_on_spark if engine == "spark" else _here)(job, found, output.folder)
+            begun, secrets = [Begun(each) for each in some], job.given.secrets
+            key_log = None if secrets is None else secrets.key_log()
+            with _engine(replace(job, jobs=1) if size < LEAST_BYTES else job, engine) as tasks:
+                outcome = run_tasks(tasks, _tasks(job, output.folder), begun, key_log)
         if not job.quiet:
             _complain(outcome)
-        if not outcome.frames:
+        if not outcome.found.frames:
             output.withdraw()  # old rows must not be taken for new ones
             raise CaptureError(_nothing(outcome), hint="dcpdump read FILE says more about one of them")
-        output.publish(outcome.written, job.tables)
+        tables = {*job.tables, *(("index",) if job.keep_index else ())}
+        output.publish(outcome.written, tables, [each.name for each in some])
     if not job.quiet:
         _close(job, outcome)
-    return code.DONE if outcome.whole else code.DAMAGED
+    return code.DONE if outcome.found.whole else code.DAMAGED
 
 
-def _here(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
-    from dcpdump.spark import local
+@contextmanager
+def _engine(job: Job, name: str) -> "Iterator[Engine]":
+    """Provide what runs tasks: processes of this machine, or Spark."""
+    if name == "local":
+        from dcpdump.spark.local import LocalEngine
 
-    paths = [each.path for each in found]
-    with progress(() if job.quiet else paths):
-        return local.run(paths, job.choice, folder, job.tables, job.given.secrets)
-
-
-def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
+        yield LocalEngine(job.jobs or os.cpu_count() or 1, _reporting(job))
+        return
     let_pandas_in()
+    from dcpdump.spark.cluster import SparkEngine
     from dcpdump.spark.launch import session
 
-    with session(job.master, job.conf) as spark:
-        from dcpdump.spark.job import TaskOptions
-        from dcpdump.spark.job import run as run_on_spark
-
-        report = _progress if sys.stderr.isatty() and not job.quiet else None
+    shown = {"spark.ui.showConsoleProgress": "true"} if _reporting(job) else {}
+    with session(job.master, shown | job.conf) as spark, SparkEngine(spark) as engine:
         if not job.quiet:
-            size = _size(sum(each.size for each in found))
-            note(f"{size} in {counted(len(found), 'file')} on Spark {spark.version} ({spark.conf.get('spark.master')})")
-        tasks = TaskOptions(job.choice, folder, frozenset(job.tables))
-        return run_on_spark(spark, found, tasks, split_bytes=job.split_bytes, progress=report)
+            note(f"tasks run on Spark {spark.version} ({spark.conf.get('spark.master')})")
+        yield engine
+
+
+def _tasks(job: Job, folder: str) -> "Tasks":
+    """Return what is the same for all tasks."""
+    from dcpdump.spark.job import Job as Tasks
+
+    return Tasks(job.capture_id, folder, frozenset(job.tables), job.choice, job.split_bytes, job.file_bytes)
+
+
+def _reporting(job: Job) -> "Progress | None":
+    return _progress if sys.stderr.isatty() and not job.quiet else None
 
 
 def _progress(what: str, done: int, tasks: int) -> None:
@@ -253,29 +282,25 @@ def _progress(what: str, done: int, tasks: int) -> None:
         clear_status()
 
 
-def follow(job: Job) -> int:
+def follow(job: Job, engine: str) -> int:
     """Decode captures as they are closed, until interrupted, and return the exit code."""
-    let_pandas_in()
-    from dcpdump.spark.launch import session
-
     hurt, captures = False, 0
-    with session(job.master, job.conf) as spark:
+    job = replace(job, tables=tuple(name for name in job.tables if name in WATCHED))
+    with _engine(job, engine) as tasks:
         from dcpdump.spark.watch import BatchOutcome, FolderWatch, WatchOptions
 
         def report(done: BatchOutcome) -> None:
             nonlocal hurt, captures
-            hurt |= not done.outcome.whole
+            hurt |= not done.outcome.found.whole
             captures += done.captures
             if not job.quiet:
                 _complain(done.outcome)
                 _close(job, done.outcome, f"batch {done.number}: ")
 
-        tables = tuple(name for name in job.tables if name in WATCHED)
-        job = replace(job, tables=tables)
         if not job.quiet:
             note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
-        options = WatchOptions(job.inputs, job.output, job.capture_id, job.choice, tables, job.idle, job.split_bytes)
-        watch = FolderWatch(spark, options, report)
+        options = WatchOptions(job.inputs, job.output, _tasks(job, ""), job.chain, job.idle)
+        watch = FolderWatch(tasks, options, report)
         with saying_what_is_left(lambda: _watched(captures, job.output)):
             watch.run(job.duration)
         if not job.quiet:
@@ -296,8 +321,9 @@ def _watched(captures: int, output: str) -> str:
     return f"{counted(captures, 'capture')} {'was' if captures == 1 else 'were'} written to {output}"
 
 
-def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options":
-    from dcpdump.spark.row_options import Options
+def _choice(chosen: Selection, shown: Display, given: InputOptions, split: int) -> "Options":
+    from dcpdump.batch.block import BLOCK_BYTES
+    from dcpdump.spark.decoding import Options
 
     return Options(
         chosen.masks,
@@ -306,6 +332,7 @@ def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options"
         shown.redactor,
         given.salvage,
         given.memory,
+        min(split, BLOCK_BYTES),
     )
 
 
@@ -323,7 +350,7 @@ def _named(captures: Sequence[str]) -> str:
 
 
 def _complain(outcome: "Outcome") -> None:
-    for row in outcome.files:
+    for row in outcome.found.files:
         if row["problem"]:
             note(f"dcpdump: warning: {row['file']}: {row['problem']}")
 
@@ -335,9 +362,9 @@ def _close(job: Job, outcome: "Outcome", batch: str = "") -> None:
 
 
 def _nothing(outcome: "Outcome") -> str:
-    packets = sum(row["packets"] for row in outcome.files)
-    found = [counted(len(outcome.files), "file"), counted(packets, "packet")]
-    found += [f"{name} on port {port}" for (name, port), count in outcome.foreign.most_common(4) if count]
+    packets = sum(row["packets"] for row in outcome.found.files)
+    found = [counted(len(outcome.found.files), "file"), counted(packets, "packet")]
+    found += [f"{name} on port {port}" for (name, port), count in outcome.found.foreign.most_common(4) if count]
     return f"no DCP in the input: {', '.join(found)}"
 
 
@@ -348,11 +375,11 @@ def _summary(job: Job, outcome: "Outcome") -> str:
             rows[each.table] += each.rows
     words = [f"{count:,} {name if count != 1 else name.removesuffix('s')}" for name, count in rows.items()]
     if "frames" in rows:
-        words[0] = f"{rows['frames']:,} of {counted(outcome.frames, 'frame')}"
-    hurt = sum(row["status"] != "ok" for row in outcome.files)
-    words.append(counted(len(outcome.files), "file") + (f", {hurt:,} damaged" if hurt else ""))
-    words += [outcome.lost.words("B")] * bool(outcome.lost.gaps)
-    words += [f"{outcome.skipped_bytes:,} B skipped"] * bool(outcome.skipped_bytes)
+        words[0] = f"{rows['frames']:,} of {counted(outcome.found.frames, 'frame')}"
+    hurt = sum(row["status"] != "ok" for row in outcome.found.files)
+    words.append(counted(len(outcome.found.files), "file") + (f", {hurt:,} damaged" if hurt else ""))
+    words += [outcome.found.lost.words("B")] * bool(outcome.found.lost.gaps)
+    words += [f"{outcome.found.skipped_bytes:,} B skipped"] * bool(outcome.found.skipped_bytes)
     return f"{' · '.join(words)} → {job.output} (capture_id={job.capture_id})"
 
 

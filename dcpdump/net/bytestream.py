@@ -4,7 +4,7 @@ It turns sequence numbers into offsets: finds where the stream begins, learns fr
 acknowledgements, and keeps segments from far outside of it apart. Order itself is made by Reassembly.
 """
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Gap, Seen, StreamEvent
 from dcpdump.net.limits import DEFAULT, Limits
@@ -89,38 +89,6 @@ class StreamState(ReassemblyState):
     stray: StrayState | None
     answers: bool
     sender: SenderValues
-
-
-def stream_essence(state: StreamState) -> tuple[Any, ...]:
-    """Return what decides how a stream continues: two with the same do the same with the same segments."""
-    offset, arrived = state["offset"], state["arrived"]
-    since, deadline = state["patience"] or (None, None)
-    fin, acked = state["fin"], state["acked"]
-    shut, repeats, *times = state["sender"]
-    return (
-        offset,
-        state["base"],
-        state["ready"],
-        state["isn"],
-        state["last_ack"],
-        state["gathering"] and state["since"],
-        state["joined_late"],
-        state["now"],
-        state["reset_at"],
-        state["reset_by_peer"],
-        state["ended"],
-        state["stray"],
-        state["deadline"],
-        shut == 1,
-        repeats and (repeats, *times),
-        deadline,
-        max(state["top"], offset),
-        None if acked is None else max(acked, offset),
-        None if fin is None else (fin[0], fin[1] - arrived, fin[2]),
-        None if since is None else (since[0], since[1] - arrived),
-        [(start, order - arrived, *rest) for start, order, *rest in state["waiting"]],
-        state["base"] is not None or (state["first_ack"], state["answers"]),
-    )
 
 
 _NEVER: Final = -1  # equals no sequence number

@@ -1,45 +1,40 @@
-"""Offer the data source ``dcp``: captures as a DataFrame of frames, for notebooks and SQL.
+"""Offer the data source ``dcp``: captures as a DataFrame of frames, for notebooks, SQL and streams.
 
     import dcpdump.spark
     dcpdump.spark.register(spark)
     spark.read.format("dcp").option("columns", "time,name,vbucket,by_seqno").load("captures/")
 
-Where each task begins has to be known before the first of them starts, and a task of a data source cannot be run twice:
-so the driver reads all captures itself when it plans, without making rows. That suits exploration. Archives are for the
-pipeline, and its tables for queries.
+Each chain of captures is read by one task. Of an archive that ``pipeline --keep-index`` wrote each span is, wherever in
+a chain it begins; those that have no packets of the times that a query asks for are not read.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyarrow import fs
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from dcpdump.batch.filter import Masks, masks
-from dcpdump.errors import CaptureError, DcpdumpError, FilterError
+from dcpdump.arrow import schema as tables
+from dcpdump.batch.filter import masks
+from dcpdump.errors import DcpdumpError, FilterError
 from dcpdump.filter import Clause, FrameFilter, clauses
-from dcpdump.spark.decoding import decode_split
-from dcpdump.spark.filesystem import open_binary
-from dcpdump.spark.input import inputs
-from dcpdump.spark.parts import frames
-from dcpdump.spark.row_options import Options
-from dcpdump.spark.seams import settle, verify
-from dcpdump.spark.split_plan import plan_splits
-from dcpdump.spark.split_survey import survey_split
-from dcpdump.spark.splits import TARGET
-from dcpdump.spark.work import Exit, Surveyed, Work
+from dcpdump.spark.chain import Checkpoint, Span, chains, opened, read_spans, read_state
+from dcpdump.spark.decoding import Options, all_of, decode
+from dcpdump.spark.filesystem import below, inputs, open_binary, place
+from dcpdump.spark.watch import IDLE, MOST, Arrivals, LeftChains
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
 
-#: Columns that are also options of the command line, and the functions that parse their text.
+#: Options of the command line that choose frames, and the functions that parse their text.
 _CLAUSES = {
     "opcode": clauses.by_opcode,
     "vbucket": clauses.by_vbucket,
@@ -47,11 +42,19 @@ _CLAUSES = {
     "opaque": clauses.by_opaque,
     "collection": clauses.by_collection,
     "connection": clauses.by_connection,
+    "seqno": clauses.by_seqno,
 }
+#: The columns that these are about.
+_OPTIONS = {"by_seqno": "seqno"} | {name: name for name in _CLAUSES if name != "seqno"}
+_TIMES = ("time", "time_ns")
+#: The filters that say where a column's values begin, and where they end.
+_FROM = ("EqualTo", "In", "GreaterThan", "GreaterThanOrEqual")
+_TO = ("EqualTo", "In", "LessThan", "LessThanOrEqual")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Captures(DataSource):
-    """The frames of captures. Options: columns, value_bytes, show_secrets, split (bytes a task), salvage."""
+    """The frames of captures. Options: columns, value_bytes, show_secrets, chain, salvage; of streams state, idle."""
 
     @classmethod
     def name(cls) -> str:
@@ -60,7 +63,7 @@ class Captures(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns: all of ``frames``, or those of the option ``columns``."""
-        whole = schema_of(frames())
+        whole = schema_of(tables.frames())
         named = self.options.get("columns")
         if named is None:
             return from_arrow_schema(whole)
@@ -74,6 +77,10 @@ class Captures(DataSource):
         """Return a reader."""
         return FrameReader(self.options, schema)
 
+    def streamReader(self, schema: StructType) -> "StreamReader":
+        """Return a reader of captures as they are closed."""
+        return StreamReader(self.options, schema)
+
 
 class FilteredCaptures(Captures):
     """The data source where the session pushes filters down to sources; without that its queries would fail."""
@@ -84,99 +91,175 @@ class FilteredCaptures(Captures):
 
 
 class SourcePartition(InputPartition):
-    """The work of one task."""
+    """The work of one task: a span to decode, or a chain of captures from where a batch before left it."""
 
-    def __init__(self, work: Work, choice: Options) -> None:
-        super().__init__(work.ordinal)
-        self.work = work
-        self.choice = choice
+    def __init__(self, number: int, options: Options, span: Span | None = None, home: str = "") -> None:
+        super().__init__(number)
+        self.options, self.span, self.home = options, span, home
+        self.captures: tuple[str, ...] = ()
+        self.begin, self.left = "", ""  #: files that say where the chain was left before, and where after it
 
 
 class FrameReader(DataSourceReader):
-    """A reader of the frames of captures, one work per task."""
+    """A reader of the frames of captures."""
 
     def __init__(self, options: Any, schema: StructType) -> None:
         path = options.get("path")  # Spark has several in a list of JSON
         self._paths: list[str] = json.loads(options.get("paths", "[]")) if path is None else [path]
         self._schema = schema
-        self._split = int(options.get("split", TARGET))
+        self._chain = options.get("chain", "folder")
         value_bytes = options.get("value_bytes", "all")
-        self._value_bytes = None if value_bytes in ("all", "-1") else int(value_bytes)
-        self._show_secrets = options.get("show_secrets", "").lower() == "true"
-        self._salvage = options.get("salvage", "").lower() == "true"
+        self._options = Options(
+            value_bytes=None if value_bytes in ("all", "-1") else int(value_bytes),
+            show_secrets=options.get("show_secrets", "").lower() == "true",
+            salvage=options.get("salvage", "").lower() == "true",
+        )
         self._texts: dict[str, str] = {}
+        self.settings = self._chain, self._paths, self._options
+        self._times: list[tuple[bool, int]] = []  # that a query asks for: whether a time is the earliest, and in ns
 
     def partitions(self) -> Sequence[SourcePartition]:
-        """Survey the captures on the driver, and return one partition for each task."""
+        """Return one partition for each span of an archive that has an index, else one for each chain of captures."""
         if not self._paths:
             raise DcpdumpError("no captures are named", "", 'spark.read.format("dcp").load("captures/")')
-        found = inputs(self._paths)
-        plan = plan_splits(found, open_binary, self._split)
-        for path, _, why in plan.unusable:
-            raise CaptureError(why, path, "dcpdump pipeline goes on without such a file")
-        choice = self._choice()
+        found: list[Clause] = [_CLAUSES[name](text) for name, text in self._texts.items()]
+        options = replace(self._options, masks=masks(self._texts, FrameFilter(tuple(found))))
+        spans = [(path, span) for path in self._paths for span in _indexed(path)]
+        if spans:
+            wanted = [(path, span) for path, span in spans if self._may_have(span)]
+            return [SourcePartition(at, options, span, path) for at, (path, span) in enumerate(wanted)]
+        made: list[SourcePartition] = []
+        for chain in chains(inputs(self._paths), self._chain, self._paths):
+            for each in chain.captures:
+                opened(each.path, salvage=options.salvage, secrets=None).close()  # what is none is said at once
+            made.append(SourcePartition(len(made), options))
+            made[-1].captures = tuple(each.path for each in chain.captures)
+        return made
 
-        def survey(works: Sequence[Work]) -> Iterator[Surveyed]:
-            return (survey_split(work, open_binary, choice.limits, salvage=choice.salvage) for work in works)
-
-        held: dict[int, Work] = {}
-
-        def prove(works: Sequence[Work]) -> Iterator[Exit]:
-            for work in works:
-                held[work.ordinal] = work
-                yield _without_rows(work, choice)
-
-        verify(settle(plan, survey, choice.limits), prove)
-        return [SourcePartition(held[ordinal], choice) for ordinal in sorted(held)]
+    def _may_have(self, span: Span) -> bool:
+        """Return whether a span may have frames of the times that a query asks for."""
+        first, last = span.first_ns, span.last_ns
+        if first is None or last is None or not span.packets:
+            return True
+        return all(last >= ns if earliest else first <= ns for earliest, ns in self._times)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode one partition, in a task, and yield its rows."""
-        if not isinstance(partition, SourcePartition):  # there is nothing to read
-            return
-        schema = to_arrow_schema(self._schema, timezone="UTC")
-        work, choice = partition.work, partition.choice
-        for name, batch in decode_split(work, choice, open_binary):
-            if name == "frames":
-                yield batch_of(batch, schema)
-
-    def _choice(self) -> Options:
-        found: list[Clause] = [_CLAUSES[name](text) for name, text in self._texts.items()]
-        return Options(
-            masks(self._texts, FrameFilter(tuple(found))),
-            self._value_bytes,
-            self._show_secrets,
-            salvage=self._salvage,
-        )
+        if isinstance(partition, SourcePartition):  # else there is nothing to read
+            yield from rows(partition, _arrow_schema(self._schema))
 
 
-def _without_rows(work: Work, choice: Options) -> Exit:
-    """Decode a work as its task will, but without making rows, and return how it left its connections."""
-    nothing = Masks(FrameFilter(()), (lambda part: np.zeros(len(part), bool),))
-    decoding = decode_split(work, replace(choice, masks=nothing, value_bytes=0), open_binary)
-    for _ in decoding:
-        continue
-    return decoding.exit
+def _indexed(path: str) -> list[Span]:
+    """Return the spans of an archive's index, of all inputs that have one there."""
+    where = place(below(path, "index"))
+    found: list[Span] = []
+    for each in where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True, recursive=True)):
+        if each.path.endswith(".parquet"):
+            name = each.path[len(where.path) - len("index") :]
+            found += read_spans(where.system.open_input_file(each.path), name)
+    return found
+
+
+def rows(partition: SourcePartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Decode one partition, in a task, and yield its rows; note where its chain is left, if it continues."""
+    span, options, begin = partition.span, partition.options, Checkpoint()
+    if span is not None:
+        with open_binary(below(partition.home, span.file)) as file:
+            begin = read_state(file, span)
+    else:
+        if partition.begin:
+            begin = Checkpoint.unpacked(place(partition.begin).read(), partition.begin)
+        span = all_of(partition.captures, options, begin, ends=not partition.left)
+    decoding = decode(span, begin, options)
+    for batch in decoding:
+        yield batch_of(batch, schema)
+    if partition.left:
+        place(partition.left).write(decoding.left().packed())
 
 
 class FilteringReader(FrameReader):
     """A reader that leaves out frames that a query does not want. Spark still filters what it returns."""
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterator[Filter]":
-        """Note the filters that can be applied here, and return them all: Spark applies each of them again."""
-        from pyspark.sql.datasource import EqualTo, In  # newer in Spark than the imports above
+        """Note the filters that can be applied here, and return them all: Spark applies each of them again.
 
+        What is noted lets through more than the filter at most: of a bound that itself is left out, that too.
+        """
         for each in filters:
-            if isinstance(each, (EqualTo, In)) and len(each.attribute) == 1 and each.attribute[0] in _CLAUSES:
-                values = [each.value] if isinstance(each, EqualTo) else list(each.value)
-                self._note(each.attribute[0], ",".join(str(value) for value in values if value is not None))
+            name, kind = ".".join(getattr(each, "attribute", ())), type(each).__name__
+            value: Any = getattr(each, "value", None)
+            values = [one for one in (value if kind == "In" else [value]) if one is not None]
+            if name in _TIMES and values:
+                self._times += [(True, _nanoseconds(min(values), 0))] if kind in _FROM else []
+                self._times += [(False, _nanoseconds(max(values), 999))] if kind in _TO else []
+            elif name in _OPTIONS and kind in ("EqualTo", "In"):
+                self._say(_OPTIONS[name], ",".join(map(str, values)))
+            elif name == "by_seqno" and kind in (*_FROM, *_TO):
+                self._say("seqno", f"{max(int(values[0]), 0)}-" if kind in _FROM else f"0-{int(values[0])}")
             yield each
 
-    def _note(self, name: str, text: str) -> None:
-        """Note the values that a column has to have, unless no frame can have them: that is for Spark to find."""
+    def _say(self, option: str, text: str) -> None:
+        """Note an option, unless no frame can have such values, which is for Spark to find, or it would exclude."""
         with suppress(FilterError):
-            _CLAUSES[name](text)
-            if "!" not in text:  # which would exclude
-                self._texts.setdefault(name, text)
+            _CLAUSES[option](text)
+            if "!" not in text:
+                self._texts.setdefault(option, text)
+
+
+def _nanoseconds(value: Any, rest: int) -> int:
+    """Return a time of a query in ns; ``rest``: those that the microsecond of a timestamp may have beside."""
+    if not isinstance(value, datetime):
+        return int(value)
+    return (value.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1) * 1000 + rest
+
+
+class StreamReader(DataSourceStreamReader):
+    """A reader of captures as they are closed: a batch after the other, each chain from where the last left it.
+
+    Which captures a batch has, and where it left each chain, is kept in files below the option ``state``. A batch
+    that Spark does again begins at the same places, and says the same again.
+    """
+
+    def __init__(self, options: Any, schema: StructType) -> None:
+        self._schema = schema
+        self._chain, self._paths, self._options = FrameReader(options, schema).settings
+        if "state" not in options:
+            hint = '.option("state", "s3://archive/state"): a folder that all machines reach'
+            raise DcpdumpError("a stream keeps where each chain was left", "state", hint)
+        home, most = str(options["state"]), int(options.get("max_files", MOST))
+        self._left = LeftChains(home)
+        self._arrivals = Arrivals(self._paths, below(home, "arrivals"), float(options.get("idle", IDLE)), most)
+
+    def initialOffset(self) -> dict[str, int]:
+        """Return the offset before the first batch: an offset is a number of batches."""
+        return {"batch": 0}
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:
+        """Return the offset behind the captures that are closed by now, which are written down."""
+        count = self._arrivals.count()
+        return {"batch": count + bool(self._arrivals.next(count))}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[SourcePartition]:
+        """Return one partition for each chain that has captures between two offsets."""
+        first, last = int(start["batch"]), int(end["batch"])
+        found = [each for number in range(first, last) for each in self._arrivals.batch(number)]
+        left = self._left.at(first)
+        made: list[SourcePartition] = []
+        for chain in chains(found, self._chain, self._paths) if found else ():
+            each = SourcePartition(len(made), self._options)
+            each.captures = tuple(capture.path for capture in chain.captures)
+            each.begin, each.left = left.get(chain.name, ""), self._left.path(chain.name, last)
+            made.append(each)
+        return made
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Decode the captures of one chain, in a task, and yield its rows."""
+        if isinstance(partition, SourcePartition):
+            yield from rows(partition, _arrow_schema(self._schema))
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Remove where chains were left before: no batch begins there any more."""
+        self._left.forget(int(end["batch"]))
 
 
 #: Spark has no unsigned numbers and no dictionaries, so columns get the types that it gives them when it reads the
@@ -187,6 +270,14 @@ _WIDER = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
 }
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """Return a schema of Spark as Arrow's, with times in UTC."""
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # before Spark 4.2 they always are
+        return to_arrow_schema(schema)
 
 
 def schema_of(schema: pa.Schema) -> pa.Schema:

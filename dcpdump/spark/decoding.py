@@ -1,117 +1,108 @@
-"""Decode splits, given the state of their connections before, into rows of tables and the state after."""
+"""Decode a span of a chain, from the checkpoint that it begins at to the next, to rows of ``frames``."""
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from dcpdump.arrow.other_tables import gap_rows
-from dcpdump.batch.block import Block
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.block import BLOCK_BYTES, gathered
+from dcpdump.batch.filter import Masks
 from dcpdump.batch.part import Part, even_groups, joined
-from dcpdump.batch.resumable import SavedConnection
-from dcpdump.spark.event_log import EventWriter
-from dcpdump.spark.resume import ResumedDissection
-from dcpdump.spark.row_options import Options
-from dcpdump.spark.split_reading import SplitReading
-from dcpdump.spark.splits import Opener, Reads
-from dcpdump.spark.work import Counted, Exit, Pair, Work
-
-Rows = tuple[str, pa.RecordBatch]
-
-
-def decode_split(work: Work, choice: Options, open_file: Opener, *, events: bool = False) -> "Decoded":
-    """Decode a work: iterate over the result for rows, then ask it for its ``exit``. ``events``: with those of all."""
-    decoding = Decoding(work, choice, events=events)
-    return Decoded(decoding, [SplitReading(split, open_file, salvage=choice.salvage) for split in work.splits])
+from dcpdump.batch.read_blocks import Begun, TimelineBlocks
+from dcpdump.batch.resumable import ResumableDissection
+from dcpdump.capture import Capture
+from dcpdump.errors import CaptureError
+from dcpdump.filter import FrameFilter
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.redact import Redactor
+from dcpdump.spark.chain import Checkpoint, Span, begun_in_time, opened
+from dcpdump.startup import dataclass, field
+from dcpdump.tls.secrets import Secrets
 
 
-class Decoded:
-    """The rows of a work, as pairs of a table's name and a batch. To be iterated over once."""
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which frames become rows and how they are shown, the same for all tasks of a run."""
 
-    def __init__(self, decoding: "Decoding", readings: list[SplitReading]) -> None:
-        self._decoding = decoding
-        self._readings = readings
-
-    def __iter__(self) -> Iterator[Rows]:
-        for reading in self._readings:
-            yield from self._decoding.feed(reading.blocks())
-        yield from self._decoding.close()
+    masks: Masks = field(default_factory=lambda: Masks(FrameFilter(())))
+    value_bytes: int | None = None  #: what is shown of each value; None: all
+    show_secrets: bool = False
+    redactor: Redactor | None = None
+    salvage: bool = False
+    memory: int = DEFAULT.memory  #: bytes of segments that wait for others, at most
+    block_bytes: int = BLOCK_BYTES  #: of packets that are handled at once
 
     @property
-    def exit(self) -> Exit:
-        """Return how the work left its connections; valid once all rows are taken."""
-        return self._decoding.exit(tuple(reading.read for reading in self._readings))
+    def limits(self) -> Limits:
+        """Return the limits of a dissection."""
+        return Limits.within(self.memory)
+
+    def table(self, begins_ns: int | None) -> FrameTable:
+        """Return a builder of the rows of ``frames``; from ``begins_ns`` on relative times count."""
+        if self.masks.window is not None:
+            self.masks.window.start_ns = begins_ns
+        return FrameTable(self.masks, self.value_bytes, redactor=self.redactor)
+
+
+def all_of(paths: Sequence[str], options: Options, begin: Checkpoint, *, ends: bool) -> Span:
+    """Return captures as one span, to its end: for who decodes a chain without an index. ``ends``: nothing follows."""
+    first = 1 if begin.dissection is None else begin.dissection.first
+    found = begun_in_time([opened(each, salvage=options.salvage, secrets=None) for each in paths])
+    begun = tuple((each.first_ns, each.name) for each in found)
+    return Span("", 0, first, -1, -1, -1, begin.begins_ns, None, None, (), begun, ends)
+
+
+def decode(span: Span, begin: Checkpoint, options: Options, secrets: Secrets | None = None) -> "Decoding":
+    """Decode a span from its checkpoint: iterate over the result for batches of ``frames``."""
+    return Decoding(span, begin, options, secrets)
 
 
 class Decoding:
-    """The decoding of one work: ``feed`` it the blocks, ``close`` it; ``exit`` returns how it left its connections."""
+    """The decoding of a span, to be iterated over once."""
 
-    def __init__(self, work: Work, choice: Options, *, events: bool = False) -> None:
-        self._work = work
-        self._table = choice.table()
-        self._redactor = choice.redactor
-        self._dissection = ResumedDissection(choice.limits, first=work.first, show_secrets=choice.show_secrets)
-        saved_connections = [SavedConnection.unpacked(saved) for saved in work.entries.values() if saved is not None]
-        self._entered: dict[Pair, bytes] = {saved.pair: saved.digest() for saved in saved_connections}
-        self._dissection.resume(saved_connections)
-        self._dissection.name(work.names)
-        self._event_writer = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if events else None
-        if events:
-            self._dissection.watch(with_rules=False)
+    def __init__(self, span: Span, begin: Checkpoint, options: Options, secrets: Secrets | None) -> None:
+        self._span, self._begin, self._options, self._secrets = span, begin, options, secrets
+        self._table = options.table(span.begins_ns)
+        self._dissection = ResumableDissection(options.limits, show_secrets=options.show_secrets, secrets=secrets)
 
-    def feed(self, blocks: Iterable[Block]) -> Iterator[Rows]:
-        """Decode blocks of packets, and yield rows as pairs of a table's name and a batch."""
-        for block in blocks:
-            last_ns = block.where(-1).ts_ns
-            for parts in self._dissection.feed_block(block):
-                yield from self._rows(parts, last_ns)
+    def left(self) -> Checkpoint:
+        """Return where the chain was left, to be continued with the captures that come next; once all is decoded."""
+        return Checkpoint(self._dissection.state(), (), self._begin.spans + 1, self._begin.begins_ns)
 
-    def close(self) -> Iterator[Rows]:
-        """Yield the rows that are left, where the input ends with this work."""
-        if self._work.end is not None:
-            for parts in self._dissection.finish(self._work.end):
-                yield from self._rows(parts, self._work.end.ts_ns)
+    @property
+    def cut(self) -> int:
+        """Return in how many rows a value was cut."""
+        return self._table.cut
 
-    def _rows(self, parts: list[Part], last_ns: int | None) -> Iterator[Rows]:
-        dissection = self._dissection
-        if self._event_writer is not None:
-            yield "events", self._event_writer.write(dissection, parts, last_ns)
-        for group in even_groups(parts):
-            batch = self._table.feed(joined(group))
-            if batch is not None:
-                yield "frames", batch
-        if dissection.gaps:
-            yield "gaps", gap_rows(dissection.gaps, self._redactor)
-            dissection.gaps.clear()
-        dissection.ended.clear()
-        dissection.tcp_changes.clear()
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        span, dissection = self._span, self._dissection
+        lanes = [(self._opened(each.name), each) for each in self._begin.lanes]
+        waiting = [Begun(first_ns, name, self._opened(name)) for first_ns, name in span.begun]
+        if self._begin.dissection is not None:
+            dissection.restore(self._begin.dissection)
+        left = span.packets if span.packets >= 0 else sys.maxsize
+        for block in TimelineBlocks(waiting, lanes, self._options.block_bytes) if left else ():
+            if len(block) > left:
+                block = gathered(block.packets[:left])
+            left -= len(block)
+            yield from self._rows(dissection.feed_block(block))
+            if not left:
+                break
+        if span.ends:
+            yield from self._rows(dissection.close_blocks())
+        dissection.absorb()
+        if span.packets >= 0 and (left or dissection.next_frame - span.first != span.frames):
+            names = ", ".join([*span.lanes, *(name for _, name in span.begun)])
+            raise CaptureError("this was changed or cut after it was indexed", names)
 
-    def exit(self, read: Reads) -> Exit:
-        """Return how the work left its connections. ``read``: what its blocks were read from."""
-        dissection = self._dissection
-        left = [] if self._work.end is not None else dissection.saved_connections(thin=not self._work.whole)
-        deadlines = {saved.pair: saved.deadline for saved in left}
-        digests, promised = {saved.pair: saved.digest() for saved in left}, dict(self._work.promised)
-        tally = dissection.tally
-        for conversation in dissection.conversations.values():
-            for missing in conversation.lost if any(conversation.framed) else ():
-                tally.lost.merge(missing)
-        return Exit(
-            self._work.ordinal,
-            read,
-            self._entered,
-            digests,
-            {saved.pair: saved.packed() for saved in left if promised.get(saved.pair) != digests[saved.pair]},
-            {pair: time for pair, time in deadlines.items() if time is not None},
-            dissection.opened,
-            dissection.last,
-            dissection.last_ns,
-            Counted(
-                tally.frames,
-                tally.lost.values,
-                tally.skipped_bytes,
-                dissection.balance.conflicts,
-                dict(tally.foreign),
-                self._table.cut,
-            ),
-            dissection.told,
-        )
+    def _opened(self, name: str) -> Capture:
+        return opened(name, salvage=self._options.salvage, secrets=self._secrets)
+
+    def _rows(self, some: Iterable[list[Part]]) -> Iterator[pa.RecordBatch]:
+        for parts in some:
+            for group in even_groups(parts):
+                batch = self._table.feed(joined(group))
+                if batch is not None:
+                    yield batch
+            self._dissection.gaps.clear()

@@ -1,4 +1,4 @@
-"""Find a file or folder, on this machine or in object storage, by the name that the user typed.
+"""Find files and folders, on this machine or in object storage, by the names that the user typed.
 
 Local paths and whatever Arrow knows: ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``; ``s3a://`` is Hadoop's name for
 the first. A name is kept as it was typed, with the account and the host that are not in Arrow's paths: workers and the
@@ -6,13 +6,18 @@ driver open the same name, each for themselves.
 """
 
 import os
+import uuid
+from collections.abc import Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import BinaryIO, NamedTuple, cast
 from urllib.parse import quote
 
 from pyarrow import ArrowException, fs
 
-from dcpdump.errors import DcpdumpError
+from dcpdump.capture import expand
+from dcpdump.capture.paths import CAPTURE_NAME
+from dcpdump.errors import CaptureError, DcpdumpError
 
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasb": "abfs", "wasbs": "abfss"}
 _IN_URI = "/!$&'()*+,;=:@~"  #: what stands for itself in the path of a URI, beside letters and digits
@@ -32,6 +37,11 @@ class RemotePath(NamedTuple):
     def __truediv__(self, name: str) -> "RemotePath":
         return RemotePath(self.system, f"{self.path.rstrip('/')}/{name}")
 
+    @property
+    def exists(self) -> bool:
+        """Return whether there is a file or folder."""
+        return self.system.get_file_info(self.path).type is not fs.FileType.NotFound
+
     def read(self) -> bytes:
         """Return the bytes of a file."""
         with self.system.open_input_stream(self.path) as file:
@@ -40,8 +50,8 @@ class RemotePath(NamedTuple):
 
     def write(self, data: bytes) -> None:
         """Write a file, whole or not at all, and the folders that it is in."""
-        part = f"{self.path}.part"
-        self.system.create_dir(os.path.dirname(self.path), recursive=True)
+        part = f"{self.path}.{uuid.uuid4().hex[:12]}.part"  # another attempt may write the same
+        make_folders(self)
         with self.system.open_output_stream(part) as file:
             file.write(data)
         self.system.move(part, self.path)
@@ -86,13 +96,6 @@ def child(folder: str, root: str, path: str) -> str:
     return f"{scheme}{colon}{rest.rstrip('/')}{below_root}{mark}{options}"
 
 
-def for_hadoop(name: str) -> str:
-    """Return a name as Java takes it: with Hadoop's scheme, and without what only Arrow understands."""
-    scheme, colon, rest = name.partition("://")
-    hadoop = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}.get(scheme.lower(), scheme)
-    return f"{hadoop}{colon}{rest.partition('?')[0]}" if colon else name
-
-
 def open_binary(name: str) -> BinaryIO:
     """Open a file to read and seek in, wherever it is."""
     if not is_remote(name):
@@ -119,3 +122,82 @@ def make_folders(target: RemotePath) -> None:
     for each in reversed(missing):
         with suppress(FileExistsError):  # another task was faster
             os.mkdir(each, 0o700)
+
+
+# -- the captures that names stand for ----------------------------------------------------------------
+
+
+class Input(NamedTuple):
+    """A capture file."""
+
+    path: str
+    size: int
+    changed: float = 0.0  #: when it was last modified, in seconds since the epoch
+
+
+def inputs(names: Sequence[str]) -> list[Input]:
+    """Return the capture files that files, folders and globs name, here or in object storage. Raises CaptureError."""
+    found: list[Input] = []
+    for name in names:
+        if is_remote(name):
+            found += _remote(name)
+        else:
+            for path in expand([name]):
+                with suppress(FileNotFoundError):  # deleted meanwhile, as by the writer of a ring
+                    found.append(Input(path, os.stat(path).st_size, os.stat(path).st_mtime))
+    return list(dict.fromkeys(found))
+
+
+def _remote(name: str) -> list[Input]:
+    base, mark, query = name.partition("?")
+    stem, star, _ = base.partition("*")
+    folder = stem.rsplit("/", 1)[0] if star else base
+    where = place(folder + mark + query)
+    try:
+        info = where.system.get_file_info(where.path)
+        if info.type is fs.FileType.File:
+            return [Input(name, info.size, info.mtime_ns / 1e9)]
+        if info.type is fs.FileType.NotFound:
+            raise CaptureError("there is no such file or folder", name)
+        below = where.system.get_file_info(fs.FileSelector(where.path, recursive=True))
+    except OSError as error:
+        raise CaptureError(f"this cannot be listed: {error.strerror or error}", name) from error
+    root = where.path.rstrip("/")
+    files = [
+        Input(child(folder + mark + query, root, each.path), each.size, each.mtime_ns / 1e9)
+        for each in sorted(below, key=lambda each: str(each.path))
+        if each.type is fs.FileType.File
+        and (fnmatchcase(each.path[len(root) :], base[len(folder) :]) if star else CAPTURE_NAME.search(each.path))
+    ]
+    if not files:
+        raise CaptureError("no file matches" if star else "there is no capture in this folder", name)
+    return files
+
+
+#: Bytes of a request: object storage takes as long to answer as to send some megabytes.
+_REQUESTED = 8 * 1024 * 1024
+
+
+class RemoteSource:
+    """The bytes of a file in object storage, from an offset on."""
+
+    def __init__(self, name: str, offset: int = 0) -> None:
+        self.failure = ""
+        self._piece = memoryview(b"")
+        try:
+            self._file = open_binary(name)
+            self._file.seek(offset)
+        except OSError as error:
+            what = "there is no such file" if isinstance(error, FileNotFoundError) else f"this cannot be read: {error}"
+            raise CaptureError(what, name) from error
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes, up to ``size``; none at the end."""
+        if not self._piece:
+            self._piece = memoryview(self._file.read(_REQUESTED))
+        found, self._piece = self._piece[:size], self._piece[size:]
+        return bytes(found)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

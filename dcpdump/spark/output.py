@@ -1,52 +1,192 @@
-"""Write the folder of all tables, by capture; what tasks write stays beside it until it is complete.
+"""Write the folder of all tables, by capture_id; what tasks write stays beside it until it is complete.
 
-    DIR/frames/capture_id=X/date=2026-11-20/part-00003-….parquet
+    DIR/frames/capture_id=X/date=2026-11-20/part-000003-….parquet
 
 A task writes files whose names are unique to the attempt, and returns them; ``publish`` moves those of the attempts
-that counted into place, and replaces an earlier run over the same capture. ``files`` comes last: a capture that has its
+that counted into place, and replaces an earlier run of the same name. ``files`` comes last: a capture_id that has its
 rows there has all the others.
 """
 
 import os
 import uuid
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 from pyarrow import fs
 
-from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.arrow.folder import SCHEMAS, ParquetFile
 from dcpdump.errors import unwritable
 from dcpdump.processes import signals_held
+from dcpdump.spark.chain import INDEX
 from dcpdump.spark.filesystem import RemotePath, below, is_remote, make_folders, place
-from dcpdump.spark.parts import Parts, Written
 from dcpdump.unfinished import UnfinishedFolder
 
-#: In the order in which they appear.
-TABLES = tuple(SCHEMAS)
+# Write the rows that one task has for the tables, in files whose names are unique to the attempt.
+#
+#     frames/capture_id=node1/date=2026-11-20/part-000003-….parquet
+#
+# A file gets rows as long as they are of one day.
+
+_DAY_NS = 86_400 * 1_000_000_000
+_NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+_DATED = frozenset({"frames", "gaps"})
+
+
+class Written(NamedTuple):
+    """A file of a table: where it lies below the run's folder, and its rows."""
+
+    table: str
+    path: str
+    rows: int
+
+
+class _PartFile:
+    """A file of a table under construction."""
+
+    def __init__(self, path: str, stream: Any, columns: pa.Schema) -> None:
+        self.path, self.rows, self.stream = path, 0, stream
+        self.writer = ParquetFile(stream, columns)
+
+    def feed(self, rows: pa.RecordBatch) -> None:
+        """Write the next rows. Each checkpoint is a row group of its own, to be read by itself."""
+        self.writer.feed(rows)
+        if rows.schema.metadata[b"schema"] == INDEX.metadata[b"schema"]:
+            self.writer.end_group()
+        self.rows += rows.num_rows
+
+
+class Parts:
+    """The rows that one task has for the tables of a capture_id. Feed it batches; ``close`` returns what was written.
+
+    Use it in a ``with``: after an exception no file stays open.
+    """
+
+    def __init__(self, folder: str, capture_id: str, tag: str) -> None:
+        self._place = place(folder)
+        self._capture = f"capture_id={capture_id}"
+        self._tag = f"{tag}-{uuid.uuid4().hex[:12]}"  # no other attempt writes there
+        self._files = 0
+        self._open: dict[str, tuple[str, _PartFile]] = {}  # by table: the day of its rows, and the file that gets them
+        self.written: list[Written] = []
+
+    def feed(self, table: str, batch: pa.RecordBatch) -> None:
+        """Add rows of a table."""
+        if not batch.num_rows:
+            return
+        if table not in _DATED:
+            self._write(table, "", batch)
+            return
+        days = batch.column("time_ns").fill_null(np.iinfo(np.int64).min).to_numpy() // _DAY_NS
+        for day in np.unique(days).tolist():
+            mine = np.flatnonzero(days == day)
+            chosen = batch if len(mine) == len(days) else batch.take(pa.array(mine))
+            self._write(table, f"date={_date(day)}/", chosen)
+
+    def close(self) -> list[Written]:
+        """Write what is left, and return all files written."""
+        for name in list(self._open):
+            self._complete(name)
+        return self.written
+
+    def __enter__(self) -> "Parts":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for dated in self._open.values():
+            dated[1].writer.give_up()
+            with suppress(pa.ArrowException, OSError):
+                dated[1].stream.close()
+
+    def leave_empty(self, table: str, beside: Iterable[Written]) -> None:
+        """Write a table without rows, so that readers find its columns: of the first day of the tables ``beside``.
+
+        pyarrow, and so pandas, reads no table whose only day is none.
+        """
+        days = [part for each in beside for part in each.path.split("/") if part.startswith("date=")]
+        day = min((day for day in days if _NO_DATE not in day), default=f"date={_date(0)}")
+        empty = pa.RecordBatch.from_pylist([], schema=SCHEMAS[table]())
+        self._write(table, f"{day}/" if table in _DATED else "", empty)
+
+    def _write(self, table: str, date: str, rows: pa.RecordBatch) -> None:
+        if table in self._open and self._open[table][0] != date:
+            self._complete(table)
+        if table not in self._open:
+            path = f"{table}/{self._capture}/{date}part-{self._tag}-{self._files}.parquet"
+            self._files += 1
+            self._open[table] = date, _PartFile(path, self._opened(path), rows.schema)
+        file = self._open[table][1]
+        try:
+            file.feed(rows)
+        except OSError as error:
+            raise unwritable(error, file.path) from error
+
+    def _complete(self, table: str) -> None:
+        """Close the file that a table's rows were written to."""
+        file = self._open[table][1]
+        try:
+            file.writer.close()
+            file.stream.close()
+        except OSError as error:
+            raise unwritable(error, file.path) from error
+        del self._open[table]
+        self.written.append(Written(table, file.path, file.rows))
+
+    def _opened(self, path: str) -> Any:
+        target = self._place / path
+        try:
+            make_folders(target)
+            if target.local:  # for its owner alone: captures hold documents
+                os.close(os.open(target.path, os.O_CREAT | os.O_WRONLY, 0o600))
+            return target.system.open_output_stream(target.path)
+        except OSError as error:
+            raise unwritable(error, target.path) from error
+
+
+def _date(day: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(day * 86_400, timezone.utc):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):  # not a time, or a year beyond the calendar
+        return _NO_DATE
+
+
+#: In the order in which they appear. Of a capture_id the last is there when all are.
+TABLES = ("index", *SCHEMAS)
+#: Objects that are moved at a time.
+_MOVED = 32
+
+
+def capture_id(name: str, chain: str) -> str:
+    """Return the capture_id of a chain of an input of this name."""
+    return f"{name}~{chain}" if chain else name
 
 
 class CaptureOutput:
-    """The tables of one capture under construction. Use it in a ``with``: what is not published is removed."""
+    """The tables of an input under construction. Use it in a ``with``: what is not published is removed."""
 
-    def __init__(self, path: str, capture_id: str) -> None:
-        self._name = path
+    def __init__(self, path: str, name: str) -> None:
+        self._path, self._input = path, name
         self._root = place(path)
-        self._capture = f"capture_id={capture_id}"
-        self._run = _run_name(capture_id)
+        self._run = _run_name(name)
         self._unfinished: UnfinishedFolder | None = None
         self._made = self._root.local and not os.path.exists(self._root.path)
         try:
             if self._root.local:
                 os.makedirs(self._root.path, mode=0o700, exist_ok=True)
-                self._unfinished = UnfinishedFolder(Path(self._root.path) / capture_id, self._make_folder)
+                self._unfinished = UnfinishedFolder(Path(self._root.path) / name, self._make_folder)
             else:
                 (self._root / self._run).system.create_dir((self._root / self._run).path, recursive=True)
         except OSError as error:
             raise unwritable(error, path) from error
 
     def _make_folder(self) -> str:
-        self._run = _run_name(self._capture.partition("=")[2])
+        self._run = _run_name(self._input)
         path = (self._root / self._run).path
         os.mkdir(path, 0o700)
         return path
@@ -54,92 +194,95 @@ class CaptureOutput:
     @property
     def folder(self) -> str:
         """Return the folder that tasks write to, by a name that every machine understands."""
-        return below(self._name, self._run) if is_remote(self._name) else (self._root / self._run).path
+        return below(self._path, self._run) if is_remote(self._path) else (self._root / self._run).path
 
-    def publish(self, written: Iterable[Written], tables: Iterable[str]) -> None:
-        """Move the tables into place, and replace those of an earlier run over the same capture."""
-        wanted, written = set(tables), list(written)
-        with Parts(self.folder, "empty") as empty:
-            for name in sorted(wanted - {each.table for each in written}):
-                empty.leave_empty(name, written)
-            written += empty.close()
-        by_table: dict[str, list[str]] = {name: [] for name in TABLES if name in wanted}
+    def publish(self, written: Iterable[Written], tables: Collection[str], chains: Iterable[str]) -> None:
+        """Move the tables into place, of all chains, and replace those of an earlier run over the same input."""
+        written = [each for each in written if each.table in tables]
+        for name in (capture_id(self._input, chain) for chain in chains):
+            mine = [each for each in written if f"/capture_id={name}/" in each.path]
+            with Parts(self.folder, name, "empty") as empty:
+                for table in sorted({*tables} - {"index"} - {each.table for each in mine}):
+                    empty.leave_empty(table, mine)
+                written += empty.close()
+        paths = defaultdict[str, list[str]](list)
         for each in written:
-            if each.table in wanted:
-                by_table[each.table].append(each.path.removeprefix(f"{each.table}/"))
+            paths[each.table].append(each.path)
         try:
             # Renames are soon done; among objects each file is copied.
             with signals_held() if self._root.local else nullcontext():
-                self._remove(self._root / "files" / self._capture)
-                for name, paths in by_table.items():
-                    self._replace(name, paths)
+                self._withdraw("files")
+                for table in TABLES:
+                    if table in tables or table == "index":
+                        self._withdraw(table)
+                        self._move(paths[table])
         except OSError as error:
-            raise unwritable(error, self._name) from error
+            raise unwritable(error, self._path) from error
 
     def withdraw(self) -> None:
-        """Remove the tables of an earlier run over the same capture, where this run has none."""
+        """Remove the tables of an earlier run over the same input, where this run has none."""
         try:
-            for name in ("files", *TABLES):
-                self._remove(self._root / name / self._capture)
+            for table in ("files", *TABLES):
+                self._withdraw(table)
         except OSError as error:
-            raise unwritable(error, self._name) from error
+            raise unwritable(error, self._path) from error
 
-    def add(self, written: Iterable[Written], tables: Iterable[str], beginning: str) -> None:
+    def add(self, written: Iterable[Written], tables: Collection[str], beginning: str) -> None:
         """Add files to the tables, and remove those that are there whose names begin with ``beginning``."""
-        wanted = [each for each in written if each.table in set(tables)]
         try:
-            for name in (name for name in TABLES if name in set(tables)):
-                final = self._root / name / self._capture
-                for old in _files_below(final):
-                    if os.path.basename(old).startswith(beginning):
-                        final.system.delete_file(old)
-                for each in wanted:
-                    if each.table == name:
-                        made = self._root / self._run / each.path
-                        target = final / each.path.removeprefix(f"{name}/")
-                        make_folders(target)
-                        target.system.move(made.path, target.path)
+            for table in (name for name in TABLES if name in tables):
+                for folder in self._published(table):
+                    for old in _files_below(folder):
+                        if os.path.basename(old).startswith(beginning):
+                            folder.system.delete_file(old)
+                self._move([each.path for each in written if each.table == table])
         except OSError as error:
-            raise unwritable(error, self._name) from error
+            raise unwritable(error, self._path) from error
 
     def __enter__(self) -> "CaptureOutput":
         return self
 
     def __exit__(self, *_: object) -> None:
-        run = self._root / self._run
         if self._unfinished is not None:
             self._unfinished.remove()
             if self._made and not os.listdir(self._root.path):
                 os.rmdir(self._root.path)
             return
-        self._remove(run)
+        if (self._root / self._run).exists:
+            self._root.system.delete_dir((self._root / self._run).path)
 
-    def _replace(self, table: str, paths: list[str]) -> None:
-        made, final = self._root / self._run / table, self._root / table / self._capture
-        if not final.local:  # an object has no folder that could be renamed
-            self._remove(final)
+    def _published(self, table: str) -> list[RemotePath]:
+        """Return the folders that a table has of this input, of all chains of any run."""
+        where, name = self._root / table, f"capture_id={self._input}"
+        found = where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True))
+        names = [each.base_name for each in found]
+        return [where / each for each in names if each == name or each.startswith(f"{name}~")]
+
+    def _withdraw(self, table: str) -> None:
+        """Remove what a table has of this input. On this machine it is moved aside, which is soon done."""
+        for number, folder in enumerate(self._published(table)):
+            if folder.local:
+                os.rename(folder.path, (self._root / self._run / f"{table}-{number}.old").path)
+            else:
+                folder.system.delete_dir(folder.path)
+
+    def _move(self, paths: Sequence[str]) -> None:
+        """Move files of the run to the same places in the output."""
+        for folder in {os.path.dirname(path) for path in paths}:
+            make_folders(self._root / folder / "file")
+        if self._root.local:
             for path in paths:
-                final.system.move((made / path).path, (final / path).path)
-            return
-        keep = {os.path.join(made.path, path) for path in paths}
-        for folder, _, names in os.walk(made.path):
-            for name in names:
-                if os.path.join(folder, name) not in keep:
-                    os.unlink(os.path.join(folder, name))
-        os.makedirs(os.path.dirname(final.path), mode=0o700, exist_ok=True)
-        old = (self._root / self._run / f"{table}.old").path
-        if os.path.isdir(final.path):
-            os.rename(final.path, old)
-        if paths:
-            os.rename(made.path, final.path)
+                self._move_one(path)
+        else:
+            with ThreadPoolExecutor(_MOVED) as pool:
+                list(pool.map(self._move_one, paths))
 
-    def _remove(self, where: RemotePath) -> None:
-        if where.system.get_file_info(where.path).type is not fs.FileType.NotFound:
-            where.system.delete_dir(where.path)
+    def _move_one(self, path: str) -> None:
+        self._root.system.move((self._root / self._run / path).path, (self._root / path).path)
 
 
-def _run_name(capture_id: str) -> str:
-    return f".{capture_id}.{uuid.uuid4().hex[:12]}.part"
+def _run_name(name: str) -> str:
+    return f".{name}.{uuid.uuid4().hex[:12]}.part"
 
 
 def _files_below(where: RemotePath) -> list[str]:

@@ -1,95 +1,122 @@
-"""Decode closed captures of a folder as they arrive, in a query that keeps running and survives a crash.
+"""Decode captures of folders as they are closed, batch after batch; a crash and a restart lose and repeat nothing.
 
-Spark numbers the batches and remembers which of them are done. Which captures a batch has is written down before it is
-decoded, the state of the connections after it; a batch that was not done is done again, with the same captures and the
-same state, and replaces what it left.
+Which captures a batch has is written down before it is decoded. Once its rows are published, notes say where each chain
+was left, and how many batches are done. A batch that was not done is done again, with the same captures from the same
+places, and its files take the place of those that it left.
 """
 
-import sys
+import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
 
 from pyarrow import fs
-from pyspark.errors import StreamingQueryException
-from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from dcpdump.errors import DcpdumpError, unwritable
-from dcpdump.spark.arrivals import Arrival, Arrivals
-from dcpdump.spark.filesystem import below, for_hadoop, make_folders, place
-from dcpdump.spark.input import Input
-from dcpdump.spark.job import InputPart, TaskOptions, run
-from dcpdump.spark.outcome import Outcome
+from dcpdump.errors import CaptureError, unwritable
+from dcpdump.spark.chain import chains
+from dcpdump.spark.filesystem import Input, RemotePath, below, inputs, make_folders, place
+from dcpdump.spark.job import Begun, Engine, Job, Outcome, run
 from dcpdump.spark.output import CaptureOutput
-from dcpdump.spark.row_options import Options
-from dcpdump.spark.work import BEGINNING, InputState
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-_EVERY = "2 seconds"
-_START_S = 30.0  #: seconds that a process may take to start
+#: Captures of one batch, at most: so much is decoded before the next rows appear.
+MOST = 64
+IDLE = 30.0  #: seconds after which a capture that did not grow is closed
+_EVERY_S = 2.0
 
 
-class Closed(DataSource):
-    """A stream of captures that were closed."""
+class Arrivals:
+    """The batches of captures so far, kept in a folder of notes, and the captures that arrived since.
 
-    @classmethod
-    def name(cls) -> str:
-        """Return the name that stands in ``format(…)``."""
-        return "dcp-arrivals"
+    A capture that is still being written must not be read: it counts as closed when it has not grown for ``idle``
+    seconds.
+    """
 
-    def schema(self) -> str:
-        """Return the columns."""
-        return "batch bigint, path string, size bigint"
+    def __init__(self, names: Sequence[str], notes: str, idle: float = IDLE, most: int = MOST) -> None:
+        self._names, self._notes, self._idle, self._most = names, notes, idle, most
+        self._known: dict[str, int] = {}
+        self._read = 0  # batches whose captures are in _known
 
-    def simpleStreamReader(self, schema: Any) -> "ArrivalReader":
-        """Return a reader of arrivals."""
-        sys.excepthook = _end_quietly  # of the process that Spark asks, which does nothing else
-        return ArrivalReader(self.options)
+    def batch(self, number: int) -> list[Input]:
+        """Return the captures of a batch as they were written down; an empty list if it is not there yet."""
+        try:
+            return [Input(*each) for each in json.loads(self._note(number).read())]
+        except FileNotFoundError:
+            return []
+
+    def next(self, number: int) -> list[Input]:
+        """Return the captures of a batch; if it is not there yet, write it down with those that arrived since."""
+        known = self.batch(number)
+        if known:
+            return known
+        self.count()
+        fresh = self._closed()[: self._most]
+        if fresh:
+            self._note(number).write(json.dumps([each[:2] for each in fresh]).encode())
+        return fresh
+
+    def open(self) -> list[str]:
+        """Return the paths of the captures that are there and not closed yet."""
+        now = time.time()
+        return [each.path for each in self._listed() if now - each.changed < self._idle]
+
+    def count(self) -> int:
+        """Return how many batches were written down, and know their captures."""
+        while known := self.batch(self._read):
+            self._known.update((each.path, each.size) for each in known)
+            self._read += 1
+        return self._read
+
+    def grown(self) -> list[str]:
+        """Return the paths of captures that grew after they were taken as closed: their remainder was not read."""
+        self.count()
+        return [each.path for each in self._listed() if each.size > self._known.get(each.path, each.size)]
+
+    def _closed(self) -> list[Input]:
+        now = time.time()
+        fresh = [each for each in self._listed() if each.path not in self._known and now - each.changed >= self._idle]
+        return [each._replace(changed=0.0) for each in sorted(fresh, key=lambda each: (each.changed, each.path))]
+
+    def _listed(self) -> list[Input]:
+        """Return the captures that are there."""
+        found: list[Input] = []
+        for name in self._names:
+            with suppress(CaptureError):  # nothing is there yet
+                found += inputs([name])
+        return found
+
+    def _note(self, number: int) -> RemotePath:
+        return place(self._notes) / f"{number:09d}.json"
 
 
-def _end_quietly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Report what ended the process, unless it is that Spark has closed the connection: the watch has ended."""
-    if not issubclass(kind, ConnectionError):
-        sys.__excepthook__(kind, error, trace)
+class LeftChains:
+    """Where each chain was left when so many batches were done: a file for each, below a folder."""
 
+    def __init__(self, home: str) -> None:
+        self._home = below(home, "left")
 
-class ArrivalReader(SimpleDataSourceStreamReader):
-    """A reader of captures as they are closed. An offset is a number of batches."""
+    def path(self, chain: str, done: int) -> str:
+        """Return the name of the file for a chain when so many batches are done."""
+        return below(self._home, f"{done:09d}@{chain}")
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        names = options["names"].split("\n")
-        self._arrivals = Arrivals(names, options["notes"], float(options["idle"]))
+    def at(self, done: int) -> dict[str, str]:
+        """Return by chain the file that says where it was left when so many batches were done."""
+        return {chain: self.path(chain, number) for number, chain in self._files() if number <= done}
 
-    def initialOffset(self) -> dict[str, int]:
-        """Return the offset before the first batch."""
-        return {"batch": 0}
+    def forget(self, done: int) -> None:
+        """Remove what was said earlier of chains than when so many batches were done: no batch begins there again."""
+        kept = self.at(done).values()
+        for number, chain in self._files():
+            path = self.path(chain, number)
+            if number < done and path not in kept:
+                place(path).system.delete_file(place(path).path)
 
-    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[Any, ...]], dict[str, int]]:
-        """Return the rows of the next batch, if there is one, and the offset behind it."""
-        number = int(start["batch"])
-        found = self._arrivals.next(number)
-        return _rows(number, found), {"batch": number + 1} if found else start
-
-    def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[Any, ...]]:
-        """Return the rows of earlier batches again."""
-        numbers = range(int(start["batch"]), int(end["batch"]))
-        return iter([row for number in numbers for row in _rows(number, self._arrivals.batch(number))])
-
-
-def _rows(number: int, arrivals: Sequence[Arrival]) -> Iterator[tuple[Any, ...]]:
-    """Return arrivals as rows, in an iterator that can be copied, as Spark does."""
-    return iter([(number, each.path, each.size) for each in arrivals])
-
-
-def _await_sources(query: "StreamingQuery") -> None:
-    """Wait until the process that lists the captures has started: stopped before, it would complain."""
-    until = time.monotonic() + _START_S
-    while query.status["message"] == "Initializing sources" and time.monotonic() < until:
-        time.sleep(0.05)
+    def _files(self) -> list[tuple[int, str]]:
+        where = place(self._home)
+        found = where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True))
+        parts = [each.base_name.partition("@") for each in found if not each.base_name.endswith(".part")]
+        return sorted((int(number), chain) for number, _, chain in parts)
 
 
 class BatchOutcome(NamedTuple):
@@ -105,94 +132,56 @@ class WatchOptions(NamedTuple):
 
     names: Sequence[str]  #: of folders, as the pipeline takes them
     output: str
-    capture_id: str
-    choice: Options
-    tables: Sequence[str]
-    idle: float  #: a capture that did not grow for so many seconds is closed
-    split_bytes: int
+    job: Job  #: whose folder and tag are those of each batch
+    chain: str = "folder"
+    idle: float = IDLE  #: a capture that did not grow for so many seconds is closed
 
 
 class FolderWatch:
     """A watch over folders that decodes what arrives there. ``report`` is called after each batch."""
 
-    def __init__(self, spark: "SparkSession", options: WatchOptions, report: Callable[[BatchOutcome], None]) -> None:
-        self._spark = spark
-        self._options = options
-        self._report = report
-        self._captures = 0  # captures decoded since the start
-        self._failure: DcpdumpError | None = None
-        self._home = below(options.output, f".watch-{options.capture_id}")
-        notes = below(self._home, "arrivals")
+    def __init__(self, engine: Engine, options: WatchOptions, report: Callable[[BatchOutcome], None]) -> None:
+        self._engine, self._options, self._report = engine, options, report
+        self._home = below(options.output, f".watch-{options.job.name}")
+        self._left = LeftChains(self._home)
         try:
-            if place(notes).local:
-                make_folders(place(notes))  # before Spark does, which makes them readable for everybody
+            if place(self._home).local:
+                make_folders(place(below(self._home, "arrivals/file")))
         except OSError as error:
             raise unwritable(error, options.output) from error
-        self.arrivals = Arrivals(options.names, notes, options.idle)
-        spark.dataSource.register(Closed)
-        given = {"names": "\n".join(options.names), "notes": notes, "idle": str(options.idle)}
-        self._stream = spark.readStream.format(Closed.name()).options(**given).load()
+        self.arrivals = Arrivals(options.names, below(self._home, "arrivals"), options.idle)
 
     def run(self, seconds: float | None = None, captures: int | None = None) -> None:
-        """Run until interrupted; or for ``seconds``, or until ``captures`` were decoded. Raises what a batch raised."""
-        writing = self._stream.writeStream.foreachBatch(self._do).trigger(processingTime=_EVERY)
-        query = writing.option("checkpointLocation", for_hadoop(below(self._home, "checkpoint"))).start()
+        """Run until interrupted; or for ``seconds``, or until ``captures`` were decoded."""
         until = None if seconds is None else time.monotonic() + seconds
-        try:
-            while not (
-                (until is not None and time.monotonic() >= until)
-                or (captures is not None and self._captures >= captures)
-            ):
-                if query.awaitTermination(1):
-                    break
-            _await_sources(query)
-        except StreamingQueryException as error:
-            raise self._failure or DcpdumpError(f"Spark gave up: {str(error).strip().splitlines()[0]}") from error
-        finally:
-            query.stop()
+        number = int(self._done.read()) if self._done.exists else 0
+        decoded = 0
+        while captures is None or decoded < captures:
+            found = self.arrivals.next(number)
+            if found:
+                self._decode(number, found)
+                number, decoded = number + 1, decoded + len(found)
+            elif until is not None and time.monotonic() >= until:
+                break
+            else:
+                time.sleep(_EVERY_S if until is None else max(0.0, min(_EVERY_S, until - time.monotonic())))
 
-    def _do(self, batch: "DataFrame", number: int) -> None:
-        try:
-            self._decode(batch)
-        except DcpdumpError as error:
-            self._failure = error  # Spark turns it into text
-            raise
-
-    def _decode(self, batch: "DataFrame") -> None:
-        arrived = batch.collect()
-        if not arrived:
-            return
-        number, last = min(row["batch"] for row in arrived), max(row["batch"] for row in arrived)
-        found = [Input(row["path"], row["size"]) for row in arrived]
-        begin, since_ns = self._stand(number)
-        options = self._options
-        with CaptureOutput(options.output, options.capture_id) as output:
-            job = TaskOptions(options.choice, output.folder, frozenset(options.tables), f"b{number:09d}-")
-            part = InputPart(begin, since_ns, end=False)
-            outcome = run(self._spark, found, job, split_bytes=options.split_bytes, part=part)
-            output.add(outcome.written, options.tables, f"part-{job.tag}")
-        lasts = [row["last_ns"] for row in outcome.files if row.get("last_ns") is not None]
-        until_ns = max([*lasts, *([] if since_ns is None else [since_ns])], default=None)
-        # The batch before the next may be done again: its state stays.
-        place(self._path(last + 1)).write((outcome.after or BEGINNING).packed(until_ns))
-        self._forget(number)
+    def _decode(self, number: int, found: Sequence[Input]) -> None:
+        """Decode a batch, publish its rows, and note where each chain was left."""
+        options, tag, left = self._options, f"b{number:09d}-", self._left.at(number)
+        begun = [Begun(each, left.get(each.name, "")) for each in chains(found, options.chain, options.names)]
+        with CaptureOutput(options.output, options.job.name) as output:
+            outcome = run(self._engine, replace(options.job, folder=output.folder, tag=tag, end=False), begun)
+            output.add(outcome.written, options.job.tables, f"part-{tag}")
+            for chain, path in outcome.left.items():
+                target = place(self._left.path(chain, number + 1))
+                make_folders(target)
+                target.system.move(place(path).path, target.path)
+        self._done.write(str(number + 1).encode())  # with this the batch is done
+        self._left.forget(number + 1)
         self._report(BatchOutcome(number, len(found), outcome))
-        self._captures += len(found)
 
-    def _stand(self, number: int) -> tuple[InputState | None, int | None]:
-        """Return the state of the connections before a batch, and the latest time (ns) before it."""
-        if not number:
-            return None, None
-        path = self._path(number)
-        return InputState.unpacked(place(path).read(), path)
-
-    def _forget(self, number: int) -> None:
-        """Remove the states before earlier batches, which are done."""
-        system, folder = place(below(self._home, "lives"))
-        for each in system.get_file_info(fs.FileSelector(folder)):
-            if each.base_name.isdigit() and int(each.base_name) < number:
-                system.delete_file(each.path)
-
-    def _path(self, number: int) -> str:
-        """Return where the state before a batch is kept."""
-        return below(self._home, f"lives/{number:09d}")
+    @property
+    def _done(self) -> RemotePath:
+        """Return the file that says how many batches are done."""
+        return place(below(self._home, "done"))

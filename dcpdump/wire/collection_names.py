@@ -25,9 +25,6 @@ LAST = 1 << 62  #: behind all frames
 
 _Said = tuple[int, str, int]  #: the frame that said it, the name, and of a collection its scope; -1: none
 _Named = tuple[int, str, int]  #: the id of a collection or scope, its name, and of a collection its scope; -1: none
-TableState = tuple[tuple[_Named, ...], tuple[_Named, ...]]  #: collections and scopes, as plain values
-#: The connection's own names, the bucket that it asked for, and whether it uses the names of that.
-ConnectionState = tuple[TableState | None, tuple[str, str] | None, bool]
 
 
 class Said(NamedTuple):
@@ -67,16 +64,6 @@ class CollectionNames:
         scopes = [_take(self._scopes, number, (frame, name, none)) for number, name, none in said.scopes]
         found = [_take(self._collections, number, (frame, name, scope)) for number, name, scope in said.collections]
         return any(scopes) or any(found)
-
-    def state(self) -> TableState:
-        """Return the names as known in the end, as plain values."""
-        one, other = (sorted((number, *said[-1][1:]) for number, said in table.items()) for table in self._tables)
-        return tuple(one), tuple(other)
-
-    def restore(self, state: TableState) -> None:
-        """Continue from a state: its names hold from the first frame on."""
-        for table, named in zip(self._tables, state, strict=True):
-            table.update({number: [(0, name, scope)] for number, name, scope in named})
 
     @property
     def _tables(self) -> tuple[dict[int, list[_Said]], ...]:
@@ -218,18 +205,6 @@ class ConnectionNames:
         make.count(len(said.collections) + len(said.scopes))
         return self.own(make).take(said, frame)
 
-    def state(self) -> ConnectionState:
-        """Return it as plain values, with its own names as known in the end."""
-        return None if self._own is None else self._own.state(), self._asked, self._shared is not None
-
-    def restore(self, state: ConnectionState, make: "ServerNames") -> None:
-        """Continue from a state: what it says holds from the first frame on."""
-        own, self._asked, joined = state
-        if own is not None:
-            make.restore_table(self.own(make), own)
-        if joined and self._asked is not None:
-            self._shared = make.of_bucket(self._asked)
-
 
 class ServerNames:
     """All names of an input, by server and bucket; those of connections whose bucket is not known by themselves.
@@ -254,11 +229,6 @@ class ServerNames:
         """Continue from a state. To be asked of one that is empty."""
         self.by_bucket, tables, self._taken = state
         self._tables = list(map(ref, tables))
-
-    def restore_table(self, table: CollectionNames, state: TableState) -> None:
-        """Continue with a table from its state, and count its names."""
-        self.count(sum(map(len, state)))
-        table.restore(state)
 
     def count(self, names: int) -> None:
         """Count names that are to be kept; where they are too many, forget others."""

@@ -5,7 +5,7 @@ stands for. Where the capture starts later, it infers whether keys carry collect
 """
 
 from collections import OrderedDict
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS, UNDERLYING_DATATYPE
@@ -203,28 +203,6 @@ class SessionState(TypedDict):
     certain: bool  #: keys certainly have collection ids
     keys_fit: bool
     keys_tell: bool
-
-
-def session_essence(state: SessionState) -> tuple[Any, ...]:
-    """Return what decides how a session continues: two that are equal understand the same frames alike."""
-    features, outstanding = state["features"], state["outstanding"]
-    inferred = features is None and (
-        state["certain"],
-        state["keys_fit"],
-        state["keys_tell"],
-        state["marker_asked"],
-    )
-    return (
-        features,
-        state["open_flags"],
-        state["forgot"],
-        inferred,
-        sorted(state["streams"].items()),
-        sorted(state["seqnos"].items()),
-        [(place, ts_ns or 0, vbucket, doubtful) for *place, _, ts_ns, vbucket, doubtful in outstanding["requests"]],
-        sorted(outstanding["early"].items()),
-        outstanding["whole"],
-    )
 
 
 class Session:

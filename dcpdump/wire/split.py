@@ -8,7 +8,7 @@ back: a hole inside a body needs no search, since the frame's end is known; a lo
 from bisect import bisect_left, bisect_right
 from enum import Enum
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
@@ -188,28 +188,6 @@ class SplitterState(TypedDict):
     doubtful: bool
     segment: bool  #: the data begins where a segment did
     foreign: bool
-
-
-def splitter_essence(state: SplitterState, most: int) -> tuple[Any, ...]:
-    """Return what decides how a splitter continues: two that are equal cut the same bytes alike.
-
-    Of the data only the first ``most`` bytes count, and how many there are.
-    """
-    if state["foreign"]:
-        return ("foreign", state["offset"])
-    data, at, offset = state["data"], state["state"], state["offset"]
-    return (
-        at,
-        offset,
-        len(data),
-        data[:most],
-        [mark for mark in state["marks"] if mark[0] > offset] if data else [],
-        state["holes"],
-        state["lost"],
-        state["confidence"],
-        state["passing"],
-        at == SEARCH and (state["segment"], state["doubtful"], state["joining"]),
-    )
 
 
 PATIENCE: Final = 64 * 1024  #: bytes up to which a search is repeated as soon as there is something to see

@@ -14,11 +14,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from dcpdump.spark.input import inputs
-from dcpdump.spark.job import TaskOptions, run
+from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.spark.chain import chains
+from dcpdump.spark.cluster import SparkEngine
+from dcpdump.spark.filesystem import inputs
+from dcpdump.spark.job import Begun, Job, run
 from dcpdump.spark.launch import session
-from dcpdump.spark.output import TABLES, CaptureOutput
-from dcpdump.spark.row_options import Options
+from dcpdump.spark.output import CaptureOutput
 from tests.bench.__main__ import measure
 from tests.bench.archives import archive
 from tests.support.live import children_of
@@ -56,14 +58,15 @@ def main() -> None:
             once = measure([sys.executable, "-m", "dcpdump", *words], codes=(0, 4))
             report(total, "export -j 1", once.seconds, once.megabytes)
             shutil.rmtree(target)
-            works = {"pipeline": TABLES[:2], "pipeline, again": TABLES[:2], "pipeline, all tables": TABLES}
+            some = {"frames", "gaps", "files"}
+            works = {"pipeline": some, "pipeline, again": some, "pipeline, all tables": {*SCHEMAS}}
             for work, tables in works.items():
-                begun = time.perf_counter()
-                with CaptureOutput(str(Path(out) / "tables"), "bench") as shelf:
-                    job = TaskOptions(Options(), shelf.folder, frozenset((*tables, "files")))
-                    outcome = run(spark, inputs([folder]), job)
-                    shelf.publish(outcome.written, (*tables, "files"))
-                report(total, work, time.perf_counter() - begun, megabytes(os.getpid()))
+                started = time.perf_counter()
+                with CaptureOutput(str(Path(out) / "tables"), "bench") as output, SparkEngine(spark) as engine:
+                    begun = [Begun(each) for each in chains(inputs([folder]), "folder", [folder])]
+                    made = run(engine, Job("bench", output.folder, frozenset(tables)), begun)
+                    output.publish(made.written, tables, [each.chain.name for each in begun])
+                report(total, work, time.perf_counter() - started, megabytes(os.getpid()))
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
 from dcpdump.arrow.folder import SCHEMAS, ArrowFile, ParquetFile
 from dcpdump.cli.export import TABLES as NAMES
 from dcpdump.errors import DcpdumpError
-from dcpdump.spark import parts
-from dcpdump.spark.java import find_java, make_java_home
+from dcpdump.spark.launch import find_java, make_java_home
 from tests.support.batch_rows import spelled
 from tests.support.console import contents, refusal, run
 from tests.support.conversation import opening, packets, said
@@ -298,27 +297,19 @@ def test_each_table_has_a_folder_with_one_for_the_capture_and_one_for_each_day(t
     assert (stat.S_IMODE(out.stat().st_mode), sorted(os.listdir(out))) == (0o700, ALL)
     assert [os.listdir(out / table) for table in ALL] == [["capture_id=node1"]] * len(ALL)
     (file,) = out.glob("frames/capture_id=node1/date=2025-11-20/*")
-    assert pq.read_schema(file).equals(parts.frames(), check_metadata=False)
+    assert pq.read_schema(file).equals(schema.frames(), check_metadata=False)
     written = pq.ParquetFile(file).metadata
     assert (written.row_group(0).column(0).compression, written.format_version) == ("ZSTD", "2.6")
 
 
-def test_rows_are_in_order_of_connection_direction_and_offset(tmp_path: Path) -> None:
-    run(f"dcpdump pipeline samples -o {tmp_path}/out -q")
-    (file,) = (tmp_path / "out/frames").rglob("*.parquet")
-    rows = pq.ParquetFile(file).read(["connection", "direction", "offset"]).to_pylist()
-    assert rows == sorted(rows, key=lambda row: tuple(row.values()))
-
-
-def test_rows_of_one_day_are_one_file_however_many_are_sorted_together(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    run(f"dcpdump pipeline samples -o {tmp_path}/whole -q")
-    monkeypatch.setattr(parts, "SORTED_BYTES", 1)
-    run(f"dcpdump pipeline samples -o {tmp_path}/runs -q")
-    (file,) = (tmp_path / "runs/frames").rglob("*.parquet")
-    assert pq.ParquetFile(file).metadata.num_rows > 0
-    assert found(tmp_path / "runs", "frames") == found(tmp_path / "whole", "frames")
+def test_each_span_is_a_file_in_the_order_of_its_frames_and_they_may_be_put_together(tmp_path: Path) -> None:
+    found = {}
+    for name, options in (("spans", "--split 8k"), ("larger", "--split 8k --file-mb 1")):
+        run(f"dcpdump pipeline samples -o {tmp_path}/{name} -q --tables frames {options}")
+        files = sorted((tmp_path / name / "frames").rglob("*.parquet"))
+        found[name] = [pq.ParquetFile(file).read(["frame"]).column(0).to_pylist() for file in files]
+    assert len(found["spans"]) > 5
+    assert found["larger"] == [list(range(1, 575))] == [[frame for file in found["spans"] for frame in file]]
 
 
 def test_a_table_without_rows_is_there_with_its_columns(tmp_path: Path) -> None:

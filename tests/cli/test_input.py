@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpdump.batch import read_blocks as intake
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture, open_capture, timeline
 from dcpdump.capture.source import bytes_read
@@ -63,31 +62,17 @@ def files(folder: Path, *captures: list[Record]) -> list[Path]:
     return paths
 
 
-@pytest.fixture
-def merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many captures were merged packet by packet, each time."""
-    counts: list[int] = []
-
-    def counted(captures: list[object], **options: int) -> object:
-        counts.append(len(captures))
-        return timeline(captures, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(intake, "timeline", counted)
-    return counts
-
-
-def test_files_that_follow_one_another_are_read_in_turn(tmp_path: Path, merged: list[int]) -> None:
+def test_files_that_follow_one_another_are_read_in_turn(tmp_path: Path) -> None:
     paths = files(tmp_path, records(1, 2, 3), records(3, 4), records(5))
-    found = in_blocks(opened(reversed(paths)))
-    assert merged == []
-    assert found == in_turn(paths)
+    assert in_blocks(opened(reversed(paths))) == in_turn(paths)
+    assert [block.files for block in blocks_of(opened(paths))] == [[str(path)] for path in paths]
 
 
-def test_from_where_files_overlap_they_are_merged(tmp_path: Path, merged: list[int]) -> None:
-    paths = files(tmp_path, records(1, 2), records(3, 7), records(6, 8), records(9))
-    found = in_blocks(opened(paths))
-    assert merged == [3]
-    assert found == in_turn(paths)
+def test_where_files_overlap_their_packets_are_gathered_and_those_behind_are_not(tmp_path: Path) -> None:
+    one, two, three, four = paths = files(tmp_path, records(1, 2), records(3, 7), records(6, 8), records(9))
+    assert in_blocks(opened(paths)) == in_turn(paths)
+    found = [block.files for block in blocks_of(opened(paths), 16)]
+    assert found == [[str(one)], [str(two)], [str(three)], [str(two)], [str(three)], [str(four)]]
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -109,13 +94,12 @@ def test_of_a_file_that_is_cut_short_the_last_record_alone_is_read_by_its_own_re
     assert [(each.record, each.where) for each in capture.damage] == [(10, 24 + 9 * 200_016)]
 
 
-def test_a_file_that_is_cut_short_hands_on_to_the_next(tmp_path: Path, merged: list[int]) -> None:
+def test_a_file_that_is_cut_short_hands_on_to_the_next(tmp_path: Path) -> None:
     paths = files(tmp_path, records(1, 2), records(3, 4), records(5, 6))
     paths[1].write_bytes(paths[1].read_bytes()[:-5])
     captures = opened(paths)
     assert [number for _, number, _, _ in in_blocks(captures)] == [1, 2, 1, 2, 1, 2]
     assert [bool(capture.damage) for capture in captures] == [False, True, False]
-    assert merged == []
 
 
 @pytest.mark.parametrize("deleted", [[0], [1], [0, 1, 2]])

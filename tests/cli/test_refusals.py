@@ -102,8 +102,8 @@ hint: --host 10.0.0.2, or --host 10.0.0.0/24
 $ read samples/replica.pcap --collection 0x9z
 2: --collection: '0x9z' is neither an id nor the name of a collection
 hint: --collection 0x8, --collection 8-15 or --collection shop.carts
-$ pipeline samples/replica.pcap -o out --collection shop.carts
-usage: --collection takes ids here (0x8): a task may not see where names were said; 'dcpdump read' shows both
+$ pipeline samples/replica.pcap -o out --keep-index --redact
+usage: --keep-index keeps bytes of frames as they are: not with --redact
 $ streams samples/stopped.pcap --cause abandonned
 usage: unknown cause 'abandonned' for --cause (did you mean abandoned?)
 $ check samples/order.pcap --select DCP999

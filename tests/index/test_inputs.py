@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dcpdump.batch.block import BlockSize
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.read_blocks import blocks_of
+from dcpdump.batch.read_blocks import blocks_of, read_again
 from dcpdump.capture import open_capture
 from dcpdump.errors import CaptureError
 from dcpdump.index.building import NoLongerKept
@@ -91,6 +91,17 @@ def test_captures_that_overlap_are_one_timeline(traffic: list[Packet], tmp_path:
     for part in range(3):
         saved(traffic[part::3], tmp_path / f"{part}.pcap")
     assert check_sizes([str(tmp_path / f"{part}.pcap") for part in range(3)]) > 120
+
+
+def test_blocks_of_a_pcapng_that_has_packets_in_two_forms_are_read_again(tmp_path: Path) -> None:
+    write, path = Pcapng(), tmp_path / "mixed.pcapng"
+    texts = [b"%04d" % at * 20 for at in range(60)]
+    packets = [write.packet(at, text) if at % 7 else write.old_packet(at, text) for at, text in enumerate(texts)]
+    path.write_bytes(b"".join([write.section(), write.interface(1, 0, [(9, b"\x09")]), *packets]))
+    found = list(blocks_of([open_capture(str(path))], BlockSize(300)))
+    again = [block.place and read_again(block.place) for block in found]
+    assert [list(each.packets) if each else [] for each in again] == [list(block.packets) for block in found]
+    assert len(found) > 5
 
 
 def disturbed(packets: list[Packet], seed: int) -> list[Packet]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.net.bytestream import ByteStream, StreamState, stream_essence
+from dcpdump.net.bytestream import ByteStream, StreamState
 from dcpdump.net.event import Bytes, Conflict, Event, Gap, Seen, one_by_one
 from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.reassembly import Counters
@@ -417,7 +417,7 @@ def test_a_stream_continues_from_its_state_as_if_it_had_not_stopped(
     state: StreamState = marshal.loads(marshal.dumps(cast(Any, one.stream.state())))  # plain values
     assert state == one.stream.state()
     other.stream.restore(state)
-    assert (other.stream.state(), stream_essence(other.stream.state())) == (state, stream_essence(state))
+    assert other.stream.state() == state
     assert other.balance.pending_bytes == one.balance.pending_bytes
     one.events.clear()
     other.number, other.now = one.number, one.now

@@ -1,5 +1,9 @@
 """The data source: captures as a DataFrame and in SQL, with the rows of the tables."""
 
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +26,18 @@ def reading(spark: "SparkSession") -> "SparkSession":
     return spark
 
 
+@contextmanager
+def heard(reading: "SparkSession") -> Iterator[None]:
+    """Have the session push filters down to sources."""
+    reading.conf.set(PUSHDOWN, "true")
+    dcpdump.spark.register(reading)
+    try:
+        yield
+    finally:
+        reading.conf.unset(PUSHDOWN)
+        dcpdump.spark.register(reading)
+
+
 def rows(frames: "DataFrame") -> list[dict[str, Any]]:
     """Return the rows of a DataFrame, in order of place, without times: collecting makes those local."""
     columns = [name for name in frames.columns if name != "time"]
@@ -35,11 +51,15 @@ def expected(name: str, tmp_path: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key != "time"} for row in found]
 
 
-def test_the_rows_are_those_of_export(reading: "SparkSession", tmp_path: Path) -> None:
-    folder = archives.rotated(tmp_path / "in", archives.records(1500), 3)
-    frames = reading.read.format("dcp").option("split", "200000").load(str(folder))
+def test_the_rows_are_those_of_export_by_chain_and_by_span(reading: "SparkSession", tmp_path: Path) -> None:
+    folder = archives.rotated(tmp_path / "in", archives.records(900), 3)
+    wanted = expected(str(folder), tmp_path)
+    frames = reading.read.format("dcp").load(str(folder))
+    assert (frames.rdd.getNumPartitions(), rows(frames)) == (1, wanted)
+    run(f"dcpdump pipeline {folder} -o {tmp_path}/archive -q --tables files --keep-index --split 20000")
+    frames = reading.read.format("dcp").load(f"{tmp_path}/archive")
     assert frames.rdd.getNumPartitions() > 3
-    assert rows(frames) == expected(str(folder), tmp_path)
+    assert rows(frames) == wanted
 
 
 def test_sql_reads_captures(reading: "SparkSession") -> None:
@@ -61,15 +81,45 @@ def test_filters_are_heard_where_the_session_lets_them(reading: "SparkSession") 
         return rows(frames.where("opcode IN (87, 88) AND kind = 'request'").where("connection = 0 AND length > 10"))
 
     plain = wanted()
-    reading.conf.set(PUSHDOWN, "true")
-    try:
-        dcpdump.spark.register(reading)
+    with heard(reading):
         assert wanted() == plain
-    finally:
-        reading.conf.unset(PUSHDOWN)
-        dcpdump.spark.register(reading)
     assert {row["opcode"] for row in plain} <= {87, 88}
     assert plain
+
+
+def test_spans_without_packets_of_the_wanted_times_are_not_read(reading: "SparkSession", tmp_path: Path) -> None:
+    run(f"dcpdump pipeline samples -o {tmp_path}/archive -q --tables files --keep-index --split 8k")
+    frames = reading.read.format("dcp").load(f"{tmp_path}/archive")
+    plain = [row["time_ns"] for row in frames.select("time_ns").orderBy("time_ns").collect()]
+    middle = plain[len(plain) // 2]
+    conditions = [f"time_ns = {middle}", f"time_ns < {middle}", f"time_ns >= {middle}", "time > now()"]
+    conditions += [f"time <= timestamp_micros({middle // 1000})", "by_seqno > 3", "by_seqno BETWEEN 2 AND 4"]
+    unheard = [frames.where(condition).count() for condition in conditions]
+    with heard(reading):
+        frames = reading.read.format("dcp").load(f"{tmp_path}/archive")
+        assert [frames.where(condition).count() for condition in conditions] == unheard
+        parts = [frames.where(condition).rdd.getNumPartitions() for condition in conditions]
+    whole = frames.rdd.getNumPartitions()
+    assert (parts[0] < whole, max(parts[1:3]) < whole, parts[3]) == (True, True, 1)
+    assert unheard[3] == 0 < min(unheard[:3])
+
+
+def test_a_stream_continues_from_where_each_chain_was_left(reading: "SparkSession", tmp_path: Path) -> None:
+    source = archives.rotated(tmp_path / "source", archives.records(900), 3)
+    (tmp_path / "in").mkdir()
+    for names in (["node-000.pcap"], ["node-001.pcap", "node-002.pcap"], []):
+        for name in names:
+            shutil.copy(source / name, tmp_path / "in")
+            os.utime(tmp_path / "in" / name, (0, 0))
+        frames = reading.readStream.format("dcp").option("state", f"{tmp_path}/state").load(f"{tmp_path}/in")
+        writing = frames.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/done")
+        writing.option("path", f"{tmp_path}/out").trigger(availableNow=True).start().awaitTermination()
+    wanted = expected(f"{tmp_path}/in", tmp_path)
+    found = rows(reading.read.parquet(f"{tmp_path}/out"))
+    # What is begun waits for the next capture.
+    assert found == [row for row in wanted if row["frame"] <= len(found)]
+    assert len(wanted) - len(found) <= 3
+    assert len(os.listdir(tmp_path / "state/left")) <= 2  # before the last batch, and after it
 
 
 NEVER = "vbucket = 70000|kind = 'REQUEST'|kind = ''|opcode = 300|opcode = -1|connection = -1"
@@ -80,14 +130,9 @@ def test_filters_choose_the_frames_that_they_choose_unheard(reading: "SparkSessi
     frames = reading.read.format("dcp").load("samples/replica.pcap")
     conditions = [*NEVER.split("|"), *SOME.split("|")]
     plain = list(frames.selectExpr(*(f"count_if({condition})" for condition in conditions)).collect()[0])
-    reading.conf.set(PUSHDOWN, "true")
-    try:
-        dcpdump.spark.register(reading)
+    with heard(reading):
         frames = reading.read.format("dcp").load("samples/replica.pcap")
         assert [frames.where(condition).count() for condition in conditions] == plain
-    finally:
-        reading.conf.unset(PUSHDOWN)
-        dcpdump.spark.register(reading)
     assert [bool(count) for count in plain] == [False] * 6 + [True] * 3
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.spark.filesystem import below, child, for_hadoop, place
-from dcpdump.spark.input import inputs
+from dcpdump.spark.filesystem import below, child, inputs, place
 
 
 def test_options_of_a_file_system_stay_behind_what_is_below_a_folder() -> None:
@@ -42,11 +41,6 @@ def test_what_a_folder_lists_can_be_opened_again(tmp_path: Path) -> None:
 
 def test_an_account_of_wasb_is_the_one_of_abfs() -> None:
     assert place("wasbs://in@corp.blob.core.windows.net/a.pcap").path == "in/a.pcap"
-
-
-def test_java_gets_the_names_of_hadoop() -> None:
-    named = ["s3://b/x?region=eu-west-1", "s3a://b/x", "gcs://b/x", "abfs://in@corp.dfs.core.windows.net/x", "/b/x?"]
-    assert [for_hadoop(name) for name in named] == ["s3a://b/x", "s3a://b/x", "gs://b/x", named[3], named[4]]
 
 
 def test_a_password_in_a_name_is_refused_and_not_repeated() -> None:

@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dcpdump.errors import DcpdumpError
+from dcpdump.spark.cluster import SparkEngine
+from dcpdump.spark.launch import settings
+from dcpdump.spark.local import LocalEngine
 from tests.check.test_succession import save_silent
 from tests.support import archives
 from tests.support.captures import Pcapng
 from tests.support.console import run
 from tests.support.tables import exported, found
+from tests.tls.twins import Files, twin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,41 +43,83 @@ def assert_same(name: str, tmp_path: Path, options: str = "") -> None:
 
 
 @pytest.mark.usefixtures("spark")
-class TestRows:
-    """Rows equal, through everything that an archive may be."""
+def test_the_rows_of_an_archive_that_is_split_anywhere_are_those_of_export(tmp_path: Path) -> None:
+    some = archives.records(900, 2)
+    folder = archives.rotated(tmp_path / "in", archives.lossy(some), 3)
+    later = [record._replace(ts_ns=record.ts_ns + 3000) for record in archives.with_tls(some)]
+    archives.rotated(folder, later, 2, "pcap.gz", name="other")
+    assert_same(str(folder), tmp_path, "--split 30k")
+    assert len(list((tmp_path / "spark/frames").rglob("*.parquet"))) > 1
 
-    def test_of_samples_that_are_one_timeline(self, tmp_path: Path) -> None:
-        assert_same("samples", tmp_path, "--split 40k")
 
-    def test_of_rotated_files_with_late_and_repeated_segments(self, tmp_path: Path) -> None:
-        folder = archives.rotated(tmp_path / "in", archives.records(1500), 5)
-        assert_same(str(folder), tmp_path, "--split 300k")
+@pytest.mark.usefixtures("spark")
+def test_each_folder_is_a_chain_with_the_rows_that_export_has_of_it(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        archives.rotated(tmp_path / "in" / name, archives.records(300), 2)
+    (tmp_path / "in" / "c").mkdir()
+    save_silent(tmp_path / "in" / "c")
+    assert on_spark(f"{tmp_path}/in", tmp_path / "spark", "--split 30k") == 0
+    assert sorted(os.listdir(tmp_path / "spark/frames")) == [f"capture_id=x~{name}" for name in "abc"]
+    for name in "abc":
+        run(f"dcpdump export {tmp_path}/in/{name} -o {tmp_path}/{name} -q --tables {','.join(TABLES)}")
+        for table in TABLES:
+            assert found(tmp_path / "spark" / table / f"capture_id=x~{name}", "") == exported(tmp_path / name, table)
+    assert on_spark(f"{tmp_path}/in", tmp_path / "spark", "--chain all --tables frames,gaps,files,streams") == 0
+    assert os.listdir(tmp_path / "spark/frames") == ["capture_id=x"]
 
-    def test_of_one_large_file_that_is_split_inside(self, tmp_path: Path) -> None:
-        folder = archives.rotated(tmp_path / "in", archives.records(1500, 1), 1)
-        assert_same(str(folder), tmp_path, "--split 200k")
 
-    def test_of_pcapng_with_lost_packets(self, tmp_path: Path) -> None:
-        folder = archives.rotated(tmp_path / "in", archives.lossy(archives.records(1500)), 2, "pcapng")
-        assert_same(str(folder), tmp_path, "--split 300k")
+@pytest.mark.usefixtures("spark")
+def test_tls_is_opened_in_tasks_and_its_secrets_are_in_no_table_log_or_plan(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = Files(tmp_path, twin())
+    result = files.read(f"-o {tmp_path}/tables --engine spark --capture-id x --split 4k --keep-index", "pipeline")
+    assert (result.code, "27 of 27 frames" in result.err) == (0, True)
+    assert len(list((tmp_path / "tables/frames").rglob("*.parquet"))) > 1
+    secrets = [line.split()[2] for line in files.keys.read_text().splitlines() if not line.startswith("#")]
+    written = [path.read_bytes() for path in (tmp_path / "tables").rglob("*.parquet")]
+    assert secrets
+    assert not any(bytes.fromhex(each) in data or each.encode() in data for each in secrets for data in written)
+    assert not any(each in "".join(capfd.readouterr()) for each in secrets)
 
-    def test_of_compressed_files_with_other_traffic_between(self, tmp_path: Path) -> None:
-        folder = archives.rotated(tmp_path / "in", archives.with_tls(archives.records(1200)), 3, "pcap.gz")
-        assert_same(str(folder), tmp_path, "--split 100k")
 
-    def test_of_a_rotated_capture_whose_end_is_the_end_of_all(self, tmp_path: Path) -> None:
-        (tmp_path / "in").mkdir()
-        save_silent(tmp_path / "in")
-        assert_same(f"{tmp_path}/in", tmp_path)
-        assert [row["cause"] for row in found(tmp_path / "spark", "streams")] == ["noops-missing"]
-        assert [row["code"] for row in found(tmp_path / "spark", "findings")] == ["DCP513"]
+def test_a_worker_that_is_killed_changes_nothing(spark: "SparkSession", tmp_path: Path) -> None:
+    mark = tmp_path / "killed"
 
-    def test_of_two_places_that_captured_the_same(self, tmp_path: Path) -> None:
-        some = archives.records(800, 2)
-        later = [record._replace(ts_ns=record.ts_ns + 3000) for record in some]
-        folder = archives.rotated(tmp_path / "in", some, 2)
-        archives.rotated(folder, later, 2, name="other")
-        assert_same(str(folder), tmp_path, "--split 200k")
+    def task(item: int) -> int:
+        if item == 1 and not mark.exists():
+            mark.touch()
+            os._exit(1)
+        return item * 10
+
+    for engine in (SparkEngine(spark), LocalEngine(2)):
+        assert sorted(engine.run("tried", task, [0, 1, 2])) == [(0, 0), (1, 10), (2, 20)]
+        assert mark.exists()
+        mark.unlink()
+
+
+def test_what_a_task_dies_of_is_reported_in_a_sentence(spark: "SparkSession") -> None:
+    def task(item: int) -> int:
+        raise ValueError(f"item {item} is odd")
+
+    with pytest.raises(DcpdumpError, match=r"^a task failed: ValueError: item 1 is odd$"):
+        list(SparkEngine(spark).run("tried", task, [1]))
+
+
+def test_each_item_has_a_task_of_its_own_and_progress_ends_with_all(spark: "SparkSession") -> None:
+    def task(item: str) -> int:
+        from pyspark import TaskContext
+
+        here = TaskContext.get()
+        return -1 if here is None else here.partitionId()
+
+    assert sorted(SparkEngine(spark).run("tried", task, ["a", "b", "c"])) == [(0, 0), (1, 1), (2, 2)]
+    reported: list[tuple[str, int, int]] = []
+    for jobs in (1, 2):
+        here = LocalEngine(jobs, lambda *each: reported.append(each))
+        assert sorted(here.run("tried", len, ["a", "", "bc"])) == [(0, 1), (1, 0), (2, 2)]
+    assert reported == [("tried", done, 3) for done in (1, 2, 3)] * 2
 
 
 @pytest.mark.usefixtures("spark")
@@ -122,6 +169,13 @@ def test_nothing_appears_where_the_input_cannot_be_used(tmp_path: Path) -> None:
     printed = run(f"dcpdump pipeline {tmp_path}/in.pcap -o {tmp_path}/out --engine spark -q")
     assert (printed.code, printed.out) == (3, "")
     assert os.listdir(tmp_path) == ["in.pcap"]
+
+
+def test_what_spark_submit_and_conf_say_comes_before_ours() -> None:
+    given, conf = {"spark.ui.enabled": "true"}, {"spark.task.maxFailures": "9"}
+    chosen = settings(given, conf, here=False)
+    assert "spark.ui.enabled" not in chosen
+    assert (chosen["spark.task.maxFailures"], chosen["spark.sql.session.timeZone"]) == ("9", "UTC")
 
 
 def test_spark_reads_the_tables(spark: "SparkSession", tmp_path: Path) -> None:

@@ -3,152 +3,161 @@
 import os
 import shutil
 import stat
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("pyspark", reason="Spark is not installed: watching is not tested")
-
 from dcpdump.cli.pipeline import WATCHED
 from dcpdump.errors import OutputError
-from dcpdump.spark.filesystem import RemotePath
-from dcpdump.spark.row_options import Options
-from dcpdump.spark.watch import BatchOutcome, FolderWatch, WatchOptions
+from dcpdump.spark.filesystem import Input, RemotePath
+from dcpdump.spark.job import Job
+from dcpdump.spark.local import LocalEngine
+from dcpdump.spark.watch import Arrivals, BatchOutcome, FolderWatch, WatchOptions
 from tests.support import archives
 from tests.support.console import run
 from tests.support.tables import exported, found
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+DATA = Path("samples/replica.pcap").read_bytes()
 
 
-def watch(spark: "SparkSession", folder: Path, out: Path, captures: int) -> list[BatchOutcome]:
-    """Watch until so many captures were decoded."""
+def put(folder: Path, name: str, age: float = 60, data: bytes = DATA) -> Input:
+    """Return a capture that has not grown for so many seconds."""
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_bytes(data)
+    os.utime(path, (time.time() - age,) * 2)
+    return Input(str(path), len(data))
+
+
+# -- which captures have arrived ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "in"
+
+
+def arriving(folder: Path, tmp_path: Path, most: int = 64) -> Arrivals:
+    return Arrivals([str(folder)], str(tmp_path / "notes"), idle=10, most=most)
+
+
+def test_a_folder_that_is_not_there_yet_has_no_captures(folder: Path, tmp_path: Path) -> None:
+    assert arriving(folder, tmp_path).next(0) == []
+
+
+def test_captures_come_in_the_order_in_which_they_were_closed_and_none_that_grows(folder: Path, tmp_path: Path) -> None:
+    second, first, growing = put(folder, "a.pcap", 20), put(folder, "b.pcap", 90), put(folder, "c.pcap", 0)
+    arrivals = arriving(folder, tmp_path)
+    assert (arrivals.next(0), arrivals.next(1), arrivals.open()) == ([first, second], [], [growing.path])
+    os.utime(growing.path, (0, 0))
+    assert (arrivals.next(1), arrivals.count()) == ([growing], 2)
+
+
+def test_what_grew_after_it_was_taken_is_named(folder: Path, tmp_path: Path) -> None:
+    taken = put(folder, "a.pcap", 20)
+    arrivals = arriving(folder, tmp_path)
+    arrivals.next(0)
+    assert arrivals.grown() == []
+    put(folder, "a.pcap", 20, DATA + DATA[24:])
+    assert (arrivals.next(1), arrivals.grown()) == ([], [taken.path])
+
+
+def test_whoever_starts_again_sees_the_same_batches(folder: Path, tmp_path: Path) -> None:
+    first = put(folder, "a.pcap", 20)
+    arriving(folder, tmp_path).next(0)
+    second = put(folder, "b.pcap", 90)  # it came later, whatever its time
+    again = arriving(folder, tmp_path)
+    assert (again.next(0), again.next(1), again.next(2)) == ([first], [second], [])
+    assert [again.batch(number) for number in range(3)] == [[first], [second], []]
+
+
+def test_a_batch_has_no_more_captures_than_one_may_have(folder: Path, tmp_path: Path) -> None:
+    came = [put(folder, f"{number}.pcap", 100 - number) for number in range(5)]
+    arrivals = arriving(folder, tmp_path, most=2)
+    assert [arrivals.next(number) for number in range(4)] == [came[:2], came[2:4], came[4:], []]
+
+
+def test_a_file_that_is_deleted_when_it_was_listed_is_left_out(folder: Path, tmp_path: Path) -> None:
+    there = put(folder, "a.pcap", 20)
+    (folder / "b.pcap").symlink_to(tmp_path / "gone")
+    assert Arrivals([f"{folder}/*.pcap"], str(tmp_path / "notes"), idle=10).next(0) == [there]
+
+
+# -- what is made of them -------------------------------------------------------------------------------------
+
+
+def watch(folder: Path, out: Path) -> list[BatchOutcome]:
+    """Watch until nothing new is there."""
     report: list[BatchOutcome] = []
-    options = WatchOptions([str(folder)], str(out), "x", Options(), WATCHED, idle=30, split_bytes=200_000)
-    watching = FolderWatch(spark, options, report.append)
-    watching.run(seconds=240, captures=captures)
+    job = Job("x", "", frozenset(WATCHED), distance=20_000)
+    FolderWatch(LocalEngine(1), WatchOptions([str(folder)], str(out), job), report.append).run(seconds=0)
     return report
 
 
-def watch_for(spark: "SparkSession", folder: Path, out: Path, names: set[str]) -> list[BatchOutcome]:
-    """Watch until all these captures have their rows, however often: a batch is done again that was not committed."""
-    report: list[BatchOutcome] = []
-    while missing := names - read_files(out):
-        report += watch(spark, folder, out, len(missing))
-    return report
-
-
-def read_files(out: Path) -> set[str]:
-    return {Path(row["file"]).name for row in found(out, "files")}
-
-
-def come(source: Path, folder: Path, name: str, age: float = 60) -> None:
-    """Move a capture into the folder; it has not grown for ``age`` seconds."""
-    folder.mkdir(exist_ok=True)
-    shutil.copy(source / name, folder / name)
-    os.utime(folder / name, (time.time() - age,) * 2)
-
-
-def test_captures_are_decoded_as_they_are_closed_and_a_restart_continues(spark: "SparkSession", tmp_path: Path) -> None:
-    source = archives.rotated(tmp_path / "source", archives.records(1500), 4)
-    folder, out = tmp_path / "in", tmp_path / "out"
-    come(source, folder, "node-000.pcap")
-    come(source, folder, "node-001.pcap", age=-600)  # it is still written
-    assert [each.captures for each in watch(spark, folder, out, 1)] == [1]
-    assert read_files(out) == {"node-000.pcap"}
-    names = {"node-001.pcap", "node-002.pcap", "node-003.pcap"}
-    for name in sorted(names):
-        come(source, folder, name)
-    watch_for(spark, folder, out, names)
+def test_captures_are_decoded_as_they_are_closed_and_a_restart_continues(folder: Path, tmp_path: Path) -> None:
+    source, out = archives.rotated(tmp_path / "source", archives.records(1500), 4), tmp_path / "out"
+    batches = [[f"node-{number:03d}.pcap" for number in some] for some in ([0], [1, 2], [], [3])]
+    for number, names in enumerate(batches):
+        for name in names:
+            put(folder / "n1", name, data=(source / name).read_bytes())
+        done = watch(folder, out)
+        assert [(each.number, each.captures, each.outcome.found.whole) for each in done] == (
+            [(number - (number > 2), len(names), True)] if names else []
+        )
     run(f"dcpdump export {folder} -o {tmp_path}/export -q")
     rows, whole = found(out, "frames"), exported(tmp_path / "export", "frames")
-    assert rows == [row for row in whole if row in rows]
     left = [row for row in whole if row not in rows]  # what is begun waits for the next capture
+    assert rows == [row for row in whole if row not in left]
     assert all("cut short" in row["problems"][0]["text"] for row in left)
     assert len(left) <= 3
-    assert len(list((out / ".watch-x/lives").iterdir())) <= 2  # before the last batch, and after it
-    assert [row["status"] for row in found(out, "files")] == ["ok"] * 4
-
-
-def test_what_it_writes_is_for_its_owner_alone(spark: "SparkSession", tmp_path: Path) -> None:
-    folder, out = tmp_path / "in", tmp_path / "out"
-    come(Path("samples"), folder, "replica.pcap")
-    watch(spark, folder, out, 1)
-    assert (out / ".watch-x" / "checkpoint" / "metadata").exists()
-    folders = [out, *(path for path in out.rglob("*") if path.is_dir() and ".watch-x" not in path.parent.parts)]
-    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folders} == {path.name: 0o700 for path in folders}
+    assert os.listdir(out / "frames") == ["capture_id=x~n1"]
+    assert [len(list((out / ".watch-x" / name).iterdir())) for name in ("arrivals", "left")] == [3, 1]
 
 
 def test_a_batch_that_was_not_done_is_done_again_and_what_comes_late_is_said(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = archives.rotated(tmp_path / "source", archives.records(900), 2)
-    folder, out = tmp_path / "in", tmp_path / "out"
-    for name in ("node-000.pcap", "node-001.pcap"):
-        come(source, folder, name)
+    source, out = archives.rotated(tmp_path / "source", archives.records(900), 2), tmp_path / "out"
+    shutil.copytree(source, folder)
+    for path in folder.iterdir():
+        os.utime(path, (0, 0))
+    write = RemotePath.write
 
-    def full(*_: object) -> None:
-        raise OutputError("cannot write: no space left on device", str(out))
+    def full(where: RemotePath, data: bytes) -> None:
+        if where.path.endswith("/done"):
+            raise OutputError("cannot write: no space left on device", str(out))
+        write(where, data)
 
     with monkeypatch.context() as broken:
         broken.setattr(RemotePath, "write", full)
         with pytest.raises(OutputError, match="no space left on device"):
-            watch(spark, folder, out, 2)
+            watch(folder, out)
     before = found(out, "frames")
-    assert len(found(out, "files")) == 2
-    assert [each.number for each in watch(spark, folder, out, 2)] == [0]
-    assert found(out, "frames") == before
-    assert len(found(out, "files")) == 2
-    shutil.copy(source / "node-000.pcap", source / "late.pcap")
-    come(source, folder, "late.pcap")
-    late = watch_for(spark, folder, out, {"late.pcap"})[-1]
-    assert (late.number, late.outcome.whole) == (1, False)
-    assert [(Path(row["file"]).name, row["status"]) for row in found(out, "files")] == [
-        ("late.pcap", "late"),
-        ("node-000.pcap", "ok"),
-        ("node-001.pcap", "ok"),
-    ]
+    assert (len(found(out, "files")), bool(before)) == (2, True)
+    assert [each.number for each in watch(folder, out)] == [0]
+    assert (found(out, "frames"), len(found(out, "files"))) == (before, 2)
+    put(folder, "late.pcap", data=(source / "node-000.pcap").read_bytes())
+    (late,) = watch(folder, out)
+    assert (late.number, late.outcome.found.whole) == (1, False)
+    statuses = [(Path(row["file"]).name, row["status"]) for row in found(out, "files")]
+    assert statuses == [("late.pcap", "late"), ("node-000.pcap", "ok"), ("node-001.pcap", "ok")]
     assert found(out, "frames") == before
 
 
-@pytest.mark.usefixtures("spark")
-def test_the_command_reports_each_batch_and_of_what_it_left(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    come(Path("samples"), folder, "replica.pcap", age=-600)
-    printed = run(f"dcpdump pipeline {folder} -o {tmp_path}/out --watch --capture-id x --duration 0")
+def test_the_command_reports_each_batch_and_writes_for_its_owner_alone(folder: Path, tmp_path: Path) -> None:
+    put(folder, "replica.pcap", age=-600)
+    words = f"dcpdump pipeline {folder} -o {tmp_path}/out --watch --capture-id x --duration 0 --engine local"
+    printed = run(words)
     assert (printed.code, printed.out) == (0, "")
     assert printed.err == (
         f"watching {folder}: a capture is read when it did not grow for 30 s\n"
         f"nothing was written to {tmp_path}/out\n"
         f"dcpdump: note: {folder}/replica.pcap: it may still grow, and was not read\n"
     )
-
-
-#: What Spark does to the process that lists captures: it makes a reader, and closes the connection when the watch ends.
-_ASKED = """
-import sys
-from dcpdump.spark.watch import Closed
-
-Closed({"names": "in", "notes": "notes", "idle": "30"}).simpleStreamReader(None)
-try:
-    raise EOFError
-except EOFError:
-    raise ERROR
-"""
-
-
-def test_the_process_that_lists_captures_ends_quietly_when_spark_leaves_it_and_no_other_way() -> None:
-    found = [
-        subprocess.run([sys.executable, "-c", _ASKED.replace("ERROR", error)], capture_output=True, text=True)
-        for error in ("BrokenPipeError", "ConnectionResetError", "ValueError('a bug')")
-    ]
-    assert [(done.returncode, done.stderr.rpartition("Error: ")[2]) for done in found] == [
-        (1, ""),
-        (1, ""),
-        (1, "a bug\n"),
-    ]
+    put(folder, "replica.pcap")
+    assert run(words).err.splitlines()[1] == (
+        f"batch 0: 27 of 27 frames · 0 gaps · 1 file → {tmp_path}/out (capture_id=x)"
+    )
+    folders = [path for path in (tmp_path / "out").rglob("*") if path.is_dir()]
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folders} == {path.name: 0o700 for path in folders}

@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 
 from dcpdump.batch.block import blocks
+from dcpdump.check.checking import Judging
 from dcpdump.net.event import TcpChange
 from dcpdump.net.packet import Packet
-from dcpdump.spark.event_log import EventReplay
 from dcpdump.streams.dissection import Watching
 from dcpdump.streams.facts import Interval, Intervals, Recurring
 from dcpdump.wire.encode import encode
 from tests.support.console import run
 from tests.support.packets import ACK, MILLISECOND, PSH, RST, TcpTalk
 from tests.support.secret_talk import saved
-from tests.support.splitting import cut
 
 SECOND = 1000 * MILLISECOND
 REQUEST = {"start_seqno": 0, "end_seqno": 2**64 - 1, "snap_start_seqno": 0, "snap_end_seqno": 0}
@@ -114,12 +113,15 @@ def changes(packets: list[Packet], size: int) -> list[TcpChange]:
     return dissection.tcp_changes
 
 
-def replayed(events: list[bytes]) -> dict[tuple[str, int], Recurring]:
-    """Return what the ledger knows of the windows of the only connection, from the events of splits."""
-    replay = EventReplay()
-    for each in events:
-        replay.feed(each)
-    (connection,) = replay.close().ledger.connections.values()
+def faults(packets: list[Packet]) -> dict[tuple[str, int], Recurring]:
+    """Return what the ledger knows of the windows of the only connection."""
+    dissection = Watching()
+    judging = Judging(dissection, rules=False)
+    for block in blocks(packets):
+        judging.meet(block)
+        for parts in dissection.feed_block(block):
+            judging.feed(parts)
+    (connection,) = judging.ledger.connections.values()
     return connection.tcp_faults
 
 
@@ -319,7 +321,7 @@ def test_a_window_that_is_zero_before_the_first_frame_is_remembered() -> None:
     count = len(probed(begun(), 3).packets)
     packets = mutations(probed(begun(), 3).write(0), 6, 9).packets[count - 4 :]
     zero = Interval(packets[1].ts_ns, packets[4].ts_ns)
-    assert replayed(cut(packets, [3]).events) == {("zero-window", 1): Recurring(over=Intervals([zero]))}
+    assert faults(packets) == {("zero-window", 1): Recurring(over=Intervals([zero]))}
 
 
 def test_a_consumer_that_sends_but_does_not_read_is_remembered_not_to_read() -> None:
@@ -327,7 +329,7 @@ def test_a_consumer_that_sends_but_does_not_read_is_remembered_not_to_read() -> 
     count = len(talk.packets)
     talk.write(0, encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": 9}), flags=ACK | PSH, window=0)
     packets = talk.packets[count - 4 :]
-    assert replayed(cut(packets, [3]).events) == {("zero-window", 1): Recurring(True, packets[1].ts_ns)}
+    assert faults(packets) == {("zero-window", 1): Recurring(True, packets[1].ts_ns)}
 
 
 @pytest.mark.parametrize(
@@ -348,19 +350,6 @@ def test_packets_in_blocks_change_what_single_ones_do() -> None:
     packets = toggled().packets
     assert changes(packets, 1 << 20) == changes(packets, 1)
     assert {each.fault for each in changes(packets, 1)} == {"zero-window", "no-answer"}
-
-
-def test_faults_do_not_depend_on_splits() -> None:
-    """Cut before and behind each packet in turn; what a split does not have is from the one before it."""
-    packets = toggled().packets
-    expected = replayed(cut(packets, []).events)
-    assert sorted(expected) == [("no-answer", 0), ("zero-window", 0), ("zero-window", 1)]
-    again = 0
-    for at in range(1, len(packets), 2):
-        found = cut(packets, [at, at + 1])
-        assert replayed(found.events) == expected, at
-        again += len(found.decodes) > 1
-    assert again == 2  # a split that begins with a probe: what was before it is guessed wrong, and read again
 
 
 def test_later_intervals_are_counted_and_not_kept() -> None:

@@ -61,7 +61,7 @@ def _dissected(
 ) -> tuple[list[Capture], Dissector, list[int | None], list[Record]]:
     """Return captures that were read, by what, the times of their packets, and their frames."""
     captures = [
-        open_capture(path, salvage=salvage, source=None if path != "-" else lambda: FileSource(str(stdin)))
+        open_capture(path, salvage=salvage, source=None if path != "-" else lambda at: FileSource(str(stdin), at))
         for path, _ in files
     ]
     dissector = Dissector(limits, show_secrets=show_secrets)

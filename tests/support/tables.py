@@ -6,15 +6,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from dcpdump.spark.parts import COUNTED
-
 Row = dict[str, Any]
 
 
 def exported(folder: Path, table: str) -> list[Row]:
-    """Return the rows of an export, in order of place, without what only one reader can count."""
-    rows = pq.read_table(folder / f"{table}.parquet").to_pylist()
-    return ordered([{name: value for name, value in row.items() if name not in COUNTED} for row in rows])
+    """Return the rows of an export, in order of place."""
+    return ordered(pq.read_table(folder / f"{table}.parquet").to_pylist())
 
 
 def found(folder: Path, table: str) -> list[Row]:

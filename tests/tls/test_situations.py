@@ -260,14 +260,14 @@ def test_redacted_output_conceals_what_was_inside_tls(files: Files) -> None:
     assert "hello" not in keys
 
 
-def test_the_pipeline_opens_tls_on_this_machine_only(files: Files, tmp_path: Path) -> None:
-    result = files.read(f"-o {tmp_path / 'tables'} --capture-id one", "pipeline")
+def test_the_pipeline_opens_tls_and_a_watch_does_not(files: Files, tmp_path: Path) -> None:
+    result = files.read(f"-o {tmp_path / 'tables'} --capture-id one --split 4k", "pipeline")
     assert result.code == 0
     assert "27 of 27 frames" in result.err
-    for more in ("--engine spark", "--watch", "--master local[2]"):
-        refused = files.read(f"-o {tmp_path / 'tables'} {more}", "pipeline")
-        assert refused.code == 2
-        assert "TLS is opened on this machine only, not on Spark: --engine local" in refused.err
+    assert len(list((tmp_path / "tables/frames").rglob("*.parquet"))) > 1
+    refused = files.read(f"-o {tmp_path / 'tables'} --watch", "pipeline")
+    assert refused.code == 2
+    assert "--watch opens no TLS" in refused.err
 
 
 def test_without_the_library_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame, Span, Where, unpack_header
-from dcpdump.wire.session import Asked, Session, SessionState, Understood, session_essence
+from dcpdump.wire.session import Asked, Session, SessionState, Understood
 
 COLLECTIONS, JSON = 0x12, 0x0B
 CLIENT, SERVER = 0, 1
@@ -288,7 +288,7 @@ def test_a_session_continues_from_its_state_as_if_it_had_not_stopped(
     state: SessionState = marshal.loads(marshal.dumps(cast(Any, one.state())))  # plain values
     assert state == one.state()
     other.restore(state)
-    assert (other.state(), session_essence(other.state())) == (state, session_essence(state))
+    assert other.state() == state
     for number, (direction, each) in enumerate(after, len(before)):
         assert other.understand(each, number, direction) == one.understand(each, number, direction)
     assert (other.state(), other.complete) == (one.state(), one.complete)

@@ -1,0 +1,212 @@
+"""Chains: which captures are one timeline, and the spans between two checkpoints of it, as rows of a table."""
+
+import io
+import pickle
+import re
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from os import fsdecode, fsencode
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from dcpdump.arrow.schema import versioned
+from dcpdump.batch.read_blocks import Begun, LanePlace
+from dcpdump.batch.resumable import DissectionState, SavedConnection
+from dcpdump.capture import Capture, open_capture
+from dcpdump.capture.file import CapturePlace, begin
+from dcpdump.capture.pcap import InterfaceDescription, PcapState, SectionState
+from dcpdump.errors import DcpdumpError
+from dcpdump.net.connections import ConnectionsState
+from dcpdump.net.ip import PartialDatagram
+from dcpdump.net.layers import LayersState
+from dcpdump.spark.filesystem import Input, RemoteSource, is_remote
+from dcpdump.tls.secrets import Secrets
+from dcpdump.wire.collection_names import CollectionNames, ConnectionNames
+
+#: How captures are put together to chains.
+BY = ("folder", "file", "all")
+
+
+class Chain(NamedTuple):
+    """Captures that are one timeline: connections and frames are numbered from its beginning."""
+
+    name: str  #: below the name of the input; "" where it has one chain, and of what stands in no folder of its own
+    captures: tuple[Input, ...]
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of its files."""
+        return sum(each.size for each in self.captures)
+
+
+def chains(found: Sequence[Input], by: str, names: Sequence[str]) -> list[Chain]:
+    """Put captures together to chains: those of each ``folder``, each ``file``, or ``all``.
+
+    A chain is named by its path below what all ``names`` of the input have in common, so that it has the same name
+    whatever else there is, now or later.
+    """
+    if by == "all":
+        return [Chain("", tuple(found))]
+    groups: dict[str, list[Input]] = {}
+    for each in found:
+        groups.setdefault(each.path if by == "file" else each.path.rpartition("/")[0], []).append(each)
+    roots = [_words(_root(name, found)) for name in names]
+    apart = (at for at, words in enumerate(zip(*roots, strict=False)) if len(set(words)) > 1)
+    common = next(apart, min(map(len, roots)))
+    return [Chain("~".join(_words(place)[common:]), tuple(group)) for place, group in groups.items()]
+
+
+def _root(name: str, found: Sequence[Input]) -> str:
+    """Return the folder that a name of the input is, or is in."""
+    folder = name.partition("?")[0].rstrip("/") if is_remote(name) else name.rstrip("/")
+    if any(each.path.startswith(f"{folder}/") for each in found):
+        return folder
+    return folder.partition("*")[0].rpartition("/")[0]
+
+
+def _words(path: str) -> list[str]:
+    """Return the parts of a path, as what can be that of a folder on any file system."""
+    return [re.sub(r"[^A-Za-z0-9._-]", "-", word) for word in re.split("/+", path.partition("?")[0])] if path else []
+
+
+def opened(path: str, *, salvage: bool, secrets: Secrets | None) -> Capture:
+    """Open a capture, wherever it is. Raises CaptureError."""
+    if not is_remote(path):
+        return open_capture(path, salvage=salvage, secrets=secrets)
+    return open_capture(path, salvage=salvage, secrets=secrets, source=lambda offset: RemoteSource(path, offset))
+
+
+#: Captures in object storage that are asked for their first packet at a time.
+_ASKED = 32
+
+
+def begun_in_time(captures: Sequence[Capture]) -> list[Begun]:
+    """Return captures with where they begin in their timeline."""
+    if len(captures) == 1:
+        return [Begun(-1, captures[0].name, captures[0])]
+    if not any(is_remote(each.name) for each in captures):
+        return [Begun(*begin(each), each) for each in captures]
+    with ThreadPoolExecutor(_ASKED) as pool:
+        return [Begun(*place, each) for place, each in zip(pool.map(begin, captures), captures, strict=True)]
+
+
+# -- spans ----------------------------------------------------------------------------------------------------
+
+
+class Span(NamedTuple):
+    """What is between two checkpoints of a chain. A row of the table ``index``, but for its file and its state."""
+
+    chain: str
+    number: int  #: in the chain, from 0
+    first: int  #: the number of its first frame
+    frames: int
+    packets: int  #: -1: all, as many as there are, with as many frames
+    bytes: int  #: of packets
+    begins_ns: int | None  #: the time of the chain's first packet
+    first_ns: int | None  #: of its packets
+    last_ns: int | None
+    lanes: tuple[str, ...]  #: captures that are being read where it begins
+    begun: tuple[tuple[int, str], ...]  #: those that begin in it, with where in the timeline they do
+    ends: bool  #: the chain ends with it
+    file: str = ""  #: which holds its state, below the folder of the run or the archive
+    row: int = 0  #: and where in that
+
+
+class Checkpoint(NamedTuple):
+    """Where a chain can be entered: the state of its dissection, and where its captures are."""
+
+    dissection: DissectionState | None = None  #: None: at its beginning
+    lanes: tuple[LanePlace, ...] = ()
+    spans: int = 0  #: before it in the chain
+    begins_ns: int | None = None  #: the time of the chain's first packet
+    last_ns: int | None = None  #: the latest time before it
+
+    def packed(self) -> bytes:
+        """Return it as bytes."""
+        return zlib.compress(pickle.dumps((_VERSION, *self), pickle.HIGHEST_PROTOCOL), 1)
+
+    @classmethod
+    def unpacked(cls, data: bytes, where: str) -> "Checkpoint":
+        """Read what ``packed`` wrote. Raises DcpdumpError for what another version wrote, or is none."""
+        try:
+            version, *values = _Values(io.BytesIO(zlib.decompress(data))).load()
+        except (zlib.error, pickle.UnpicklingError, EOFError, TypeError, ValueError, AttributeError) as error:
+            version, values = str(error), []
+        if version != _VERSION:
+            hint = "begin anew in another folder, or go on with the version of dcpdump that began"
+            raise DcpdumpError("what was kept of the connections is of another version", where, hint)
+        return cls(*values)
+
+
+#: Raised whenever a machine's state gets other parts.
+_VERSION = 3
+#: All that a checkpoint is made of, beside plain values: what else a file holds was not written by this program.
+_PARTS = {
+    f"{each.__module__}.{each.__qualname__}": each
+    for each in (
+        *(CapturePlace, CollectionNames, ConnectionNames, ConnectionsState, DissectionState, InterfaceDescription),
+        *(LanePlace, LayersState, OrderedDict, PartialDatagram, PcapState, SavedConnection, SectionState),
+    )
+}
+
+
+class _Values(pickle.Unpickler):
+    """Reads plain values and the parts of a checkpoint, and nothing that could run."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = _PARTS.get(f"{module}.{name}")
+        if found is None:
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a checkpoint")
+        return found
+
+
+_NAMED_CAPTURE = pa.struct([pa.field("first_ns", pa.int64()), pa.field("name", pa.binary())])
+INDEX = versioned(
+    "dcpdump.index/1",
+    [
+        ("chain", pa.string()),
+        *((name, pa.int64()) for name in ("number", "first", "frames", "packets", "bytes")),
+        *((name, pa.int64()) for name in ("begins_ns", "first_ns", "last_ns")),
+        ("lanes", pa.list_(pa.binary())),  # names of files need not be text
+        ("begun", pa.list_(_NAMED_CAPTURE)),
+        ("ends", pa.bool_()),
+        ("state", pa.binary()),
+    ],
+)
+
+
+def index_row(span: Span, state: bytes) -> pa.RecordBatch:
+    """Return a span as a row of the table ``index``, with the checkpoint that it begins at."""
+    row = span._asdict() | {"state": state}
+    row["lanes"] = list(map(fsencode, span.lanes))
+    row["begun"] = [{"first_ns": first_ns, "name": fsencode(name)} for first_ns, name in span.begun]
+    return pa.RecordBatch.from_pylist([{name: row[name] for name in INDEX.names}], schema=INDEX)
+
+
+def read_spans(file: Any, name: str) -> list[Span]:
+    """Return the spans of a file of the table ``index``. One that begins before others took their place."""
+    import pyarrow.parquet as pq
+
+    rows = pq.ParquetFile(file).read([each for each in INDEX.names if each != "state"]).to_pylist()
+    found: list[Span] = []
+    for at, row in enumerate(rows):
+        lanes = tuple(map(fsdecode, row["lanes"]))
+        begun = tuple((each["first_ns"], fsdecode(each["name"])) for each in row["begun"])
+        span = Span(**row | {"lanes": lanes, "begun": begun, "file": name, "row": at})
+        while found and found[-1].number >= span.number:
+            found.pop()
+        found.append(span)
+    return found
+
+
+def read_state(file: Any, span: Span) -> Checkpoint:
+    """Return the checkpoint that a span begins at, from its file: each row has a group of its own."""
+    import pyarrow.parquet as pq
+
+    if not span.number:  # nothing is known at the beginning of a chain
+        return Checkpoint()
+    column = pq.ParquetFile(file).read_row_group(span.row, ["state"], use_threads=False).column(0)
+    return Checkpoint.unpacked(column[0].as_py(), span.file)

@@ -1,0 +1,237 @@
+"""Index a chain: read it once, note where it can be entered, and make the rows of all tables beside ``frames``."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dcpdump.arrow.column_builder import batch_of
+from dcpdump.arrow.other_tables import JUDGED, OtherTables
+from dcpdump.arrow.other_tables import files as files_schema
+from dcpdump.batch.block import Block
+from dcpdump.batch.read_blocks import TimelineBlocks
+from dcpdump.batch.resumable import Resumable, ResumablePicker
+from dcpdump.capture import Capture
+from dcpdump.conversation import Missing
+from dcpdump.errors import CaptureError
+from dcpdump.spark.chain import Chain, Checkpoint, Span, begun_in_time, index_row, opened
+from dcpdump.spark.decoding import Options
+from dcpdump.startup import dataclass, field
+from dcpdump.streams.dissection import Watching
+from dcpdump.tls.secrets import Secrets
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part  # noqa: F401 - named below, in a string
+
+#: Bytes of packets between two checkpoints, about.
+DISTANCE = 64 * 1024 * 1024
+#: Bytes of a checkpoint, at most: one that is larger is made later, when less waits for what is missing.
+LARGEST = 32 * 1024 * 1024
+OK, DAMAGED, LATE, UNUSABLE = "ok", "damaged", "late", "unusable"
+_LATE = "it came late: packets behind its own were decoded before, so what it alone has may be missing"
+
+
+@dataclass(slots=True)
+class Indexed:
+    """What a chain has: the frames that were captured, and what is missing or damaged."""
+
+    spans: list[Span] = field(default_factory=list)
+    frames: int = 0
+    lost: Missing = field(default_factory=Missing)  #: never captured
+    skipped_bytes: int = 0  #: captured, but not frames
+    conflicts: int = 0  #: overlaps that disagree
+    files: list[dict[str, Any]] = field(default_factory=list)  #: the rows of the table
+    foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: other protocols, by port
+    key_log: bytes = b""  #: what opens TLS, with what captures carry
+
+    @property
+    def whole(self) -> bool:
+        """Return whether nothing is missing and nothing is damaged."""
+        hurt = self.lost.gaps or self.skipped_bytes or self.conflicts
+        return not hurt and all(row["status"] == OK for row in self.files)
+
+    def merge(self, other: "Indexed") -> None:
+        """Add what another chain has."""
+        self.spans += other.spans
+        self.files += other.files
+        self.frames += other.frames
+        self.lost.merge(other.lost)
+        self.skipped_bytes += other.skipped_bytes
+        self.conflicts += other.conflicts
+        self.foreign.update(other.foreign)
+
+
+class _JudgedIndex(Resumable["Part"], Watching):
+    """A dissection of all frames for the ledger and the rules, whose state others continue from."""
+
+
+def index(chain: Chain, options: Options, tables: Collection[str], distance: int = DISTANCE) -> "Indexing":
+    """Index a chain: iterate over the ``rows`` of the result, and then ask it for ``indexed``."""
+    return Indexing(chain, options, tables, distance)
+
+
+class Indexing:
+    """The indexing of a chain. ``tables``: those that are wanted; rows of ``index`` and ``files`` are always made."""
+
+    def __init__(self, chain: Chain, options: Options, tables: Collection[str], distance: int) -> None:
+        self._chain, self._options, self._tables, self._distance = chain, options, {*tables, "files"}, distance
+        self._begin = Checkpoint()  # where the span at hand begins
+        self._packets = self._bytes = 0  # of it
+        self._first_ns: int | None = None
+        self._last_ns: int | None = None
+        self._begun: list[tuple[int, str]] = []
+        self._evictions = self._rows = 0
+        self._due = distance  # bytes of a span at which a checkpoint is made
+        self.indexed = Indexed()
+
+    def rows(
+        self, secrets: Secrets | None = None, begin: Checkpoint | None = None, *, end: bool = True
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield rows, as pairs of a table's name and a batch; those of ``index`` in their order.
+
+        ``begin``: where an earlier run ``left`` the chain, of which these captures are the next; not ``end``: others
+        will follow them.
+        """
+        options = self._options
+        kind = ResumablePicker if JUDGED.isdisjoint(self._tables) else _JudgedIndex
+        dissection: Any = kind(options.limits, show_secrets=options.show_secrets, secrets=secrets)
+        self._begin = begin or self._begin
+        self._state = self._begin.packed()
+        self._from = self._begin, self._state
+        if self._begin.dissection is not None:
+            dissection.restore(self._begin.dissection)
+        self._dissection, self._others = dissection, OtherTables(self._tables, dissection, options.redactor)
+        captures, unusable = self._opened(secrets)
+        timeline = TimelineBlocks(begun_in_time(list(captures.values())), size=options.block_bytes)
+        for block in timeline:
+            self._meet(block, timeline)
+            for pieces in dissection.feed_block(block):
+                yield from self._taken(pieces)
+            if dissection.balance.evictions > self._evictions:
+                self._begin_anew()
+            if self._bytes >= self._due:
+                yield from self._checkpoint(timeline, captures)
+        if end:
+            for pieces in dissection.close_blocks():
+                yield from self._taken(pieces)
+        dissection.absorb()
+        yield "index", self._span(ends=end)
+        yield from self._rest(captures, unusable)
+        if secrets is not None:
+            self.indexed.key_log = secrets.key_log()
+
+    def left(self) -> Checkpoint:
+        """Return where the chain was left, to be continued with the captures that come next."""
+        begins_ns, last_ns = (
+            self._begin.begins_ns,
+            max(filter(None, (self._begin.last_ns, self._last_ns)), default=None),
+        )
+        return Checkpoint(self._dissection.state(), (), self._begin.spans + 1, begins_ns, last_ns)
+
+    def _opened(self, secrets: Secrets | None) -> tuple[dict[str, Capture], list[dict[str, Any]]]:
+        """Open the captures, each up to its header; return with them the rows of those that could not be opened."""
+        found: dict[str, Capture] = {}
+        unusable: list[dict[str, Any]] = []
+        for path, *_ in self._chain.captures:
+            try:
+                found[path] = opened(path, salvage=self._options.salvage, secrets=secrets)
+            except CaptureError as error:
+                unusable.append({"file": path, "packets": 0, "status": UNUSABLE, "problem": error.what})
+        return found, unusable
+
+    def _meet(self, block: Block, timeline: TimelineBlocks) -> None:
+        if self._begin.begins_ns is None and block.begins_ns is not None:
+            self._begin = self._begin._replace(begins_ns=block.begins_ns)
+            self._from = self._begin, self._state
+        self._others.meet(block)
+        self._begun += [each[:2] for each in timeline.begun]
+        timeline.begun.clear()
+        self._packets += len(block)
+        self._bytes += len(block.data)
+        if block.span is not None:
+            first, last = block.span
+            self._first_ns = first if self._first_ns is None else min(first, self._first_ns)
+            self._last_ns = last if self._last_ns is None else max(last, self._last_ns)
+
+    def _taken(self, pieces: Sequence[Any]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        yield from self._others.take(pieces)
+        self._dissection.gaps.clear()
+
+    def _checkpoint(
+        self, timeline: TimelineBlocks, captures: dict[str, Capture]
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """End the span, if the state holds all that decides what follows, and is not too large."""
+        lanes = tuple(timeline.places)
+        # Who enters a compressed file decompresses all before: that must not take longer than what comes of it.
+        if self._bytes < sum(each.at.offset for each in lanes if each.at is not None and captures[each.name].packed):
+            return
+        self._due += self._distance // 4
+        if not self._dissection.resumable or self._dissection.balance.pending_bytes > LARGEST:
+            return
+        checkpoint = self.left()._replace(lanes=lanes)
+        state = checkpoint.packed()
+        if len(state) <= LARGEST:
+            yield "index", self._span(ends=False)
+            self._begin, self._state, self._due = checkpoint, state, self._distance
+            self._packets = self._bytes = 0
+            self._first_ns = self._last_ns = None
+            self._begun = []
+
+    def _begin_anew(self) -> None:
+        """Have one span of all that was read so far.
+
+        What is forgotten for lack of memory depends on all that was held, of which a state knows only what is needed.
+        """
+        self._evictions = self._dissection.balance.evictions
+        for each in reversed(self.indexed.spans):
+            self._packets += each.packets
+            self._bytes += each.bytes
+            self._begun[:0] = each.begun
+            times = [each.first_ns, each.last_ns, self._first_ns, self._last_ns]
+            known = [time for time in times if time is not None]
+            self._first_ns, self._last_ns = min(known, default=None), max(known, default=None)
+        self._begin, self._state = self._from
+        self.indexed.spans.clear()
+        self._due = self._bytes + self._distance
+
+    def _span(self, *, ends: bool) -> pa.RecordBatch:
+        """Return the row of the span that ends here."""
+        begin, first = self._begin, 1 if self._begin.dissection is None else self._begin.dissection.first
+        span = Span(
+            self._chain.name,
+            begin.spans,
+            first,
+            self._dissection.next_frame - first,
+            self._packets,
+            self._bytes,
+            begin.begins_ns,
+            self._first_ns,
+            self._last_ns,
+            tuple(each.name for each in begin.lanes),
+            tuple(self._begun),
+            ends,
+            row=self._rows,
+        )
+        self._rows += 1
+        self.indexed.spans.append(span)
+        return index_row(span, self._state)
+
+    def _rest(
+        self, captures: dict[str, Capture], unusable: list[dict[str, Any]]
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows of the tables that are made at the end, and sum up."""
+        dissection, found = self._dissection, self.indexed
+        sizes, since_ns = {each.path: each.size for each in self._chain.captures}, self._from[0].last_ns
+        for name, batch in self._others.rows(list(captures.values())):
+            if name == "files":
+                rows = sorted([*batch.to_pylist(), *unusable], key=lambda row: str(row["file"]))
+                for row in rows:
+                    row["size"] = sizes.get(row["file"], row.get("size"))
+                    if since_ns is not None and row["status"] == OK and (row["first_ns"] or since_ns) < since_ns:
+                        row |= {"status": LATE, "problem": _LATE}
+                found.files, batch = rows, batch_of(rows, files_schema())
+            yield name, batch
+        tally = dissection.tally
+        found.frames, found.lost, found.skipped_bytes = tally.frames, tally.lost, tally.skipped_bytes
+        found.conflicts, found.foreign = dissection.balance.conflicts, tally.foreign
