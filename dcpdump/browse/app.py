@@ -1,35 +1,147 @@
-"""BrowseApp: the keys of the table, the dialogs, and the turns in which everything else is done."""
+"""BrowseApp: the keys of the table, the dialogs, the first lines, and the turns in which everything else is done."""
 
 import asyncio
+import os
 import signal
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from textual import on
-from textual.app import App
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.reactive import Reactive
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from dcpdump.browse.browser import Browser
-from dcpdump.browse.dialogue import LadderPane
-from dcpdump.browse.filterbar import FilterBar
+from dcpdump.browse.browser import Browser, OpenCaptures
+from dcpdump.browse.frame_panes import HexPane
 from dcpdump.browse.framelist import FrameList
-from dcpdump.browse.hexes import HexPane
-from dcpdump.browse.key_table import KEYS, all_keys, help_lines
-from dcpdump.browse.layout import CSS
+from dcpdump.browse.keys import KEYS, all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
-from dcpdump.browse.opened import OpenCaptures
-from dcpdump.browse.pane import Pane
-from dcpdump.browse.pieces import Piece
-from dcpdump.browse.screen import BrowseScreen
-from dcpdump.browse.status import Status
+from dcpdump.browse.pane import Pane, Piece, TextPane
+from dcpdump.browse.reader import Reader
+from dcpdump.browse.screen import CSS, BrowseScreen, FilterBar
 from dcpdump.browse.tabpages import TabPages
-from dcpdump.browse.tabs import TabTable
-from dcpdump.browse.topline import TABS, TopLine
+from dcpdump.browse.tabs import LadderPane, TabTable
+from dcpdump.browse.topline import TABS, State, TopLine, density
+from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError
+from dcpdump.net.packet import NO_TIME
+from dcpdump.render.style import STYLES, Line, LineKind
+from dcpdump.render.text_columns import bytes_text
+from dcpdump.streams.wording import span
+from dcpdump.text import counted
+
+# -- the first lines ----------------------------------------------------------------------------------
+# How much is listed, how far reading and searching are, where the cursor is.
+
+#: The density is drawn so many seconds after the first frame: it takes NumPy, whose import would delay that. While the
+#: capture is read, it is drawn again so many seconds after the last time.
+_AFTER_S, _AGAIN_S = 0.2, 0.5
+
+
+class Status:
+    """What the screen says of itself."""
+
+    def __init__(self, browser: Browser, opened: OpenCaptures) -> None:
+        self._browser, self._opened = browser, opened
+        self._due: float | None = None  # when the density is drawn
+        self._drawn: object = None
+
+    def show(self) -> None:
+        """Say what has changed."""
+        browser, screen = self._browser, self._browser.screen
+        number = browser.number
+        at_ns = None if number is None else browser.frames.ts_ns(number)
+        screen.top.put(State(self._opened.name, self._listed(), self._notes(), screen.tab, self._progress()), at_ns)
+        self._draw_density()
+        screen.show_filter(browser.filter, self._searching())
+        nothing = "" if self._searching() or not browser.filter else "no frame matches; Esc steps back"
+        if screen.list.nothing != nothing:
+            screen.list.nothing = nothing
+            screen.list.refresh()
+        for table in screen.tables.values():
+            waiting = self._waiting()
+            if table.table is None and table.waiting != waiting:
+                table.waiting = waiting
+                table.refresh()
+
+    def _listed(self) -> str:
+        count, listed = self._browser.frames.count, self._browser.screen.list.listed
+        if listed.everything:
+            return counted(count, "frame")
+        return f"{listed.frames:,} of {counted(count, 'frame')}"
+
+    def _notes(self) -> tuple[str, ...]:
+        browser, index = self._browser, self._browser.frames.index
+        notes = []
+        failure = index.failure
+        if not index.complete and not failure:
+            read, size = index.progress
+            notes.append(f"reading {100 * read // size} %" if size else "waiting" if index.idle else "reading")
+        if browser.rows is not None:
+            notes.append(f"searching at #{browser.rows.at:,} (Esc stops)")
+        marks = len(browser.screen.list.marks)
+        if marks:
+            notes.append(f"● {marks:,} marked")
+        if failure:
+            notes.append(failure)
+        if index.damage:
+            notes.append("damaged (i)")
+        if browser.commands.hides:
+            notes.append("redacted")
+        if browser.screen.list.follows:
+            notes.append("following")
+        return tuple(notes)
+
+    def _searching(self) -> str:
+        search = self._browser.search
+        if search is not None and search.ended_at is not None:
+            return f"ended at #{search.ended_at:,} (Esc: no filter)"
+        if search is None or search.done:
+            return ""
+        return f"searching {search.progress} %, {search.listed.frames:,} so far (Esc stops)"
+
+    def _progress(self) -> str:
+        analysing = self._browser.analysing
+        return f"{100 * analysing.progress:.0f} %" if analysing.working else ""
+
+    def _waiting(self) -> str:
+        index, analysing = self._browser.frames.index, self._browser.analysing
+        if analysing.failure:
+            return analysing.failure
+        if not index.complete and not analysing.working:
+            return "this needs all frames: " + (self._notes() or ("reading",))[0]
+        return f"all frames are read once more: {100 * analysing.progress:.0f} %"
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether the density is still to be drawn."""
+        return self._drawn is None and self._browser.frames.count > 0
+
+    def _draw_density(self) -> None:
+        browser, now = self._browser, time.monotonic()
+        top, listed = browser.screen.top, browser.screen.list.listed
+        if self._due is None:
+            if self.waiting and browser.detail.shows(browser.number):
+                self._due = now + _AFTER_S
+            return
+        state = (browser.frames.count, listed.frames, id(listed), top.bars)
+        if state == self._drawn or (now < self._due and (self.waiting or not browser.frames.index.complete)):
+            return
+        self._drawn, self._due = state, now + _AGAIN_S
+        top.density = density(browser.frames.index.columns.ts_ns, listed, top.bars)
+        top.refresh()
+
+    def about(self) -> list[list[Piece]]:
+        """Return what the captures are, and what of them is damaged."""
+        return [[(f" {line.text}", STYLES.get(line.kind, ""))] for line in self._opened.about()]
+
+
+# -- the app ------------------------------------------------------------------------------------------
 
 #: Turns a second, at most; in between keys are taken.
 _TURNS = 20
@@ -300,13 +412,9 @@ class BrowseApp(App[int]):
         self._show_text("keys", lines)
 
     def _show_text(self, title: str, lines: Sequence[Sequence[Piece]]) -> None:
-        from dcpdump.browse.dialogs import TextDialog
-
         self.push_screen(TextDialog(title, lines))
 
     def _ask_key(self, question: str, answers: Sequence[tuple[str, str]], take: Callable[[str | None], None]) -> None:
-        from dcpdump.browse.dialogs import KeyQuestion
-
         self.push_screen(KeyQuestion(question, answers), take)
 
     # -- taking along -------------------------------------------------------------------------------------
@@ -334,3 +442,108 @@ class BrowseApp(App[int]):
             self.exit(0)
         elif key == "w":
             self.action_write()
+
+
+# -- dialogs: pages of text, and questions that one key answers ---------------------------------------
+
+
+def _box(title: str) -> TextPane:
+    pane = TextPane(id="text")
+    pane.add_class("box")
+    pane.border_title = title
+    pane.border_subtitle = "Esc"
+    return pane
+
+
+class TextDialog(ModalScreen[None]):
+    """A page of text."""
+
+    BINDINGS = [  # noqa: RUF012 - as Textual has it
+        Binding("escape,q,question_mark,enter,ctrl+c", "dismiss", show=False),
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("pageup,ctrl+b", "page(-1)", show=False),
+        Binding("pagedown,ctrl+f,space", "page(1)", show=False),
+        Binding("home,g", "edge(-1)", show=False),
+        Binding("end,G", "edge(1)", show=False),
+    ]
+
+    def __init__(self, title: str, lines: Sequence[Sequence[Piece]]) -> None:
+        super().__init__()
+        self._title, self._lines = title, lines
+
+    def compose(self) -> ComposeResult:
+        """Make the page."""
+        yield _box(self._title)
+
+    def on_mount(self) -> None:
+        """Show the text."""
+        self.query_one(TextPane).show(self._lines)
+        self.query_one(TextPane).focus()
+
+    def action_move(self, by: int) -> None:
+        """Scroll by lines."""
+        self.query_one(TextPane).move(by)
+
+    def action_page(self, by: int) -> None:
+        """Scroll by screens."""
+        self.query_one(TextPane).page(by)
+
+    def action_edge(self, to: int) -> None:
+        """Scroll to the beginning, or the end."""
+        self.query_one(TextPane).edge(to)
+
+
+class KeyQuestion(ModalScreen[str]):
+    """A question; the answer is the key that was pressed, or nothing."""
+
+    def __init__(self, question: str, answers: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._question = question
+        self._answers = answers
+        for key, _ in answers:
+            self._bindings.bind(key, f"answer({key!r})", show=False)
+        self._bindings.bind("escape", "answer('')", show=False)
+        self._bindings.bind("ctrl+c", "answer('')", show=False)
+
+    def compose(self) -> ComposeResult:
+        """Make the question."""
+        pane = _box(self._question)
+        pane.styles.height = len(self._answers) + 2
+        yield pane
+
+    def on_mount(self) -> None:
+        """Show the answers."""
+        self.query_one(TextPane).show([[(f" {key}  ", "bold cyan"), (text, "")] for key, text in self._answers])
+
+    def action_answer(self, key: str) -> None:
+        """Take an answer."""
+        self.dismiss(key)
+
+
+# -- what the captures are, how far they are read, and what of them is damaged ------------------------
+
+
+def about(paths: Sequence[str], index: Reader) -> list[Line]:
+    """Return in lines what is known of captures."""
+    read, size = index.progress
+    lines = [Line(LineKind.TITLE, "captures")]
+    for path in paths:
+        with suppress(OSError):
+            lines.append(Line(LineKind.PLAIN, f"  {path}  {bytes_text(os.stat(path).st_size)}"))
+    words = [counted(index.frames, "frame"), counted(len({ends.connection for ends in index.ends}), "connection")]
+    far = "all of it is read" if index.complete else f"{bytes_text(read)} are read"
+    far += f" of {bytes_text(size)}" if size and not index.complete else ""
+    lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, " · ".join([*words, far]))]
+    times = index.columns.ts_ns[index.columns.ts_ns != NO_TIME]
+    if len(times):
+        first, last = (clock_in_use().full(int(ts)) for ts in (times.min(), times.max()))
+        lines.append(Line(LineKind.PLAIN, f"{first} to {last} ({span(int(times.max() - times.min()))})"))
+    if index.lost.gaps:
+        lines.append(Line(LineKind.PROBLEM, index.lost.words()))
+    if index.skipped_bytes:
+        lines.append(Line(LineKind.PROBLEM, f"{counted(index.skipped_bytes, 'byte')} skipped"))
+    lines += [Line(LineKind.PROBLEM, str(damage)) for damage in index.damage] or [
+        Line(LineKind.GOOD, "nothing of the files is damaged")
+    ]
+    return lines

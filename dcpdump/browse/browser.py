@@ -2,28 +2,182 @@
 
 import re
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.browse.analysing import Analysing
-from dcpdump.browse.analysis import Analysis
-from dcpdump.browse.detail import Detail
-from dcpdump.browse.field_lines import clause_of
-from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.listed import AllFrames
-from dcpdump.browse.opened import Commands
-from dcpdump.browse.places import Place, PlaceHistory
-from dcpdump.browse.questions import Describe
-from dcpdump.browse.row_text import RowText
+from dcpdump.browse.analysis import Analysing, Analysis
+from dcpdump.browse.frame_panes import FieldLine, clause_of
+from dcpdump.browse.reader import Decode, Describe, Failed
+from dcpdump.browse.rows import AllFrames, IndexedFrames, RowText
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError, parse_instant
 from dcpdump.record import Record
+from dcpdump.render.style import Line, LineKind
 
 if TYPE_CHECKING:
-    from dcpdump.browse.frame_scan import FrameScan
-    from dcpdump.browse.frame_search import FrameSearch, RowSearch
+    from dcpdump.browse.search import FrameScan, FrameSearch, RowSearch
+
+
+# -- the frame under the cursor -----------------------------------------------------------------------
+# It is asked for when the cursor comes to it, and shown with its fields and bytes once it comes.
+
+#: A frame that comes within so many seconds is drawn together with the row.
+_WITH_THE_ROW = 0.01
+#: Whoever needs it waits for it so many seconds.
+_PATIENCE = 10.0
+
+
+class Detail:
+    """What is shown of one frame. ``analysis`` returns what rules found, once that is known."""
+
+    def __init__(self, frames: IndexedFrames, screen: BrowseScreen, analysis: Callable[[], Analysis | None]) -> None:
+        self._frames, self._screen, self._analysis = frames, screen, analysis
+        self._record: Record | None = None
+        self._number: int | None = None  # of the frame that is shown, or that was asked for
+        self._ticket: int | None = None
+
+    def shows(self, number: int | None) -> bool:
+        """Return whether a frame has come, and is shown; None: whether none was asked for."""
+        return self._ticket is None and number == self._number
+
+    def show(self, number: int | None) -> None:
+        """Show a frame as soon as it comes; None: nothing."""
+        if number == self._number:
+            return
+        index = self._frames.index
+        if self._ticket is not None:
+            index.drop(self._ticket)
+            self._ticket = None
+        self._number = number
+        if number is None:
+            self._draw(None)
+            return
+        self._ticket = index.ask(Decode(number))
+        self._take(_WITH_THE_ROW)
+
+    def poll(self) -> None:
+        """Show the frame if it has come."""
+        if self._ticket is not None:
+            self._take(0)
+
+    def again(self) -> None:
+        """Show the frame with what is known of it now."""
+        if self._ticket is None:
+            self._draw(self._record)
+
+    def record(self) -> Record | None:
+        """Return the frame, waiting for it if need be; None where there is none."""
+        if self._ticket is not None:
+            self._take(_PATIENCE)
+        return self._record
+
+    def _take(self, wait: float) -> None:
+        assert self._ticket is not None
+        value = self._frames.index.answer(self._ticket, wait)
+        if value is None:
+            return
+        self._ticket = None
+        if isinstance(value, Failed):
+            self._screen.say(f"#{self._number:,} cannot be read again: {value.why}", error=True)
+        self._draw(value if isinstance(value, Record) else None)
+
+    def _draw(self, record: Record | None) -> None:
+        self._record = record
+        self._screen.fields.show(record, self._findings())
+        self._screen.hexes.show(record)
+        self.light()
+
+    def _findings(self) -> list[FieldLine]:
+        analysis = self._analysis()
+        found = analysis.findings.get(self._number or 0, ()) if analysis else ()
+        return [FieldLine(LineKind.HINT if kind is LineKind.FIELD else kind, text) for kind, text in found]
+
+    def light(self) -> None:
+        """Light the bytes of the selected field."""
+        line = self._screen.fields.selected
+        self._screen.hexes.light(*((line.start, line.end) if line is not None else (0, 0)))
+
+    def light_field(self, byte: int) -> None:
+        """Select the field of a byte."""
+        self._screen.fields.select_byte(byte)
+        line = self._screen.fields.selected
+        if line is not None:
+            self._screen.hexes.light_around(line.start, line.end)
+
+
+# -- places: where one was, to step back to and forward again -----------------------------------------
+
+
+class Place(NamedTuple):
+    """A frame, under a filter, in a tab."""
+
+    tab: str
+    filter: str
+    number: int | None
+
+
+class PlaceHistory:
+    """The places before this one, and those that were left by stepping back."""
+
+    def __init__(self) -> None:
+        self._before: list[Place] = []
+        self._after: list[Place] = []
+
+    def leave(self, place: Place) -> None:
+        """Note a place before it is left by a jump, a filter, another tab."""
+        if not self._before or self._before[-1] != place:
+            self._before.append(place)
+        self._after.clear()
+
+    def back(self, now: Place) -> Place | None:
+        """Return the place before; None where there is none."""
+        return self._step(self._before, self._after, now)
+
+    def forward(self, now: Place) -> Place | None:
+        """Return the place that stepping back has left; None where there is none."""
+        return self._step(self._after, self._before, now)
+
+    @staticmethod
+    def _step(source: list[Place], other: list[Place], now: Place) -> Place | None:
+        while source:
+            place = source.pop()
+            if place != now:
+                other.append(now)
+                return place
+        return None
+
+
+# -- what is browsed, and what the screen needs of the command line -----------------------------------
+
+
+class Commands(NamedTuple):
+    """What knows the options of ``read``, and the captures by the names under which they were given."""
+
+    hides: bool  #: whether keys, values and names are hidden
+    check: Callable[[str], object]  #: raises FilterError where a text is no filter
+    completions: Callable[[str], list[str]]  #: returns what a text may be completed to
+    #: Returns a filter with another clause, of a name and a value; one of the same name is replaced.
+    with_clause: Callable[[str, str, str], str]
+    #: Returns a command over the captures: its name, a filter, the numbers of frames ("": all), more options.
+    words: Callable[[str, str, str, Sequence[str]], list[str]]
+
+
+class OpenCaptures(NamedTuple):
+    """Captures that are browsed."""
+
+    name: str
+    frames: IndexedFrames
+    commands: Commands
+    analysing: Analysing
+    value_bytes: int | None
+    about: Callable[[], list[Line]]  #: returns what the captures are
+    filter: str = ""  #: that is on at the beginning
+    follows: bool = False  #: whether the list stays at the end
+
+
+# -- the frames under a filter, and the way through them ----------------------------------------------
 
 #: Seconds that one turn may take before keys are taken again.
 _TURN = 0.015
@@ -187,7 +341,7 @@ class Browser:
         if not text:
             self._list_everything(number)
             return
-        from dcpdump.browse.frame_search import FrameSearch
+        from dcpdump.browse.search import FrameSearch
 
         self._end_searches()
         self.filter = text
@@ -270,7 +424,7 @@ class Browser:
             self.go(self._scan().next_marker(self.number, -1), "no marker before it")
 
     def _scan(self) -> "FrameScan":
-        from dcpdump.browse.frame_scan import FrameScan
+        from dcpdump.browse.search import FrameScan
 
         return FrameScan(self.frames)
 
@@ -289,7 +443,7 @@ class Browser:
         """Search the next row with a text, or with a problem, for as long as the cursor stays."""
         if self.number is None:
             return
-        from dcpdump.browse.frame_search import RowSearch
+        from dcpdump.browse.search import RowSearch
 
         if self.rows is not None:
             self.rows.close()

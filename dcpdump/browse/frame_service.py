@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dcpdump.batch.filter import Masks
-from dcpdump.browse.questions import (
+from dcpdump.browse.reader import (
     Answer,
     Choose,
     Decode,
@@ -21,7 +21,7 @@ from dcpdump.browse.questions import (
     Pick,
     Question,
 )
-from dcpdump.browse.row_text import RowText, text_of
+from dcpdump.browse.rows import RowText, text_of
 from dcpdump.errors import DcpdumpError
 from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.record import Record

@@ -3,11 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.listed import AllFrames, Listed
-from dcpdump.browse.pane import Pane
-from dcpdump.browse.pieces import Piece
-from dcpdump.browse.row_text import RowShape, RowText, TimeColumn, gap_row, row
+from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.rows import AllFrames, IndexedFrames, Listed, RowShape, RowText, TimeColumn, gap_row, row
 
 #: Texts of so many frames are kept.
 _KEPT = 4096

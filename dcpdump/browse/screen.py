@@ -1,26 +1,95 @@
 """BrowseScreen: the parts of the screen, and which of them are seen; it knows no keys and makes no jumps."""
 
+import os
+from collections.abc import Callable
+
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Container, Horizontal
 from textual.geometry import Size
+from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
-from dcpdump.browse.dialogue import LadderPane
-from dcpdump.browse.fields import FieldsPane
-from dcpdump.browse.filterbar import FilterBar
+from dcpdump.browse.frame_panes import FieldsPane, HexPane
 from dcpdump.browse.framelist import FrameList
-from dcpdump.browse.hexes import HexPane
-from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.key_table import HINTS
-from dcpdump.browse.pane import Pane
-from dcpdump.browse.pieces import Piece
-from dcpdump.browse.row_text import TimeColumn
-from dcpdump.browse.tabs import TabTable
-from dcpdump.browse.text_panes import PagePane, TextPane
+from dcpdump.browse.keys import HINTS
+from dcpdump.browse.pane import PagePane, Pane, Piece, TextPane
+from dcpdump.browse.rows import IndexedFrames, TimeColumn
+from dcpdump.browse.tabs import LadderPane, TabTable
 from dcpdump.browse.topline import TABS, TopLine
+
+# -- a line to be typed in, with history and completion; errors stand under it ------------------------
+
+
+class FilterBar(Input):
+    """A line that asks for a filter, a place, a text, a file name: whatever its prompt says."""
+
+    BINDINGS = [  # noqa: RUF012 - as Textual has it
+        Binding("tab", "complete", show=False),
+        Binding("up", "recall(-1)", show=False),
+        Binding("down", "recall(1)", show=False),
+        Binding("escape", "leave", show=False),
+        Binding("ctrl+c", "leave", show=False, priority=True),
+    ]
+
+    class Left(Message):
+        """The message that it was left without an answer."""
+
+    class Offered(Message):
+        """Several completions fit."""
+
+        def __init__(self, names: list[str]) -> None:
+            super().__init__()
+            self.names = names
+
+    def __init__(self) -> None:
+        super().__init__(id="bar", compact=True, select_on_focus=False)
+        self._histories: dict[str, list[str]] = {}
+        self._history: list[str] = []
+        self._at = 0
+        self._complete: Callable[[str], list[str]] | None = None
+        self.kind = ""
+
+    def ask(self, kind: str, text: str, complete: Callable[[str], list[str]] | None = None) -> None:
+        """Ask for something; each kind of question has a history of its own."""
+        self.kind, self._complete = kind, complete
+        self._history = self._histories.setdefault(kind, [])
+        self._at = len(self._history)
+        self.value = text
+        self.cursor_position = len(text)
+
+    def remember(self, text: str) -> None:
+        """Keep an answer for the next time."""
+        if text and (not self._history or self._history[-1] != text):
+            self._history.append(text)
+
+    def action_recall(self, by: int) -> None:
+        """Show an earlier answer."""
+        self._at = max(0, min(self._at + by, len(self._history)))
+        self.value = self._history[self._at] if self._at < len(self._history) else ""
+        self.cursor_position = len(self.value)
+
+    def action_complete(self) -> None:
+        """Complete what was typed as far as it is certain; where it is not, offer what fits."""
+        names = self._complete(self.value) if self._complete else []
+        if not names:
+            return
+        start = os.path.commonprefix(names)  # noqa: RUF071 - its characters are meant
+        if len(start) > len(self.value) or len(names) == 1:
+            self.value = start
+            self.cursor_position = len(start)
+        if len(names) > 1:
+            self.post_message(self.Offered([name.strip().replace(",", " ").split(" ")[-1] for name in names]))
+
+    def action_leave(self) -> None:
+        """Leave without an answer."""
+        self.post_message(self.Left())
+
+
+# -- the parts of the screen --------------------------------------------------------------------------
 
 #: Fields and bytes stand beside each other from this width on, and below each other from this height on.
 WIDE, TALL = 130, 40
@@ -254,3 +323,53 @@ class BrowseScreen(Screen[int]):
         """Show the filter that is on, and how far its search is."""
         pieces: list[Piece] = [(" filter: ", "dim"), (text, "bold"), (f"  {state}", "yellow")]
         self.filter_line.say(pieces if text else [])
+
+
+# -- the layout of the screen, in Textual's style sheets; colours are the terminal's own sixteen ------
+
+CSS = """
+Screen { background: ansi_default; color: ansi_default; layout: vertical; }
+#top { height: 1; }
+#filter, #note { height: 1; display: none; }
+#filter.shown, #note.shown { display: block; }
+#note { color: ansi_yellow; }
+#note.error { color: ansi_red; text-style: bold; }
+#asking { height: 1; display: none; }
+#asking.shown { display: block; }
+#prompt { width: auto; padding: 0 1 0 1; text-style: bold; }
+#bar { width: 1fr; border: none; height: 1; padding: 0; background: ansi_default; color: ansi_default; }
+#bar:focus { background: ansi_default; }
+#list, .tab { height: 1fr; }
+.tab { display: none; }
+#panes { height: 45%; min-height: 7; max-height: 22; layout: horizontal; }
+#fields, #hexes, #ladder, #page { border: round ansi_blue; height: 1fr; width: 1fr; }
+#fields:focus, #hexes:focus, #ladder:focus, #page:focus { border: round ansi_yellow; }
+#hexes { width: 80; }
+#ladder, #page { display: none; }
+.narrow #hexes { width: 1fr; }
+.narrow.tall #panes { layout: vertical; height: 55%; max-height: 44; }
+.narrow.short #hexes { display: none; }
+.narrow.short.bytes #hexes { display: block; }
+.narrow.short.bytes #fields { display: none; }
+.explaining #hexes, .explaining.narrow.short.bytes #hexes { display: none; }
+.explaining #page { display: block; }
+.explaining.narrow.short #page { display: none; }
+.explaining.narrow.short.bytes #page { display: block; }
+.tabbed #list { display: none; }
+.tabbed #fields, .tabbed #hexes { display: none; }
+.tabbed.narrow.short.bytes #hexes { display: none; }
+.tabbed #page { display: block; }
+.talking #fields, .talking #hexes { display: none; }
+.talking.narrow.short.bytes #hexes { display: none; }
+.talking #ladder { display: block; }
+.talking.explaining #page, .talking.explaining.narrow.short.bytes #page { display: none; }
+.zoom-list #panes { display: none; }
+.zoom-panes #list, .zoom-panes .tab { display: none; }
+.zoom-panes #panes, .zoom-panes.narrow.tall #panes { height: 1fr; max-height: 100%; }
+#hints { height: 1; }
+#small { display: none; }
+.tiny > * { display: none; }
+.tiny > #small { display: block; height: 1; }
+TextDialog, KeyQuestion { align: center middle; background: ansi_default; }
+.box { border: round ansi_yellow; height: 90%; width: 90%; max-width: 110; }
+"""

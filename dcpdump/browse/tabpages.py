@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from dcpdump.browse.analysis import StreamPlace, TabRow
 from dcpdump.browse.browser import Browser
-from dcpdump.browse.dialogue import LadderPane, rung_pieces
-from dcpdump.browse.pieces import Piece
-from dcpdump.browse.tabs import TabTable
+from dcpdump.browse.pane import Piece
+from dcpdump.browse.tabs import LadderPane, TabTable, rung_pieces
 from dcpdump.browse.topline import TABS
 from dcpdump.render.spec import page as message_page
 from dcpdump.render.style import Line, LineKind
@@ -171,7 +170,7 @@ class TabPages:
 
     def _snapshots(self, after: int, before: int | None) -> list[Rung]:
         """Return the snapshots of the stream between two frames, a row each."""
-        from dcpdump.browse.frame_scan import FrameScan
+        from dcpdump.browse.search import FrameScan
 
         frames = self._browser.frames
         found = FrameScan(frames).snapshots(after, before)

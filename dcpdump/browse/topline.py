@@ -1,19 +1,22 @@
 """TopLine: the capture, how much of it is listed, its density over time with the place of the cursor, the tabs."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpdump.browse.pane import strip_of
-from dcpdump.browse.pieces import Piece
+from dcpdump.browse.pane import Piece, strip_of
+from dcpdump.browse.rows import Listed
 from dcpdump.net.packet import NO_TIME
 from dcpdump.render.text_columns import BARS
 
 if TYPE_CHECKING:
-    from dcpdump.browse.density import Density
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.integer[Any]]
 
 TABS = ("frames", "streams", "findings", "connections")
 #: Bars of the density at most; fewer than this are not drawn.
@@ -133,3 +136,53 @@ class TopLine(Widget):
         bar = x - self._bars_at
         if self.density is not None and 0 <= bar < len(self.density.counts):
             self.post_message(self.TimePicked(self.density.begins_ns(bar)))
+
+
+# -- density: frames over time, for the first line of the screen --------------------------------------
+
+#: So many times are counted: of more, every second, third …
+_COUNTED = 200_000
+
+
+class Density(NamedTuple):
+    """Frames over time: a count for each bar, how many of them are listed, between two times."""
+
+    counts: tuple[int, ...]
+    listed: tuple[int, ...]
+    first_ns: int
+    last_ns: int
+
+    def bar(self, ts_ns: int) -> int:
+        """Return the bar of a time."""
+        bars = len(self.counts)
+        return min(bars - 1, max(0, (ts_ns - self.first_ns) * bars // max(1, self.last_ns - self.first_ns + 1)))
+
+    def begins_ns(self, bar: int) -> int:
+        """Return the time at which a bar begins."""
+        return self.first_ns + (self.last_ns - self.first_ns) * bar // len(self.counts)
+
+
+def density(times: "Array", listed: Listed, bars: int) -> Density | None:
+    """Count the times of all frames, and of those that are listed. None where there are no times, or no bars."""
+    import numpy as np  # whose import would delay the first frames
+
+    counted = _some(times)
+    counted = counted[counted != NO_TIME]
+    if not len(counted) or not bars:
+        return None
+    first, last = int(counted.min()), int(counted.max())
+
+    def counts(of: "Array") -> tuple[int, ...]:
+        places = (of - first) // max(1, -(-(last - first + 1) // bars))
+        return tuple(np.bincount(np.clip(places, 0, bars - 1), minlength=bars).tolist())
+
+    every = counts(counted)
+    if listed.everything:
+        return Density(every, every, first, last)
+    chosen = times[_some(np.asarray(listed.numbers)) - 1]
+    return Density(every, counts(chosen[chosen != NO_TIME]), first, last)
+
+
+def _some(numbers: "Array") -> "Array":
+    """Return as many of some numbers as are counted, evenly distributed."""
+    return numbers[:: max(1, len(numbers) // _COUNTED)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 
-from dcpdump.browse.analysing import Analysing
+from dcpdump.browse.analysis import Analysing
 from dcpdump.browse.reader import Reader
 from dcpdump.capture import expand
 from dcpdump.cli import exit as code
@@ -50,8 +50,8 @@ from dcpdump.text import INSTALL_BROWSE, nearest
 if TYPE_CHECKING:
     from dcpdump.browse.analysis import Analysis
     from dcpdump.browse.app import BrowseApp
+    from dcpdump.browse.browser import Commands
     from dcpdump.browse.frame_service import FrameService
-    from dcpdump.browse.opened import Commands
     from dcpdump.render.style import Line
 
 
@@ -352,7 +352,7 @@ def commands_of(
 
     ``named``: the captures, as they were given; ``options``: how they are read.
     """
-    from dcpdump.browse.opened import Commands
+    from dcpdump.browse.browser import Commands
 
     hides, zone = hidden.redactor is not None, ["--tz", tz] if tz else []
 
@@ -431,8 +431,8 @@ class Browsing:
     def app(self, text: str, value_bytes: int | None) -> "BrowseApp":
         """Return the screen. ``text``: the filter of the beginning."""
         from dcpdump.browse.app import BrowseApp
-        from dcpdump.browse.indexed_frames import IndexedFrames
-        from dcpdump.browse.opened import OpenCaptures
+        from dcpdump.browse.browser import OpenCaptures
+        from dcpdump.browse.rows import IndexedFrames
 
         options = self._options
         again = ["--salvage"] * self._given.salvage + [word for name in options.keylogs for word in ("--keylog", name)]
@@ -491,7 +491,7 @@ class Browsing:
         return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
 
     def _about(self) -> "list[Line]":
-        from dcpdump.browse.about import about
+        from dcpdump.browse.app import about
 
         return about(self._paths, self._reader)
 

@@ -18,7 +18,7 @@ from tests.support.live import ROOT
 #: Begins an analysis that never ends, kills the process that makes it, and prints what is said then.
 _KILLED = """
 import os, signal, sys, time
-from dcpdump.browse.analysing import Analysing
+from dcpdump.browse.analysis import Analysing
 from tests.support.live import children_of
 
 def analyse(report):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.browse.key_table import KEYS, all_keys, help_lines
-from dcpdump.browse.row_text import TimeColumn
+from dcpdump.browse.keys import KEYS, all_keys, help_lines
+from dcpdump.browse.rows import TimeColumn
 from tests.support.browsing import Shown, browse
 from tests.support.conversation import opening
 from tests.support.diagnoses import written

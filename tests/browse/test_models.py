@@ -9,17 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpdump.browse.density import density
-from dcpdump.browse.field_lines import field_lines, line_at
-from dcpdump.browse.frame_scan import FrameScan
-from dcpdump.browse.frame_search import ChosenFrames, FrameSearch, RowSearch
+from dcpdump.browse.browser import Place, PlaceHistory
+from dcpdump.browse.frame_panes import field_lines, line_at
 from dcpdump.browse.frame_service import FrameService
-from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.listed import AllFrames, Listed
 from dcpdump.browse.marks import ranges
-from dcpdump.browse.places import Place, PlaceHistory
 from dcpdump.browse.reader import Reader
-from dcpdump.browse.row_text import TimeColumn, time_text
+from dcpdump.browse.rows import AllFrames, IndexedFrames, Listed, TimeColumn, time_text
+from dcpdump.browse.search import ChosenFrames, FrameScan, FrameSearch, RowSearch
+from dcpdump.browse.topline import density
 from dcpdump.capture import open_capture
 from dcpdump.cli.browse import commands_of, completions, filter_of, filter_words, with_clause
 from dcpdump.filter import FilterError
@@ -231,8 +228,8 @@ def test_a_search_that_was_ended_searches_no_more_of_what_comes() -> None:
 def test_the_next_row_with_something_is_found_from_everywhere(
     text: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dcpdump.browse.frame_search._TEXTS", rows)
-    monkeypatch.setattr("dcpdump.browse.frame_search._PROBLEMS", rows)
+    monkeypatch.setattr("dcpdump.browse.search._TEXTS", rows)
+    monkeypatch.setattr("dcpdump.browse.search._PROBLEMS", rows)
     path = SAMPLES[0].with_name("damage.pcap")
     with closing(Reader(lambda columns: service_of(path, columns))) as reader:
         while not reader.complete:
@@ -254,7 +251,7 @@ def test_the_next_row_with_something_is_found_from_everywhere(
 def test_of_several_problems_that_only_values_show_the_nearest_is_found(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dcpdump.browse.frame_search._PROBLEMS", rows)
+    monkeypatch.setattr("dcpdump.browse.search._PROBLEMS", rows)
     path = tmp_path / "values.pcap"
     talk = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"x")).send(1, encode("DCP_OPEN", response=True))
     for seqno, value in enumerate([b"{}", b"x", b"{}", b"x", b"x", b"{}"], 1):
