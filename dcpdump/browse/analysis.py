@@ -1,13 +1,14 @@
 """Analysis: what the tabs of streams, findings and connections show, and the process that makes it meanwhile."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dcpdump.errors import DcpdumpError
 from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, write_all
 from dcpdump.render.style import Line, LineKind
+from dcpdump.render.text_columns import Table
 from dcpdump.streams.ladder import Rung
 
 StreamPlace = tuple[int, int, int]  #: connection, vbucket, stream id
@@ -16,7 +17,8 @@ StreamPlace = tuple[int, int, int]  #: connection, vbucket, stream id
 class TabRow(NamedTuple):
     """A row of a tab: its cells, and what it leads to."""
 
-    cells: tuple[str, ...]
+    cells: Sequence[str]
+    keys: Sequence[Any]  #: what it is sorted by, column for column; None or an empty text where there is nothing
     kind: LineKind = LineKind.PLAIN
     clauses: tuple[tuple[str, str], ...] = ()  #: that choose its frames
     frame: int | None = None  #: that it is about
@@ -27,10 +29,8 @@ class TabRow(NamedTuple):
 class TabRows(NamedTuple):
     """A table, as a tab shows it."""
 
-    heads: tuple[str, ...]
-    right: tuple[str, ...]  #: heads of the columns of numbers
-    least: tuple[str, ...]  #: heads of the columns that are needed least, the least first
-    rows: tuple[TabRow, ...]
+    table: Table  #: whose columns these are
+    rows: Sequence[TabRow]
     nothing: str  #: what is said where there is no row
 
 

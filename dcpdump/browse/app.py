@@ -65,7 +65,7 @@ class Status:
             screen.list.refresh()
         for table in screen.tables.values():
             waiting = self._waiting()
-            if table.table is None and table.waiting != waiting:
+            if table.tab is None and table.waiting != waiting:
                 table.waiting = waiting
                 table.refresh()
 

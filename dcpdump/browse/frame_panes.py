@@ -121,7 +121,7 @@ class FieldsPane(Pane):
     def pieces(self, line: int) -> Sequence[Piece]:
         """Return a line."""
         kind, text, *_ = self._lines[line]
-        return [(text, "" if kind is LineKind.FIELD else STYLES.get(kind, ""))]
+        return [(text, STYLES.get(kind, ""))]
 
     def show(self, record: Record | None, findings: Sequence[FieldLine] = ()) -> None:
         """Show a frame, and what rules found in it; the cursor stays on the field of the same name."""

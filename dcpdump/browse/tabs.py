@@ -7,14 +7,16 @@ from rich.cells import cell_len, set_cell_size
 from dcpdump.browse.analysis import Dialogue, TabRow, TabRows
 from dcpdump.browse.pane import Pane, Piece
 from dcpdump.escape import safe
-from dcpdump.render.style import STYLES, LineKind
-from dcpdump.render.text_columns import fitting_columns
+from dcpdump.render.style import STYLES
+from dcpdump.render.text_columns import fitting_columns, padded
 from dcpdump.streams.ladder import Arrow, Rung
 from dcpdump.streams.wording import clock
 
 _GAP = 2
 #: The last column is a text: it gets so many cells at least, before others are left out for it.
 _LAST = 32
+#: Where there is nothing to sort by.
+_NOTHING = (None, "")
 #: Widths are those of so many rows.
 _MEASURED = 2_000
 
@@ -25,25 +27,18 @@ class TabTable(Pane):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.add_class("tab")
-        self.table: TabRows | None = None
+        self.tab: TabRows | None = None
         self.waiting = ""  #: what is said as long as there is no table
         self._rows: list[TabRow] = []
-        self._sorted: tuple[int, bool] | None = None
+        self._sorted: tuple[int | None, bool] = (None, False)  # by which column, and whether backwards
         self._widths: list[tuple[int, int]] = []  # column → its width; those that are shown
-        self._for = -1
+        self._for = -1  # the width of the pane that they are for
 
-    def fill(self, table: TabRows) -> None:
+    def fill(self, tab: TabRows) -> None:
         """Show a table; the cursor and the order stay."""
-        order, self._sorted = self._sorted, None
-        self.table = table
-        self._rows = list(table.rows)
-        self._for = -1
-        if order is not None:
-            self.sort(order[0])
-            if order[1]:
-                self.sort(order[0])
+        self.tab, self._for = tab, -1
+        self.sort(*self._sorted)
         self.put(self.cursor)
-        self.refresh()
         self.post_message(self.Moved(self))
 
     @property
@@ -66,38 +61,32 @@ class TabTable(Pane):
 
     def sort_next(self) -> None:
         """Sort by the next column; behind the last comes the order of the beginning."""
-        shown = [column for column, _ in self._shown()]
-        if not shown:
-            return
-        if self._sorted is None:
-            self.sort(shown[0])
-        elif self._sorted[0] == shown[-1]:
-            self.sort(None)
-        else:
-            self.sort(shown[shown.index(self._sorted[0]) + 1] if self._sorted[0] in shown else shown[0])
+        order = [None, *(column for column, _ in self._shown())]
+        at = order.index(self._sorted[0]) if self._sorted[0] in order else 0
+        self.sort(order[(at + 1) % len(order)])
 
-    def sort(self, column: int | None) -> None:
-        """Sort by a column; once more: the other way round. None: as at the beginning."""
-        if self.table is None:
+    def sort(self, column: int | None, backwards: bool = False) -> None:
+        """Sort by a column, rows with nothing there last; None: as at the beginning."""
+        if self.tab is None:
             return
-        chosen = self.selected
+        chosen, rows = self.selected, self.tab.rows
+        self._sorted = column, backwards
         if column is None:
-            self._sorted, self._rows = None, list(self.table.rows)
+            self._rows = list(rows)
         else:
-            backwards = self._sorted == (column, False)
-            self._sorted = (column, backwards)
-            numbers = self.table.heads[column] in self.table.right
-            self._rows = sorted(self.table.rows, key=lambda row: _order(row.cells[column], numbers), reverse=backwards)
-        if chosen is not None:
+            known = [row for row in rows if row.keys[column] not in _NOTHING]
+            unknown = [row for row in rows if row.keys[column] in _NOTHING]
+            self._rows = sorted(known, key=lambda row: row.keys[column], reverse=backwards) + unknown
+        if chosen in self._rows:
             self.cursor = self._rows.index(chosen)
         self.show_cursor()
 
     def click_head(self, column: int) -> None:
-        """Sort by the column that was clicked at."""
+        """Sort by the column that was clicked at; once more: the other way round."""
         at = 1
         for each, width in self._shown():
             if at <= column < at + width + _GAP:
-                self.sort(each)
+                self.sort(each, self._sorted == (each, False))
                 return
             at += width + _GAP
 
@@ -106,40 +95,38 @@ class TabTable(Pane):
     @property
     def heads(self) -> Sequence[Sequence[Piece]]:
         """Return the heads of the columns."""
-        if self.table is None or not self._rows:
-            return [[(f" {self.waiting if self.table is None else self.table.nothing}", "dim")]]
+        if self.tab is None or not self._rows:
+            return [[(f" {self.waiting if self.tab is None else self.tab.nothing}", "dim")]]
         names = []
-        for column, name in enumerate(self.table.heads):
-            mark = "" if self._sorted is None or self._sorted[0] != column else "▾" if self._sorted[1] else "▴"
+        for column, name in enumerate(self.tab.table.heads):
+            mark = "" if self._sorted[0] != column else "▾" if self._sorted[1] else "▴"
             names.append(name + mark)
         return [[(self._line(names), "bold")]]
 
     def pieces(self, line: int) -> Sequence[Piece]:
         """Return a row."""
         row = self._rows[line]
-        style = STYLES.get(row.kind, "") if row.kind is not LineKind.PLACE else "dim"
-        return [(self._line(row.cells), style)]
+        return [(self._line(row.cells), STYLES.get(row.kind, ""))]
 
     def _line(self, cells: Sequence[str]) -> str:
-        assert self.table is not None
+        assert self.tab is not None
         shown = self._shown()
         fields = []
         for column, width in shown:
             text = safe(cells[column])
-            right = self.table.heads[column] in self.table.right
+            right = self.tab.table.heads[column] in self.tab.table.right
             if column != shown[-1][0] or right:
-                free = " " * max(0, width - cell_len(text))
-                text = set_cell_size(free + text if right else text + free, width)
+                text = set_cell_size(padded(text, width, right=right), width)
             fields.append(text)
         return " " + (" " * _GAP).join(fields)
 
     def _shown(self) -> list[tuple[int, int]]:
         """Return the columns that fit, and their widths: those that are needed least go first."""
-        if self.table is None:
+        if self.tab is None:
             return []
         if self._for == self.size.width:
             return self._widths
-        heads, rows = self.table.heads, self._rows[:_MEASURED]
+        heads, rows = self.tab.table.heads, self._rows[:_MEASURED]
         widths = [
             max([cell_len(head) + 1, *(cell_len(safe(row.cells[at])) for row in rows)]) for at, head in enumerate(heads)
         ]
@@ -150,17 +137,10 @@ class TabTable(Pane):
             taken = sum(widths[at] + _GAP for at in columns if at != last) + min(widths[last], _LAST) + 2
             return taken <= self.size.width
 
-        order = dict.fromkeys(heads.index(name) for name in (*self.table.least, *reversed(heads[1:-1])))
+        order = dict.fromkeys(heads.index(name) for name in (*self.tab.table.least, *reversed(heads[1:-1])))
         shown = fitting_columns(filled, [at for at in order if at in filled], fits)
         self._for, self._widths = self.size.width, [(at, widths[at]) for at in shown]
         return self._widths
-
-
-def _order(cell: str, numbers: bool) -> tuple[int, float, str]:
-    digits = cell.removeprefix("≥ ").partition(" (")[0].replace(",", "")
-    if numbers and digits.isdecimal():
-        return (1, float(digits), "")
-    return (0 if not cell else 2, 0.0, cell)
 
 
 # -- the dialogue of a stream -------------------------------------------------------------------------
