@@ -1,6 +1,7 @@
 """BrowseApp: the keys of the table, the dialogs, the first lines, and the turns in which everything else is done."""
 
 import asyncio
+import io
 import os
 import signal
 import time
@@ -9,12 +10,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from textual import on
+from rich.console import Console
+from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.reactive import Reactive
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Input
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
 
 from dcpdump.browse.browser import Browser, OpenCaptures
 from dcpdump.browse.frame_panes import HexPane
@@ -145,7 +148,7 @@ class Status:
 
 #: Turns a second, at most; in between keys are taken.
 _TURNS = 20
-UNUSABLE, TERMINATED, HUNG_UP, INTERRUPTED, BUG = 3, 143, 129, 130, 70
+UNUSABLE, TERMINATED, HUNG_UP, INTERRUPTED = 3, 143, 129, 130
 
 
 class BrowseApp(App[int]):
@@ -167,7 +170,7 @@ class BrowseApp(App[int]):
         self.marks = Marks(self.browser, self.copy_to_clipboard)
         self.status = Status(self.browser, opened)
         self._parts = {"browser": self.browser, "screen": self.main, "pages": self.pages, "marks": self.marks}
-        self.error: Exception | None = None  #: what ended the screen
+        self.error_console = Console(file=io.StringIO())  # who started the screen reports an error, once it is closed
         self.stopped: Callable[[], int | None] = lambda: None  #: the exit code of a signal that came before it is open
         self._stale = False
 
@@ -195,7 +198,7 @@ class BrowseApp(App[int]):
 
     def _turn(self) -> None:
         """Do a little of what is to be done, and show how far everything is."""
-        if not self.is_running or self._exit:
+        if not self.is_running or self.return_code is not None:
             return
         before = self.browser.analysis
         more = self.browser.turn()
@@ -230,11 +233,10 @@ class BrowseApp(App[int]):
         self.opened.analysing.close()
         super().exit(*arguments, **named)
 
-    def _handle_exception(self, error: Exception) -> None:
-        """End the screen; who started it reports the error on a whole terminal."""
-        self.error = self.error or error
-        self._exception = error
-        self.exit(BUG)
+    @property
+    def error(self) -> Exception | None:
+        """Return what ended the screen, if that was an exception."""
+        return self._exception
 
     # -- messages of the parts ----------------------------------------------------------------------------
 
@@ -325,8 +327,10 @@ class BrowseApp(App[int]):
     # -- moving -------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether the keys of the table are taken: not while a text is typed, or a dialog is shown."""
-        return self.screen is self.main and not self.main.asks
+        """Return whether the keys of the table are taken: not while a text is typed; in a dialog, those that move."""
+        if self.screen is not self.main:
+            return action == "pane" and isinstance(self.screen.focused, Pane)
+        return not self.main.asks
 
     async def run_action(self, *arguments: Any, **named: Any) -> bool:
         """Take the note away, which was read before the next key, and do what the key says."""
@@ -340,9 +344,10 @@ class BrowseApp(App[int]):
 
     def action_pane(self, verb: str, by: int) -> None:
         """Move in the pane that has the focus."""
-        if verb == "edge" and self.main.pane is self.main.list:
+        pane = self.main.pane if self.screen is self.main else self.screen.focused
+        if verb == "edge" and pane is self.main.list:
             self.browser.leave()
-        getattr(self.main.pane, verb)(by)
+        getattr(pane, verb)(by)
 
     def action_ask_place(self) -> None:
         """Ask where to go."""
@@ -395,7 +400,7 @@ class BrowseApp(App[int]):
 
     def action_about(self) -> None:
         """Show what the capture is."""
-        self._show_text("capture", self.status.about())
+        self.push_screen(TextDialog("capture", self.status.about()))
 
     def action_follow(self) -> None:
         """Stay at the end."""
@@ -409,13 +414,7 @@ class BrowseApp(App[int]):
             [(f" {keys}", "bold")] if not text else [(f"  {keys:<{width}}  ", "cyan"), (text, "")]
             for keys, text in help_lines()
         ]
-        self._show_text("keys", lines)
-
-    def _show_text(self, title: str, lines: Sequence[Sequence[Piece]]) -> None:
-        self.push_screen(TextDialog(title, lines))
-
-    def _ask_key(self, question: str, answers: Sequence[tuple[str, str]], take: Callable[[str | None], None]) -> None:
-        self.push_screen(KeyQuestion(question, answers), take)
+        self.push_screen(TextDialog("keys", lines))
 
     # -- taking along -------------------------------------------------------------------------------------
 
@@ -425,7 +424,7 @@ class BrowseApp(App[int]):
 
     def action_copy(self) -> None:
         """Ask what to copy."""
-        self._ask_key("copy", COPIES, self.marks.copy)
+        self.push_screen(KeyQuestion("copy", COPIES), self.marks.copy)
 
     # -- leaving ------------------------------------------------------------------------------------------
 
@@ -435,7 +434,7 @@ class BrowseApp(App[int]):
             self.exit(0)
             return
         answers = (("q", "leave"), ("w", "write them"))
-        self._ask_key(f"{self.marks.what()} not written", answers, self._answer_leaving)
+        self.push_screen(KeyQuestion(f"{self.marks.what()} not written", answers), self._answer_leaving)
 
     def _answer_leaving(self, key: str | None) -> None:
         if key == "q":
@@ -447,78 +446,48 @@ class BrowseApp(App[int]):
 # -- dialogs: pages of text, and questions that one key answers ---------------------------------------
 
 
-def _box(title: str) -> TextPane:
-    pane = TextPane(id="text")
-    pane.add_class("box")
-    pane.border_title = title
-    pane.border_subtitle = "Esc"
-    return pane
-
-
 class TextDialog(ModalScreen[None]):
-    """A page of text."""
+    """A page of text, in which the keys of the table move."""
 
     BINDINGS = [  # noqa: RUF012 - as Textual has it
         Binding("escape,q,question_mark,enter,ctrl+c", "dismiss", show=False),
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", show=False),
-        Binding("pagedown,ctrl+f,space", "page(1)", show=False),
-        Binding("home,g", "edge(-1)", show=False),
-        Binding("end,G", "edge(1)", show=False),
+        Binding("space", "app.pane('page', 1)", show=False),
     ]
 
     def __init__(self, title: str, lines: Sequence[Sequence[Piece]]) -> None:
         super().__init__()
-        self._title, self._lines = title, lines
+        self._pane = TextPane(id="text")
+        self._pane.border_title, self._pane.border_subtitle = title, "Esc"
+        self._pane.show(lines)
 
     def compose(self) -> ComposeResult:
         """Make the page."""
-        yield _box(self._title)
-
-    def on_mount(self) -> None:
-        """Show the text."""
-        self.query_one(TextPane).show(self._lines)
-        self.query_one(TextPane).focus()
-
-    def action_move(self, by: int) -> None:
-        """Scroll by lines."""
-        self.query_one(TextPane).move(by)
-
-    def action_page(self, by: int) -> None:
-        """Scroll by screens."""
-        self.query_one(TextPane).page(by)
-
-    def action_edge(self, to: int) -> None:
-        """Scroll to the beginning, or the end."""
-        self.query_one(TextPane).edge(to)
+        yield self._pane
 
 
 class KeyQuestion(ModalScreen[str]):
-    """A question; the answer is the key that was pressed, or nothing."""
+    """A question; the answer is a key, of those that are listed, or that of the row that is chosen; or nothing."""
 
     def __init__(self, question: str, answers: Sequence[tuple[str, str]]) -> None:
         super().__init__()
-        self._question = question
-        self._answers = answers
-        for key, _ in answers:
-            self._bindings.bind(key, f"answer({key!r})", show=False)
-        self._bindings.bind("escape", "answer('')", show=False)
-        self._bindings.bind("ctrl+c", "answer('')", show=False)
+        self._list = OptionList(*(Option(f" {key}  {text}", key) for key, text in answers), id="text", markup=False)
+        self._list.border_title, self._list.border_subtitle = question, "Esc"
+        self._keys = [key for key, _ in answers]
 
     def compose(self) -> ComposeResult:
         """Make the question."""
-        pane = _box(self._question)
-        pane.styles.height = len(self._answers) + 2
-        yield pane
+        yield self._list
 
-    def on_mount(self) -> None:
-        """Show the answers."""
-        self.query_one(TextPane).show([[(f" {key}  ", "bold cyan"), (text, "")] for key, text in self._answers])
-
-    def action_answer(self, key: str) -> None:
+    def on_key(self, event: events.Key) -> None:
         """Take an answer."""
-        self.dismiss(key)
+        if event.key in self._keys:
+            self.dismiss(event.key)
+        elif event.key in ("escape", "ctrl+c"):
+            self.dismiss("")
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take the answer that was chosen with Enter, or the mouse."""
+        self.dismiss(event.option_id)
 
 
 # -- what the captures are, how far they are read, and what of them is damaged ------------------------

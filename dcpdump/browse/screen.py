@@ -371,5 +371,9 @@ Screen { background: ansi_default; color: ansi_default; layout: vertical; }
 .tiny > * { display: none; }
 .tiny > #small { display: block; height: 1; }
 TextDialog, KeyQuestion { align: center middle; background: ansi_default; }
-.box { border: round ansi_yellow; height: 90%; width: 90%; max-width: 110; }
+#text { border: round ansi_yellow; height: 90%; width: 90%; max-width: 110; }
+KeyQuestion #text { height: auto; background: ansi_default; padding: 0; }
+OptionList > .option-list--option-highlighted, OptionList:focus > .option-list--option-highlighted {
+  color: ansi_default; background: ansi_default; text-style: reverse;
+}
 """
