@@ -99,36 +99,25 @@ def _pattern(key: bytes) -> str:
 # -- the fields of a frame; the selected one lights its bytes -----------------------------------------
 
 
-class FieldsPane(Pane):
+class FieldsPane(Pane[FieldLine]):
     """The fields of one frame."""
 
     def __init__(self, value_bytes: int | None) -> None:
         super().__init__(id="fields")
         self._value_bytes = value_bytes
-        self._lines: list[FieldLine] = []
         self._label = ""  # of the selected field: the next frame's one is selected too
-
-    @property
-    def count(self) -> int:
-        """Return how many lines there are."""
-        return len(self._lines)
-
-    @property
-    def selected(self) -> FieldLine | None:
-        """Return the selected line."""
-        return self._lines[self.cursor] if self.cursor < len(self._lines) else None
 
     def pieces(self, line: int) -> Sequence[Piece]:
         """Return a line."""
-        kind, text, *_ = self._lines[line]
+        kind, text, *_ = self.rows[line]
         return [(text, STYLES.get(kind, ""))]
 
     def show(self, record: Record | None, findings: Sequence[FieldLine] = ()) -> None:
         """Show a frame, and what rules found in it; the cursor stays on the field of the same name."""
-        self._lines = [] if record is None else [*field_lines(record, self._value_bytes), *findings]
+        self.rows = [] if record is None else [*field_lines(record, self._value_bytes), *findings]
         self.border_title = "" if record is None else f"#{record.number:,} {title(record)}"
         self.border_subtitle = "" if record is None else _place(record)
-        same = [at for at, line in enumerate(self._lines) if _label(line) == self._label]
+        same = [at for at, line in enumerate(self.rows) if _label(line) == self._label]
         self.cursor = same[0] if same else 0
         self.show_cursor()
 
@@ -140,10 +129,10 @@ class FieldsPane(Pane):
 
     def select_byte(self, byte: int) -> None:
         """Select the field of a byte."""
-        line = line_at(self._lines, byte)
+        line = line_at(self.rows, byte)
         if line is not None:
             self.cursor = line
-            self._label = _label(self._lines[line])
+            self._label = _label(self.rows[line])
             self.show_cursor()
 
 
@@ -232,7 +221,7 @@ _LARGE = 1 << 20
 _LIT, _CURSOR = "reverse cyan", "reverse bold"
 
 
-class HexPane(Pane):
+class HexPane(Pane[bytes]):
     """The bytes of one frame, under a cursor."""
 
     class Pointed(Message):

@@ -10,7 +10,7 @@ from dcpdump.browse.rows import AllFrames, IndexedFrames, Listed, RowShape, RowT
 _KEPT = 4096
 
 
-class FrameList(Pane):
+class FrameList(Pane[int]):
     """The frames that are listed, and the marks on them."""
 
     def __init__(self, frames: IndexedFrames) -> None:

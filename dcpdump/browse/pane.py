@@ -1,6 +1,7 @@
 """Pane: lines with a cursor, drawn one by one as far as they are seen; millions cost no more than a screenful."""
 
 from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -17,6 +18,7 @@ from dcpdump.render.text_columns import folded
 
 #: A text, and its style in the words of Rich.
 Piece = tuple[str, str]
+Row = TypeVar("Row")
 
 
 _THUMB, _TRACK = "┃", "│"
@@ -44,13 +46,13 @@ def strip_of(pieces: Sequence[Piece], width: int, *, left: int = 0, over: str = 
 # -- lines under a cursor -----------------------------------------------------------------------------
 
 
-class Pane(Widget, can_focus=True):
-    """Lines of text under a cursor. Subclasses say how many there are, and draw one."""
+class Pane(Widget, Generic[Row], can_focus=True):
+    """Lines of text under a cursor, one for each row. Subclasses draw a row."""
 
     class Moved(Message):
         """The cursor is on another line."""
 
-        def __init__(self, pane: "Pane") -> None:
+        def __init__(self, pane: "Pane[Any]") -> None:
             super().__init__()
             self.pane = pane
 
@@ -60,7 +62,7 @@ class Pane(Widget, can_focus=True):
     class Dragged(Message):
         """A border was dragged to a place of the screen: the upper one, or (``aside``) one at the side."""
 
-        def __init__(self, pane: "Pane", column: int, line: int, *, aside: bool) -> None:
+        def __init__(self, pane: "Pane[Any]", column: int, line: int, *, aside: bool) -> None:
             super().__init__()
             self.pane, self.column, self.line, self.aside = pane, column, line, aside
 
@@ -69,6 +71,7 @@ class Pane(Widget, can_focus=True):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
+        self.rows: Sequence[Row] = ()
         self.cursor = 0
         self.top = 0
         self.left = 0
@@ -80,7 +83,12 @@ class Pane(Widget, can_focus=True):
     @property
     def count(self) -> int:
         """Return how many lines there are."""
-        return 0
+        return len(self.rows)
+
+    @property
+    def selected(self) -> Row | None:
+        """Return the row under the cursor."""
+        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
 
     def pieces(self, line: int) -> Sequence[Piece]:
         """Return a line."""
@@ -248,27 +256,18 @@ class Pane(Widget, can_focus=True):
 # -- panes of text: as it is, or continued below where lines are too long -----------------------------
 
 
-class TextPane(Pane):
+class TextPane(Pane[Sequence[Piece]]):
     """Lines of text that are scrolled."""
 
     selects = False
 
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self._lines: list[Sequence[Piece]] = []
-
-    @property
-    def count(self) -> int:
-        """Return how many lines there are."""
-        return len(self._lines)
-
     def pieces(self, line: int) -> Sequence[Piece]:
         """Return a line."""
-        return self._lines[line]
+        return self.rows[line]
 
     def show(self, lines: Sequence[Sequence[Piece]]) -> None:
         """Show other lines."""
-        self._lines = list(lines)
+        self.rows = lines
         self.top = 0
         self.refresh()
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from textual import on
 from textual.app import ComposeResult
@@ -191,12 +192,12 @@ class BrowseScreen(Screen[int]):
     # -- which parts are seen -----------------------------------------------------------------------------
 
     @property
-    def main(self) -> Pane:
+    def main(self) -> Pane[Any]:
         """Return what stands above: the list, or the table of the tab."""
         return self.tables.get(self.tab, self.list)
 
     @property
-    def panes(self) -> list[Pane]:
+    def panes(self) -> list[Pane[Any]]:
         """Return what the keyboard goes round, in order."""
         if self.tab != TABS[0]:
             return [self.main, self.page]
@@ -215,7 +216,7 @@ class BrowseScreen(Screen[int]):
         return self.has_class("explaining")
 
     @property
-    def pane(self) -> Pane:
+    def pane(self) -> Pane[Any]:
         """Return the pane that the keyboard moves."""
         return self.focused if isinstance(self.focused, Pane) else self.main
 
@@ -253,7 +254,7 @@ class BrowseScreen(Screen[int]):
         at = panes.index(self.pane) if self.pane in panes else 0
         self.focus_pane(panes[(at + by) % len(panes)])
 
-    def focus_pane(self, pane: Pane) -> None:
+    def focus_pane(self, pane: Pane[Any]) -> None:
         """Go to a pane; where bytes and fields share a place, it comes to the front."""
         if pane in (self.fields, self.hexes, self.page):
             self.set_class(pane is not self.fields, "bytes")
@@ -279,7 +280,7 @@ class BrowseScreen(Screen[int]):
         self.remove_class("zoom-list", "zoom-panes")
         self._measure()
 
-    def _zoom(self, pane: Pane) -> None:
+    def _zoom(self, pane: Pane[Any]) -> None:
         self.add_class("zoom-list" if pane is self.main else "zoom-panes")
         self._measure()
 

@@ -21,7 +21,7 @@ _NOTHING = (None, "")
 _MEASURED = 2_000
 
 
-class TabTable(Pane):
+class TabTable(Pane[TabRow]):
     """A table of which a row is selected."""
 
     def __init__(self, *, id: str) -> None:
@@ -29,7 +29,6 @@ class TabTable(Pane):
         self.add_class("tab")
         self.tab: TabRows | None = None
         self.waiting = ""  #: what is said as long as there is no table
-        self._rows: list[TabRow] = []
         self._sorted: tuple[int | None, bool] = (None, False)  # by which column, and whether backwards
         self._widths: list[tuple[int, int]] = []  # column → its width; those that are shown
         self._for = -1  # the width of the pane that they are for
@@ -41,19 +40,9 @@ class TabTable(Pane):
         self.put(self.cursor)
         self.post_message(self.Moved(self))
 
-    @property
-    def count(self) -> int:
-        """Return how many rows there are."""
-        return len(self._rows)
-
-    @property
-    def selected(self) -> TabRow | None:
-        """Return the selected row."""
-        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
-
     def select_stream(self, place: tuple[int, int, int]) -> None:
         """Select the row of a stream, where there is one."""
-        at = next((at for at, row in enumerate(self._rows) if row.stream == place), None)
+        at = next((at for at, row in enumerate(self.rows) if row.stream == place), None)
         if at is not None:
             self.put(at)
 
@@ -72,13 +61,13 @@ class TabTable(Pane):
         chosen, rows = self.selected, self.tab.rows
         self._sorted = column, backwards
         if column is None:
-            self._rows = list(rows)
+            self.rows = list(rows)
         else:
             known = [row for row in rows if row.keys[column] not in _NOTHING]
             unknown = [row for row in rows if row.keys[column] in _NOTHING]
-            self._rows = sorted(known, key=lambda row: row.keys[column], reverse=backwards) + unknown
-        if chosen in self._rows:
-            self.cursor = self._rows.index(chosen)
+            self.rows = sorted(known, key=lambda row: row.keys[column], reverse=backwards) + unknown
+        if chosen in self.rows:
+            self.cursor = self.rows.index(chosen)
         self.show_cursor()
 
     def click_head(self, column: int) -> None:
@@ -95,7 +84,7 @@ class TabTable(Pane):
     @property
     def heads(self) -> Sequence[Sequence[Piece]]:
         """Return the heads of the columns."""
-        if self.tab is None or not self._rows:
+        if self.tab is None or not self.rows:
             return [[(f" {self.waiting if self.tab is None else self.tab.nothing}", "dim")]]
         names = []
         for column, name in enumerate(self.tab.table.heads):
@@ -105,7 +94,7 @@ class TabTable(Pane):
 
     def pieces(self, line: int) -> Sequence[Piece]:
         """Return a row."""
-        row = self._rows[line]
+        row = self.rows[line]
         return [(self._line(row.cells), STYLES.get(row.kind, ""))]
 
     def _line(self, cells: Sequence[str]) -> str:
@@ -126,11 +115,11 @@ class TabTable(Pane):
             return []
         if self._for == self.size.width:
             return self._widths
-        heads, rows = self.tab.table.heads, self._rows[:_MEASURED]
+        heads, rows = self.tab.table.heads, self.rows[:_MEASURED]
         widths = [
             max([cell_len(head) + 1, *(cell_len(safe(row.cells[at])) for row in rows)]) for at, head in enumerate(heads)
         ]
-        filled = [at for at in range(len(heads)) if any(row.cells[at] for row in self._rows)]
+        filled = [at for at in range(len(heads)) if any(row.cells[at] for row in self.rows)]
         last = len(heads) - 1
 
         def fits(columns: Sequence[int]) -> bool:
@@ -153,61 +142,49 @@ _STYLES = {Arrow.ASKS: "yellow", Arrow.ANSWERS: "", Arrow.REFUSES: "bold red", A
 Unfold = Callable[[int, int | None], Sequence[Rung]]
 
 
-class LadderPane(Pane):
+class LadderPane(Pane[Rung]):
     """The rows of a dialogue."""
 
     def __init__(self) -> None:
         super().__init__(id="ladder")
-        self._rungs: list[Rung] = []
         self._inner: list[bool] = []  # whether a row is of one that was unfolded
         self._dialogue = Dialogue("", "", "", ())
 
-    @property
-    def count(self) -> int:
-        """Return how many rows there are."""
-        return len(self._rungs)
-
-    @property
-    def selected(self) -> Rung | None:
-        """Return the selected row."""
-        return self._rungs[self.cursor] if self.cursor < len(self._rungs) else None
-
     def show(self, dialogues: Sequence[Dialogue], number: int | None) -> None:
         """Show the dialogues of a stream, one after the other; the cursor is at a frame or before it."""
-        self._rungs = [rung for each in dialogues for rung in each.rungs]
-        self._inner = [False] * len(self._rungs)
+        self.rows = [rung for each in dialogues for rung in each.rungs]
+        self._inner = [False] * len(self.rows)
         if dialogues:
             self._dialogue = dialogues[0]
         self.border_title = f"dialogue of {self._dialogue.title}"
         self.border_subtitle = f"{self._dialogue.wants} at the left, {self._dialogue.has} at the right"
-        before = [at for at, rung in enumerate(self._rungs) if rung.frame and number and rung.frame <= number]
+        before = [at for at, rung in enumerate(self.rows) if rung.frame and number and rung.frame <= number]
         self.top = 0
         self.cursor = before[-1] if before else 0
         self.show_cursor()
 
     def span(self) -> tuple[int, int | None]:
         """Return between which frames the selected row is."""
-        before = [rung.frame for rung in self._rungs[: self.cursor] if rung.frame]
-        after = [rung.frame for rung in self._rungs[self.cursor + 1 :] if rung.frame]
+        before = [rung.frame for rung in self.rows[: self.cursor] if rung.frame]
+        after = [rung.frame for rung in self.rows[self.cursor + 1 :] if rung.frame]
         return (before[-1] if before else 0), (after[0] if after else None)
 
     def toggle(self, unfold: Unfold) -> None:
         """Unfold the selected row of messages, or fold it again."""
         at = self.cursor
+        if self._inner[at]:
+            return
         below = at + 1
-        while below < len(self._rungs) and self._inner[below]:
+        while below < len(self.rows) and self._inner[below]:
             below += 1
-        if below > at + 1:
-            del self._rungs[at + 1 : below], self._inner[at + 1 : below]
-        elif not self._inner[at]:
-            more = unfold(*self.span())
-            self._rungs[at + 1 : at + 1] = more
-            self._inner[at + 1 : at + 1] = [True] * len(more)
+        more = [] if below > at + 1 else unfold(*self.span())
+        self.rows = [*self.rows[: at + 1], *more, *self.rows[below:]]
+        self._inner[at + 1 : below] = [True] * len(more)
         self.refresh()
 
     def pieces(self, line: int) -> Sequence[Piece]:
         """Return a row: when, the arrow with what was said, the frame."""
-        return rung_pieces(self._rungs[line], self.size.width, inner=self._inner[line])
+        return rung_pieces(self.rows[line], self.size.width, inner=self._inner[line])
 
 
 def rung_pieces(rung: Rung, width: int, *, inner: bool = False) -> list[Piece]:
