@@ -26,7 +26,7 @@ from dcpdump.browse.keys import KEYS, all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
 from dcpdump.browse.pane import Pane, Piece, TextPane
 from dcpdump.browse.reader import Reader
-from dcpdump.browse.screen import CSS, BrowseScreen, FilterBar
+from dcpdump.browse.screen import CSS, BrowseScreen
 from dcpdump.browse.tabpages import TabPages
 from dcpdump.browse.tabs import LadderPane, TabTable
 from dcpdump.browse.topline import TABS, State, TopLine, density
@@ -278,42 +278,17 @@ class BrowseApp(App[int]):
 
     # -- asking -------------------------------------------------------------------------------------------
 
-    def _ask(self, kind: str, prompt: str, text: str = "", complete: Callable[[str], list[str]] | None = None) -> None:
-        self.main.ask(prompt)
-        self.main.bar.ask(kind, text, complete)
-
     @on(Input.Submitted)
     def _submitted(self, message: Input.Submitted) -> None:
-        text, bar = message.value, self.main.bar
+        self.main.say("")
         try:
-            match bar.kind:
-                case "filter":
-                    self.browser.apply(text)
-                case "place":
-                    self.browser.go_to(text)
-                case "search":
-                    self.browser.sought = text.lower()
-                case "write":
-                    self.marks.write(text)
+            self.main.bar.take(message.value)
         except FilterError as error:
             self._refuse(error)
             return
-        bar.remember(text)
+        self.main.bar.remember(message.value)
         self.main.answered()
         self.status.show()
-        if bar.kind != "write":
-            self.main.say("")
-        if bar.kind == "search":
-            self.browser.find(1)
-
-    @on(FilterBar.Left)
-    def _left(self) -> None:
-        self.main.say("")
-        self.main.answered()
-
-    @on(FilterBar.Offered)
-    def _offered(self, message: FilterBar.Offered) -> None:
-        self.main.say("  ".join(message.names))
 
     def _apply(self, text: str) -> None:
         try:
@@ -351,7 +326,7 @@ class BrowseApp(App[int]):
 
     def action_ask_place(self) -> None:
         """Ask where to go."""
-        self._ask("place", "go to")
+        self.main.ask("go to", self.browser.go_to)
 
     def action_focus_next(self) -> None:
         """Go to the next pane."""
@@ -384,11 +359,11 @@ class BrowseApp(App[int]):
     def action_filter(self) -> None:
         """Ask for a filter."""
         text = f"{self.browser.filter} " if self.browser.filter else ""
-        self._ask("filter", "filter", text, self.opened.commands.completions)
+        self.main.ask("filter", self.browser.apply, text, self.opened.commands.completions)
 
     def action_search(self) -> None:
         """Ask for a text."""
-        self._ask("search", "search")
+        self.main.ask("search", self.browser.seek)
 
     # -- showing ------------------------------------------------------------------------------------------
 
@@ -420,7 +395,7 @@ class BrowseApp(App[int]):
 
     def action_write(self) -> None:
         """Ask for a file to write to."""
-        self._ask("write", f"write {self.marks.what()} to", self.marks.proposal())
+        self.main.ask(f"write {self.marks.what()} to", self.marks.write, self.marks.proposal())
 
     def action_copy(self) -> None:
         """Ask what to copy."""

@@ -432,6 +432,11 @@ class Browser:
         """Go to the next row with a problem, a refusal or lost bytes, among those that are listed."""
         self._search_rows(step, "")
 
+    def seek(self, text: str) -> None:
+        """Go to the next listed row with a text."""
+        self.sought = text.lower()
+        self.find(1)
+
     def find(self, step: int) -> None:
         """Go to the next listed row with the text that is searched."""
         if self.sought:

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container, Horizontal
 from textual.geometry import Size
-from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -25,42 +24,39 @@ from dcpdump.browse.topline import TABS, TopLine
 # -- a line to be typed in, with history and completion; errors stand under it ------------------------
 
 
+Take = Callable[[str], None]  #: takes what was typed, or raises FilterError
+Complete = Callable[[str], list[str]]
+
+
 class FilterBar(Input):
-    """A line that asks for a filter, a place, a text, a file name: whatever its prompt says."""
+    """A line that asks for a filter, a place, a text, a file name: whatever its prompt says. ``offer`` says texts."""
 
     BINDINGS = [  # noqa: RUF012 - as Textual has it
         Binding("tab", "complete", show=False),
         Binding("up", "recall(-1)", show=False),
         Binding("down", "recall(1)", show=False),
-        Binding("escape", "leave", show=False),
-        Binding("ctrl+c", "leave", show=False, priority=True),
+        Binding("escape", "screen.leave_bar", show=False),
+        Binding("ctrl+c", "screen.leave_bar", show=False, priority=True),
     ]
 
-    class Left(Message):
-        """The message that it was left without an answer."""
-
-    class Offered(Message):
-        """Several completions fit."""
-
-        def __init__(self, names: list[str]) -> None:
-            super().__init__()
-            self.names = names
-
-    def __init__(self) -> None:
+    def __init__(self, offer: Take) -> None:
         super().__init__(id="bar", compact=True, select_on_focus=False)
-        self._histories: dict[str, list[str]] = {}
+        self._offer = offer
+        self._histories: dict[Take, list[str]] = {}
         self._history: list[str] = []
         self._at = 0
-        self._complete: Callable[[str], list[str]] | None = None
-        self.kind = ""
+        self._complete: Complete | None = None
+        self.take: Take = offer  #: takes what is typed
 
-    def ask(self, kind: str, text: str, complete: Callable[[str], list[str]] | None = None) -> None:
-        """Ask for something; each kind of question has a history of its own."""
-        self.kind, self._complete = kind, complete
-        self._history = self._histories.setdefault(kind, [])
+    def ask(self, take: Take, text: str, complete: Complete | None) -> None:
+        """Ask for something; what is asked for something else has a history of its own."""
+        self.take, self._complete = take, complete
+        self._history = self._histories.setdefault(take, [])
         self._at = len(self._history)
-        self.value = text
-        self.cursor_position = len(text)
+        self._put(text)
+
+    def _put(self, text: str) -> None:
+        self.value, self.cursor_position = text, len(text)
 
     def remember(self, text: str) -> None:
         """Keep an answer for the next time."""
@@ -70,24 +66,16 @@ class FilterBar(Input):
     def action_recall(self, by: int) -> None:
         """Show an earlier answer."""
         self._at = max(0, min(self._at + by, len(self._history)))
-        self.value = self._history[self._at] if self._at < len(self._history) else ""
-        self.cursor_position = len(self.value)
+        self._put(self._history[self._at] if self._at < len(self._history) else "")
 
     def action_complete(self) -> None:
         """Complete what was typed as far as it is certain; where it is not, offer what fits."""
         names = self._complete(self.value) if self._complete else []
-        if not names:
-            return
         start = os.path.commonprefix(names)  # noqa: RUF071 - its characters are meant
         if len(start) > len(self.value) or len(names) == 1:
-            self.value = start
-            self.cursor_position = len(start)
+            self._put(start)
         if len(names) > 1:
-            self.post_message(self.Offered([name.strip().replace(",", " ").split(" ")[-1] for name in names]))
-
-    def action_leave(self) -> None:
-        """Leave without an answer."""
-        self.post_message(self.Left())
+            self._offer("  ".join(name.strip().replace(",", " ").split(" ")[-1] for name in names))
 
 
 # -- the parts of the screen --------------------------------------------------------------------------
@@ -115,7 +103,7 @@ class BrowseScreen(Screen[int]):
         self.top = TopLine()
         self.filter_line = TextLine(id="filter")
         self.prompt = Static("", id="prompt", markup=False)
-        self.bar = FilterBar()
+        self.bar = FilterBar(self.say)
         self.note = TextLine(id="note")
         self.list = FrameList(frames)
         self.tables = {name: TabTable(id=name) for name in TABS[1:]}
@@ -304,9 +292,10 @@ class BrowseScreen(Screen[int]):
         self.note.set_class(error, "error")
         self.note.say([(f" {text}", "bold red" if error else "yellow")] if text else [])
 
-    def ask(self, prompt: str) -> None:
-        """Show the line for an answer."""
+    def ask(self, prompt: str, take: Take, text: str = "", complete: Complete | None = None) -> None:
+        """Show the line for an answer, with a text in it."""
         self.prompt.update(prompt)
+        self.bar.ask(take, text, complete)
         self.query_one("#asking").add_class("shown")
         self.hold(self.bar)
 
@@ -314,6 +303,11 @@ class BrowseScreen(Screen[int]):
         """Hide the line for an answer."""
         self.query_one("#asking").remove_class("shown")
         self.hold(self.ladder if self.talks else self.main)
+
+    def action_leave_bar(self) -> None:
+        """Leave the line without an answer."""
+        self.say("")
+        self.answered()
 
     @property
     def asks(self) -> bool:
