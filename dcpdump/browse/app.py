@@ -24,7 +24,7 @@ from dcpdump.browse.frame_panes import HexPane
 from dcpdump.browse.framelist import FrameList
 from dcpdump.browse.keys import KEYS, all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
-from dcpdump.browse.pane import Pane, Piece, TextPane
+from dcpdump.browse.pane import PagePane, Pane, Piece
 from dcpdump.browse.reader import Reader
 from dcpdump.browse.screen import CSS, BrowseScreen
 from dcpdump.browse.tabpages import TabPages
@@ -33,7 +33,7 @@ from dcpdump.browse.topline import TABS, State, TopLine, density
 from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError
 from dcpdump.net.packet import NO_TIME
-from dcpdump.render.style import STYLES, Line, LineKind
+from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.streams.wording import span
 from dcpdump.text import counted
@@ -138,10 +138,6 @@ class Status:
         self._drawn, self._due = state, now + _AGAIN_S
         top.density = density(browser.frames.index.columns.ts_ns, listed, top.bars)
         top.refresh()
-
-    def about(self) -> list[list[Piece]]:
-        """Return what the captures are, and what of them is damaged."""
-        return [[(f" {line.text}", STYLES.get(line.kind, ""))] for line in self._opened.about()]
 
 
 # -- the app ------------------------------------------------------------------------------------------
@@ -328,14 +324,6 @@ class BrowseApp(App[int]):
         """Ask where to go."""
         self.main.ask("go to", self.browser.go_to)
 
-    def action_focus_next(self) -> None:
-        """Go to the next pane."""
-        self.main.turn(1)
-
-    def action_focus_previous(self) -> None:
-        """Go to the previous pane."""
-        self.main.turn(-1)
-
     def action_enter(self) -> None:
         """Go where the row leads."""
         if self.main.tab != TABS[0]:
@@ -375,7 +363,7 @@ class BrowseApp(App[int]):
 
     def action_about(self) -> None:
         """Show what the capture is."""
-        self.push_screen(TextDialog("capture", self.status.about()))
+        self.push_screen(TextDialog("capture", about(self.opened.paths, self.opened.frames.index)))
 
     def action_follow(self) -> None:
         """Stay at the end."""
@@ -389,7 +377,7 @@ class BrowseApp(App[int]):
             [(f" {keys}", "bold")] if not text else [(f"  {keys:<{width}}  ", "cyan"), (text, "")]
             for keys, text in help_lines()
         ]
-        self.push_screen(TextDialog("keys", lines))
+        self.push_screen(TextDialog("keys", (), lines))
 
     # -- taking along -------------------------------------------------------------------------------------
 
@@ -429,11 +417,11 @@ class TextDialog(ModalScreen[None]):
         Binding("space", "app.pane('page', 1)", show=False),
     ]
 
-    def __init__(self, title: str, lines: Sequence[Sequence[Piece]]) -> None:
+    def __init__(self, title: str, page: Sequence[Line], below: Sequence[Sequence[Piece]] = ()) -> None:
         super().__init__()
-        self._pane = TextPane(id="text")
+        self._pane = PagePane(id="text")
         self._pane.border_title, self._pane.border_subtitle = title, "Esc"
-        self._pane.show(lines)
+        self._pane.write(page, below)
 
     def compose(self) -> ComposeResult:
         """Make the page."""

@@ -14,7 +14,7 @@ from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError, parse_instant
 from dcpdump.record import Record
-from dcpdump.render.style import Line, LineKind
+from dcpdump.render.style import LineKind
 
 if TYPE_CHECKING:
     from dcpdump.browse.search import FrameScan, FrameSearch, RowSearch
@@ -172,7 +172,7 @@ class OpenCaptures(NamedTuple):
     commands: Commands
     analysing: Analysing
     value_bytes: int | None
-    about: Callable[[], list[Line]]  #: returns what the captures are
+    paths: Sequence[str]
     filter: str = ""  #: that is on at the beginning
     follows: bool = False  #: whether the list stays at the end
 

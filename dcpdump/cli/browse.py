@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from dcpdump.browse.app import BrowseApp
     from dcpdump.browse.browser import Commands
     from dcpdump.browse.frame_service import FrameService
-    from dcpdump.render.style import Line
 
 
 # -- captures on standard input -----------------------------------------------------------------------
@@ -444,7 +443,7 @@ class Browsing:
                 commands,
                 self._analysing,
                 value_bytes,
-                self._about,
+                self._paths,
                 text,
                 self._given.follow,
             )
@@ -489,11 +488,6 @@ class Browsing:
             for name in self._named
         ]
         return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
-
-    def _about(self) -> "list[Line]":
-        from dcpdump.browse.app import about
-
-        return about(self._paths, self._reader)
 
     def _analyse(self, report: Callable[[float], None]) -> "Analysis":
         """Run the ledger and the rules over all frames, in the other process."""

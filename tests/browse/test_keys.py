@@ -192,8 +192,8 @@ async def _(shown: Shown, key: str) -> None:
     assert fields.selected.text.startswith("Key length")
 
 
-@case("focus_next")
-@case("focus_previous")
+@case("do('screen', 'turn', 1)")
+@case("do('screen', 'turn', -1)")
 async def _(shown: Shown, key: str) -> None:
     main, seen = shown.app.main, []
     for _ in range(3):
