@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from dcpdump.browse.analysis import Analysis, Dialogue, StreamPlace, TabRow, TabRows
+from dcpdump.browse.analysis import Analysis, Dialogue, StreamKey, TabRow, TabRows
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.trouble import Evidence, Judged
 from dcpdump.escape import safe
@@ -46,7 +46,7 @@ def analysis_of(evidence: Evidence) -> Analysis:
     )
 
 
-def place_of(stream: Stream) -> StreamPlace:
+def stream_key(stream: Stream) -> StreamKey:
     """Return where a stream is."""
     return stream.connection.number, stream.vbucket, stream.stream_id or 0
 
@@ -67,7 +67,7 @@ def _streams(judged: Sequence[Judged], evicted: EvictedStreams, now_ns: int | No
     tab = _tab(STREAMS, [StreamRow(stream, verdict, now_ns) for stream, verdict in judged], "no streams")
     rows = []
     for row, (stream, verdict) in zip(tab.rows, judged, strict=True):
-        where = connection, vbucket, stream_id = place_of(stream)
+        where = connection, vbucket, stream_id = stream_key(stream)
         clauses = [("connection", str(connection)), ("vbucket", str(vbucket))]
         clauses += [("stream-id", str(stream_id))] * bool(stream_id)
         first = next((request.frame for request in stream.requests), None)
@@ -82,18 +82,18 @@ def _streams(judged: Sequence[Judged], evicted: EvictedStreams, now_ns: int | No
     return tab._replace(rows=rows)
 
 
-def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamPlace, tuple[Dialogue, ...]]:
-    found: dict[StreamPlace, list[Dialogue]] = defaultdict(list)
+def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamKey, tuple[Dialogue, ...]]:
+    found: dict[StreamKey, list[Dialogue]] = defaultdict(list)
     for stream in streams:
         connection = stream.connection
-        wants = short_name(connection.setup.name) or connection.client_address or connection.src
-        has = connection.server_address or connection.dst
+        client = short_name(connection.setup.name) or connection.client_address or connection.src
+        server = connection.server_address or connection.dst
         title = f"{place(stream)} of c{connection.number}"
         rungs = tuple(ladder(stream, evidence.now_ns))
-        found[place_of(stream)].append(Dialogue(title, safe(wants), safe(has), rungs))
+        found[stream_key(stream)].append(Dialogue(title, safe(client), safe(server), rungs))
     return {
-        place: tuple(sorted(each, key=lambda one: min((r.frame for r in one.rungs if r.frame), default=0)))
-        for place, each in found.items()
+        key: tuple(sorted(each, key=lambda one: min((r.frame for r in one.rungs if r.frame), default=0)))
+        for key, each in found.items()
     }
 
 

@@ -11,7 +11,7 @@ from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Table
 from dcpdump.streams.ladder import Rung
 
-StreamPlace = tuple[int, int, int]  #: connection, vbucket, stream id
+StreamKey = tuple[int, int, int]  #: connection, vbucket, stream id
 
 
 class TabRow(NamedTuple):
@@ -23,7 +23,7 @@ class TabRow(NamedTuple):
     clauses: tuple[tuple[str, str], ...] = ()  #: that choose its frames
     frame: int | None = None  #: that it is about
     page: tuple[Line, ...] = ()  #: more of it
-    stream: StreamPlace | None = None
+    stream: StreamKey | None = None
 
 
 class TabRows(NamedTuple):
@@ -38,8 +38,8 @@ class Dialogue(NamedTuple):
     """The ladder of a stream, and who is at its sides."""
 
     title: str
-    wants: str  #: the side that wants changes, at the left
-    has: str
+    client: str  #: its name, else its address; at the left
+    server: str
     rungs: tuple[Rung, ...]
 
 
@@ -47,7 +47,7 @@ class Analysis(NamedTuple):
     """All that needs all frames."""
 
     tabs: dict[str, TabRows]
-    dialogues: dict[StreamPlace, tuple[Dialogue, ...]]
+    dialogues: dict[StreamKey, tuple[Dialogue, ...]]
     findings: dict[int, tuple[Line, ...]]  #: by frame
 
 

@@ -24,7 +24,7 @@ from dcpdump.browse.frame_panes import HexPane
 from dcpdump.browse.framelist import FrameList
 from dcpdump.browse.keys import KEYS, all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
-from dcpdump.browse.pane import PagePane, Pane, Piece
+from dcpdump.browse.pane import PagePane, Pane, Styled
 from dcpdump.browse.reader import Reader
 from dcpdump.browse.screen import CSS, BrowseScreen
 from dcpdump.browse.tabpages import TabPages
@@ -283,7 +283,7 @@ class BrowseApp(App[int]):
             self._refuse(error)
             return
         self.main.bar.remember(message.value)
-        self.main.answered()
+        self.main.close_bar()
         self.status.show()
 
     def _apply(self, text: str) -> None:
@@ -301,7 +301,7 @@ class BrowseApp(App[int]):
         """Return whether the keys of the table are taken: not while a text is typed; in a dialog, those that move."""
         if self.screen is not self.main:
             return action == "pane" and isinstance(self.screen.focused, Pane)
-        return not self.main.asks
+        return not self.main.bar_is_open
 
     async def run_action(self, *arguments: Any, **named: Any) -> bool:
         """Take the note away, which was read before the next key, and do what the key says."""
@@ -328,17 +328,17 @@ class BrowseApp(App[int]):
         """Go where the row leads."""
         if self.main.tab != TABS[0]:
             self.pages.enter()
-        elif self.main.talks:
+        elif self.main.shows_dialogue:
             self.pages.enter_rung(self.main.ladder)
 
     def action_step_back(self) -> None:
         """Step back."""
         if self.main.zoomed:
             self.main.unzoom()
-        elif self.main.talks:
-            self.main.talk(False)
-        elif self.main.explains:
-            self.main.explain(False)
+        elif self.main.shows_dialogue:
+            self.main.show_dialogue(False)
+        elif self.main.shows_page:
+            self.main.show_beside(False)
         elif not self.browser.stop_search() and not self.browser.back() and self.browser.filter:
             self._apply("")
 
@@ -373,7 +373,7 @@ class BrowseApp(App[int]):
     def action_help(self) -> None:
         """Show the keys."""
         width = max(len(key.shown) for keys in KEYS.values() for key in keys)
-        lines: list[list[Piece]] = [
+        lines: list[list[Styled]] = [
             [(f" {keys}", "bold")] if not text else [(f"  {keys:<{width}}  ", "cyan"), (text, "")]
             for keys, text in help_lines()
         ]
@@ -417,7 +417,7 @@ class TextDialog(ModalScreen[None]):
         Binding("space", "app.pane('page', 1)", show=False),
     ]
 
-    def __init__(self, title: str, page: Sequence[Line], below: Sequence[Sequence[Piece]] = ()) -> None:
+    def __init__(self, title: str, page: Sequence[Line], below: Sequence[Sequence[Styled]] = ()) -> None:
         super().__init__()
         self._pane = PagePane(id="text")
         self._pane.border_title, self._pane.border_subtitle = title, "Esc"

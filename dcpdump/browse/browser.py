@@ -107,10 +107,10 @@ class Detail:
             self._screen.hexes.light_around(line.start, line.end)
 
 
-# -- places: where one was, to step back to and forward again -----------------------------------------
+# -- where one was, to step back to and forward again -------------------------------------------------
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """A frame, under a filter, in a tab."""
 
     tab: str
@@ -118,34 +118,34 @@ class Place(NamedTuple):
     number: int | None
 
 
-class PlaceHistory:
-    """The places before this one, and those that were left by stepping back."""
+class History:
+    """The positions before this one, and those that were left by stepping back."""
 
     def __init__(self) -> None:
-        self._before: list[Place] = []
-        self._after: list[Place] = []
+        self._before: list[Position] = []
+        self._after: list[Position] = []
 
-    def leave(self, place: Place) -> None:
-        """Note a place before it is left by a jump, a filter, another tab."""
-        if not self._before or self._before[-1] != place:
-            self._before.append(place)
+    def leave(self, position: Position) -> None:
+        """Note a position before it is left by a jump, a filter, another tab."""
+        if not self._before or self._before[-1] != position:
+            self._before.append(position)
         self._after.clear()
 
-    def back(self, now: Place) -> Place | None:
-        """Return the place before; None where there is none."""
+    def back(self, now: Position) -> Position | None:
+        """Return the position before; None where there is none."""
         return self._step(self._before, self._after, now)
 
-    def forward(self, now: Place) -> Place | None:
-        """Return the place that stepping back has left; None where there is none."""
+    def forward(self, now: Position) -> Position | None:
+        """Return the position that stepping back has left; None where there is none."""
         return self._step(self._after, self._before, now)
 
     @staticmethod
-    def _step(source: list[Place], other: list[Place], now: Place) -> Place | None:
+    def _step(source: list[Position], other: list[Position], now: Position) -> Position | None:
         while source:
-            place = source.pop()
-            if place != now:
+            position = source.pop()
+            if position != now:
                 other.append(now)
-                return place
+                return position
         return None
 
 
@@ -194,7 +194,7 @@ class Browser:
         self.search: FrameSearch | None = None
         self.rows: RowSearch | None = None  #: the search for the next row with something
         self.detail = Detail(frames, screen, lambda: self.analysis)
-        self.places = PlaceHistory()
+        self.history = History()
         self.sought = ""  #: the text that was searched last
         self._everything = AllFrames()
         screen.list.listed = self._everything
@@ -281,16 +281,16 @@ class Browser:
         """Show the fields and bytes of the frame under the cursor."""
         self.detail.show(self.number)
 
-    # -- places -------------------------------------------------------------------------------------------
+    # -- positions ----------------------------------------------------------------------------------------
 
     @property
-    def place(self) -> Place:
+    def position(self) -> Position:
         """Return where one is."""
-        return Place(self.screen.tab, self.filter, self.number)
+        return Position(self.screen.tab, self.filter, self.number)
 
     def leave(self) -> None:
-        """Note the place before it is left."""
-        self.places.leave(self.place)
+        """Note the position before it is left."""
+        self.history.leave(self.position)
 
     def go(self, number: int | None, nothing: str = "") -> None:
         """Go to a frame; a filter that hides it ends, and Esc brings it back. ``nothing``: said where there is none."""
@@ -307,22 +307,22 @@ class Browser:
         self.screen.list.go(number)
 
     def back(self) -> bool:
-        """Go to the place before; return whether there is one."""
-        return self._return(self.places.back(self.place))
+        """Go to the position before; return whether there is one."""
+        return self._return(self.history.back(self.position))
 
     def forward(self) -> bool:
-        """Go to the place that was left; return whether there is one."""
-        return self._return(self.places.forward(self.place))
+        """Go to the position that was left; return whether there is one."""
+        return self._return(self.history.forward(self.position))
 
-    def _return(self, place: Place | None) -> bool:
-        if place is None:
+    def _return(self, position: Position | None) -> bool:
+        if position is None:
             return False
-        if place.filter != self.filter:
-            self._set_filter(place.filter, place.number)
-        if place.tab != self.screen.tab:
-            self.screen.show_tab(place.tab)
-        if place.number is not None:
-            self.screen.list.go(place.number)
+        if position.filter != self.filter:
+            self._set_filter(position.filter, position.number)
+        if position.tab != self.screen.tab:
+            self.screen.show_tab(position.tab)
+        if position.number is not None:
+            self.screen.list.go(position.number)
         return True
 
     # -- filters ------------------------------------------------------------------------------------------
@@ -469,7 +469,7 @@ class Browser:
             self.go(rows.found, rows.failure or rows.nothing)
 
     def go_to(self, text: str) -> None:
-        """Go to a place that was typed: 12, #12, 12:22:17, +30s, 40%. Raises FilterError."""
+        """Go to a frame that was typed: 12, #12, 12:22:17, +30s, 40%. Raises FilterError."""
         text = text.strip().replace(",", "")
         plain = re.fullmatch(r"#?(\d+)", text)
         percent = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", text)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from textual import events
 from textual.message import Message
 
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.pane import Pane, Styled
 from dcpdump.escape import safe
 from dcpdump.record import Record
 from dcpdump.render.style import STYLES, Line, LineKind
@@ -107,7 +107,7 @@ class FieldsPane(Pane[FieldLine]):
         self._value_bytes = value_bytes
         self._label = ""  # of the selected field: the next frame's one is selected too
 
-    def pieces(self, line: int) -> Sequence[Piece]:
+    def styled(self, line: int) -> Sequence[Styled]:
         """Return a line."""
         kind, text, *_ = self.rows[line]
         return [(text, STYLES.get(kind, ""))]
@@ -386,15 +386,15 @@ class HexPane(Pane[bytes]):
         """Return no style: a byte is under the cursor, and no line."""
         return ""
 
-    def pieces(self, line: int) -> Sequence[Piece]:
+    def styled(self, line: int) -> Sequence[Styled]:
         """Return a line: where it begins, its bytes, its text."""
         view, per = self.view, self.per_line
         if view.lines:
             return [(view.lines[line].text, "")]
         start = line * per
         row = self._data[start : start + per]
-        digits: list[Piece] = [(f"{start:06x}  ", "dim")]
-        text: list[Piece] = []
+        digits: list[Styled] = [(f"{start:06x}  ", "dim")]
+        text: list[Styled] = []
         for place in range(per):
             if place and place % 8 == 0:
                 digits.append((" ", ""))

@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from dcpdump.browse.pane import Pane, Piece
-from dcpdump.browse.rows import AllFrames, IndexedFrames, Listed, RowShape, RowText, TimeColumn, gap_row, row
+from dcpdump.browse.pane import Pane, Styled
+from dcpdump.browse.rows import AllFrames, IndexedFrames, ListedFrames, RowShape, RowText, TimeColumn, gap_row, row
 
 #: Texts of so many frames are kept.
 _KEPT = 4096
@@ -16,7 +16,7 @@ class FrameList(Pane[int]):
     def __init__(self, frames: IndexedFrames) -> None:
         super().__init__(id="list")
         self._frames = frames
-        self.listed: Listed = AllFrames()
+        self.listed: ListedFrames = AllFrames()
         self.marks: set[int] = set()
         self.marked: int | None = None  #: that was marked last
         self.times = TimeColumn.CLOCK
@@ -40,7 +40,7 @@ class FrameList(Pane[int]):
             self.put(self.listed.row_of(number))
             self.centre()
 
-    def show(self, listed: Listed, number: int | None) -> None:
+    def show(self, listed: ListedFrames, number: int | None) -> None:
         """List other frames; the cursor stays on a frame, or goes to the next one."""
         self.listed = listed
         self.cursor = self.top = 0
@@ -76,7 +76,7 @@ class FrameList(Pane[int]):
         """Return how rows are laid out."""
         return RowShape(self.size.width, max(5, len(f"{self._frames.count:,}")), self.times)
 
-    def pieces(self, line: int) -> Sequence[Piece]:
+    def styled(self, line: int) -> Sequence[Styled]:
         """Return a row."""
         number, lost = self.listed.at(line)
         facts = self._frames.facts(number)

@@ -66,7 +66,7 @@ KEYS: dict[str, tuple[KeyEntry, ...]] = {
         KeyEntry("4", "4", "tab('connections')", "connections"),
         KeyEntry("o", "o", "do('pages', 'sort')", "in a tab: sort by the next column"),
         KeyEntry("e", "e", "do('pages', 'explain')", "beside the frame: the rule that it breaks, or its message"),
-        KeyEntry("d", "d", "do('pages', 'talk')", "the dialogue of this stream"),
+        KeyEntry("d", "d", "do('pages', 'dialogue')", "the dialogue of this stream"),
         KeyEntry("z", "z", "do('screen', 'zoom')", "one pane over all, and back"),
         KeyEntry(
             "t",

@@ -17,7 +17,7 @@ from dcpdump.render.text_columns import folded
 # -- what lines are made of ---------------------------------------------------------------------------
 
 #: A text, and its style in the words of Rich.
-Piece = tuple[str, str]
+Styled = tuple[str, str]
 Row = TypeVar("Row")
 
 
@@ -34,7 +34,7 @@ def style_of(words: str) -> Style:
     return found
 
 
-def strip_of(pieces: Sequence[Piece], width: int, *, left: int = 0, over: str = "") -> Strip:
+def strip_of(pieces: Sequence[Styled], width: int, *, left: int = 0, over: str = "") -> Strip:
     """Return a line of exactly ``width`` cells, from its cell ``left`` on; ``over``: one style for the whole line."""
     cover = style_of(over) if over else None
     strip = Strip([Segment(safe(text), cover or style_of(words)) for text, words in pieces])
@@ -90,7 +90,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         """Return the row under the cursor."""
         return self.rows[self.cursor] if self.cursor < len(self.rows) else None
 
-    def pieces(self, line: int) -> Sequence[Piece]:
+    def styled(self, line: int) -> Sequence[Styled]:
         """Return a line."""
         return ()
 
@@ -99,7 +99,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         return "" if line != self.cursor or not self.selects else "reverse" if self.has_focus else "reverse dim"
 
     @property
-    def heads(self) -> Sequence[Sequence[Piece]]:
+    def heads(self) -> Sequence[Sequence[Styled]]:
         """Return lines that stay above the others."""
         return ()
 
@@ -179,7 +179,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         if line >= self.count:
             strip = strip_of((), space)
         else:
-            strip = strip_of(self.pieces(line), space, left=self.left, over=self.cover(line))
+            strip = strip_of(self.styled(line), space, left=self.left, over=self.cover(line))
         if bar:
             at, size = self._thumb()
             inside = at <= y - len(heads) < at + size
@@ -256,16 +256,16 @@ class Pane(Widget, Generic[Row], can_focus=True):
 # -- panes of text: as it is, or continued below where lines are too long -----------------------------
 
 
-class TextPane(Pane[Sequence[Piece]]):
+class TextPane(Pane[Sequence[Styled]]):
     """Lines of text that are scrolled."""
 
     selects = False
 
-    def pieces(self, line: int) -> Sequence[Piece]:
+    def styled(self, line: int) -> Sequence[Styled]:
         """Return a line."""
         return self.rows[line]
 
-    def show(self, lines: Sequence[Sequence[Piece]]) -> None:
+    def show(self, lines: Sequence[Sequence[Styled]]) -> None:
         """Show other lines."""
         self.rows = lines
         self.top = 0
@@ -278,9 +278,9 @@ class PagePane(TextPane):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._page: Sequence[Line] = ()
-        self._below: Sequence[Sequence[Piece]] = ()
+        self._below: Sequence[Sequence[Styled]] = ()
 
-    def write(self, page: Sequence[Line], below: Sequence[Sequence[Piece]] = ()) -> None:
+    def write(self, page: Sequence[Line], below: Sequence[Sequence[Styled]] = ()) -> None:
         """Show another page."""
         self._page, self._below = page, below
         self._wrap()
@@ -291,7 +291,7 @@ class PagePane(TextPane):
 
     def _wrap(self) -> None:
         top, wide = self.top, max(20, self.size.width - 2)
-        lines: list[Sequence[Piece]] = []
+        lines: list[Sequence[Styled]] = []
         for kind, text in self._page:
             indent = " " * (len(text) - len(text.lstrip()))
             for piece in folded(text, wide, rest=indent) or [""]:

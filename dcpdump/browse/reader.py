@@ -138,7 +138,7 @@ class Reader:
         self._ended = False
         self._tickets = 0
         self._waiting: set[int] = set()
-        self._came: dict[int, list[Answer]] = defaultdict(list)
+        self._received: dict[int, list[Answer]] = defaultdict(list)
 
     @property
     def frames(self) -> int:
@@ -159,7 +159,7 @@ class Reader:
         for message in messages:
             if isinstance(message, Answer):
                 if message.ticket in self._waiting:
-                    self._came[message.ticket].append(message)
+                    self._received[message.ticket].append(message)
             elif isinstance(message, IndexNews):
                 self._take(message)
             else:
@@ -186,10 +186,10 @@ class Reader:
 
     def answers(self, ticket: int) -> list[Answer]:
         """Return what has come of an answer since the last time."""
-        if self._ended and ticket in self._waiting and ticket not in self._came:
+        if self._ended and ticket in self._waiting and ticket not in self._received:
             self._waiting.discard(ticket)
             return [Answer(ticket, Failed(self.failure), True)]
-        came = self._came.pop(ticket, [])
+        came = self._received.pop(ticket, [])
         if came and came[-1].done:
             self._waiting.discard(ticket)
         return came
@@ -198,7 +198,7 @@ class Reader:
         """Ask no longer."""
         if ticket in self._waiting:
             self._waiting.discard(ticket)
-            self._came.pop(ticket, None)
+            self._received.pop(ticket, None)
             self._link.send(ticket, None)
 
     def answer(self, ticket: int, wait: float) -> Any:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dcpdump.browse.pane import Piece
+    from dcpdump.browse.pane import Styled
     from dcpdump.browse.reader import Reader
 
     #: Numbers of frames: all between two, or an array.
@@ -113,7 +113,7 @@ def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: boo
     return f"{text:>{width}}"
 
 
-def row(facts: RowFacts, shape: RowShape, before_ns: int | None, text: RowText, *, marked: bool) -> "Sequence[Piece]":
+def row(facts: RowFacts, shape: RowShape, before_ns: int | None, text: RowText, *, marked: bool) -> "Sequence[Styled]":
     """Return a row."""
     wide = shape.width >= _WIDE
     message = name_of(facts.opcode, facts.server, facts.response)
@@ -121,7 +121,7 @@ def row(facts: RowFacts, shape: RowShape, before_ns: int | None, text: RowText, 
     sign, colour = _sign(facts, problem=facts.problem or text.problem)
     vbucket = f"vb {facts.vbucket}" if facts.vbucket is not None and has_vbucket(facts.opcode, facts.server) else ""
     seqno = "" if facts.seqno is None else str(facts.seqno)
-    pieces: list[Piece] = [
+    pieces: list[Styled] = [
         (_MARKED if marked else " ", "bold magenta"),
         (sign, "bold red"),
         (f"{facts.number:>{shape.digits},} ", "bold magenta" if marked else "dim"),
@@ -188,7 +188,7 @@ def text_of(record: Record) -> RowText:
     return RowText(text, bool(record.problems))
 
 
-def gap_row(facts: RowFacts, lost: int) -> "Sequence[Piece]":
+def gap_row(facts: RowFacts, lost: int) -> "Sequence[Styled]":
     """Return the row for bytes that were lost or skipped before a frame."""
     return [(f"  {_LOST} {counted(lost, 'byte')} of c{facts.connection} lost or skipped", "bold red")]
 
@@ -197,7 +197,7 @@ def gap_row(facts: RowFacts, lost: int) -> "Sequence[Piece]":
 # A row of its own stands for lost bytes.
 
 
-class Listed(ABC):
+class ListedFrames(ABC):
     """The rows of a list. Subclasses say which frames it shows, by their positions, which begin with 0."""
 
     everything = False  #: whether it shows all frames
@@ -256,7 +256,7 @@ class Listed(ABC):
         return position + bisect_right(self.gaps, position + 1)
 
 
-class AllFrames(Listed):
+class AllFrames(ListedFrames):
     """All frames of an index, as far as they were taken."""
 
     everything = True
@@ -320,9 +320,9 @@ class IndexedFrames:
         at = bisect_left(frames, number)
         return self.index.columns.values("gap_bytes")[at] if at < len(frames) and frames[at] == number else 0
 
-    def connection_places(self, connection: int) -> list[int]:
-        """Return the places of both directions of a connection."""
-        return [place for place, ends in enumerate(self.index.ends) if ends.connection == connection]
+    def directions_of(self, connection: int) -> list[int]:
+        """Return the numbers of both directions of a connection, as ``columns.place`` has them."""
+        return [number for number, ends in enumerate(self.index.ends) if ends.connection == connection]
 
     def partner(self, number: int) -> int | None:
         """Return the request of a response, or the first response to a request."""

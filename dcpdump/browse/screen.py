@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 from dcpdump.browse.frame_panes import FieldsPane, HexPane
 from dcpdump.browse.framelist import FrameList
 from dcpdump.browse.keys import HINTS
-from dcpdump.browse.pane import PagePane, Pane, Piece, TextPane
+from dcpdump.browse.pane import PagePane, Pane, Styled, TextPane
 from dcpdump.browse.rows import IndexedFrames, TimeColumn
 from dcpdump.browse.tabs import LadderPane, TabTable
 from dcpdump.browse.topline import TABS, TopLine
@@ -89,7 +89,7 @@ _LEAST_LINES, _LEAST_COLUMNS = 5, 20
 class TextLine(TextPane, can_focus=False):
     """One line of text."""
 
-    def say(self, pieces: list[Piece]) -> None:
+    def say(self, pieces: list[Styled]) -> None:
         """Show a text; nothing hides the line."""
         self.set_class(bool(pieces), "shown")
         self.show([pieces])
@@ -131,7 +131,7 @@ class BrowseScreen(Screen[int]):
     def on_mount(self) -> None:
         """Begin with the list."""
         self.hints.say([piece for key, text in HINTS for piece in ((f" {key} ", "bold cyan"), (f"{text} ", ""))])
-        self.hold(self.list)
+        self.focus_at_once(self.list)
 
     def on_resize(self) -> None:
         """Choose what fits."""
@@ -189,17 +189,17 @@ class BrowseScreen(Screen[int]):
         """Return what the keyboard goes round, in order."""
         if self.tab != TABS[0]:
             return [self.main, self.page]
-        if self.talks:
+        if self.shows_dialogue:
             return [self.ladder, self.list]
-        return [self.list, self.fields, self.page if self.explains else self.hexes]
+        return [self.list, self.fields, self.page if self.shows_page else self.hexes]
 
     @property
-    def talks(self) -> bool:
+    def shows_dialogue(self) -> bool:
         """Return whether a dialogue is shown."""
         return self.has_class("talking")
 
     @property
-    def explains(self) -> bool:
+    def shows_page(self) -> bool:
         """Return whether a page stands beside the fields."""
         return self.has_class("explaining")
 
@@ -208,7 +208,7 @@ class BrowseScreen(Screen[int]):
         """Return the pane that the keyboard moves."""
         return self.focused if isinstance(self.focused, Pane) else self.main
 
-    def hold(self, pane: Widget) -> None:
+    def focus_at_once(self, pane: Widget) -> None:
         """Give a part the keyboard, at once: the next key may be there already."""
         self.set_focus(pane, scroll_visible=False)
 
@@ -221,20 +221,20 @@ class BrowseScreen(Screen[int]):
         for each, table in self.tables.items():
             table.display = each == name
         self.unzoom()
-        self.hold(self.main)
+        self.focus_at_once(self.main)
 
-    def talk(self, shown: bool) -> None:
+    def show_dialogue(self, shown: bool) -> None:
         """Show the dialogue instead of fields and bytes, or these again."""
         self.set_class(shown, "talking")
-        self.hold(self.ladder if shown else self.list)
+        self.focus_at_once(self.ladder if shown else self.list)
         if shown:
             self.call_after_refresh(self.ladder.centre, always=True)
 
-    def explain(self, shown: bool) -> None:
+    def show_beside(self, shown: bool) -> None:
         """Show a page instead of the bytes, or these again; where both share a place with the fields, in front."""
         self.set_class(shown, "explaining")
         self.set_class(shown, "bytes")
-        self.hold(self.list)
+        self.focus_at_once(self.list)
 
     def turn(self, by: int) -> None:
         """Go to the next pane."""
@@ -249,7 +249,7 @@ class BrowseScreen(Screen[int]):
         if self.zoomed:
             self.unzoom()
             self._zoom(pane)
-        self.hold(pane)
+        self.focus_at_once(pane)
 
     @property
     def zoomed(self) -> bool:
@@ -282,7 +282,7 @@ class BrowseScreen(Screen[int]):
     def next_view(self) -> None:
         """Show the bytes another way."""
         self.hexes.next_view()
-        if self.tab == TABS[0] and not self.talks and self.has_class("narrow") and self.has_class("short"):
+        if self.tab == TABS[0] and not self.shows_dialogue and self.has_class("narrow") and self.has_class("short"):
             self.focus_pane(self.hexes)
 
     # -- questions and notes ------------------------------------------------------------------------------
@@ -297,26 +297,26 @@ class BrowseScreen(Screen[int]):
         self.prompt.update(prompt)
         self.bar.ask(take, text, complete)
         self.query_one("#asking").add_class("shown")
-        self.hold(self.bar)
+        self.focus_at_once(self.bar)
 
-    def answered(self) -> None:
+    def close_bar(self) -> None:
         """Hide the line for an answer."""
         self.query_one("#asking").remove_class("shown")
-        self.hold(self.ladder if self.talks else self.main)
+        self.focus_at_once(self.ladder if self.shows_dialogue else self.main)
 
     def action_leave_bar(self) -> None:
         """Leave the line without an answer."""
         self.say("")
-        self.answered()
+        self.close_bar()
 
     @property
-    def asks(self) -> bool:
+    def bar_is_open(self) -> bool:
         """Return whether the line for an answer is shown."""
         return self.query_one("#asking").has_class("shown")
 
     def show_filter(self, text: str, state: str) -> None:
         """Show the filter that is on, and how far its search is."""
-        pieces: list[Piece] = [(" filter: ", "dim"), (text, "bold"), (f"  {state}", "yellow")]
+        pieces: list[Styled] = [(" filter: ", "dim"), (text, "bold"), (f"  {state}", "yellow")]
         self.filter_line.say(pieces if text else [])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpdump.browse.reader import Choose, Failed, FoundFrames, Pick
-from dcpdump.browse.rows import IndexedFrames, Listed, has_vbucket
+from dcpdump.browse.rows import IndexedFrames, ListedFrames, has_vbucket
 from dcpdump.index.columns import GAP_BEFORE, HAS_VBUCKET, ODD, PROBLEM, REFUSED, RESPONSE, SERVER
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
 
@@ -44,8 +44,8 @@ class FrameScan:
         span = slice(after, (before or self._frames.count + 1) - 1)
         of_stream = np.flatnonzero(self._of_stream(after)(span)) + span.start + 1
         found = np.flatnonzero(self._markers(after)(span)) + span.start + 1
-        places = np.searchsorted(of_stream, [*found, span.stop + 1])
-        return list(zip(found.tolist(), (np.diff(places) - 1).tolist(), strict=True))
+        at = np.searchsorted(of_stream, [*found, span.stop + 1])
+        return list(zip(found.tolist(), (np.diff(at) - 1).tolist(), strict=True))
 
     def troubled(self, numbers: "Numbers") -> Mask:
         """Return which of some frames have a problem, refuse something, or follow lost bytes."""
@@ -66,16 +66,16 @@ class FrameScan:
     def _of_stream(self, number: int) -> Wanted:
         """Return which frames are of the same stream as a frame; of one that is of no stream, of its connection."""
         at, columns = number - 1, self._columns
-        places = self._frames.connection_places(self._frames.facts(number).connection)
+        directions = self._frames.directions_of(self._frames.facts(number).connection)
         vbucket, stream_id = columns.vbucket[at], columns.stream_id[at]
         streamless = not has_vbucket(int(columns.opcode[at]), bool(columns.flags[at] & SERVER))
 
         def wanted(span: slice) -> Mask:
             if streamless:
-                return np.isin(columns.place[span], places)
+                return np.isin(columns.place[span], directions)
             keep: Mask = (columns.vbucket[span] == vbucket) & (columns.flags[span] & HAS_VBUCKET != 0)
             keep &= columns.stream_id[span] == stream_id
-            return keep & np.isin(columns.place[span], places)
+            return keep & np.isin(columns.place[span], directions)
 
         return wanted
 
@@ -97,7 +97,7 @@ Array = npt.NDArray[np.int64]
 # -- the frames that a filter wants -------------------------------------------------------------------
 
 
-class Growing:
+class GrowingArray:
     """Numbers that are appended to, in one array."""
 
     def __init__(self) -> None:
@@ -120,11 +120,11 @@ class Growing:
         self._count = need
 
 
-class ChosenFrames(Listed):
+class ChosenFrames(ListedFrames):
     """Frames that are appended as they are found."""
 
     def __init__(self) -> None:
-        self._numbers, self._gaps = Growing(), Growing()
+        self._numbers, self._gaps = GrowingArray(), GrowingArray()
 
     def extend(self, numbers: npt.NDArray[np.integer[Any]], lost: npt.NDArray[np.integer[Any]]) -> None:
         """Append frames by their numbers, from 1. ``lost``: frames before which bytes were lost, listed or not."""
@@ -213,7 +213,7 @@ class FrameSearch:
 class RowSearch:
     """A search for the next listed frame, in one direction, that says a text; without a text, that has a problem."""
 
-    def __init__(self, frames: IndexedFrames, listed: Listed, start: int, step: int, text: str = "") -> None:
+    def __init__(self, frames: IndexedFrames, listed: ListedFrames, start: int, step: int, text: str = "") -> None:
         self._frames, self._listed, self._step, self._text = frames, listed, step, text
         self.start = start  #: the frame that it began at
         self.at = start  #: the frame that it has come to

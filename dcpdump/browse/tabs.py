@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from dcpdump.browse.analysis import Dialogue, TabRow, TabRows
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.analysis import Dialogue, StreamKey, TabRow, TabRows
+from dcpdump.browse.pane import Pane, Styled
 from dcpdump.escape import safe
 from dcpdump.render.style import STYLES
 from dcpdump.render.text_columns import fitting_columns, padded
@@ -40,9 +40,9 @@ class TabTable(Pane[TabRow]):
         self.put(self.cursor)
         self.post_message(self.Moved(self))
 
-    def select_stream(self, place: tuple[int, int, int]) -> None:
+    def select_stream(self, key: StreamKey) -> None:
         """Select the row of a stream, where there is one."""
-        at = next((at for at, row in enumerate(self.rows) if row.stream == place), None)
+        at = next((at for at, row in enumerate(self.rows) if row.stream == key), None)
         if at is not None:
             self.put(at)
 
@@ -82,7 +82,7 @@ class TabTable(Pane[TabRow]):
     # -- drawing ------------------------------------------------------------------------------------------
 
     @property
-    def heads(self) -> Sequence[Sequence[Piece]]:
+    def heads(self) -> Sequence[Sequence[Styled]]:
         """Return the heads of the columns."""
         if self.tab is None or not self.rows:
             return [[(f" {self.waiting if self.tab is None else self.tab.nothing}", "dim")]]
@@ -92,7 +92,7 @@ class TabTable(Pane[TabRow]):
             names.append(name + mark)
         return [[(self._line(names), "bold")]]
 
-    def pieces(self, line: int) -> Sequence[Piece]:
+    def styled(self, line: int) -> Sequence[Styled]:
         """Return a row."""
         row = self.rows[line]
         return [(self._line(row.cells), STYLES.get(row.kind, ""))]
@@ -157,7 +157,7 @@ class LadderPane(Pane[Rung]):
         if dialogues:
             self._dialogue = dialogues[0]
         self.border_title = f"dialogue of {self._dialogue.title}"
-        self.border_subtitle = f"{self._dialogue.wants} at the left, {self._dialogue.has} at the right"
+        self.border_subtitle = f"{self._dialogue.client} at the left, {self._dialogue.server} at the right"
         before = [at for at, rung in enumerate(self.rows) if rung.frame and number and rung.frame <= number]
         self.top = 0
         self.cursor = before[-1] if before else 0
@@ -182,12 +182,12 @@ class LadderPane(Pane[Rung]):
         self._inner[at + 1 : below] = [True] * len(more)
         self.refresh()
 
-    def pieces(self, line: int) -> Sequence[Piece]:
+    def styled(self, line: int) -> Sequence[Styled]:
         """Return a row: when, the arrow with what was said, the frame."""
-        return rung_pieces(self.rows[line], self.size.width, inner=self._inner[line])
+        return rung_line(self.rows[line], self.size.width, inner=self._inner[line])
 
 
-def rung_pieces(rung: Rung, width: int, *, inner: bool = False) -> list[Piece]:
+def rung_line(rung: Rung, width: int, *, inner: bool = False) -> list[Styled]:
     """Return a row of a ladder; ``inner``: it is of one that was unfolded."""
     arrow, text, ts_ns, frame = rung
     when = clock(ts_ns) if ts_ns is not None else ""

@@ -7,8 +7,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpdump.browse.pane import Piece, strip_of
-from dcpdump.browse.rows import Listed
+from dcpdump.browse.pane import Styled, strip_of
+from dcpdump.browse.rows import ListedFrames
 from dcpdump.net.packet import NO_TIME
 from dcpdump.render.text_columns import BARS
 
@@ -76,7 +76,7 @@ class TopLine(Widget):
         """Draw the line."""
         width = self.size.width
         left, right = self._left(), self._right()
-        pieces: list[Piece] = [*left, ("  ", "")]
+        pieces: list[Styled] = [*left, ("  ", "")]
         self._bars_at = sum(len(text) for text, _ in pieces)
         pieces += self._drawn()
         used = sum(len(text) for text, _ in pieces)
@@ -90,14 +90,14 @@ class TopLine(Widget):
             at += len(text)
         return strip_of(pieces, width)
 
-    def _left(self) -> list[Piece]:
+    def _left(self) -> list[Styled]:
         state = self.state
-        pieces: list[Piece] = [(f" {state.name}", "bold"), (f"  {state.listed}", "")]
+        pieces: list[Styled] = [(f" {state.name}", "bold"), (f"  {state.listed}", "")]
         return pieces + [(f"  {note}", "yellow") for note in state.notes]
 
-    def _right(self) -> list[Piece]:
+    def _right(self) -> list[Styled]:
         narrow = self.size.width < _NARROW
-        out: list[Piece] = []
+        out: list[Styled] = []
         for number, name in enumerate(TABS, 1):
             chosen = name == self.state.tab
             title = f"{number}" if narrow and not chosen else f"{number} {name}"
@@ -106,13 +106,13 @@ class TopLine(Widget):
             out.append((f" {title} ", "reverse" if chosen else "dim"))
         return out
 
-    def _drawn(self) -> list[Piece]:
+    def _drawn(self) -> list[Styled]:
         found = self.density
         if found is None or not self.bars:
             return []
         most = max(found.counts) or 1
         here = None if self.at_ns is None or self.at_ns == NO_TIME else found.bar(self.at_ns)
-        out: list[Piece] = []
+        out: list[Styled] = []
         for at, (count, listed) in enumerate(zip(found.counts, found.listed, strict=True)):
             bar = " " if not count else BARS[(count * len(BARS) - 1) // most]
             style = "reverse" if at == here else "cyan" if listed else "dim"
@@ -162,7 +162,7 @@ class Density(NamedTuple):
         return self.first_ns + (self.last_ns - self.first_ns) * bar // len(self.counts)
 
 
-def density(times: "Array", listed: Listed, bars: int) -> Density | None:
+def density(times: "Array", listed: ListedFrames, bars: int) -> Density | None:
     """Count the times of all frames, and of those that are listed. None where there are no times, or no bars."""
     import numpy as np  # whose import would delay the first frames
 

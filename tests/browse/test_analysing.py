@@ -99,6 +99,6 @@ def test_a_tab_is_sorted_by_the_values_of_a_column_as_streams_is(tmp_path: Path)
                 table.sort(list(table.tab.table.heads).index(head), backwards)
                 words = f"dcpdump streams {path} --sort {head} {'--reverse' * backwards} -f ndjson -q"
                 printed = [str(json.loads(line)["vbucket"]) for line in run(words).out.splitlines()]
-                assert [table.pieces(line)[0][0].split()[2] for line in range(table.count)] == printed
+                assert [table.styled(line)[0][0].split()[2] for line in range(table.count)] == printed
 
     browse(path, sort)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpdump.browse.browser import Place, PlaceHistory
+from dcpdump.browse.browser import History, Position
 from dcpdump.browse.frame_panes import field_lines, line_at
 from dcpdump.browse.frame_service import FrameService
 from dcpdump.browse.marks import ranges
 from dcpdump.browse.reader import Reader
-from dcpdump.browse.rows import AllFrames, IndexedFrames, Listed, TimeColumn, time_text
+from dcpdump.browse.rows import AllFrames, IndexedFrames, ListedFrames, TimeColumn, time_text
 from dcpdump.browse.search import ChosenFrames, FrameScan, FrameSearch, RowSearch
 from dcpdump.browse.topline import density
 from dcpdump.capture import open_capture
@@ -97,8 +97,8 @@ def test_a_frame_that_is_not_listed_leads_to_the_next_one() -> None:
 
 
 def test_a_place_is_returned_to_and_left_again() -> None:
-    places = PlaceHistory()
-    first, second, third = Place("frames", "", 1), Place("frames", "x", 5), Place("streams", "", 5)
+    places = History()
+    first, second, third = Position("frames", "", 1), Position("frames", "x", 5), Position("streams", "", 5)
     places.leave(first)
     places.leave(second)
     assert places.back(third) == second
@@ -270,7 +270,7 @@ def test_of_several_problems_that_only_values_show_the_nearest_is_found(
     assert (below, above) == ([4, 4, 4, 6, 6, 7, None, None], [None, None, None, None, 4, 4, 6, 7])
 
 
-def searched(frames: IndexedFrames, listed: Listed, start: int, step: int, text: str) -> int | None:
+def searched(frames: IndexedFrames, listed: ListedFrames, start: int, step: int, text: str) -> int | None:
     search = RowSearch(frames, listed, start, step, text)
     search.step()
     while not search.done:

@@ -143,7 +143,7 @@ def test_a_row_has_the_sign_of_a_problem_that_only_its_document_shows(tmp_path: 
         await shown.press("G")
         await shown.settled()
         list_ = shown.app.main.list
-        rows = [list_.pieces(line) for line in (list_.count - 2, list_.count - 1)]
+        rows = [list_.styled(line) for line in (list_.count - 2, list_.count - 1)]
         assert [(row[1], row[-1]) for row in rows] == [
             ((" ", "bold red"), ("{seqno=1, collection=0x8, key=a} ! b}", "")),
             (("!", "bold red"), ("{seqno=2, key=\\x80} ! the key ends inside its collection id", "bold red")),

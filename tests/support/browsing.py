@@ -67,7 +67,7 @@ class Shown:
     @property
     def note(self) -> str:
         """What the screen says."""
-        return "".join(text for line in range(self.app.main.note.count) for text, _ in self.app.main.note.pieces(line))
+        return "".join(text for line in range(self.app.main.note.count) for text, _ in self.app.main.note.styled(line))
 
     @property
     def screen(self) -> str:
