@@ -25,7 +25,7 @@ from dcpdump.browse.framelist import FrameList
 from dcpdump.browse.keys import KEYS, all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
 from dcpdump.browse.pane import PagePane, Pane, Styled
-from dcpdump.browse.reader import Reader
+from dcpdump.browse.rows import IndexedFrames
 from dcpdump.browse.screen import CSS, BrowseScreen
 from dcpdump.browse.tabpages import TabPages
 from dcpdump.browse.tabs import LadderPane, TabTable
@@ -79,7 +79,7 @@ class Status:
         return f"{listed.frames:,} of {counted(count, 'frame')}"
 
     def _notes(self) -> tuple[str, ...]:
-        browser, index = self._browser, self._browser.frames.index
+        browser, index = self._browser, self._browser.frames
         notes = []
         failure = index.failure
         if not index.complete and not failure:
@@ -113,7 +113,7 @@ class Status:
         return f"{100 * analysing.progress:.0f} %" if analysing.working else ""
 
     def _waiting(self) -> str:
-        index, analysing = self._browser.frames.index, self._browser.analysing
+        index, analysing = self._browser.frames, self._browser.analysing
         if analysing.failure:
             return analysing.failure
         if not index.complete and not analysing.working:
@@ -133,10 +133,10 @@ class Status:
                 self._due = now + _AFTER_S
             return
         state = (browser.frames.count, listed.frames, id(listed), top.bars)
-        if state == self._drawn or (now < self._due and (self.waiting or not browser.frames.index.complete)):
+        if state == self._drawn or (now < self._due and (self.waiting or not browser.frames.complete)):
             return
         self._drawn, self._due = state, now + _AGAIN_S
-        top.density = density(browser.frames.index.columns.ts_ns, listed, top.bars)
+        top.density = density(browser.frames.columns.ts_ns, listed, top.bars)
         top.refresh()
 
 
@@ -185,8 +185,8 @@ class BrowseApp(App[int]):
     def on_mount(self) -> None:
         """Begin to take turns."""
         self.set_interval(1 / _TURNS, self._turn)
-        if self.opened.frames.index.descriptor is not None:
-            asyncio.get_running_loop().add_reader(self.opened.frames.index.descriptor, self._arrived)
+        if (descriptor := self.opened.frames.descriptor) is not None:
+            asyncio.get_running_loop().add_reader(descriptor, self._arrived)
         self.main.list.follows = self.opened.follows
         if self.opened.filter:
             self._apply(self.opened.filter)
@@ -199,10 +199,10 @@ class BrowseApp(App[int]):
         before = self.browser.analysis
         more = self.browser.turn()
         analysing = self.browser.analysing
-        index = self.opened.frames.index
-        if index.complete and not index.frames:
+        index = self.opened.frames
+        if index.complete and not index.count:
             self.exit(UNUSABLE)
-        if index.frames and (index.complete or index.failure):
+        if index.count and (index.complete or index.failure):
             analysing.begin(final=True)
         analysing.poll()
         if self.browser.analysis is not before:
@@ -215,17 +215,17 @@ class BrowseApp(App[int]):
 
     def _arrived(self) -> None:
         """Take what has come from the other process; once that has ended, there is nothing to wait for."""
-        descriptor = self.opened.frames.index.descriptor
+        descriptor = self.opened.frames.descriptor
         self._turn()
-        if descriptor is not None and self.opened.frames.index.descriptor is None:
+        if descriptor is not None and self.opened.frames.descriptor is None:
             asyncio.get_running_loop().remove_reader(descriptor)
 
     def exit(self, *arguments: Any, **named: Any) -> None:
         """Leave; the other processes end while the terminal is put back."""
-        descriptor = self.opened.frames.index.descriptor
+        descriptor = self.opened.frames.descriptor
         if descriptor is not None:
             asyncio.get_running_loop().remove_reader(descriptor)
-        self.opened.frames.index.leave()
+        self.opened.frames.leave()
         self.opened.analysing.close()
         super().exit(*arguments, **named)
 
@@ -363,7 +363,7 @@ class BrowseApp(App[int]):
 
     def action_about(self) -> None:
         """Show what the capture is."""
-        self.push_screen(TextDialog("capture", about(self.opened.paths, self.opened.frames.index)))
+        self.push_screen(TextDialog("capture", about(self.opened.paths, self.opened.frames)))
 
     def action_follow(self) -> None:
         """Stay at the end."""
@@ -456,14 +456,14 @@ class KeyQuestion(ModalScreen[str]):
 # -- what the captures are, how far they are read, and what of them is damaged ------------------------
 
 
-def about(paths: Sequence[str], index: Reader) -> list[Line]:
+def about(paths: Sequence[str], index: IndexedFrames) -> list[Line]:
     """Return in lines what is known of captures."""
     read, size = index.progress
     lines = [Line(LineKind.TITLE, "captures")]
     for path in paths:
         with suppress(OSError):
             lines.append(Line(LineKind.PLAIN, f"  {path}  {bytes_text(os.stat(path).st_size)}"))
-    words = [counted(index.frames, "frame"), counted(len({ends.connection for ends in index.ends}), "connection")]
+    words = [counted(index.count, "frame"), counted(len({ends.connection for ends in index.ends}), "connection")]
     far = "all of it is read" if index.complete else f"{bytes_text(read)} are read"
     far += f" of {bytes_text(size)}" if size and not index.complete else ""
     lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, " · ".join([*words, far]))]

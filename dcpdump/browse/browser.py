@@ -46,7 +46,7 @@ class Detail:
         """Show a frame as soon as it comes; None: nothing."""
         if number == self._number:
             return
-        index = self._frames.index
+        index = self._frames
         if self._ticket is not None:
             index.drop(self._ticket)
             self._ticket = None
@@ -75,7 +75,7 @@ class Detail:
 
     def _take(self, wait: float) -> None:
         assert self._ticket is not None
-        value = self._frames.index.answer(self._ticket, wait)
+        value = self._frames.answer(self._ticket, wait)
         if value is None:
             return
         self._ticket = None
@@ -205,9 +205,9 @@ class Browser:
     def turn(self) -> bool:
         """Take what has come, and ask for what the screen lacks; return whether there is more to do at once."""
         until = time.monotonic() + _TURN
-        more = self.frames.index.step()
+        more = self.frames.step()
         while more and time.monotonic() < until:
-            more = self.frames.index.step()
+            more = self.frames.step()
         grown = self._take_rows()
         if self.search is not None:
             grown |= self.search.step()
@@ -225,7 +225,7 @@ class Browser:
     def _take_rows(self) -> bool:
         if self._everything.frames == self.frames.count:
             return False
-        self._everything.grow(self.frames.count, self.frames.index.columns.values("gap_frame"))
+        self._everything.grow(self.frames.count, self.frames.columns.values("gap_frame"))
         return self.search is None
 
     @property
@@ -236,7 +236,7 @@ class Browser:
 
     def _describe(self) -> None:
         """Ask what the rows say that are seen, and show it."""
-        index, rows = self.frames.index, self.screen.list
+        index, rows = self.frames, self.screen.list
         if self._describing is not None:
             ticket, asked = self._describing
             for answer in index.answers(ticket):
@@ -257,7 +257,7 @@ class Browser:
         until = time.monotonic() + _AT_ONCE
         step()
         while not done() and (left := until - time.monotonic()) > 0:
-            self.frames.index.step(left)
+            self.frames.step(left)
             step()
 
     @property
@@ -484,4 +484,4 @@ class Browser:
                 at = min(count - 1, int(float(percent[1]) * count / 100))
                 self.go(int(self.screen.list.listed.numbers[at]))
             return
-        self.go(self.frames.at_time(parse_instant("go to", text, clock_in_use().zone).at(self.frames.index.begins_ns)))
+        self.go(self.frames.at_time(parse_instant("go to", text, clock_in_use().zone).at(self.frames.begins_ns)))

@@ -89,7 +89,7 @@ class FrameList(Pane[int]):
         """Return the time from which the time in a row counts."""
         match self.times:
             case TimeColumn.START:
-                return self._frames.index.begins_ns
+                return self._frames.begins_ns
             case TimeColumn.ABOVE if line:
                 return self._frames.ts_ns(self.listed.at(line - 1)[0])
             case TimeColumn.MARKED if self.marked is not None:

@@ -141,7 +141,7 @@ class Reader:
         self._received: dict[int, list[Answer]] = defaultdict(list)
 
     @property
-    def frames(self) -> int:
+    def count(self) -> int:
         """Return how many frames there are so far."""
         return self.columns.frames
 
@@ -172,7 +172,7 @@ class Reader:
         self.lost, self.skipped_bytes = Missing(*news.lost), news.skipped_bytes
         self.begins_ns, self.progress = news.begins_ns, news.read
         self.idle, self.complete, self.failure = news.idle, news.complete, news.failure or self.failure
-        if news.counts[0] != self.frames:
+        if news.counts[0] != self.count:
             self.columns.refresh(*news.counts)
 
     # -- asking -------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dcpdump.browse.reader import Reader
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.index.columns import HAS_SEQNO, HAS_VBUCKET, ODD, PROBLEM, RESPONSE, SERVER
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dcpdump.browse.pane import Styled
-    from dcpdump.browse.reader import Reader
 
     #: Numbers of frames: all between two, or an array.
     Numbers = range | npt.NDArray[np.integer[Any]]
@@ -278,22 +278,14 @@ class AllFrames(ListedFrames):
 # -- what the index knows of a frame, by its number, which begins with 1 ------------------------------
 
 
-class IndexedFrames:
+class IndexedFrames(Reader):
     """The frames of an index that may still be growing."""
-
-    def __init__(self, index: "Reader") -> None:
-        self.index = index
-
-    @property
-    def count(self) -> int:
-        """Return how many frames are known."""
-        return self.index.frames
 
     def facts(self, number: int) -> RowFacts:
         """Return what is known of a frame without decoding it."""
-        at, values = number - 1, self.index.columns.values
+        at, values = number - 1, self.columns.values
         flags = values("flags")[at]
-        ends = self.index.ends[values("place")[at]]
+        ends = self.ends[values("place")[at]]
         return RowFacts(
             number,
             values("ts_ns")[at],
@@ -312,25 +304,25 @@ class IndexedFrames:
 
     def ts_ns(self, number: int) -> int:
         """Return a frame's time; NO_TIME (net.batch) where it has none."""
-        return self.index.columns.values("ts_ns")[number - 1]
+        return self.columns.values("ts_ns")[number - 1]
 
     def gap_bytes(self, number: int) -> int:
         """Return how many bytes were lost or skipped before a frame."""
-        frames = self.index.columns.values("gap_frame")
+        frames = self.columns.values("gap_frame")
         at = bisect_left(frames, number)
-        return self.index.columns.values("gap_bytes")[at] if at < len(frames) and frames[at] == number else 0
+        return self.columns.values("gap_bytes")[at] if at < len(frames) and frames[at] == number else 0
 
     def directions_of(self, connection: int) -> list[int]:
         """Return the numbers of both directions of a connection, as ``columns.place`` has them."""
-        return [number for number, ends in enumerate(self.index.ends) if ends.connection == connection]
+        return [number for number, ends in enumerate(self.ends) if ends.connection == connection]
 
     def partner(self, number: int) -> int | None:
         """Return the request of a response, or the first response to a request."""
-        columns = self.index.columns
+        columns = self.columns
         answers = columns.answers_of(number)
         return answers[0] if answers else columns.request_of(number)
 
     def at_time(self, ts_ns: int) -> int:
         """Return the first frame at a time or later, as far as times rise."""
-        found = bisect_left(self.index.columns.values("ts_ns"), ts_ns) + 1
+        found = bisect_left(self.columns.values("ts_ns"), ts_ns) + 1
         return max(1, min(found, self.count))

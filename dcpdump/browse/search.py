@@ -29,7 +29,7 @@ class FrameScan:
     """A search of columns, without decoding any frame."""
 
     def __init__(self, frames: IndexedFrames) -> None:
-        self._frames, self._columns = frames, frames.index.columns
+        self._frames, self._columns = frames, frames.columns
 
     def next_of_stream(self, number: int, step: int) -> int | None:
         """Return the next frame of the same stream, behind a frame or (``step`` -1) before it."""
@@ -179,10 +179,10 @@ class FrameSearch:
         if self._ticket is None:
             if not self.done:
                 self._until = self._frames.count
-                self._ticket = self._frames.index.ask(Choose(self._text, self._next, self._until))
+                self._ticket = self._frames.ask(Choose(self._text, self._next, self._until))
             return False
         grown = False
-        for answer in self._frames.index.answers(self._ticket):
+        for answer in self._frames.answers(self._ticket):
             if isinstance(answer.value, FoundFrames):
                 grown |= self._take(answer.value)
             elif isinstance(answer.value, Failed):
@@ -193,7 +193,7 @@ class FrameSearch:
 
     def _take(self, found: FoundFrames) -> bool:
         self._next = found.last + 1
-        numbers, columns = found.numbers, self._frames.index.columns
+        numbers, columns = found.numbers, self._frames.columns
         lost = slice(*(bisect_left(columns.values("gap_frame"), each) for each in (found.first, found.last + 1)))
         self.listed.extend(numbers, columns.gap_frame[lost])
         return bool(len(numbers))
@@ -203,7 +203,7 @@ class FrameSearch:
         if not self.done:
             self.ended_at = self._next - 1
         if self._ticket is not None:
-            self._frames.index.drop(self._ticket)
+            self._frames.drop(self._ticket)
             self._ticket = None
 
 
@@ -230,7 +230,7 @@ class RowSearch:
         """Return in words that there is no such row."""
         if self._text:
             return f"{self._text!r} is not in the rows {'below' if self._step > 0 else 'above'}"
-        return "no other problem is known" + " so far" * (not self._frames.index.complete)
+        return "no other problem is known" + " so far" * (not self._frames.complete)
 
     def step(self) -> None:
         """Take what was found, or go on."""
@@ -240,7 +240,7 @@ class RowSearch:
             self._go_on()
         if self._ticket is None:
             return
-        for answer in self._frames.index.answers(self._ticket):
+        for answer in self._frames.answers(self._ticket):
             if isinstance(answer.value, Failed):
                 self.failure = answer.value.why
             elif isinstance(answer.value, FoundFrames):
@@ -262,14 +262,14 @@ class RowSearch:
             return
         if self._text:
             self._asked = numbers
-            self._ticket = self._frames.index.ask(Pick(self._text, numbers))
+            self._ticket = self._frames.ask(Pick(self._text, numbers))
             return
         known = np.flatnonzero(FrameScan(self._frames).troubled(numbers))
         self._known = int(numbers[known[0]]) if len(known) else None
         self._asked = numbers[: known[0]] if len(known) else numbers
         if len(self._asked):
             first, last = sorted((int(self._asked[0]), int(self._asked[-1])))
-            self._ticket = self._frames.index.ask(Choose(_WITH_PROBLEM, first, last))
+            self._ticket = self._frames.ask(Choose(_WITH_PROBLEM, first, last))
         else:
             self.found, self.done = self._known, True
 
@@ -285,5 +285,5 @@ class RowSearch:
     def close(self) -> None:
         """End the search."""
         if self._ticket is not None:
-            self._frames.index.drop(self._ticket)
+            self._frames.drop(self._ticket)
             self._ticket = None

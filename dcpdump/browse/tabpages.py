@@ -42,7 +42,7 @@ class TabPages:
 
     def _ask_again(self) -> None:
         """Have the frames that there are analysed, where more will come all the time."""
-        index = self._browser.frames.index
+        index = self._browser.frames
         if index.progress[1] is None and not index.complete:
             self._browser.analysing.begin(final=False)
 

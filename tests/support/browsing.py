@@ -57,7 +57,7 @@ class Shown:
 
     async def settled(self) -> None:
         """Wait until everything is read, analysed and decoded."""
-        await self.until(lambda: self.browser.frames.index.complete)
+        await self.until(lambda: self.browser.frames.complete)
         await self.until(lambda: self.browser.analysis is not None)
         await self.until(lambda: not self.browser.waiting)
         await self.until(lambda: not self.app.main.list.undescribed())
