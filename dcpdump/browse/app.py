@@ -24,7 +24,7 @@ from dcpdump.browse.frame_panes import HexPane
 from dcpdump.browse.framelist import FrameList
 from dcpdump.browse.keys import KEYS, all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
-from dcpdump.browse.pane import PagePane, Pane, Styled
+from dcpdump.browse.pane import Pane, Styled, TextPane
 from dcpdump.browse.rows import IndexedFrames
 from dcpdump.browse.screen import CSS, BrowseScreen
 from dcpdump.browse.tabpages import TabPages
@@ -419,7 +419,7 @@ class TextDialog(ModalScreen[None]):
 
     def __init__(self, title: str, page: Sequence[Line], below: Sequence[Sequence[Styled]] = ()) -> None:
         super().__init__()
-        self._pane = PagePane(id="text")
+        self._pane = TextPane(id="text")
         self._pane.border_title, self._pane.border_subtitle = title, "Esc"
         self._pane.write(page, below)
 

@@ -10,7 +10,7 @@ from textual.message import Message
 from dcpdump.browse.pane import Pane, Styled
 from dcpdump.escape import safe
 from dcpdump.record import Record
-from dcpdump.render.style import STYLES, Line, LineKind
+from dcpdump.render.style import STYLES, LineKind
 from dcpdump.render.table import TableRow, row_texts, table_rows, title
 from dcpdump.spec.field import Field
 from dcpdump.wire.frame import FieldValue, Section
@@ -163,7 +163,7 @@ class BytesView(NamedTuple):
     title: str
     data: bytes = b""
     holes: tuple[tuple[int, int], ...] = ()
-    lines: tuple[Line, ...] = ()
+    lines: tuple[str, ...] = ()
 
 
 def value_size(record: Record) -> int:
@@ -192,7 +192,7 @@ def views(record: Record) -> list[BytesView]:
         out.append(BytesView(f"{len(body.value):,} bytes of value, as they are read", body.value))
     text = _json_lines(body.value)
     if text:
-        out.append(BytesView("value as JSON", lines=tuple(Line(LineKind.PLAIN, line) for line in text)))
+        out.append(BytesView("value as JSON", lines=tuple(text)))
     return out
 
 
@@ -390,7 +390,7 @@ class HexPane(Pane[bytes]):
         """Return a line: where it begins, its bytes, its text."""
         view, per = self.view, self.per_line
         if view.lines:
-            return [(view.lines[line].text, "")]
+            return [(view.lines[line], "")]
         start = line * per
         row = self._data[start : start + per]
         digits: list[Styled] = [(f"{start:06x}  ", "dim")]

@@ -253,48 +253,34 @@ class Pane(Widget, Generic[Row], can_focus=True):
             self.show_cursor()
 
 
-# -- panes of text: as it is, or continued below where lines are too long -----------------------------
+# -- text that is scrolled ----------------------------------------------------------------------------
 
 
 class TextPane(Pane[Sequence[Styled]]):
-    """Lines of text that are scrolled."""
+    """Lines that continue below where they are too long, and what stands below them as it is."""
 
     selects = False
-
-    def styled(self, line: int) -> Sequence[Styled]:
-        """Return a line."""
-        return self.rows[line]
-
-    def show(self, lines: Sequence[Sequence[Styled]]) -> None:
-        """Show other lines."""
-        self.rows = lines
-        self.top = 0
-        self.refresh()
-
-
-class PagePane(TextPane):
-    """Lines that continue below where they are too long, and what stands below them as it is."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._page: Sequence[Line] = ()
         self._below: Sequence[Sequence[Styled]] = ()
 
+    def styled(self, line: int) -> Sequence[Styled]:
+        """Return a line."""
+        return self.rows[line]
+
     def write(self, page: Sequence[Line], below: Sequence[Sequence[Styled]] = ()) -> None:
-        """Show another page."""
-        self._page, self._below = page, below
-        self._wrap()
+        """Show another page, from its beginning."""
+        self._page, self._below, self.top = page, below, 0
+        self.on_resize()
 
     def on_resize(self) -> None:
         """Continue lines where the pane ends now."""
-        self._wrap()
-
-    def _wrap(self) -> None:
-        top, wide = self.top, max(20, self.size.width - 2)
-        lines: list[Sequence[Styled]] = []
+        wide, rows = max(20, self.size.width - 2), []
         for kind, text in self._page:
             indent = " " * (len(text) - len(text.lstrip()))
-            for piece in folded(text, wide, rest=indent) or [""]:
-                lines.append([(f" {piece}", STYLES.get(kind, ""))])
-        self.show([*lines, *self._below])
-        self.top = max(0, min(top, self.count - self.height))
+            rows += [[(f" {part}", STYLES.get(kind, ""))] for part in folded(text, wide, rest=indent) or [""]]
+        self.rows = [*rows, *self._below]
+        self.top = max(0, min(self.top, self.count - self.height))
+        self.refresh()

@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 from dcpdump.browse.frame_panes import FieldsPane, HexPane
 from dcpdump.browse.framelist import FrameList
 from dcpdump.browse.keys import HINTS
-from dcpdump.browse.pane import PagePane, Pane, Styled, TextPane
+from dcpdump.browse.pane import Pane, Styled, TextPane
 from dcpdump.browse.rows import IndexedFrames, TimeColumn
 from dcpdump.browse.tabs import LadderPane, TabTable
 from dcpdump.browse.topline import TABS, TopLine
@@ -92,7 +92,7 @@ class TextLine(TextPane, can_focus=False):
     def say(self, pieces: list[Styled]) -> None:
         """Show a text; nothing hides the line."""
         self.set_class(bool(pieces), "shown")
-        self.show([pieces])
+        self.write((), [pieces])
 
 
 class BrowseScreen(Screen[int]):
@@ -110,7 +110,7 @@ class BrowseScreen(Screen[int]):
         self.fields = FieldsPane(value_bytes)
         self.hexes = HexPane()
         self.ladder = LadderPane()
-        self.page = PagePane(id="page")
+        self.page = TextPane(id="page")
         self.hints = TextLine(id="hints")
         self.tab = TABS[0]
         self._lines: int | None = None  # of the panes below, once their border was dragged

@@ -53,7 +53,6 @@ class TabPages:
         row, page = table.selected, self._screen.page
         page.border_title = "" if row is None else " · ".join(filter(None, row.cells[:4]))
         page.border_subtitle = "Enter: the frame" if row and row.frame and not row.stream else "Enter: its frames"
-        page.top = 0
         page.write(() if row is None else row.page, self._dialogue(row.stream) if row and row.stream else ())
 
     def _dialogue(self, key: StreamKey) -> list[Sequence[Styled]]:
@@ -104,7 +103,6 @@ class TabPages:
         else:
             screen.page.border_title, screen.page.border_subtitle = record.frame.message.name, "e: away"
             screen.page.write([Line(LineKind.PLAIN, text) for text in message_page(record.frame.message).split("\n")])
-            screen.page.top = 0
         screen.show_dialogue(False)
         screen.show_beside(True)
 
@@ -113,7 +111,6 @@ class TabPages:
         page = self._screen.page
         page.border_title, page.border_subtitle = " · ".join(filter(None, row.cells[:4])), "e: away"
         page.write(row.page)
-        page.top = 0
 
     # -- dialogues ----------------------------------------------------------------------------------------
 

@@ -342,7 +342,7 @@ async def _(shown: Shown, key: str) -> None:
 async def _(shown: Shown, key: str) -> None:
     await at(shown, PEAR)
     await shown.press(key)
-    assert [line.text for line in shown.app.main.hexes.view.lines] == ["{", '  "n": [', "    1,", "    2", "  ]", "}"]
+    assert list(shown.app.main.hexes.view.lines) == ["{", '  "n": [', "    1,", "    2", "  ]", "}"]
     await shown.press(key)
     assert shown.app.main.hexes.view.data[:2] == b"\x80\x57"
 

@@ -163,7 +163,7 @@ def test_a_large_value_is_decoded_when_that_is_asked_twice(tmp_path: Path) -> No
         await shown.press("G", "v")
         assert hexes.border_subtitle == "1,048,585 bytes of value: v once more decodes them"
         await shown.press("v")
-        assert [len(line.text) for line in hexes.view.lines] == [1, 8 + (1 << 20) + 1, 1]
+        assert [len(line) for line in hexes.view.lines] == [1, 8 + (1 << 20) + 1, 1]
 
     browse(path, view)
 
