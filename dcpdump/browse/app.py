@@ -62,15 +62,10 @@ class Status:
         screen.top.put(State(self._opened.name, self._listed(), self._notes(), screen.tab, self._progress()), at_ns)
         self._draw_density()
         screen.show_filter(browser.filter, self._searching())
-        nothing = "" if self._searching() or not browser.filter else "no frame matches; Esc steps back"
-        if screen.list.nothing != nothing:
-            screen.list.nothing = nothing
-            screen.list.refresh()
+        screen.list.say_nothing("" if self._searching() or not browser.filter else "no frame matches; Esc steps back")
         for table in screen.tables.values():
-            waiting = self._waiting()
-            if table.tab is None and table.waiting != waiting:
-                table.waiting = waiting
-                table.refresh()
+            if table.tab is None:
+                table.say_nothing(self._waiting())
 
     def _listed(self) -> str:
         count, listed = self._browser.frames.count, self._browser.screen.list.listed

@@ -345,8 +345,7 @@ class HexPane(Pane[bytes]):
 
     def scroll_lines(self, by: int) -> None:
         """Scroll; the cursor stays."""
-        self.top = max(0, min(self.top + by, self.count - self.height))
-        self.refresh()
+        self.scroll_top(self.top + by)
 
     def _point(self, byte: int) -> None:
         byte = max(0, min(byte, len(self._data) - 1))
@@ -364,7 +363,8 @@ class HexPane(Pane[bytes]):
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Point at the byte under the mouse while this pane has the focus."""
         if self.has_focus and self.selects:
-            byte = self._byte_at(self.top + event.y - self._inset(), event.x - self._inset() + self.left)
+            at = event.get_content_offset(self)
+            byte = None if at is None else self._byte_at(self.top + at.y, at.x + self.left)
             if byte is not None:
                 self._point(byte)
 

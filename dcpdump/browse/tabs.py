@@ -28,7 +28,6 @@ class TabTable(Pane[TabRow]):
         super().__init__(id=id)
         self.add_class("tab")
         self.tab: TabRows | None = None
-        self.waiting = ""  #: what is said as long as there is no table
         self._sorted: tuple[int | None, bool] = (None, False)  # by which column, and whether backwards
         self._widths: list[tuple[int, int]] = []  # column → its width; those that are shown
         self._for = -1  # the width of the pane that they are for
@@ -36,6 +35,7 @@ class TabTable(Pane[TabRow]):
     def fill(self, tab: TabRows) -> None:
         """Show a table; the cursor and the order stay."""
         self.tab, self._for = tab, -1
+        self.say_nothing(tab.nothing)
         self.sort(*self._sorted)
         self.put(self.cursor)
         self.post_message(self.Moved(self))
@@ -82,15 +82,15 @@ class TabTable(Pane[TabRow]):
     # -- drawing ------------------------------------------------------------------------------------------
 
     @property
-    def heads(self) -> Sequence[Sequence[Styled]]:
+    def head(self) -> Sequence[Styled]:
         """Return the heads of the columns."""
         if self.tab is None or not self.rows:
-            return [[(f" {self.waiting if self.tab is None else self.tab.nothing}", "dim")]]
+            return ()
         names = []
         for column, name in enumerate(self.tab.table.heads):
             mark = "" if self._sorted[0] != column else "▾" if self._sorted[1] else "▴"
             names.append(name + mark)
-        return [[(self._line(names), "bold")]]
+        return [(self._line(names), "bold")]
 
     def styled(self, line: int) -> Sequence[Styled]:
         """Return a row."""
