@@ -29,7 +29,7 @@ from dcpdump.browse.rows import IndexedFrames
 from dcpdump.browse.screen import CSS, BrowseScreen
 from dcpdump.browse.tabpages import TabPages
 from dcpdump.browse.tabs import LadderPane, TabTable
-from dcpdump.browse.topline import TABS, State, TopLine, density
+from dcpdump.browse.topline import TABS, State, density
 from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError
 from dcpdump.net.packet import NO_TIME
@@ -251,21 +251,9 @@ class BrowseApp(App[int]):
         self.browser.show_frame()
         self.status.show()
 
-    @on(Pane.Chosen)
-    def _chosen(self) -> None:
-        self.action_enter()
-
     @on(HexPane.Pointed)
     def _pointed(self, message: HexPane.Pointed) -> None:
         self.browser.detail.light_field(message.byte)
-
-    @on(TopLine.TimePicked)
-    def _time_picked(self, message: TopLine.TimePicked) -> None:
-        self.main.list.go(self.opened.frames.at_time(message.ts_ns))
-
-    @on(TopLine.TabPicked)
-    def _tab_picked(self, message: TopLine.TabPicked) -> None:
-        self.action_tab(message.tab)
 
     # -- asking -------------------------------------------------------------------------------------------
 
@@ -359,6 +347,10 @@ class BrowseApp(App[int]):
     def action_about(self) -> None:
         """Show what the capture is."""
         self.push_screen(TextDialog("capture", about(self.opened.paths, self.opened.frames)))
+
+    def action_time(self, ts_ns: int) -> None:
+        """Go to a time."""
+        self.main.list.go(self.opened.frames.at_time(ts_ns))
 
     def action_follow(self) -> None:
         """Stay at the end."""

@@ -56,9 +56,6 @@ class Pane(Widget, Generic[Row], can_focus=True):
             super().__init__()
             self.pane = pane
 
-    class Chosen(Message):
-        """A line was clicked twice."""
-
     class Dragged(Message):
         """A border was dragged to a place of the screen: the upper one, or (``aside``) one at the side."""
 
@@ -194,8 +191,8 @@ class Pane(Widget, Generic[Row], can_focus=True):
 
     # -- the mouse ----------------------------------------------------------------------------------------
 
-    def on_click(self, event: events.Click) -> None:
-        """Put the cursor where it was clicked; on the bar, go as far as that is."""
+    async def on_click(self, event: events.Click) -> None:
+        """Put the cursor where it was clicked, and on a second click enter; on the bar, go as far as that is."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
@@ -207,7 +204,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         elif self.top + y < self.count:
             self.click(self.top + y, x + self.left)
             if event.chain > 1:
-                self.post_message(self.Chosen())
+                await self.run_action("app.enter")
 
     def click(self, line: int, column: int) -> None:
         """Take a click on a line."""

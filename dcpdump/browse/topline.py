@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual import events
-from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -36,20 +35,6 @@ class State(NamedTuple):
 
 class TopLine(Widget):
     """The first line of the screen."""
-
-    class TimePicked(Message):
-        """A time was clicked at."""
-
-        def __init__(self, ts_ns: int) -> None:
-            super().__init__()
-            self.ts_ns = ts_ns
-
-    class TabPicked(Message):
-        """A tab was clicked at."""
-
-        def __init__(self, tab: str) -> None:
-            super().__init__()
-            self.tab = tab
 
     def __init__(self) -> None:
         super().__init__(id="top")
@@ -119,23 +104,23 @@ class TopLine(Widget):
             out.append((bar, style))
         return out
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Go to the time that was clicked at, or to the tab."""
         for start, end, name in self._tabs:
             if start <= event.x < end:
-                self.post_message(self.TabPicked(name))
+                await self.run_action(f"app.tab({name!r})")
                 return
-        self._pick(event.x)
+        await self._pick(event.x)
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
+    async def on_mouse_move(self, event: events.MouseMove) -> None:
         """Go along with the mouse while its button is down."""
         if event.button:
-            self._pick(event.x)
+            await self._pick(event.x)
 
-    def _pick(self, x: int) -> None:
+    async def _pick(self, x: int) -> None:
         bar = x - self._bars_at
         if self.density is not None and 0 <= bar < len(self.density.counts):
-            self.post_message(self.TimePicked(self.density.begins_ns(bar)))
+            await self.run_action(f"app.time({self.density.begins_ns(bar)})")
 
 
 # -- density: frames over time, for the first line of the screen --------------------------------------
