@@ -74,12 +74,12 @@ class Status:
         return f"{listed.frames:,} of {counted(count, 'frame')}"
 
     def _notes(self) -> tuple[str, ...]:
-        browser, index = self._browser, self._browser.frames
+        browser, frames = self._browser, self._browser.frames
         notes = []
-        failure = index.failure
-        if not index.complete and not failure:
-            read, size = index.progress
-            notes.append(f"reading {100 * read // size} %" if size else "waiting" if index.idle else "reading")
+        failure = frames.failure
+        if not frames.complete and not failure:
+            read, size = frames.progress
+            notes.append(f"reading {100 * read // size} %" if size else "waiting" if frames.idle else "reading")
         if browser.rows is not None:
             notes.append(f"searching at #{browser.rows.at:,} (Esc stops)")
         marks = len(browser.screen.list.marks)
@@ -87,7 +87,7 @@ class Status:
             notes.append(f"● {marks:,} marked")
         if failure:
             notes.append(failure)
-        if index.damage:
+        if frames.damage:
             notes.append("damaged (i)")
         if browser.commands.hides:
             notes.append("redacted")
@@ -108,10 +108,10 @@ class Status:
         return f"{100 * analysing.progress:.0f} %" if analysing.working else ""
 
     def _waiting(self) -> str:
-        index, analysing = self._browser.frames, self._browser.analysing
+        frames, analysing = self._browser.frames, self._browser.analysing
         if analysing.failure:
             return analysing.failure
-        if not index.complete and not analysing.working:
+        if not frames.complete and not analysing.working:
             return "this needs all frames: " + (self._notes() or ("reading",))[0]
         return f"all frames are read once more: {100 * analysing.progress:.0f} %"
 
@@ -194,10 +194,10 @@ class BrowseApp(App[int]):
         before = self.browser.analysis
         more = self.browser.turn()
         analysing = self.browser.analysing
-        index = self.opened.frames
-        if index.complete and not index.count:
+        frames = self.opened.frames
+        if frames.complete and not frames.count:
             self.exit(UNUSABLE)
-        if index.count and (index.complete or index.failure):
+        if frames.count and (frames.complete or frames.failure):
             analysing.begin(final=True)
         analysing.poll()
         if self.browser.analysis is not before:
@@ -443,26 +443,26 @@ class KeyQuestion(ModalScreen[str]):
 # -- what the captures are, how far they are read, and what of them is damaged ------------------------
 
 
-def about(paths: Sequence[str], index: IndexedFrames) -> list[Line]:
+def about(paths: Sequence[str], frames: IndexedFrames) -> list[Line]:
     """Return in lines what is known of captures."""
-    read, size = index.progress
+    read, size = frames.progress
     lines = [Line(LineKind.TITLE, "captures")]
     for path in paths:
         with suppress(OSError):
             lines.append(Line(LineKind.PLAIN, f"  {path}  {bytes_text(os.stat(path).st_size)}"))
-    words = [counted(index.count, "frame"), counted(len({ends.connection for ends in index.ends}), "connection")]
-    far = "all of it is read" if index.complete else f"{bytes_text(read)} are read"
-    far += f" of {bytes_text(size)}" if size and not index.complete else ""
+    words = [counted(frames.count, "frame"), counted(len({ends.connection for ends in frames.ends}), "connection")]
+    far = "all of it is read" if frames.complete else f"{bytes_text(read)} are read"
+    far += f" of {bytes_text(size)}" if size and not frames.complete else ""
     lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, " · ".join([*words, far]))]
-    times = index.columns.ts_ns[index.columns.ts_ns != NO_TIME]
+    times = frames.columns.ts_ns[frames.columns.ts_ns != NO_TIME]
     if len(times):
         first, last = (clock_in_use().full(int(ts)) for ts in (times.min(), times.max()))
         lines.append(Line(LineKind.PLAIN, f"{first} to {last} ({span(int(times.max() - times.min()))})"))
-    if index.lost.gaps:
-        lines.append(Line(LineKind.PROBLEM, index.lost.words()))
-    if index.skipped_bytes:
-        lines.append(Line(LineKind.PROBLEM, f"{counted(index.skipped_bytes, 'byte')} skipped"))
-    lines += [Line(LineKind.PROBLEM, str(damage)) for damage in index.damage] or [
+    if frames.lost.gaps:
+        lines.append(Line(LineKind.PROBLEM, frames.lost.words()))
+    if frames.skipped_bytes:
+        lines.append(Line(LineKind.PROBLEM, f"{counted(frames.skipped_bytes, 'byte')} skipped"))
+    lines += [Line(LineKind.PROBLEM, str(damage)) for damage in frames.damage] or [
         Line(LineKind.GOOD, "nothing of the files is damaged")
     ]
     return lines

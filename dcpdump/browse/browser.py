@@ -46,15 +46,14 @@ class Detail:
         """Show a frame as soon as it comes; None: nothing."""
         if number == self._number:
             return
-        index = self._frames
         if self._ticket is not None:
-            index.drop(self._ticket)
+            self._frames.drop(self._ticket)
             self._ticket = None
         self._number = number
         if number is None:
             self._draw(None)
             return
-        self._ticket = index.ask(Decode(number))
+        self._ticket = self._frames.ask(Decode(number))
         self._take(_WITH_THE_ROW)
 
     def poll(self) -> None:
@@ -236,10 +235,10 @@ class Browser:
 
     def _describe(self) -> None:
         """Ask what the rows say that are seen, and show it."""
-        index, rows = self.frames, self.screen.list
+        frames, rows = self.frames, self.screen.list
         if self._describing is not None:
             ticket, asked = self._describing
-            for answer in index.answers(ticket):
+            for answer in frames.answers(ticket):
                 if isinstance(answer.value, dict):
                     rows.describe(answer.value)
                 elif answer.value is not None:
@@ -249,8 +248,8 @@ class Browser:
         wanted = rows.undescribed()
         if wanted and (self._describing is None or not set(wanted) <= set(self._describing[1])):
             if self._describing is not None:
-                index.drop(self._describing[0])
-            self._describing = index.ask(Describe(wanted)), wanted
+                frames.drop(self._describing[0])
+            self._describing = frames.ask(Describe(wanted)), wanted
 
     def _wait(self, step: Callable[[], object], done: Callable[[], bool]) -> None:
         """Give something that is searched a moment, so that most is found before the screen is drawn again."""

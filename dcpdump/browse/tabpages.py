@@ -42,8 +42,8 @@ class TabPages:
 
     def _ask_again(self) -> None:
         """Have the frames that there are analysed, where more will come all the time."""
-        index = self._browser.frames
-        if index.progress[1] is None and not index.complete:
+        frames = self._browser.frames
+        if frames.progress[1] is None and not frames.complete:
             self._browser.analysing.begin(final=False)
 
     def show_page(self, table: TabTable) -> None:
