@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
-from dcpdump.browse.analysis import Analysis, Dialogue, StreamPlace, TabRow, TabRows
-from dcpdump.check.finding import Finding
+from dcpdump.browse.analysis import Analysis, Dialogue, StreamKey, TabRow, TabRows
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.trouble import Evidence, Judged
 from dcpdump.escape import safe
@@ -15,13 +15,14 @@ from dcpdump.render.conns import CONNECTIONS, ConnectionTable, rows_of
 from dcpdump.render.findings import FINDINGS
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Table, fitted
+from dcpdump.render.text_columns import fitted
 from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import place, short_name
 from dcpdump.text import counted
 
+Row = TypeVar("Row")
 #: So wide are the texts below a table.
 _WIDTH = 110
 #: Dialogues of so many streams are made: those in trouble first.
@@ -45,60 +46,66 @@ def analysis_of(evidence: Evidence) -> Analysis:
     )
 
 
-def place_of(stream: Stream) -> StreamPlace:
+def stream_key(stream: Stream) -> StreamKey:
     """Return where a stream is."""
     return stream.connection.number, stream.vbucket, stream.stream_id or 0
 
 
-def _streams(judged: Sequence[Judged], evicted: EvictedStreams, now_ns: int | None) -> TabRows:
-    table = STREAMS.table([StreamRow(stream, verdict, now_ns) for stream, verdict in judged])
+def _tab(columns: ColumnSet[Row], found: Sequence[Row], nothing: str) -> TabRows:
+    """Return rows under their columns, which lead nowhere yet."""
+    table = columns.table(found)
+    orders = [column.order for column in columns if column.head]
     rows = []
-    for (stream, verdict), cells, kind in zip(judged, table.rows, table.kinds, strict=True):
-        where = place_of(stream)
-        clauses = [("connection", str(where[0])), ("vbucket", str(where[1]))]
-        if where[2]:
-            clauses.append(("stream-id", str(where[2])))
+    kinds = table.kinds or [LineKind.PLAIN] * len(found)
+    for row, cells, kind in zip(found, table.rows, kinds, strict=True):
+        keys = tuple(cell if order is None else order(row) for order, cell in zip(orders, cells, strict=True))
+        rows.append(TabRow(cells, keys, kind))
+    return TabRows(table, rows, nothing)
+
+
+def _streams(judged: Sequence[Judged], evicted: EvictedStreams, now_ns: int | None) -> TabRows:
+    tab = _tab(STREAMS, [StreamRow(stream, verdict, now_ns) for stream, verdict in judged], "no streams")
+    rows = []
+    for row, (stream, verdict) in zip(tab.rows, judged, strict=True):
+        where = connection, vbucket, stream_id = stream_key(stream)
+        clauses = [("connection", str(connection)), ("vbucket", str(vbucket))]
+        clauses += [("stream-id", str(stream_id))] * bool(stream_id)
         first = next((request.frame for request in stream.requests), None)
-        page = (Line(kind, verdict.text),)
-        rows.append(TabRow(tuple(cells), kind, tuple(clauses), first, page, where))
+        page = (Line(row.kind, verdict.text),)
+        rows.append(row._replace(clauses=tuple(clauses), frame=first, page=page, stream=where))
     if evicted.streams:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in evicted.kinds.most_common())
         text = f"{counted(evicted.streams, 'more stream')} not kept in memory, which were over: {kinds}"
         hint = Line(LineKind.PLAIN, "a larger --memory lists more")
-        cells = ("",) * (len(table.heads) - 1) + (text,)
-        rows.append(TabRow(cells, LineKind.PROBLEM, page=(Line(LineKind.PROBLEM, text), hint)))
-    return _tab(table, rows, "no streams")
+        empty = ("",) * (len(tab.table.heads) - 1)
+        rows.append(TabRow((*empty, text), (*empty, ""), LineKind.PROBLEM, page=(Line(LineKind.PROBLEM, text), hint)))
+    return tab._replace(rows=rows)
 
 
-def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamPlace, tuple[Dialogue, ...]]:
-    found: dict[StreamPlace, list[Dialogue]] = defaultdict(list)
+def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamKey, tuple[Dialogue, ...]]:
+    found: dict[StreamKey, list[Dialogue]] = defaultdict(list)
     for stream in streams:
         connection = stream.connection
-        wants = short_name(connection.setup.name) or connection.client_address or connection.src
-        has = connection.server_address or connection.dst
+        client = short_name(connection.setup.name) or connection.client_address or connection.src
+        server = connection.server_address or connection.dst
         title = f"{place(stream)} of c{connection.number}"
         rungs = tuple(ladder(stream, evidence.now_ns))
-        found[place_of(stream)].append(Dialogue(title, safe(wants), safe(has), rungs))
+        found[stream_key(stream)].append(Dialogue(title, safe(client), safe(server), rungs))
     return {
-        place: tuple(sorted(each, key=lambda one: min((r.frame for r in one.rungs if r.frame), default=0)))
-        for place, each in found.items()
+        key: tuple(sorted(each, key=lambda one: min((r.frame for r in one.rungs if r.frame), default=0)))
+        for key, each in found.items()
     }
 
 
 def _findings(evidence: Evidence) -> TabRows:
-    table = FINDINGS.table(evidence.findings)
-    found = zip(evidence.findings, table.rows, table.kinds, strict=True)
-    rows = [_finding(finding, tuple(cells), kind) for (finding, _), cells, kind in found]
-    return _tab(table, rows, f"nothing found: {evidence.rules:,} rules asked")
-
-
-def _finding(finding: Finding, cells: tuple[str, ...], kind: LineKind) -> TabRow:
-    when = "" if finding.ts_ns is None else f"  {clock_in_use().full(finding.ts_ns)}"
-    page = (Line(kind, f"{cells[-1]}{when}"), Line(LineKind.PLAIN, ""), *finding_lines.page(finding.rule, None))
-    clauses = [("connection", str(finding.connection))]
-    if finding.vbucket is not None:
-        clauses.append(("vbucket", str(finding.vbucket)))
-    return TabRow(cells, kind, tuple(clauses), finding.frame, page)
+    tab = _tab(FINDINGS, evidence.findings, f"nothing found: {evidence.rules:,} rules asked")
+    rows = []
+    for row, (finding, _) in zip(tab.rows, evidence.findings, strict=True):
+        when = "" if finding.ts_ns is None else f"  {clock_in_use().full(finding.ts_ns)}"
+        title = Line(row.kind, f"{row.cells[-1]}{when}")
+        page = (title, Line(LineKind.PLAIN, ""), *finding_lines.page(finding.rule, None))
+        rows.append(row._replace(frame=finding.frame, page=page))
+    return tab._replace(rows=rows)
 
 
 #: What a tab has of connections; the rest is in their cards.
@@ -107,16 +114,11 @@ _CONNECTIONS = ColumnSet(*CONNECTIONS.some("conn client name agent bucket stream
 
 def _connections(evidence: Evidence) -> TabRows:
     found = rows_of(evidence.connections)
-    table = _CONNECTIONS.table(found)
+    tab = _tab(_CONNECTIONS, found, "no connections")
     rows = []
-    for each, row, cells in zip(evidence.connections, found, table.rows, strict=True):
-        card = ConnectionTable([row]).lines(_WIDTH)
+    for row, each, whole in zip(tab.rows, evidence.connections, found, strict=True):
         windows = fitted(flow.lines(flow.rows_of([each], evidence.now_ns)), None)
-        page = (*card, Line(LineKind.PLAIN, ""), *windows)
+        page = (*ConnectionTable([whole]).lines(_WIDTH), Line(LineKind.PLAIN, ""), *windows)
         kind = LineKind.HINT if each.missing.gaps or each.missing.skipped else LineKind.PLAIN
-        rows.append(TabRow(tuple(cells), kind, (("connection", str(each.number)),), None, tuple(page)))
-    return _tab(table, rows, "no connections")
-
-
-def _tab(table: Table, rows: Sequence[TabRow], nothing: str) -> TabRows:
-    return TabRows(tuple(table.heads), tuple(table.right), tuple(table.least), tuple(rows), nothing)
+        rows.append(row._replace(kind=kind, clauses=(("connection", str(each.number)),), page=page))
+    return tab._replace(rows=rows)

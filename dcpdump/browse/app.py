@@ -1,39 +1,145 @@
-"""BrowseApp: the keys of the table, the dialogs, and the turns in which everything else is done."""
+"""BrowseApp: the keys of the table, the dialogs, the first lines, and the turns in which everything else is done."""
 
 import asyncio
+import io
+import os
 import signal
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from textual import on
-from textual.app import App
+from rich.console import Console
+from textual import events, on
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.reactive import Reactive
-from textual.screen import Screen
-from textual.widgets import Input
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
 
-from dcpdump.browse.browser import Browser
-from dcpdump.browse.dialogue import LadderPane
-from dcpdump.browse.filterbar import FilterBar
+from dcpdump.browse.browser import Browser, OpenCaptures
+from dcpdump.browse.frame_panes import HexPane
 from dcpdump.browse.framelist import FrameList
-from dcpdump.browse.hexes import HexPane
-from dcpdump.browse.key_table import KEYS, all_keys, help_lines
-from dcpdump.browse.layout import CSS
+from dcpdump.browse.keys import KEYS, all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
-from dcpdump.browse.opened import OpenCaptures
-from dcpdump.browse.pane import Pane
-from dcpdump.browse.pieces import Piece
-from dcpdump.browse.screen import BrowseScreen
-from dcpdump.browse.status import Status
+from dcpdump.browse.pane import Pane, Styled, TextPane
+from dcpdump.browse.rows import IndexedFrames
+from dcpdump.browse.screen import CSS, BrowseScreen
 from dcpdump.browse.tabpages import TabPages
-from dcpdump.browse.tabs import TabTable
-from dcpdump.browse.topline import TABS, TopLine
+from dcpdump.browse.tabs import LadderPane, TabTable
+from dcpdump.browse.topline import TABS, State, density
+from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError
+from dcpdump.net.packet import NO_TIME
+from dcpdump.render.style import Line, LineKind
+from dcpdump.render.text_columns import bytes_text
+from dcpdump.streams.wording import span
+from dcpdump.text import counted
+
+# -- the first lines ----------------------------------------------------------------------------------
+# How much is listed, how far reading and searching are, where the cursor is.
+
+#: The density is drawn so many seconds after the first frame: it takes NumPy, whose import would delay that. While the
+#: capture is read, it is drawn again so many seconds after the last time.
+_AFTER_S, _AGAIN_S = 0.2, 0.5
+
+
+class Status:
+    """What the screen says of itself."""
+
+    def __init__(self, browser: Browser, opened: OpenCaptures) -> None:
+        self._browser, self._opened = browser, opened
+        self._due: float | None = None  # when the density is drawn
+        self._drawn: object = None
+
+    def show(self) -> None:
+        """Say what has changed."""
+        browser, screen = self._browser, self._browser.screen
+        number = browser.number
+        at_ns = None if number is None else browser.frames.ts_ns(number)
+        screen.top.put(State(self._opened.name, self._listed(), self._notes(), screen.tab, self._progress()), at_ns)
+        self._draw_density()
+        screen.show_filter(browser.filter, self._searching())
+        screen.list.say_nothing("" if self._searching() or not browser.filter else "no frame matches; Esc steps back")
+        for table in screen.tables.values():
+            if table.tab is None:
+                table.say_nothing(self._waiting())
+
+    def _listed(self) -> str:
+        count, listed = self._browser.frames.count, self._browser.screen.list.listed
+        if listed.everything:
+            return counted(count, "frame")
+        return f"{listed.frames:,} of {counted(count, 'frame')}"
+
+    def _notes(self) -> tuple[str, ...]:
+        browser, frames = self._browser, self._browser.frames
+        notes = []
+        failure = frames.failure
+        if not frames.complete and not failure:
+            read, size = frames.progress
+            notes.append(f"reading {100 * read // size} %" if size else "waiting" if frames.idle else "reading")
+        if browser.rows is not None:
+            notes.append(f"searching at #{browser.rows.at:,} (Esc stops)")
+        marks = len(browser.screen.list.marks)
+        if marks:
+            notes.append(f"● {marks:,} marked")
+        if failure:
+            notes.append(failure)
+        if frames.damage:
+            notes.append("damaged (i)")
+        if browser.commands.hides:
+            notes.append("redacted")
+        if browser.screen.list.follows:
+            notes.append("following")
+        return tuple(notes)
+
+    def _searching(self) -> str:
+        search = self._browser.search
+        if search is not None and search.ended_at is not None:
+            return f"ended at #{search.ended_at:,} (Esc: no filter)"
+        if search is None or search.done:
+            return ""
+        return f"searching {search.progress} %, {search.listed.frames:,} so far (Esc stops)"
+
+    def _progress(self) -> str:
+        analysing = self._browser.analysing
+        return f"{100 * analysing.progress:.0f} %" if analysing.working else ""
+
+    def _waiting(self) -> str:
+        frames, analysing = self._browser.frames, self._browser.analysing
+        if analysing.failure:
+            return analysing.failure
+        if not frames.complete and not analysing.working:
+            return "this needs all frames: " + (self._notes() or ("reading",))[0]
+        return f"all frames are read once more: {100 * analysing.progress:.0f} %"
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether the density is still to be drawn."""
+        return self._drawn is None and self._browser.frames.count > 0
+
+    def _draw_density(self) -> None:
+        browser, now = self._browser, time.monotonic()
+        top, listed = browser.screen.top, browser.screen.list.listed
+        if self._due is None:
+            if self.waiting and browser.detail.shows(browser.number):
+                self._due = now + _AFTER_S
+            return
+        state = (browser.frames.count, listed.frames, id(listed), top.bars)
+        if state == self._drawn or (now < self._due and (self.waiting or not browser.frames.complete)):
+            return
+        self._drawn, self._due = state, now + _AGAIN_S
+        top.density = density(browser.frames.columns.ts_ns, listed, top.bars)
+        top.refresh()
+
+
+# -- the app ------------------------------------------------------------------------------------------
 
 #: Turns a second, at most; in between keys are taken.
 _TURNS = 20
-UNUSABLE, TERMINATED, HUNG_UP, INTERRUPTED, BUG = 3, 143, 129, 130, 70
+UNUSABLE, TERMINATED, HUNG_UP, INTERRUPTED = 3, 143, 129, 130
 
 
 class BrowseApp(App[int]):
@@ -55,7 +161,7 @@ class BrowseApp(App[int]):
         self.marks = Marks(self.browser, self.copy_to_clipboard)
         self.status = Status(self.browser, opened)
         self._parts = {"browser": self.browser, "screen": self.main, "pages": self.pages, "marks": self.marks}
-        self.error: Exception | None = None  #: what ended the screen
+        self.error_console = Console(file=io.StringIO())  # who started the screen reports an error, once it is closed
         self.stopped: Callable[[], int | None] = lambda: None  #: the exit code of a signal that came before it is open
         self._stale = False
 
@@ -74,8 +180,8 @@ class BrowseApp(App[int]):
     def on_mount(self) -> None:
         """Begin to take turns."""
         self.set_interval(1 / _TURNS, self._turn)
-        if self.opened.frames.index.descriptor is not None:
-            asyncio.get_running_loop().add_reader(self.opened.frames.index.descriptor, self._arrived)
+        if (descriptor := self.opened.frames.descriptor) is not None:
+            asyncio.get_running_loop().add_reader(descriptor, self._arrived)
         self.main.list.follows = self.opened.follows
         if self.opened.filter:
             self._apply(self.opened.filter)
@@ -83,15 +189,15 @@ class BrowseApp(App[int]):
 
     def _turn(self) -> None:
         """Do a little of what is to be done, and show how far everything is."""
-        if not self.is_running or self._exit:
+        if not self.is_running or self.return_code is not None:
             return
         before = self.browser.analysis
         more = self.browser.turn()
         analysing = self.browser.analysing
-        index = self.opened.frames.index
-        if index.complete and not index.frames:
+        frames = self.opened.frames
+        if frames.complete and not frames.count:
             self.exit(UNUSABLE)
-        if index.frames and (index.complete or index.failure):
+        if frames.count and (frames.complete or frames.failure):
             analysing.begin(final=True)
         analysing.poll()
         if self.browser.analysis is not before:
@@ -104,25 +210,24 @@ class BrowseApp(App[int]):
 
     def _arrived(self) -> None:
         """Take what has come from the other process; once that has ended, there is nothing to wait for."""
-        descriptor = self.opened.frames.index.descriptor
+        descriptor = self.opened.frames.descriptor
         self._turn()
-        if descriptor is not None and self.opened.frames.index.descriptor is None:
+        if descriptor is not None and self.opened.frames.descriptor is None:
             asyncio.get_running_loop().remove_reader(descriptor)
 
     def exit(self, *arguments: Any, **named: Any) -> None:
         """Leave; the other processes end while the terminal is put back."""
-        descriptor = self.opened.frames.index.descriptor
+        descriptor = self.opened.frames.descriptor
         if descriptor is not None:
             asyncio.get_running_loop().remove_reader(descriptor)
-        self.opened.frames.index.leave()
+        self.opened.frames.leave()
         self.opened.analysing.close()
         super().exit(*arguments, **named)
 
-    def _handle_exception(self, error: Exception) -> None:
-        """End the screen; who started it reports the error on a whole terminal."""
-        self.error = self.error or error
-        self._exception = error
-        self.exit(BUG)
+    @property
+    def error(self) -> Exception | None:
+        """Return what ended the screen, if that was an exception."""
+        return self._exception
 
     # -- messages of the parts ----------------------------------------------------------------------------
 
@@ -146,60 +251,23 @@ class BrowseApp(App[int]):
         self.browser.show_frame()
         self.status.show()
 
-    @on(Pane.Chosen)
-    def _chosen(self) -> None:
-        self.action_enter()
-
     @on(HexPane.Pointed)
     def _pointed(self, message: HexPane.Pointed) -> None:
         self.browser.detail.light_field(message.byte)
 
-    @on(TopLine.TimePicked)
-    def _time_picked(self, message: TopLine.TimePicked) -> None:
-        self.main.list.go(self.opened.frames.at_time(message.ts_ns))
-
-    @on(TopLine.TabPicked)
-    def _tab_picked(self, message: TopLine.TabPicked) -> None:
-        self.action_tab(message.tab)
-
     # -- asking -------------------------------------------------------------------------------------------
-
-    def _ask(self, kind: str, prompt: str, text: str = "", complete: Callable[[str], list[str]] | None = None) -> None:
-        self.main.ask(prompt)
-        self.main.bar.ask(kind, text, complete)
 
     @on(Input.Submitted)
     def _submitted(self, message: Input.Submitted) -> None:
-        text, bar = message.value, self.main.bar
+        self.main.say("")
         try:
-            match bar.kind:
-                case "filter":
-                    self.browser.apply(text)
-                case "place":
-                    self.browser.go_to(text)
-                case "search":
-                    self.browser.sought = text.lower()
-                case "write":
-                    self.marks.write(text)
+            self.main.bar.take(message.value)
         except FilterError as error:
             self._refuse(error)
             return
-        bar.remember(text)
-        self.main.answered()
+        self.main.bar.remember(message.value)
+        self.main.close_bar()
         self.status.show()
-        if bar.kind != "write":
-            self.main.say("")
-        if bar.kind == "search":
-            self.browser.find(1)
-
-    @on(FilterBar.Left)
-    def _left(self) -> None:
-        self.main.say("")
-        self.main.answered()
-
-    @on(FilterBar.Offered)
-    def _offered(self, message: FilterBar.Offered) -> None:
-        self.main.say("  ".join(message.names))
 
     def _apply(self, text: str) -> None:
         try:
@@ -213,8 +281,10 @@ class BrowseApp(App[int]):
     # -- moving -------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether the keys of the table are taken: not while a text is typed, or a dialog is shown."""
-        return self.screen is self.main and not self.main.asks
+        """Return whether the keys of the table are taken: not while a text is typed; in a dialog, those that move."""
+        if self.screen is not self.main:
+            return action == "pane" and isinstance(self.screen.focused, Pane)
+        return not self.main.bar_is_open
 
     async def run_action(self, *arguments: Any, **named: Any) -> bool:
         """Take the note away, which was read before the next key, and do what the key says."""
@@ -228,37 +298,30 @@ class BrowseApp(App[int]):
 
     def action_pane(self, verb: str, by: int) -> None:
         """Move in the pane that has the focus."""
-        if verb == "edge" and self.main.pane is self.main.list:
+        pane = self.main.pane if self.screen is self.main else self.screen.focused
+        if verb == "edge" and pane is self.main.list:
             self.browser.leave()
-        getattr(self.main.pane, verb)(by)
+        getattr(pane, verb)(by)
 
     def action_ask_place(self) -> None:
         """Ask where to go."""
-        self._ask("place", "go to")
-
-    def action_focus_next(self) -> None:
-        """Go to the next pane."""
-        self.main.turn(1)
-
-    def action_focus_previous(self) -> None:
-        """Go to the previous pane."""
-        self.main.turn(-1)
+        self.main.ask("go to", self.browser.go_to)
 
     def action_enter(self) -> None:
         """Go where the row leads."""
         if self.main.tab != TABS[0]:
             self.pages.enter()
-        elif self.main.talks:
+        elif self.main.shows_dialogue:
             self.pages.enter_rung(self.main.ladder)
 
     def action_step_back(self) -> None:
         """Step back."""
         if self.main.zoomed:
             self.main.unzoom()
-        elif self.main.talks:
-            self.main.talk(False)
-        elif self.main.explains:
-            self.main.explain(False)
+        elif self.main.shows_dialogue:
+            self.main.show_dialogue(False)
+        elif self.main.shows_page:
+            self.main.show_beside(False)
         elif not self.browser.stop_search() and not self.browser.back() and self.browser.filter:
             self._apply("")
 
@@ -267,11 +330,11 @@ class BrowseApp(App[int]):
     def action_filter(self) -> None:
         """Ask for a filter."""
         text = f"{self.browser.filter} " if self.browser.filter else ""
-        self._ask("filter", "filter", text, self.opened.commands.completions)
+        self.main.ask("filter", self.browser.apply, text, self.opened.commands.completions)
 
     def action_search(self) -> None:
         """Ask for a text."""
-        self._ask("search", "search")
+        self.main.ask("search", self.browser.seek)
 
     # -- showing ------------------------------------------------------------------------------------------
 
@@ -283,7 +346,11 @@ class BrowseApp(App[int]):
 
     def action_about(self) -> None:
         """Show what the capture is."""
-        self._show_text("capture", self.status.about())
+        self.push_screen(TextDialog("capture", about(self.opened.paths, self.opened.frames)))
+
+    def action_time(self, ts_ns: int) -> None:
+        """Go to a time."""
+        self.main.list.go(self.opened.frames.at_time(ts_ns))
 
     def action_follow(self) -> None:
         """Stay at the end."""
@@ -293,31 +360,21 @@ class BrowseApp(App[int]):
     def action_help(self) -> None:
         """Show the keys."""
         width = max(len(key.shown) for keys in KEYS.values() for key in keys)
-        lines: list[list[Piece]] = [
+        lines: list[list[Styled]] = [
             [(f" {keys}", "bold")] if not text else [(f"  {keys:<{width}}  ", "cyan"), (text, "")]
             for keys, text in help_lines()
         ]
-        self._show_text("keys", lines)
-
-    def _show_text(self, title: str, lines: Sequence[Sequence[Piece]]) -> None:
-        from dcpdump.browse.dialogs import TextDialog
-
-        self.push_screen(TextDialog(title, lines))
-
-    def _ask_key(self, question: str, answers: Sequence[tuple[str, str]], take: Callable[[str | None], None]) -> None:
-        from dcpdump.browse.dialogs import KeyQuestion
-
-        self.push_screen(KeyQuestion(question, answers), take)
+        self.push_screen(TextDialog("keys", (), lines))
 
     # -- taking along -------------------------------------------------------------------------------------
 
     def action_write(self) -> None:
         """Ask for a file to write to."""
-        self._ask("write", f"write {self.marks.what()} to", self.marks.proposal())
+        self.main.ask(f"write {self.marks.what()} to", self.marks.write, self.marks.proposal())
 
     def action_copy(self) -> None:
         """Ask what to copy."""
-        self._ask_key("copy", COPIES, self.marks.copy)
+        self.push_screen(KeyQuestion("copy", COPIES), self.marks.copy)
 
     # -- leaving ------------------------------------------------------------------------------------------
 
@@ -327,10 +384,85 @@ class BrowseApp(App[int]):
             self.exit(0)
             return
         answers = (("q", "leave"), ("w", "write them"))
-        self._ask_key(f"{self.marks.what()} not written", answers, self._answer_leaving)
+        self.push_screen(KeyQuestion(f"{self.marks.what()} not written", answers), self._answer_leaving)
 
     def _answer_leaving(self, key: str | None) -> None:
         if key == "q":
             self.exit(0)
         elif key == "w":
             self.action_write()
+
+
+# -- dialogs: pages of text, and questions that one key answers ---------------------------------------
+
+
+class TextDialog(ModalScreen[None]):
+    """A page of text, in which the keys of the table move."""
+
+    BINDINGS = [  # noqa: RUF012 - as Textual has it
+        Binding("escape,q,question_mark,enter,ctrl+c", "dismiss", show=False),
+        Binding("space", "app.pane('page', 1)", show=False),
+    ]
+
+    def __init__(self, title: str, page: Sequence[Line], below: Sequence[Sequence[Styled]] = ()) -> None:
+        super().__init__()
+        self._pane = TextPane(id="text")
+        self._pane.border_title, self._pane.border_subtitle = title, "Esc"
+        self._pane.write(page, below)
+
+    def compose(self) -> ComposeResult:
+        """Make the page."""
+        yield self._pane
+
+
+class KeyQuestion(ModalScreen[str]):
+    """A question; the answer is a key, of those that are listed, or that of the row that is chosen; or nothing."""
+
+    def __init__(self, question: str, answers: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._list = OptionList(*(Option(f" {key}  {text}", key) for key, text in answers), id="text", markup=False)
+        self._list.border_title, self._list.border_subtitle = question, "Esc"
+        self._keys = [key for key, _ in answers]
+
+    def compose(self) -> ComposeResult:
+        """Make the question."""
+        yield self._list
+
+    def on_key(self, event: events.Key) -> None:
+        """Take an answer."""
+        if event.key in self._keys:
+            self.dismiss(event.key)
+        elif event.key in ("escape", "ctrl+c"):
+            self.dismiss("")
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take the answer that was chosen with Enter, or the mouse."""
+        self.dismiss(event.option_id)
+
+
+# -- what the captures are, how far they are read, and what of them is damaged ------------------------
+
+
+def about(paths: Sequence[str], frames: IndexedFrames) -> list[Line]:
+    """Return in lines what is known of captures."""
+    read, size = frames.progress
+    lines = [Line(LineKind.TITLE, "captures")]
+    for path in paths:
+        with suppress(OSError):
+            lines.append(Line(LineKind.PLAIN, f"  {path}  {bytes_text(os.stat(path).st_size)}"))
+    words = [counted(frames.count, "frame"), counted(len({ends.connection for ends in frames.ends}), "connection")]
+    far = "all of it is read" if frames.complete else f"{bytes_text(read)} are read"
+    far += f" of {bytes_text(size)}" if size and not frames.complete else ""
+    lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, " · ".join([*words, far]))]
+    times = frames.columns.ts_ns[frames.columns.ts_ns != NO_TIME]
+    if len(times):
+        first, last = (clock_in_use().full(int(ts)) for ts in (times.min(), times.max()))
+        lines.append(Line(LineKind.PLAIN, f"{first} to {last} ({span(int(times.max() - times.min()))})"))
+    if frames.lost.gaps:
+        lines.append(Line(LineKind.PROBLEM, frames.lost.words()))
+    if frames.skipped_bytes:
+        lines.append(Line(LineKind.PROBLEM, f"{counted(frames.skipped_bytes, 'byte')} skipped"))
+    lines += [Line(LineKind.PROBLEM, str(damage)) for damage in frames.damage] or [
+        Line(LineKind.GOOD, "nothing of the files is damaged")
+    ]
+    return lines

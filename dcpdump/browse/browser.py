@@ -2,28 +2,181 @@
 
 import re
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.browse.analysing import Analysing
-from dcpdump.browse.analysis import Analysis
-from dcpdump.browse.detail import Detail
-from dcpdump.browse.field_lines import clause_of
-from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.listed import AllFrames
-from dcpdump.browse.opened import Commands
-from dcpdump.browse.places import Place, PlaceHistory
-from dcpdump.browse.questions import Describe
-from dcpdump.browse.row_text import RowText
+from dcpdump.browse.analysis import Analysing, Analysis
+from dcpdump.browse.frame_panes import FieldLine, clause_of
+from dcpdump.browse.reader import Decode, Describe, Failed
+from dcpdump.browse.rows import AllFrames, IndexedFrames, RowText
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError, parse_instant
 from dcpdump.record import Record
+from dcpdump.render.style import LineKind
 
 if TYPE_CHECKING:
-    from dcpdump.browse.frame_scan import FrameScan
-    from dcpdump.browse.frame_search import FrameSearch, RowSearch
+    from dcpdump.browse.search import FrameScan, FrameSearch, RowSearch
+
+
+# -- the frame under the cursor -----------------------------------------------------------------------
+# It is asked for when the cursor comes to it, and shown with its fields and bytes once it comes.
+
+#: A frame that comes within so many seconds is drawn together with the row.
+_WITH_THE_ROW = 0.01
+#: Whoever needs it waits for it so many seconds.
+_PATIENCE = 10.0
+
+
+class Detail:
+    """What is shown of one frame. ``analysis`` returns what rules found, once that is known."""
+
+    def __init__(self, frames: IndexedFrames, screen: BrowseScreen, analysis: Callable[[], Analysis | None]) -> None:
+        self._frames, self._screen, self._analysis = frames, screen, analysis
+        self._record: Record | None = None
+        self._number: int | None = None  # of the frame that is shown, or that was asked for
+        self._ticket: int | None = None
+
+    def shows(self, number: int | None) -> bool:
+        """Return whether a frame has come, and is shown; None: whether none was asked for."""
+        return self._ticket is None and number == self._number
+
+    def show(self, number: int | None) -> None:
+        """Show a frame as soon as it comes; None: nothing."""
+        if number == self._number:
+            return
+        if self._ticket is not None:
+            self._frames.drop(self._ticket)
+            self._ticket = None
+        self._number = number
+        if number is None:
+            self._draw(None)
+            return
+        self._ticket = self._frames.ask(Decode(number))
+        self._take(_WITH_THE_ROW)
+
+    def poll(self) -> None:
+        """Show the frame if it has come."""
+        if self._ticket is not None:
+            self._take(0)
+
+    def again(self) -> None:
+        """Show the frame with what is known of it now."""
+        if self._ticket is None:
+            self._draw(self._record)
+
+    def record(self) -> Record | None:
+        """Return the frame, waiting for it if need be; None where there is none."""
+        if self._ticket is not None:
+            self._take(_PATIENCE)
+        return self._record
+
+    def _take(self, wait: float) -> None:
+        assert self._ticket is not None
+        value = self._frames.answer(self._ticket, wait)
+        if value is None:
+            return
+        self._ticket = None
+        if isinstance(value, Failed):
+            self._screen.say(f"#{self._number:,} cannot be read again: {value.why}", error=True)
+        self._draw(value if isinstance(value, Record) else None)
+
+    def _draw(self, record: Record | None) -> None:
+        self._record = record
+        self._screen.fields.show(record, self._findings())
+        self._screen.hexes.show(record)
+        self.light()
+
+    def _findings(self) -> list[FieldLine]:
+        analysis = self._analysis()
+        found = analysis.findings.get(self._number or 0, ()) if analysis else ()
+        return [FieldLine(LineKind.HINT if kind is LineKind.FIELD else kind, text) for kind, text in found]
+
+    def light(self) -> None:
+        """Light the bytes of the selected field."""
+        line = self._screen.fields.selected
+        self._screen.hexes.light(*((line.start, line.end) if line is not None else (0, 0)))
+
+    def light_field(self, byte: int) -> None:
+        """Select the field of a byte."""
+        self._screen.fields.select_byte(byte)
+        line = self._screen.fields.selected
+        if line is not None:
+            self._screen.hexes.light_around(line.start, line.end)
+
+
+# -- where one was, to step back to and forward again -------------------------------------------------
+
+
+class Position(NamedTuple):
+    """A frame, under a filter, in a tab."""
+
+    tab: str
+    filter: str
+    number: int | None
+
+
+class History:
+    """The positions before this one, and those that were left by stepping back."""
+
+    def __init__(self) -> None:
+        self._before: list[Position] = []
+        self._after: list[Position] = []
+
+    def leave(self, position: Position) -> None:
+        """Note a position before it is left by a jump, a filter, another tab."""
+        if not self._before or self._before[-1] != position:
+            self._before.append(position)
+        self._after.clear()
+
+    def back(self, now: Position) -> Position | None:
+        """Return the position before; None where there is none."""
+        return self._step(self._before, self._after, now)
+
+    def forward(self, now: Position) -> Position | None:
+        """Return the position that stepping back has left; None where there is none."""
+        return self._step(self._after, self._before, now)
+
+    @staticmethod
+    def _step(source: list[Position], other: list[Position], now: Position) -> Position | None:
+        while source:
+            position = source.pop()
+            if position != now:
+                other.append(now)
+                return position
+        return None
+
+
+# -- what is browsed, and what the screen needs of the command line -----------------------------------
+
+
+class Commands(NamedTuple):
+    """What knows the options of ``read``, and the captures by the names under which they were given."""
+
+    hides: bool  #: whether keys, values and names are hidden
+    check: Callable[[str], object]  #: raises FilterError where a text is no filter
+    completions: Callable[[str], list[str]]  #: returns what a text may be completed to
+    #: Returns a filter with another clause, of a name and a value; one of the same name is replaced.
+    with_clause: Callable[[str, str, str], str]
+    #: Returns a command over the captures: its name, a filter, the numbers of frames ("": all), more options.
+    words: Callable[[str, str, str, Sequence[str]], list[str]]
+
+
+class OpenCaptures(NamedTuple):
+    """Captures that are browsed."""
+
+    name: str
+    frames: IndexedFrames
+    commands: Commands
+    analysing: Analysing
+    value_bytes: int | None
+    paths: Sequence[str]
+    filter: str = ""  #: that is on at the beginning
+    follows: bool = False  #: whether the list stays at the end
+
+
+# -- the frames under a filter, and the way through them ----------------------------------------------
 
 #: Seconds that one turn may take before keys are taken again.
 _TURN = 0.015
@@ -40,7 +193,7 @@ class Browser:
         self.search: FrameSearch | None = None
         self.rows: RowSearch | None = None  #: the search for the next row with something
         self.detail = Detail(frames, screen, lambda: self.analysis)
-        self.places = PlaceHistory()
+        self.history = History()
         self.sought = ""  #: the text that was searched last
         self._everything = AllFrames()
         screen.list.listed = self._everything
@@ -51,9 +204,9 @@ class Browser:
     def turn(self) -> bool:
         """Take what has come, and ask for what the screen lacks; return whether there is more to do at once."""
         until = time.monotonic() + _TURN
-        more = self.frames.index.step()
+        more = self.frames.step()
         while more and time.monotonic() < until:
-            more = self.frames.index.step()
+            more = self.frames.step()
         grown = self._take_rows()
         if self.search is not None:
             grown |= self.search.step()
@@ -71,7 +224,7 @@ class Browser:
     def _take_rows(self) -> bool:
         if self._everything.frames == self.frames.count:
             return False
-        self._everything.grow(self.frames.count, self.frames.index.columns.values("gap_frame"))
+        self._everything.grow(self.frames.count, self.frames.columns.values("gap_frame"))
         return self.search is None
 
     @property
@@ -82,10 +235,10 @@ class Browser:
 
     def _describe(self) -> None:
         """Ask what the rows say that are seen, and show it."""
-        index, rows = self.frames.index, self.screen.list
+        frames, rows = self.frames, self.screen.list
         if self._describing is not None:
             ticket, asked = self._describing
-            for answer in index.answers(ticket):
+            for answer in frames.answers(ticket):
                 if isinstance(answer.value, dict):
                     rows.describe(answer.value)
                 elif answer.value is not None:
@@ -95,15 +248,15 @@ class Browser:
         wanted = rows.undescribed()
         if wanted and (self._describing is None or not set(wanted) <= set(self._describing[1])):
             if self._describing is not None:
-                index.drop(self._describing[0])
-            self._describing = index.ask(Describe(wanted)), wanted
+                frames.drop(self._describing[0])
+            self._describing = frames.ask(Describe(wanted)), wanted
 
     def _wait(self, step: Callable[[], object], done: Callable[[], bool]) -> None:
         """Give something that is searched a moment, so that most is found before the screen is drawn again."""
         until = time.monotonic() + _AT_ONCE
         step()
         while not done() and (left := until - time.monotonic()) > 0:
-            self.frames.index.step(left)
+            self.frames.step(left)
             step()
 
     @property
@@ -127,16 +280,16 @@ class Browser:
         """Show the fields and bytes of the frame under the cursor."""
         self.detail.show(self.number)
 
-    # -- places -------------------------------------------------------------------------------------------
+    # -- positions ----------------------------------------------------------------------------------------
 
     @property
-    def place(self) -> Place:
+    def position(self) -> Position:
         """Return where one is."""
-        return Place(self.screen.tab, self.filter, self.number)
+        return Position(self.screen.tab, self.filter, self.number)
 
     def leave(self) -> None:
-        """Note the place before it is left."""
-        self.places.leave(self.place)
+        """Note the position before it is left."""
+        self.history.leave(self.position)
 
     def go(self, number: int | None, nothing: str = "") -> None:
         """Go to a frame; a filter that hides it ends, and Esc brings it back. ``nothing``: said where there is none."""
@@ -153,22 +306,22 @@ class Browser:
         self.screen.list.go(number)
 
     def back(self) -> bool:
-        """Go to the place before; return whether there is one."""
-        return self._return(self.places.back(self.place))
+        """Go to the position before; return whether there is one."""
+        return self._return(self.history.back(self.position))
 
     def forward(self) -> bool:
-        """Go to the place that was left; return whether there is one."""
-        return self._return(self.places.forward(self.place))
+        """Go to the position that was left; return whether there is one."""
+        return self._return(self.history.forward(self.position))
 
-    def _return(self, place: Place | None) -> bool:
-        if place is None:
+    def _return(self, position: Position | None) -> bool:
+        if position is None:
             return False
-        if place.filter != self.filter:
-            self._set_filter(place.filter, place.number)
-        if place.tab != self.screen.tab:
-            self.screen.show_tab(place.tab)
-        if place.number is not None:
-            self.screen.list.go(place.number)
+        if position.filter != self.filter:
+            self._set_filter(position.filter, position.number)
+        if position.tab != self.screen.tab:
+            self.screen.show_tab(position.tab)
+        if position.number is not None:
+            self.screen.list.go(position.number)
         return True
 
     # -- filters ------------------------------------------------------------------------------------------
@@ -187,7 +340,7 @@ class Browser:
         if not text:
             self._list_everything(number)
             return
-        from dcpdump.browse.frame_search import FrameSearch
+        from dcpdump.browse.search import FrameSearch
 
         self._end_searches()
         self.filter = text
@@ -270,13 +423,18 @@ class Browser:
             self.go(self._scan().next_marker(self.number, -1), "no marker before it")
 
     def _scan(self) -> "FrameScan":
-        from dcpdump.browse.frame_scan import FrameScan
+        from dcpdump.browse.search import FrameScan
 
         return FrameScan(self.frames)
 
     def problem(self, step: int) -> None:
         """Go to the next row with a problem, a refusal or lost bytes, among those that are listed."""
         self._search_rows(step, "")
+
+    def seek(self, text: str) -> None:
+        """Go to the next listed row with a text."""
+        self.sought = text.lower()
+        self.find(1)
 
     def find(self, step: int) -> None:
         """Go to the next listed row with the text that is searched."""
@@ -289,7 +447,7 @@ class Browser:
         """Search the next row with a text, or with a problem, for as long as the cursor stays."""
         if self.number is None:
             return
-        from dcpdump.browse.frame_search import RowSearch
+        from dcpdump.browse.search import RowSearch
 
         if self.rows is not None:
             self.rows.close()
@@ -310,7 +468,7 @@ class Browser:
             self.go(rows.found, rows.failure or rows.nothing)
 
     def go_to(self, text: str) -> None:
-        """Go to a place that was typed: 12, #12, 12:22:17, +30s, 40%. Raises FilterError."""
+        """Go to a frame that was typed: 12, #12, 12:22:17, +30s, 40%. Raises FilterError."""
         text = text.strip().replace(",", "")
         plain = re.fullmatch(r"#?(\d+)", text)
         percent = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", text)
@@ -325,4 +483,4 @@ class Browser:
                 at = min(count - 1, int(float(percent[1]) * count / 100))
                 self.go(int(self.screen.list.listed.numbers[at]))
             return
-        self.go(self.frames.at_time(parse_instant("go to", text, clock_in_use().zone).at(self.frames.index.begins_ns)))
+        self.go(self.frames.at_time(parse_instant("go to", text, clock_in_use().zone).at(self.frames.begins_ns)))

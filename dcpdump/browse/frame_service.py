@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dcpdump.batch.filter import Masks
-from dcpdump.browse.questions import (
+from dcpdump.browse.reader import (
     Answer,
     Choose,
     Decode,
@@ -21,13 +21,13 @@ from dcpdump.browse.questions import (
     Pick,
     Question,
 )
-from dcpdump.browse.row_text import RowText, text_of
+from dcpdump.browse.rows import RowText, text_of
 from dcpdump.errors import DcpdumpError
 from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.record import Record
 from dcpdump.redact import Redactor, SettledNames
 
-#: A question that takes longer answers in pieces, so many seconds apart, and others have their turn in between.
+#: A question that takes longer than so many seconds goes on when others have had their turn.
 _PIECE_S = 0.02
 #: While it is read, news of the index come so many seconds apart.
 _NEWS_S = 0.1
@@ -77,12 +77,7 @@ class FrameService:
             self._stopped = True
             out.append(error)
         news = self._news()
-        if news is not None:
-            out.append(news)
-        answer = self._answer()
-        if answer is not None:
-            out.append(answer)
-        return out
+        return [*out, *([] if news is None else [news]), *self._answer()]
 
     def _news(self) -> IndexNews | None:
         index, before, now = self.index, self._last, time.monotonic()
@@ -110,31 +105,33 @@ class FrameService:
 
     # -- answering ----------------------------------------------------------------------------------------
 
-    def _answer(self) -> Answer | None:
-        """Return the next piece of an answer."""
+    def _answer(self) -> Iterator[Answer]:
+        """Yield what is found of an answer before others have their turn."""
         if not self._asked:
-            return None
+            return
         short = (ticket for ticket, (question, _) in self._asked.items() if isinstance(question, Decode | Describe))
         ticket = next(short, next(iter(self._asked)))
-        question, answers = self._asked[ticket]
-        done = False
+        question, values = self._asked[ticket]
+        single, due = isinstance(question, Decode), time.monotonic() + _PIECE_S
         try:
-            value = next(answers)
-            done = isinstance(question, Decode)
-        except StopIteration:
-            value, done = None, True
+            for value in values:
+                if value is not None:
+                    yield Answer(ticket, value, single)
+                if time.monotonic() > due and not single:
+                    return
+            if not single:
+                yield Answer(ticket, None, True)
         except (LookupError, DcpdumpError, OSError) as error:
-            value, done = Failed(str(error)), True
-        if done:
-            del self._asked[ticket]
-        return Answer(ticket, value, done) if value is not None or done else None
+            yield Answer(ticket, Failed(str(error)), True)
+        del self._asked[ticket]
 
     def _answers(self, question: Question) -> Iterator[Any]:
+        """Yield the pieces of an answer, each soon; None where there is none yet."""
         match question:
             case Decode(number):
                 yield self._record(number)
             case Describe(numbers):
-                yield from self._describe(numbers)
+                yield from ({number: self._text(number)} for number in numbers)
             case Choose(text, first, last):
                 yield from self._choose(text, first, last)
             case Pick(text, numbers):
@@ -158,36 +155,16 @@ class FrameService:
         except (LookupError, DcpdumpError, OSError):
             return RowText("no longer kept")
 
-    def _describe(self, numbers: tuple[int, ...]) -> Iterator[dict[int, RowText]]:
-        texts: dict[int, RowText] = {}
-        due = time.monotonic() + _PIECE_S
-        for number in numbers:
-            texts[number] = self._text(number)
-            if time.monotonic() > due:
-                yield texts
-                texts, due = {}, time.monotonic() + _PIECE_S
-        yield texts
-
-    def _choose(self, text: str, first: int, last: int) -> Iterator[FoundFrames | None]:
-        begin, kept, due = first, [], 0.0  # the first hits come at once
+    def _choose(self, text: str, first: int, last: int) -> Iterator[FoundFrames]:
         for found in self.index.matching(self._masks_of(text), first):
-            kept.append(found.wanted)
             end = min(found.last, last)
-            if end < last and time.monotonic() < due:
-                yield None
-                continue
-            wanted = np.concatenate(kept)[: end - begin + 1]
-            yield FoundFrames(begin, end, np.packbits(wanted))
+            yield FoundFrames(found.first, end, np.packbits(found.wanted[: end - found.first + 1]))
             if end == last:
                 return
-            begin, kept, due = end + 1, [], time.monotonic() + _PIECE_S
 
     def _pick(self, text: str, numbers: Sequence[int]) -> Iterator[int | None]:
-        due = time.monotonic() + _PIECE_S
         for number in numbers:
             if text in self._text(number).words.lower():
                 yield number
                 return
-            if time.monotonic() > due:
-                yield None
-                due = time.monotonic() + _PIECE_S
+            yield None

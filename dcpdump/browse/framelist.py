@@ -3,23 +3,20 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.listed import AllFrames, Listed
-from dcpdump.browse.pane import Pane
-from dcpdump.browse.pieces import Piece
-from dcpdump.browse.row_text import RowShape, RowText, TimeColumn, gap_row, row
+from dcpdump.browse.pane import Pane, Styled
+from dcpdump.browse.rows import AllFrames, IndexedFrames, ListedFrames, RowShape, RowText, TimeColumn, gap_row, row
 
 #: Texts of so many frames are kept.
 _KEPT = 4096
 
 
-class FrameList(Pane):
+class FrameList(Pane[int]):
     """The frames that are listed, and the marks on them."""
 
     def __init__(self, frames: IndexedFrames) -> None:
         super().__init__(id="list")
         self._frames = frames
-        self.listed: Listed = AllFrames()
+        self.listed: ListedFrames = AllFrames()
         self.marks: set[int] = set()
         self.marked: int | None = None  #: that was marked last
         self.times = TimeColumn.CLOCK
@@ -43,7 +40,7 @@ class FrameList(Pane):
             self.put(self.listed.row_of(number))
             self.centre()
 
-    def show(self, listed: Listed, number: int | None) -> None:
+    def show(self, listed: ListedFrames, number: int | None) -> None:
         """List other frames; the cursor stays on a frame, or goes to the next one."""
         self.listed = listed
         self.cursor = self.top = 0
@@ -79,7 +76,7 @@ class FrameList(Pane):
         """Return how rows are laid out."""
         return RowShape(self.size.width, max(5, len(f"{self._frames.count:,}")), self.times)
 
-    def pieces(self, line: int) -> Sequence[Piece]:
+    def styled(self, line: int) -> Sequence[Styled]:
         """Return a row."""
         number, lost = self.listed.at(line)
         facts = self._frames.facts(number)
@@ -92,7 +89,7 @@ class FrameList(Pane):
         """Return the time from which the time in a row counts."""
         match self.times:
             case TimeColumn.START:
-                return self._frames.index.begins_ns
+                return self._frames.begins_ns
             case TimeColumn.ABOVE if line:
                 return self._frames.ts_ns(self.listed.at(line - 1)[0])
             case TimeColumn.MARKED if self.marked is not None:

@@ -47,7 +47,7 @@ class Marks:
     # -- marking ------------------------------------------------------------------------------------------
 
     def mark(self) -> None:
-        """Mark the frame, and go to the next row; a marked one loses its mark."""
+        """Mark the frame; a marked one loses its mark."""
         number = self._browser.number
         if number is None:
             return

@@ -1,6 +1,7 @@
 """Pane: lines with a cursor, drawn one by one as far as they are seen; millions cost no more than a screenful."""
 
 from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -9,8 +10,16 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpdump.browse.pieces import Piece
 from dcpdump.escape import safe
+from dcpdump.render.style import STYLES, Line
+from dcpdump.render.text_columns import folded
+
+# -- what lines are made of ---------------------------------------------------------------------------
+
+#: A text, and its style in the words of Rich.
+Styled = tuple[str, str]
+Row = TypeVar("Row")
+
 
 _THUMB, _TRACK = "┃", "│"
 _WHEEL = 3
@@ -25,7 +34,7 @@ def style_of(words: str) -> Style:
     return found
 
 
-def strip_of(pieces: Sequence[Piece], width: int, *, left: int = 0, over: str = "") -> Strip:
+def strip_of(pieces: Sequence[Styled], width: int, *, left: int = 0, over: str = "") -> Strip:
     """Return a line of exactly ``width`` cells, from its cell ``left`` on; ``over``: one style for the whole line."""
     cover = style_of(over) if over else None
     strip = Strip([Segment(safe(text), cover or style_of(words)) for text, words in pieces])
@@ -34,23 +43,23 @@ def strip_of(pieces: Sequence[Piece], width: int, *, left: int = 0, over: str = 
     return strip.adjust_cell_length(width, cover or style_of(""))
 
 
-class Pane(Widget, can_focus=True):
-    """Lines of text under a cursor. Subclasses say how many there are, and draw one."""
+# -- lines under a cursor -----------------------------------------------------------------------------
+
+
+class Pane(Widget, Generic[Row], can_focus=True):
+    """Lines of text under a cursor, one for each row. Subclasses draw a row."""
 
     class Moved(Message):
         """The cursor is on another line."""
 
-        def __init__(self, pane: "Pane") -> None:
+        def __init__(self, pane: "Pane[Any]") -> None:
             super().__init__()
             self.pane = pane
-
-    class Chosen(Message):
-        """A line was clicked twice."""
 
     class Dragged(Message):
         """A border was dragged to a place of the screen: the upper one, or (``aside``) one at the side."""
 
-        def __init__(self, pane: "Pane", column: int, line: int, *, aside: bool) -> None:
+        def __init__(self, pane: "Pane[Any]", column: int, line: int, *, aside: bool) -> None:
             super().__init__()
             self.pane, self.column, self.line, self.aside = pane, column, line, aside
 
@@ -59,6 +68,7 @@ class Pane(Widget, can_focus=True):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
+        self.rows: Sequence[Row] = ()
         self.cursor = 0
         self.top = 0
         self.left = 0
@@ -70,9 +80,14 @@ class Pane(Widget, can_focus=True):
     @property
     def count(self) -> int:
         """Return how many lines there are."""
-        return 0
+        return len(self.rows)
 
-    def pieces(self, line: int) -> Sequence[Piece]:
+    @property
+    def selected(self) -> Row | None:
+        """Return the row under the cursor."""
+        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
+
+    def styled(self, line: int) -> Sequence[Styled]:
         """Return a line."""
         return ()
 
@@ -81,19 +96,25 @@ class Pane(Widget, can_focus=True):
         return "" if line != self.cursor or not self.selects else "reverse" if self.has_focus else "reverse dim"
 
     @property
-    def heads(self) -> Sequence[Sequence[Piece]]:
-        """Return lines that stay above the others."""
+    def head(self) -> Sequence[Styled]:
+        """Return the line that stays above the others, if there is one."""
         return ()
 
     def click_head(self, column: int) -> None:
-        """Take a click on the lines that stay."""
+        """Take a click on the line that stays."""
+
+    def say_nothing(self, text: str) -> None:
+        """Say something where there is no line."""
+        if text != self.nothing:
+            self.nothing = text
+            self.refresh()
 
     # -- moving -------------------------------------------------------------------------------------------
 
     @property
     def height(self) -> int:
         """Return how many lines are seen at once."""
-        return max(1, self.size.height - len(self.heads))
+        return max(1, self.size.height - bool(self.head))
 
     def move(self, by: int) -> None:
         """Move the cursor by lines."""
@@ -116,8 +137,7 @@ class Pane(Widget, can_focus=True):
         """Put the cursor on a line, and scroll as far as that needs."""
         line = max(0, min(line, self.count - 1))
         if not self.selects:
-            self.top = max(0, min(line, self.count - self.height))
-            self.refresh()
+            self.scroll_top(line)
             return
         moved, self.cursor = line != self.cursor, line
         self.show_cursor()
@@ -126,48 +146,43 @@ class Pane(Widget, can_focus=True):
 
     def show_cursor(self) -> None:
         """Scroll so that the cursor is seen."""
-        self.top = max(self.cursor - self.height + 1, min(self.top, self.cursor))
-        self.top = max(0, min(self.top, self.count - self.height))
+        self.scroll_top(max(self.cursor - self.height + 1, min(self.top, self.cursor)))
+
+    def scroll_top(self, line: int) -> None:
+        """Scroll so that a line is the first one, as far as there are lines below it."""
+        self.top = max(0, min(line, self.count - self.height))
         self.refresh()
 
     def centre(self, *, always: bool = False) -> None:
         """Scroll so that the cursor is in the middle, unless it is seen already."""
-        if always or not self.top <= self.cursor < self.top + self.height:
-            self.top = max(0, min(self.cursor - self.height // 2, self.count - self.height))
-        self.refresh()
+        seen = self.top <= self.cursor < self.top + self.height
+        self.scroll_top(self.top if seen and not always else self.cursor - self.height // 2)
 
     def scroll_lines(self, by: int) -> None:
         """Scroll; the cursor comes along as far as it must."""
-        self.top = max(0, min(self.top + by, self.count - self.height))
-        if self.selects:
-            line = max(self.top, min(self.cursor, self.top + self.height - 1, self.count - 1))
-            if line != self.cursor:
-                self.cursor = max(0, line)
-                self.post_message(self.Moved(self))
-        self.refresh()
+        self.scroll_top(self.top + by)
+        line = max(self.top, min(self.cursor, self.top + self.height - 1, self.count - 1))
+        if self.selects and line != self.cursor:
+            self.cursor = max(0, line)
+            self.post_message(self.Moved(self))
 
     # -- drawing ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
-        width, heads = self.size.width, self.heads
-        if y < len(heads):
-            return strip_of(heads[y], width, left=self.left)
-        bar = self.count > self.height
-        line = self.top + y - len(heads)
-        space = width - bar
-        if self.nothing and not self.count and y == len(heads):
-            return strip_of([(f" {self.nothing}", "dim")], width)
+        width, head = self.size.width, self.head
+        if head and not y:
+            return strip_of(head, width, left=self.left)
+        y -= bool(head)
+        line = self.top + y
         if line >= self.count:
-            strip = strip_of((), space)
-        else:
-            strip = strip_of(self.pieces(line), space, left=self.left, over=self.cover(line))
-        if bar:
-            at, size = self._thumb()
-            inside = at <= y - len(heads) < at + size
-            segment = Segment(_THUMB if inside else _TRACK, style_of("" if inside else "dim"))
-            strip = Strip([*strip, segment])
-        return strip
+            return strip_of([(f" {self.nothing}", "dim")] if not line else (), width)
+        if self.count <= self.height:
+            return strip_of(self.styled(line), width, left=self.left, over=self.cover(line))
+        strip = strip_of(self.styled(line), width - 1, left=self.left, over=self.cover(line))
+        at, size = self._thumb()
+        inside = at <= y < at + size
+        return Strip([*strip, Segment(_THUMB if inside else _TRACK, style_of("" if inside else "dim"))])
 
     def _thumb(self) -> tuple[int, int]:
         size = max(1, self.height * self.height // max(1, self.count))
@@ -176,24 +191,20 @@ class Pane(Widget, can_focus=True):
 
     # -- the mouse ----------------------------------------------------------------------------------------
 
-    def on_click(self, event: events.Click) -> None:
-        """Put the cursor where it was clicked; on the bar, go as far as that is."""
-        y = event.y - self._inset() - len(self.heads)
-        x = event.x - self._inset()
+    async def on_click(self, event: events.Click) -> None:
+        """Put the cursor where it was clicked, and on a second click enter; on the bar, go as far as that is."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        x, y = offset.x, offset.y - bool(self.head)
         if y < 0:
-            if y >= -len(self.heads):
-                self.click_head(x + self.left)
-            return
-        if self.count > self.height and x >= self.size.width - 1:
+            self.click_head(x + self.left)
+        elif self.count > self.height and x >= self.size.width - 1:
             self.put(y * self.count // self.height)
-            return
-        if self.top + y < self.count:
+        elif self.top + y < self.count:
             self.click(self.top + y, x + self.left)
             if event.chain > 1:
-                self.post_message(self.Chosen())
-
-    def _inset(self) -> int:
-        return 1 if self.styles.border.spacing.top else 0
+                await self.run_action("app.enter")
 
     def click(self, line: int, column: int) -> None:
         """Take a click on a line."""
@@ -209,12 +220,8 @@ class Pane(Widget, can_focus=True):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Take hold of a border."""
-        if not self._inset():
-            return
-        if event.y == 0:
-            self._drags = "above"
-        elif event.x in (0, self.outer_size.width - 1):
-            self._drags = "aside"
+        if self.gutter.top:
+            self._drags = "above" if event.y == 0 else "aside" if event.x in (0, self.outer_size.width - 1) else ""
         if self._drags:
             self.capture_mouse()
 
@@ -233,3 +240,35 @@ class Pane(Widget, can_focus=True):
         """Keep the cursor on the screen."""
         if self.selects:
             self.show_cursor()
+
+
+# -- text that is scrolled ----------------------------------------------------------------------------
+
+
+class TextPane(Pane[Sequence[Styled]]):
+    """Lines that continue below where they are too long, and what stands below them as it is."""
+
+    selects = False
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._page: Sequence[Line] = ()
+        self._below: Sequence[Sequence[Styled]] = ()
+
+    def styled(self, line: int) -> Sequence[Styled]:
+        """Return a line."""
+        return self.rows[line]
+
+    def write(self, page: Sequence[Line], below: Sequence[Sequence[Styled]] = ()) -> None:
+        """Show another page, from its beginning."""
+        self._page, self._below, self.top = page, below, 0
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        """Continue lines where the pane ends now."""
+        wide, rows = max(20, self.size.width - 2), []
+        for kind, text in self._page:
+            indent = " " * (len(text) - len(text.lstrip()))
+            rows += [[(f" {part}", STYLES.get(kind, ""))] for part in folded(text, wide, rest=indent) or [""]]
+        self.rows = [*rows, *self._below]
+        self.scroll_top(self.top)

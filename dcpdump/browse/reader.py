@@ -7,17 +7,110 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from select import select
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from dcpdump.browse.questions import Answer, Failed, FrameEnds, IndexNews, Message, Question
-from dcpdump.conversation import Missing
+from dcpdump.conversation import Missing, MissingValues
 from dcpdump.errors import DcpdumpError
 from dcpdump.index.columns import Columns
 from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, write_all
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from dcpdump.browse.frame_service import FrameService
+    from dcpdump.browse.rows import Numbers
     from dcpdump.capture.damage import Damage
+
+
+# -- questions about frames, and the answers, which may come from another process ---------------------
+
+
+class Decode(NamedTuple):
+    """Ask for a frame. The answer is its Record."""
+
+    number: int
+
+
+class Describe(NamedTuple):
+    """Ask what frames say. The answers are texts by number, the first frames first."""
+
+    numbers: tuple[int, ...]
+
+
+class Choose(NamedTuple):
+    """Ask which frames a filter wants. The answers are FoundFrames."""
+
+    text: str  #: of the filter
+    first: int
+    last: int
+
+
+class Pick(NamedTuple):
+    """Ask for the first of some frames that says a text, in lower case. The answer is its number, or None."""
+
+    text: str
+    numbers: "Numbers"
+
+
+Question = Decode | Describe | Choose | Pick
+
+
+class FoundFrames(NamedTuple):
+    """Frames that a filter wants."""
+
+    first: int  #: the first frame that was searched
+    last: int  #: and the last
+    packed: "npt.NDArray[np.uint8]"  #: a bit for each of them, as numpy.packbits has it
+
+    @property
+    def numbers(self) -> "npt.NDArray[np.int64]":
+        """Return the numbers of the frames."""
+        import numpy as np
+
+        return np.flatnonzero(np.unpackbits(self.packed, count=self.last - self.first + 1)) + self.first
+
+
+class Failed(NamedTuple):
+    """Why there is no answer."""
+
+    why: str
+
+
+class Answer(NamedTuple):
+    """An answer, or a piece of it."""
+
+    ticket: int  #: of the question
+    value: Any  #: as the question says, or Failed; None where the last piece had all
+    done: bool  #: nothing more comes
+
+
+class FrameEnds(NamedTuple):
+    """A direction of a connection."""
+
+    connection: int
+    direction: int
+
+
+class IndexNews(NamedTuple):
+    """How far the index is, and what is new of it."""
+
+    counts: tuple[int, int, int]  #: of frames, answers and gaps in the columns
+    read: tuple[int, int | None]  #: bytes, and how many there are
+    begins_ns: int | None
+    idle: bool
+    complete: bool
+    failure: str
+    ends: tuple[FrameEnds, ...]  #: behind those that are known
+    damage: tuple["Damage", ...]
+    lost: MissingValues
+    skipped_bytes: int
+
+
+Message = Answer | IndexNews | Exception
+
+
+# -- who asks -----------------------------------------------------------------------------------------
 
 #: Makes the service, with columns to be filled.
 MakeService = Callable[[Columns], "FrameService"]
@@ -45,10 +138,10 @@ class Reader:
         self._ended = False
         self._tickets = 0
         self._waiting: set[int] = set()
-        self._came: dict[int, list[Answer]] = defaultdict(list)
+        self._received: dict[int, list[Answer]] = defaultdict(list)
 
     @property
-    def frames(self) -> int:
+    def count(self) -> int:
         """Return how many frames there are so far."""
         return self.columns.frames
 
@@ -66,7 +159,7 @@ class Reader:
         for message in messages:
             if isinstance(message, Answer):
                 if message.ticket in self._waiting:
-                    self._came[message.ticket].append(message)
+                    self._received[message.ticket].append(message)
             elif isinstance(message, IndexNews):
                 self._take(message)
             else:
@@ -79,7 +172,7 @@ class Reader:
         self.lost, self.skipped_bytes = Missing(*news.lost), news.skipped_bytes
         self.begins_ns, self.progress = news.begins_ns, news.read
         self.idle, self.complete, self.failure = news.idle, news.complete, news.failure or self.failure
-        if news.counts[0] != self.frames:
+        if news.counts[0] != self.count:
             self.columns.refresh(*news.counts)
 
     # -- asking -------------------------------------------------------------------------------------------
@@ -93,10 +186,10 @@ class Reader:
 
     def answers(self, ticket: int) -> list[Answer]:
         """Return what has come of an answer since the last time."""
-        if self._ended and ticket in self._waiting and ticket not in self._came:
+        if self._ended and ticket in self._waiting and ticket not in self._received:
             self._waiting.discard(ticket)
             return [Answer(ticket, Failed(self.failure), True)]
-        came = self._came.pop(ticket, [])
+        came = self._received.pop(ticket, [])
         if came and came[-1].done:
             self._waiting.discard(ticket)
         return came
@@ -105,7 +198,7 @@ class Reader:
         """Ask no longer."""
         if ticket in self._waiting:
             self._waiting.discard(ticket)
-            self._came.pop(ticket, None)
+            self._received.pop(ticket, None)
             self._link.send(ticket, None)
 
     def answer(self, ticket: int, wait: float) -> Any:
@@ -126,6 +219,9 @@ class Reader:
         """End what runs, and free everything."""
         self._link.close()
         self.columns.close()
+
+
+# -- who answers: in this process, or in another ------------------------------------------------------
 
 
 class _Here:

@@ -1,26 +1,84 @@
 """BrowseScreen: the parts of the screen, and which of them are seen; it knows no keys and makes no jumps."""
 
+import os
+from collections.abc import Callable
+from typing import Any
+
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Container, Horizontal
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
-from dcpdump.browse.dialogue import LadderPane
-from dcpdump.browse.fields import FieldsPane
-from dcpdump.browse.filterbar import FilterBar
+from dcpdump.browse.frame_panes import FieldsPane, HexPane
 from dcpdump.browse.framelist import FrameList
-from dcpdump.browse.hexes import HexPane
-from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.key_table import HINTS
-from dcpdump.browse.pane import Pane
-from dcpdump.browse.pieces import Piece
-from dcpdump.browse.row_text import TimeColumn
-from dcpdump.browse.tabs import TabTable
-from dcpdump.browse.text_panes import PagePane, TextPane
+from dcpdump.browse.keys import HINTS
+from dcpdump.browse.pane import Pane, Styled, TextPane
+from dcpdump.browse.rows import IndexedFrames, TimeColumn
+from dcpdump.browse.tabs import LadderPane, TabTable
 from dcpdump.browse.topline import TABS, TopLine
+
+# -- a line to be typed in, with history and completion; errors stand under it ------------------------
+
+
+Take = Callable[[str], None]  #: takes what was typed, or raises FilterError
+Complete = Callable[[str], list[str]]
+
+
+class FilterBar(Input):
+    """A line that asks for a filter, a place, a text, a file name: whatever its prompt says. ``offer`` says texts."""
+
+    BINDINGS = [  # noqa: RUF012 - as Textual has it
+        Binding("tab", "complete", show=False),
+        Binding("up", "recall(-1)", show=False),
+        Binding("down", "recall(1)", show=False),
+        Binding("escape", "screen.leave_bar", show=False),
+        Binding("ctrl+c", "screen.leave_bar", show=False, priority=True),
+    ]
+
+    def __init__(self, offer: Take) -> None:
+        super().__init__(id="bar", compact=True, select_on_focus=False)
+        self._offer = offer
+        self._histories: dict[Take, list[str]] = {}
+        self._history: list[str] = []
+        self._at = 0
+        self._complete: Complete | None = None
+        self.take: Take = offer  #: takes what is typed
+
+    def ask(self, take: Take, text: str, complete: Complete | None) -> None:
+        """Ask for something; what is asked for something else has a history of its own."""
+        self.take, self._complete = take, complete
+        self._history = self._histories.setdefault(take, [])
+        self._at = len(self._history)
+        self._put(text)
+
+    def _put(self, text: str) -> None:
+        self.value, self.cursor_position = text, len(text)
+
+    def remember(self, text: str) -> None:
+        """Keep an answer for the next time."""
+        if text and (not self._history or self._history[-1] != text):
+            self._history.append(text)
+
+    def action_recall(self, by: int) -> None:
+        """Show an earlier answer."""
+        self._at = max(0, min(self._at + by, len(self._history)))
+        self._put(self._history[self._at] if self._at < len(self._history) else "")
+
+    def action_complete(self) -> None:
+        """Complete what was typed as far as it is certain; where it is not, offer what fits."""
+        names = self._complete(self.value) if self._complete else []
+        start = os.path.commonprefix(names)  # noqa: RUF071 - its characters are meant
+        if len(start) > len(self.value) or len(names) == 1:
+            self._put(start)
+        if len(names) > 1:
+            self._offer("  ".join(name.strip().replace(",", " ").split(" ")[-1] for name in names))
+
+
+# -- the parts of the screen --------------------------------------------------------------------------
 
 #: Fields and bytes stand beside each other from this width on, and below each other from this height on.
 WIDE, TALL = 130, 40
@@ -31,10 +89,10 @@ _LEAST_LINES, _LEAST_COLUMNS = 5, 20
 class TextLine(TextPane, can_focus=False):
     """One line of text."""
 
-    def say(self, pieces: list[Piece]) -> None:
+    def say(self, pieces: list[Styled]) -> None:
         """Show a text; nothing hides the line."""
         self.set_class(bool(pieces), "shown")
-        self.show([pieces])
+        self.write((), [pieces])
 
 
 class BrowseScreen(Screen[int]):
@@ -45,14 +103,14 @@ class BrowseScreen(Screen[int]):
         self.top = TopLine()
         self.filter_line = TextLine(id="filter")
         self.prompt = Static("", id="prompt", markup=False)
-        self.bar = FilterBar()
+        self.bar = FilterBar(self.say)
         self.note = TextLine(id="note")
         self.list = FrameList(frames)
         self.tables = {name: TabTable(id=name) for name in TABS[1:]}
         self.fields = FieldsPane(value_bytes)
         self.hexes = HexPane()
         self.ladder = LadderPane()
-        self.page = PagePane(id="page")
+        self.page = TextPane(id="page")
         self.hints = TextLine(id="hints")
         self.tab = TABS[0]
         self._lines: int | None = None  # of the panes below, once their border was dragged
@@ -73,7 +131,7 @@ class BrowseScreen(Screen[int]):
     def on_mount(self) -> None:
         """Begin with the list."""
         self.hints.say([piece for key, text in HINTS for piece in ((f" {key} ", "bold cyan"), (f"{text} ", ""))])
-        self.hold(self.list)
+        self.focus_at_once(self.list)
 
     def on_resize(self) -> None:
         """Choose what fits."""
@@ -122,35 +180,35 @@ class BrowseScreen(Screen[int]):
     # -- which parts are seen -----------------------------------------------------------------------------
 
     @property
-    def main(self) -> Pane:
+    def main(self) -> Pane[Any]:
         """Return what stands above: the list, or the table of the tab."""
         return self.tables.get(self.tab, self.list)
 
     @property
-    def panes(self) -> list[Pane]:
+    def panes(self) -> list[Pane[Any]]:
         """Return what the keyboard goes round, in order."""
         if self.tab != TABS[0]:
             return [self.main, self.page]
-        if self.talks:
+        if self.shows_dialogue:
             return [self.ladder, self.list]
-        return [self.list, self.fields, self.page if self.explains else self.hexes]
+        return [self.list, self.fields, self.page if self.shows_page else self.hexes]
 
     @property
-    def talks(self) -> bool:
+    def shows_dialogue(self) -> bool:
         """Return whether a dialogue is shown."""
         return self.has_class("talking")
 
     @property
-    def explains(self) -> bool:
+    def shows_page(self) -> bool:
         """Return whether a page stands beside the fields."""
         return self.has_class("explaining")
 
     @property
-    def pane(self) -> Pane:
+    def pane(self) -> Pane[Any]:
         """Return the pane that the keyboard moves."""
         return self.focused if isinstance(self.focused, Pane) else self.main
 
-    def hold(self, pane: Widget) -> None:
+    def focus_at_once(self, pane: Widget) -> None:
         """Give a part the keyboard, at once: the next key may be there already."""
         self.set_focus(pane, scroll_visible=False)
 
@@ -163,20 +221,20 @@ class BrowseScreen(Screen[int]):
         for each, table in self.tables.items():
             table.display = each == name
         self.unzoom()
-        self.hold(self.main)
+        self.focus_at_once(self.main)
 
-    def talk(self, shown: bool) -> None:
+    def show_dialogue(self, shown: bool) -> None:
         """Show the dialogue instead of fields and bytes, or these again."""
         self.set_class(shown, "talking")
-        self.hold(self.ladder if shown else self.list)
+        self.focus_at_once(self.ladder if shown else self.list)
         if shown:
             self.call_after_refresh(self.ladder.centre, always=True)
 
-    def explain(self, shown: bool) -> None:
+    def show_beside(self, shown: bool) -> None:
         """Show a page instead of the bytes, or these again; where both share a place with the fields, in front."""
         self.set_class(shown, "explaining")
         self.set_class(shown, "bytes")
-        self.hold(self.list)
+        self.focus_at_once(self.list)
 
     def turn(self, by: int) -> None:
         """Go to the next pane."""
@@ -184,14 +242,14 @@ class BrowseScreen(Screen[int]):
         at = panes.index(self.pane) if self.pane in panes else 0
         self.focus_pane(panes[(at + by) % len(panes)])
 
-    def focus_pane(self, pane: Pane) -> None:
+    def focus_pane(self, pane: Pane[Any]) -> None:
         """Go to a pane; where bytes and fields share a place, it comes to the front."""
         if pane in (self.fields, self.hexes, self.page):
             self.set_class(pane is not self.fields, "bytes")
         if self.zoomed:
             self.unzoom()
             self._zoom(pane)
-        self.hold(pane)
+        self.focus_at_once(pane)
 
     @property
     def zoomed(self) -> bool:
@@ -210,7 +268,7 @@ class BrowseScreen(Screen[int]):
         self.remove_class("zoom-list", "zoom-panes")
         self._measure()
 
-    def _zoom(self, pane: Pane) -> None:
+    def _zoom(self, pane: Pane[Any]) -> None:
         self.add_class("zoom-list" if pane is self.main else "zoom-panes")
         self._measure()
 
@@ -224,7 +282,7 @@ class BrowseScreen(Screen[int]):
     def next_view(self) -> None:
         """Show the bytes another way."""
         self.hexes.next_view()
-        if self.tab == TABS[0] and not self.talks and self.has_class("narrow") and self.has_class("short"):
+        if self.tab == TABS[0] and not self.shows_dialogue and self.has_class("narrow") and self.has_class("short"):
             self.focus_pane(self.hexes)
 
     # -- questions and notes ------------------------------------------------------------------------------
@@ -234,23 +292,83 @@ class BrowseScreen(Screen[int]):
         self.note.set_class(error, "error")
         self.note.say([(f" {text}", "bold red" if error else "yellow")] if text else [])
 
-    def ask(self, prompt: str) -> None:
-        """Show the line for an answer."""
+    def ask(self, prompt: str, take: Take, text: str = "", complete: Complete | None = None) -> None:
+        """Show the line for an answer, with a text in it."""
         self.prompt.update(prompt)
+        self.bar.ask(take, text, complete)
         self.query_one("#asking").add_class("shown")
-        self.hold(self.bar)
+        self.focus_at_once(self.bar)
 
-    def answered(self) -> None:
+    def close_bar(self) -> None:
         """Hide the line for an answer."""
         self.query_one("#asking").remove_class("shown")
-        self.hold(self.ladder if self.talks else self.main)
+        self.focus_at_once(self.ladder if self.shows_dialogue else self.main)
+
+    def action_leave_bar(self) -> None:
+        """Leave the line without an answer."""
+        self.say("")
+        self.close_bar()
 
     @property
-    def asks(self) -> bool:
+    def bar_is_open(self) -> bool:
         """Return whether the line for an answer is shown."""
         return self.query_one("#asking").has_class("shown")
 
     def show_filter(self, text: str, state: str) -> None:
         """Show the filter that is on, and how far its search is."""
-        pieces: list[Piece] = [(" filter: ", "dim"), (text, "bold"), (f"  {state}", "yellow")]
+        pieces: list[Styled] = [(" filter: ", "dim"), (text, "bold"), (f"  {state}", "yellow")]
         self.filter_line.say(pieces if text else [])
+
+
+# -- the layout of the screen, in Textual's style sheets; colours are the terminal's own sixteen ------
+
+CSS = """
+Screen { background: ansi_default; color: ansi_default; layout: vertical; }
+#top { height: 1; }
+#filter, #note { height: 1; display: none; }
+#filter.shown, #note.shown { display: block; }
+#note { color: ansi_yellow; }
+#note.error { color: ansi_red; text-style: bold; }
+#asking { height: 1; display: none; }
+#asking.shown { display: block; }
+#prompt { width: auto; padding: 0 1 0 1; text-style: bold; }
+#bar { width: 1fr; border: none; height: 1; padding: 0; background: ansi_default; color: ansi_default; }
+#bar:focus { background: ansi_default; }
+#list, .tab { height: 1fr; }
+.tab { display: none; }
+#panes { height: 45%; min-height: 7; max-height: 22; layout: horizontal; }
+#fields, #hexes, #ladder, #page { border: round ansi_blue; height: 1fr; width: 1fr; }
+#fields:focus, #hexes:focus, #ladder:focus, #page:focus { border: round ansi_yellow; }
+#hexes { width: 80; }
+#ladder, #page { display: none; }
+.narrow #hexes { width: 1fr; }
+.narrow.tall #panes { layout: vertical; height: 55%; max-height: 44; }
+.narrow.short #hexes { display: none; }
+.narrow.short.bytes #hexes { display: block; }
+.narrow.short.bytes #fields { display: none; }
+.explaining #hexes, .explaining.narrow.short.bytes #hexes { display: none; }
+.explaining #page { display: block; }
+.explaining.narrow.short #page { display: none; }
+.explaining.narrow.short.bytes #page { display: block; }
+.tabbed #list { display: none; }
+.tabbed #fields, .tabbed #hexes { display: none; }
+.tabbed.narrow.short.bytes #hexes { display: none; }
+.tabbed #page { display: block; }
+.talking #fields, .talking #hexes { display: none; }
+.talking.narrow.short.bytes #hexes { display: none; }
+.talking #ladder { display: block; }
+.talking.explaining #page, .talking.explaining.narrow.short.bytes #page { display: none; }
+.zoom-list #panes { display: none; }
+.zoom-panes #list, .zoom-panes .tab { display: none; }
+.zoom-panes #panes, .zoom-panes.narrow.tall #panes { height: 1fr; max-height: 100%; }
+#hints { height: 1; }
+#small { display: none; }
+.tiny > * { display: none; }
+.tiny > #small { display: block; height: 1; }
+TextDialog, KeyQuestion { align: center middle; background: ansi_default; }
+#text { border: round ansi_yellow; height: 90%; width: 90%; max-width: 110; }
+KeyQuestion #text { height: auto; background: ansi_default; padding: 0; }
+OptionList > .option-list--option-highlighted, OptionList:focus > .option-list--option-highlighted {
+  color: ansi_default; background: ansi_default; text-style: reverse;
+}
+"""

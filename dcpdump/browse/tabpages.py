@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from dcpdump.browse.analysis import StreamPlace, TabRow
+from dcpdump.browse.analysis import StreamKey, TabRow
 from dcpdump.browse.browser import Browser
-from dcpdump.browse.dialogue import LadderPane, rung_pieces
-from dcpdump.browse.pieces import Piece
-from dcpdump.browse.tabs import TabTable
+from dcpdump.browse.pane import Styled
+from dcpdump.browse.tabs import LadderPane, TabTable, rung_line
 from dcpdump.browse.topline import TABS
 from dcpdump.render.spec import page as message_page
 from dcpdump.render.style import Line, LineKind
@@ -31,20 +30,20 @@ class TabPages:
 
     def open(self, name: str) -> None:
         """Show a tab; of streams, the row of the stream that the cursor is on."""
-        place = self._stream() if self._screen.tab == TABS[0] else None
+        key = self._stream() if self._screen.tab == TABS[0] else None
         self._screen.show_tab(name)
         if name == TABS[0]:
             return
         self._ask_again()
         table = self._screen.tables[name]
-        if name == "streams" and place is not None:
-            table.select_stream(place)
+        if name == "streams" and key is not None:
+            table.select_stream(key)
         self.show_page(table)
 
     def _ask_again(self) -> None:
         """Have the frames that there are analysed, where more will come all the time."""
-        index = self._browser.frames.index
-        if index.progress[1] is None and not index.complete:
+        frames = self._browser.frames
+        if frames.progress[1] is None and not frames.complete:
             self._browser.analysing.begin(final=False)
 
     def show_page(self, table: TabTable) -> None:
@@ -54,14 +53,13 @@ class TabPages:
         row, page = table.selected, self._screen.page
         page.border_title = "" if row is None else " · ".join(filter(None, row.cells[:4]))
         page.border_subtitle = "Enter: the frame" if row and row.frame and not row.stream else "Enter: its frames"
-        page.top = 0
         page.write(() if row is None else row.page, self._dialogue(row.stream) if row and row.stream else ())
 
-    def _dialogue(self, place: StreamPlace) -> list[Sequence[Piece]]:
+    def _dialogue(self, key: StreamKey) -> list[Sequence[Styled]]:
         analysis = self._browser.analysis
-        lines: list[Sequence[Piece]] = []
-        for dialogue in analysis.dialogues.get(place, ()) if analysis else ():
-            lines += [[], *(rung_pieces(rung, self._screen.size.width - 3) for rung in dialogue.rungs)]
+        lines: list[Sequence[Styled]] = []
+        for dialogue in analysis.dialogues.get(key, ()) if analysis else ():
+            lines += [[], *(rung_line(rung, self._screen.size.width - 3) for rung in dialogue.rungs)]
         return lines
 
     def enter(self) -> None:
@@ -73,7 +71,7 @@ class TabPages:
         if row.frame is not None and row.stream is None:
             self._browser.go(row.frame)
             self._write_page(row)
-            self._screen.explain(True)
+            self._screen.show_beside(True)
         elif row.clauses:
             self._browser.with_clauses(*row.clauses, text="")
 
@@ -92,8 +90,8 @@ class TabPages:
         if screen.tab != TABS[0]:
             screen.say("e explains a finding, or a frame")
             return
-        if screen.explains:
-            screen.explain(False)
+        if screen.shows_page:
+            screen.show_beside(False)
             return
         record, analysis = self._browser.record(), self._browser.analysis
         if record is None:
@@ -105,43 +103,41 @@ class TabPages:
         else:
             screen.page.border_title, screen.page.border_subtitle = record.frame.message.name, "e: away"
             screen.page.write([Line(LineKind.PLAIN, text) for text in message_page(record.frame.message).split("\n")])
-            screen.page.top = 0
-        screen.talk(False)
-        screen.explain(True)
+        screen.show_dialogue(False)
+        screen.show_beside(True)
 
     def _write_page(self, row: TabRow) -> None:
         """Write the page of a finding."""
         page = self._screen.page
         page.border_title, page.border_subtitle = " · ".join(filter(None, row.cells[:4])), "e: away"
         page.write(row.page)
-        page.top = 0
 
     # -- dialogues ----------------------------------------------------------------------------------------
 
-    def _stream(self) -> StreamPlace | None:
+    def _stream(self) -> StreamKey | None:
         number = self._browser.number
         if number is None:
             return None
         facts = self._browser.frames.facts(number)
         return None if facts.vbucket is None else (facts.connection, facts.vbucket, facts.stream_id)
 
-    def talk(self) -> None:
+    def dialogue(self) -> None:
         """Show the dialogue of the stream of the row, or hide it."""
-        if self._screen.talks:
-            self._screen.talk(False)
+        if self._screen.shows_dialogue:
+            self._screen.show_dialogue(False)
             return
         if self._screen.tab != TABS[0]:
             row = self._screen.tables[self._screen.tab].selected
-            place = None if row is None else row.stream
+            key = None if row is None else row.stream
             number = None if row is None else row.frame
         else:
-            place, number = self._stream(), self._browser.number
+            key, number = self._stream(), self._browser.number
         self._ask_again()
         analysis = self._browser.analysis
         if analysis is None:
             self._screen.say("dialogues need all frames: they are still being read")
             return
-        found = analysis.dialogues.get(place, ()) if place is not None else ()
+        found = analysis.dialogues.get(key, ()) if key is not None else ()
         if not found:
             self._screen.say("this frame is of no stream")
             return
@@ -149,13 +145,13 @@ class TabPages:
             self._browser.leave()
             self._screen.show_tab(TABS[0])
         self._screen.ladder.show(found, number)
-        self._screen.talk(True)
+        self._screen.show_dialogue(True)
         self.follow(self._screen.ladder)
 
     def follow(self, pane: LadderPane) -> None:
         """Have the list go where the dialogue is."""
         rung = pane.selected
-        if self._screen.talks and rung is not None and rung.frame is not None:
+        if self._screen.shows_dialogue and rung is not None and rung.frame is not None:
             self._screen.list.go(rung.frame)
 
     def enter_rung(self, pane: LadderPane) -> None:
@@ -166,12 +162,12 @@ class TabPages:
         if rung.arrow is Arrow.BAND:
             pane.toggle(self._snapshots)
         elif rung.frame is not None:
-            self._screen.talk(False)
+            self._screen.show_dialogue(False)
             self._browser.go(rung.frame)
 
     def _snapshots(self, after: int, before: int | None) -> list[Rung]:
         """Return the snapshots of the stream between two frames, a row each."""
-        from dcpdump.browse.frame_scan import FrameScan
+        from dcpdump.browse.search import FrameScan
 
         frames = self._browser.frames
         found = FrameScan(frames).snapshots(after, before)

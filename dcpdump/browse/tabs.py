@@ -1,63 +1,48 @@
-"""TabTable: the rows of a tab, sorted by any column, as wide as the terminal."""
+"""TabTable and LadderPane: the tables of streams, findings and connections, and the dialogue of a stream."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from dcpdump.browse.analysis import TabRow, TabRows
-from dcpdump.browse.pane import Pane
-from dcpdump.browse.pieces import Piece
+from dcpdump.browse.analysis import Dialogue, StreamKey, TabRow, TabRows
+from dcpdump.browse.pane import Pane, Styled
 from dcpdump.escape import safe
-from dcpdump.render.style import STYLES, LineKind
-from dcpdump.render.text_columns import fitting_columns
+from dcpdump.render.style import STYLES
+from dcpdump.render.text_columns import fitting_columns, padded
+from dcpdump.streams.ladder import Arrow, Rung
+from dcpdump.streams.wording import clock
 
 _GAP = 2
 #: The last column is a text: it gets so many cells at least, before others are left out for it.
 _LAST = 32
+#: Where there is nothing to sort by.
+_NOTHING = (None, "")
 #: Widths are those of so many rows.
 _MEASURED = 2_000
 
 
-class TabTable(Pane):
+class TabTable(Pane[TabRow]):
     """A table of which a row is selected."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.add_class("tab")
-        self.table: TabRows | None = None
-        self.waiting = ""  #: what is said as long as there is no table
-        self._rows: list[TabRow] = []
-        self._sorted: tuple[int, bool] | None = None
+        self.tab: TabRows | None = None
+        self._sorted: tuple[int | None, bool] = (None, False)  # by which column, and whether backwards
         self._widths: list[tuple[int, int]] = []  # column → its width; those that are shown
-        self._for = -1
+        self._for = -1  # the width of the pane that they are for
 
-    def fill(self, table: TabRows) -> None:
+    def fill(self, tab: TabRows) -> None:
         """Show a table; the cursor and the order stay."""
-        order, self._sorted = self._sorted, None
-        self.table = table
-        self._rows = list(table.rows)
-        self._for = -1
-        if order is not None:
-            self.sort(order[0])
-            if order[1]:
-                self.sort(order[0])
+        self.tab, self._for = tab, -1
+        self.say_nothing(tab.nothing)
+        self.sort(*self._sorted)
         self.put(self.cursor)
-        self.refresh()
         self.post_message(self.Moved(self))
 
-    @property
-    def count(self) -> int:
-        """Return how many rows there are."""
-        return len(self._rows)
-
-    @property
-    def selected(self) -> TabRow | None:
-        """Return the selected row."""
-        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
-
-    def select_stream(self, place: tuple[int, int, int]) -> None:
+    def select_stream(self, key: StreamKey) -> None:
         """Select the row of a stream, where there is one."""
-        at = next((at for at, row in enumerate(self._rows) if row.stream == place), None)
+        at = next((at for at, row in enumerate(self.rows) if row.stream == key), None)
         if at is not None:
             self.put(at)
 
@@ -65,98 +50,171 @@ class TabTable(Pane):
 
     def sort_next(self) -> None:
         """Sort by the next column; behind the last comes the order of the beginning."""
-        shown = [column for column, _ in self._shown()]
-        if not shown:
-            return
-        if self._sorted is None:
-            self.sort(shown[0])
-        elif self._sorted[0] == shown[-1]:
-            self.sort(None)
-        else:
-            self.sort(shown[shown.index(self._sorted[0]) + 1] if self._sorted[0] in shown else shown[0])
+        order = [None, *(column for column, _ in self._shown())]
+        at = order.index(self._sorted[0]) if self._sorted[0] in order else 0
+        self.sort(order[(at + 1) % len(order)])
 
-    def sort(self, column: int | None) -> None:
-        """Sort by a column; once more: the other way round. None: as at the beginning."""
-        if self.table is None:
+    def sort(self, column: int | None, backwards: bool = False) -> None:
+        """Sort by a column, rows with nothing there last; None: as at the beginning."""
+        if self.tab is None:
             return
-        chosen = self.selected
+        chosen, rows = self.selected, self.tab.rows
+        self._sorted = column, backwards
         if column is None:
-            self._sorted, self._rows = None, list(self.table.rows)
+            self.rows = list(rows)
         else:
-            backwards = self._sorted == (column, False)
-            self._sorted = (column, backwards)
-            self._rows = sorted(self.table.rows, key=lambda row: _order(row.cells[column]), reverse=backwards)
-        if chosen is not None:
-            self.cursor = self._rows.index(chosen)
+            known = [row for row in rows if row.keys[column] not in _NOTHING]
+            unknown = [row for row in rows if row.keys[column] in _NOTHING]
+            self.rows = sorted(known, key=lambda row: row.keys[column], reverse=backwards) + unknown
+        if chosen in self.rows:
+            self.cursor = self.rows.index(chosen)
         self.show_cursor()
 
     def click_head(self, column: int) -> None:
-        """Sort by the column that was clicked at."""
+        """Sort by the column that was clicked at; once more: the other way round."""
         at = 1
         for each, width in self._shown():
             if at <= column < at + width + _GAP:
-                self.sort(each)
+                self.sort(each, self._sorted == (each, False))
                 return
             at += width + _GAP
 
     # -- drawing ------------------------------------------------------------------------------------------
 
     @property
-    def heads(self) -> Sequence[Sequence[Piece]]:
+    def head(self) -> Sequence[Styled]:
         """Return the heads of the columns."""
-        if self.table is None or not self._rows:
-            return [[(f" {self.waiting if self.table is None else self.table.nothing}", "dim")]]
+        if self.tab is None or not self.rows:
+            return ()
         names = []
-        for column, name in enumerate(self.table.heads):
-            mark = "" if self._sorted is None or self._sorted[0] != column else "▾" if self._sorted[1] else "▴"
+        for column, name in enumerate(self.tab.table.heads):
+            mark = "" if self._sorted[0] != column else "▾" if self._sorted[1] else "▴"
             names.append(name + mark)
-        return [[(self._line(names), "bold")]]
+        return [(self._line(names), "bold")]
 
-    def pieces(self, line: int) -> Sequence[Piece]:
+    def styled(self, line: int) -> Sequence[Styled]:
         """Return a row."""
-        row = self._rows[line]
-        style = STYLES.get(row.kind, "") if row.kind is not LineKind.PLACE else "dim"
-        return [(self._line(row.cells), style)]
+        row = self.rows[line]
+        return [(self._line(row.cells), STYLES.get(row.kind, ""))]
 
     def _line(self, cells: Sequence[str]) -> str:
-        assert self.table is not None
+        assert self.tab is not None
         shown = self._shown()
         fields = []
         for column, width in shown:
             text = safe(cells[column])
-            right = self.table.heads[column] in self.table.right
+            right = self.tab.table.heads[column] in self.tab.table.right
             if column != shown[-1][0] or right:
-                free = " " * max(0, width - cell_len(text))
-                text = set_cell_size(free + text if right else text + free, width)
+                text = set_cell_size(padded(text, width, right=right), width)
             fields.append(text)
         return " " + (" " * _GAP).join(fields)
 
     def _shown(self) -> list[tuple[int, int]]:
         """Return the columns that fit, and their widths: those that are needed least go first."""
-        if self.table is None:
+        if self.tab is None:
             return []
         if self._for == self.size.width:
             return self._widths
-        heads, rows = self.table.heads, self._rows[:_MEASURED]
+        heads, rows = self.tab.table.heads, self.rows[:_MEASURED]
         widths = [
             max([cell_len(head) + 1, *(cell_len(safe(row.cells[at])) for row in rows)]) for at, head in enumerate(heads)
         ]
-        filled = [at for at in range(len(heads)) if any(row.cells[at] for row in self._rows)]
+        filled = [at for at in range(len(heads)) if any(row.cells[at] for row in self.rows)]
         last = len(heads) - 1
 
         def fits(columns: Sequence[int]) -> bool:
             taken = sum(widths[at] + _GAP for at in columns if at != last) + min(widths[last], _LAST) + 2
             return taken <= self.size.width
 
-        order = dict.fromkeys(heads.index(name) for name in (*self.table.least, *reversed(heads[1:-1])))
+        order = dict.fromkeys(heads.index(name) for name in (*self.tab.table.least, *reversed(heads[1:-1])))
         shown = fitting_columns(filled, [at for at in order if at in filled], fits)
         self._for, self._widths = self.size.width, [(at, widths[at]) for at in shown]
         return self._widths
 
 
-def _order(cell: str) -> tuple[int, float, str]:
-    """Return what a cell is sorted by: what is empty first, then numbers, then texts."""
-    digits = cell.removeprefix("≥ ").partition(" (")[0].replace(",", "")
-    if digits.isdecimal():
-        return (1, float(digits), "")
-    return (0 if not cell else 2, 0.0, cell)
+# -- the dialogue of a stream -------------------------------------------------------------------------
+# As the specification draws it, the side that wants changes at the left.
+
+_TIME, _FRAME = 13, 14
+_STYLES = {Arrow.ASKS: "yellow", Arrow.ANSWERS: "", Arrow.REFUSES: "bold red", Arrow.BAND: "cyan", Arrow.NOTE: "dim"}
+
+#: Returns the messages that a row stands for, between two frames: what its unfolding shows.
+Unfold = Callable[[int, int | None], Sequence[Rung]]
+
+
+class LadderPane(Pane[Rung]):
+    """The rows of a dialogue."""
+
+    def __init__(self) -> None:
+        super().__init__(id="ladder")
+        self._inner: list[bool] = []  # whether a row is of one that was unfolded
+        self._dialogue = Dialogue("", "", "", ())
+
+    def show(self, dialogues: Sequence[Dialogue], number: int | None) -> None:
+        """Show the dialogues of a stream, one after the other; the cursor is at a frame or before it."""
+        self.rows = [rung for each in dialogues for rung in each.rungs]
+        self._inner = [False] * len(self.rows)
+        if dialogues:
+            self._dialogue = dialogues[0]
+        self.border_title = f"dialogue of {self._dialogue.title}"
+        self.border_subtitle = f"{self._dialogue.client} at the left, {self._dialogue.server} at the right"
+        before = [at for at, rung in enumerate(self.rows) if rung.frame and number and rung.frame <= number]
+        self.top = 0
+        self.cursor = before[-1] if before else 0
+        self.show_cursor()
+
+    def span(self) -> tuple[int, int | None]:
+        """Return between which frames the selected row is."""
+        before = [rung.frame for rung in self.rows[: self.cursor] if rung.frame]
+        after = [rung.frame for rung in self.rows[self.cursor + 1 :] if rung.frame]
+        return (before[-1] if before else 0), (after[0] if after else None)
+
+    def toggle(self, unfold: Unfold) -> None:
+        """Unfold the selected row of messages, or fold it again."""
+        at = self.cursor
+        if self._inner[at]:
+            return
+        below = at + 1
+        while below < len(self.rows) and self._inner[below]:
+            below += 1
+        more = [] if below > at + 1 else unfold(*self.span())
+        self.rows = [*self.rows[: at + 1], *more, *self.rows[below:]]
+        self._inner[at + 1 : below] = [True] * len(more)
+        self.refresh()
+
+    def styled(self, line: int) -> Sequence[Styled]:
+        """Return a row: when, the arrow with what was said, the frame."""
+        return rung_line(self.rows[line], self.size.width, inner=self._inner[line])
+
+
+def rung_line(rung: Rung, width: int, *, inner: bool = False) -> list[Styled]:
+    """Return a row of a ladder; ``inner``: it is of one that was unfolded."""
+    arrow, text, ts_ns, frame = rung
+    when = clock(ts_ns) if ts_ns is not None else ""
+    number = f"#{frame:,}" if frame is not None else ""
+    width = max(20, width - _TIME - _FRAME - 2)
+    return [
+        (f"{when:<{_TIME}}", "dim"),
+        (f"    ◀ {text}".ljust(width) if inner else _drawn(arrow, text, width), _STYLES[arrow]),
+        (f" {number:>{_FRAME - 1}}", "dim"),
+    ]
+
+
+def _drawn(arrow: Arrow, text: str, width: int) -> str:
+    """Return an arrow with a text on it."""
+    free = width - cell_len(text)
+    if free < 6:
+        head = {Arrow.ASKS: "▶", Arrow.ANSWERS: "◀", Arrow.REFUSES: "✗"}.get(arrow, " ")
+        return f"{head} {text}"
+    line = "─" * (free - 4)
+    match arrow:
+        case Arrow.ASKS:
+            return f"─ {text} {line}▶"
+        case Arrow.ANSWERS:
+            return f"◀{line} {text} ─"
+        case Arrow.REFUSES:
+            return f"✗{line} {text} ─"
+        case Arrow.BAND:
+            half = "═" * ((free - 2) // 2)
+            return f"{half} {text} {half}".ljust(width)
+    return f"  {text}".ljust(width)

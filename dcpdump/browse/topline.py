@@ -1,19 +1,21 @@
 """TopLine: the capture, how much of it is listed, its density over time with the place of the cursor, the tabs."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual import events
-from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpdump.browse.pane import strip_of
-from dcpdump.browse.pieces import Piece
+from dcpdump.browse.pane import Styled, strip_of
+from dcpdump.browse.rows import ListedFrames
 from dcpdump.net.packet import NO_TIME
 from dcpdump.render.text_columns import BARS
 
 if TYPE_CHECKING:
-    from dcpdump.browse.density import Density
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.integer[Any]]
 
 TABS = ("frames", "streams", "findings", "connections")
 #: Bars of the density at most; fewer than this are not drawn.
@@ -33,20 +35,6 @@ class State(NamedTuple):
 
 class TopLine(Widget):
     """The first line of the screen."""
-
-    class TimePicked(Message):
-        """A time was clicked at."""
-
-        def __init__(self, ts_ns: int) -> None:
-            super().__init__()
-            self.ts_ns = ts_ns
-
-    class TabPicked(Message):
-        """A tab was clicked at."""
-
-        def __init__(self, tab: str) -> None:
-            super().__init__()
-            self.tab = tab
 
     def __init__(self) -> None:
         super().__init__(id="top")
@@ -73,7 +61,7 @@ class TopLine(Widget):
         """Draw the line."""
         width = self.size.width
         left, right = self._left(), self._right()
-        pieces: list[Piece] = [*left, ("  ", "")]
+        pieces: list[Styled] = [*left, ("  ", "")]
         self._bars_at = sum(len(text) for text, _ in pieces)
         pieces += self._drawn()
         used = sum(len(text) for text, _ in pieces)
@@ -87,14 +75,14 @@ class TopLine(Widget):
             at += len(text)
         return strip_of(pieces, width)
 
-    def _left(self) -> list[Piece]:
+    def _left(self) -> list[Styled]:
         state = self.state
-        pieces: list[Piece] = [(f" {state.name}", "bold"), (f"  {state.listed}", "")]
+        pieces: list[Styled] = [(f" {state.name}", "bold"), (f"  {state.listed}", "")]
         return pieces + [(f"  {note}", "yellow") for note in state.notes]
 
-    def _right(self) -> list[Piece]:
+    def _right(self) -> list[Styled]:
         narrow = self.size.width < _NARROW
-        out: list[Piece] = []
+        out: list[Styled] = []
         for number, name in enumerate(TABS, 1):
             chosen = name == self.state.tab
             title = f"{number}" if narrow and not chosen else f"{number} {name}"
@@ -103,33 +91,83 @@ class TopLine(Widget):
             out.append((f" {title} ", "reverse" if chosen else "dim"))
         return out
 
-    def _drawn(self) -> list[Piece]:
+    def _drawn(self) -> list[Styled]:
         found = self.density
         if found is None or not self.bars:
             return []
         most = max(found.counts) or 1
         here = None if self.at_ns is None or self.at_ns == NO_TIME else found.bar(self.at_ns)
-        out: list[Piece] = []
+        out: list[Styled] = []
         for at, (count, listed) in enumerate(zip(found.counts, found.listed, strict=True)):
             bar = " " if not count else BARS[(count * len(BARS) - 1) // most]
             style = "reverse" if at == here else "cyan" if listed else "dim"
             out.append((bar, style))
         return out
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Go to the time that was clicked at, or to the tab."""
         for start, end, name in self._tabs:
             if start <= event.x < end:
-                self.post_message(self.TabPicked(name))
+                await self.run_action(f"app.tab({name!r})")
                 return
-        self._pick(event.x)
+        await self._pick(event.x)
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
+    async def on_mouse_move(self, event: events.MouseMove) -> None:
         """Go along with the mouse while its button is down."""
         if event.button:
-            self._pick(event.x)
+            await self._pick(event.x)
 
-    def _pick(self, x: int) -> None:
+    async def _pick(self, x: int) -> None:
         bar = x - self._bars_at
         if self.density is not None and 0 <= bar < len(self.density.counts):
-            self.post_message(self.TimePicked(self.density.begins_ns(bar)))
+            await self.run_action(f"app.time({self.density.begins_ns(bar)})")
+
+
+# -- density: frames over time, for the first line of the screen --------------------------------------
+
+#: So many times are counted: of more, every second, third …
+_COUNTED = 200_000
+
+
+class Density(NamedTuple):
+    """Frames over time: a count for each bar, how many of them are listed, between two times."""
+
+    counts: tuple[int, ...]
+    listed: tuple[int, ...]
+    first_ns: int
+    last_ns: int
+
+    def bar(self, ts_ns: int) -> int:
+        """Return the bar of a time."""
+        bars = len(self.counts)
+        return min(bars - 1, max(0, (ts_ns - self.first_ns) * bars // max(1, self.last_ns - self.first_ns + 1)))
+
+    def begins_ns(self, bar: int) -> int:
+        """Return the time at which a bar begins."""
+        return self.first_ns + (self.last_ns - self.first_ns) * bar // len(self.counts)
+
+
+def density(times: "Array", listed: ListedFrames, bars: int) -> Density | None:
+    """Count the times of all frames, and of those that are listed. None where there are no times, or no bars."""
+    import numpy as np  # whose import would delay the first frames
+
+    counted = _some(times)
+    counted = counted[counted != NO_TIME]
+    if not len(counted) or not bars:
+        return None
+    first, last = int(counted.min()), int(counted.max())
+
+    def counts(of: "Array") -> tuple[int, ...]:
+        places = (of - first) // max(1, -(-(last - first + 1) // bars))
+        return tuple(np.bincount(np.clip(places, 0, bars - 1), minlength=bars).tolist())
+
+    every = counts(counted)
+    if listed.everything:
+        return Density(every, every, first, last)
+    chosen = times[_some(np.asarray(listed.numbers)) - 1]
+    return Density(every, counts(chosen[chosen != NO_TIME]), first, last)
+
+
+def _some(numbers: "Array") -> "Array":
+    """Return as many of some numbers as are counted, evenly distributed."""
+    return numbers[:: max(1, len(numbers) // _COUNTED)]

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 
-from dcpdump.browse.analysing import Analysing
-from dcpdump.browse.reader import Reader
+from dcpdump.browse.analysis import Analysing
 from dcpdump.capture import expand
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
@@ -50,9 +49,8 @@ from dcpdump.text import INSTALL_BROWSE, nearest
 if TYPE_CHECKING:
     from dcpdump.browse.analysis import Analysis
     from dcpdump.browse.app import BrowseApp
+    from dcpdump.browse.browser import Commands
     from dcpdump.browse.frame_service import FrameService
-    from dcpdump.browse.opened import Commands
-    from dcpdump.render.style import Line
 
 
 # -- captures on standard input -----------------------------------------------------------------------
@@ -352,7 +350,7 @@ def commands_of(
 
     ``named``: the captures, as they were given; ``options``: how they are read.
     """
-    from dcpdump.browse.opened import Commands
+    from dcpdump.browse.browser import Commands
 
     hides, zone = hidden.redactor is not None, ["--tz", tz] if tz else []
 
@@ -377,17 +375,19 @@ class Browsing:
         given: InputOptions,
         options: BrowseOptions = _ORDINARY,
     ) -> None:
+        from dcpdump.browse.rows import IndexedFrames  # which knows how messages are written
+
         self._named, self._given, self._options = named, given, options
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
-        self._reader = Reader(self._service)
+        self._frames = IndexedFrames(self._service)
 
     def __enter__(self) -> "Browsing":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._analysing.close()
-        self._reader.close()
+        self._frames.close()
 
     def _service(self, columns: Columns) -> "FrameService":
         """Open the captures, and return what answers for them, in the process that reads."""
@@ -418,21 +418,20 @@ class Browsing:
         raise_at_signals()
         if app.error is not None:
             raise app.error
-        for damage in self._reader.damage:
+        for damage in self._frames.damage:
             note(f"dcpdump: warning: {damage}")
         if ended == code.UNUSABLE:
             return self._say_nothing_found()
         if ended:
             return ended
         return (
-            code.DAMAGED if self._reader.damage or self._reader.lost.gaps or self._reader.skipped_bytes else code.DONE
+            code.DAMAGED if self._frames.damage or self._frames.lost.gaps or self._frames.skipped_bytes else code.DONE
         )
 
     def app(self, text: str, value_bytes: int | None) -> "BrowseApp":
         """Return the screen. ``text``: the filter of the beginning."""
         from dcpdump.browse.app import BrowseApp
-        from dcpdump.browse.indexed_frames import IndexedFrames
-        from dcpdump.browse.opened import OpenCaptures
+        from dcpdump.browse.browser import OpenCaptures
 
         options = self._options
         again = ["--salvage"] * self._given.salvage + [word for name in options.keylogs for word in ("--keylog", name)]
@@ -440,11 +439,11 @@ class Browsing:
         return BrowseApp(
             OpenCaptures(
                 self._name(),
-                IndexedFrames(self._reader),
+                self._frames,
                 commands,
                 self._analysing,
                 value_bytes,
-                self._about,
+                self._paths,
                 text,
                 self._given.follow,
             )
@@ -452,20 +451,20 @@ class Browsing:
 
     def _find_frames(self) -> bool:
         """Read up to the first frame; return whether there is one, or may be. Raises what ends reading before it."""
-        reader, begun = self._reader, time.monotonic()
+        frames, begun = self._frames, time.monotonic()
         try:
-            while not (reader.frames or reader.complete or reader.failure):
-                reader.step(0.1)
-                passed, (read, size) = time.monotonic() - begun, reader.progress
+            while not (frames.count or frames.complete or frames.failure):
+                frames.step(0.1)
+                passed, (read, size) = time.monotonic() - begun, frames.progress
                 if size is None and passed > _PATIENCE_S:
                     break
                 if size and passed > _SILENCE_S and sys.stderr.isatty():
                     status(f"{100 * read // size} % read, no DCP so far")
         finally:
             clear_status()
-        if reader.error is not None and not reader.frames:
-            raise reader.error
-        return bool(reader.frames) or not reader.complete
+        if frames.error is not None and not frames.count:
+            raise frames.error
+        return bool(frames.count) or not frames.complete
 
     def _say_nothing_found(self) -> int:
         """Say what there is instead of frames, as ``read`` does."""
@@ -489,11 +488,6 @@ class Browsing:
             for name in self._named
         ]
         return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
-
-    def _about(self) -> "list[Line]":
-        from dcpdump.browse.about import about
-
-        return about(self._paths, self._reader)
 
     def _analyse(self, report: Callable[[float], None]) -> "Analysis":
         """Run the ledger and the rules over all frames, in the other process."""

@@ -256,7 +256,7 @@ CONNECTIONS = ColumnSet[ConnectionRow](
     C("last?", lambda each: each.last_ns),
     C("end?", lambda each: each.end.reason or None),
     C("ended_at?", lambda each: each.end.ts_ns),
-    C(head="end", text=_end, sort=lambda row: None if row.state is None else row.state.ended_ns),
+    C(head="end", text=_end, sort=lambda row: None if row.state is None else row.state.end.ts_ns),
 )
 #: The keys of those of which nothing was opened.
 CLOSED = ColumnSet[ConnectionRow](*CONNECTIONS.some("connection src dst"), Column("tls", lambda row: row.tls))

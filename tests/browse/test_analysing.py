@@ -1,5 +1,6 @@
 """The process that makes streams and findings while frames are browsed."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from dcpdump.check.rules import RULES
 from dcpdump.cli.diagnose import analyse
 from dcpdump.cli.input_options import InputOptions
 from tests.support.browsing import SAMPLES, Shown, browse
+from tests.support.console import run
 from tests.support.diagnoses import TWO_TROUBLES, written
 from tests.support.few_kept import few_kept
 from tests.support.hostile import in_pcap, mixed_streams
@@ -18,7 +20,7 @@ from tests.support.live import ROOT
 #: Begins an analysis that never ends, kills the process that makes it, and prints what is said then.
 _KILLED = """
 import os, signal, sys, time
-from dcpdump.browse.analysing import Analysing
+from dcpdump.browse.analysis import Analysing
 from tests.support.live import children_of
 
 def analyse(report):
@@ -82,3 +84,21 @@ def test_streams_that_were_evicted_are_counted_below_those_that_are_listed(tmp_p
     assert missing > 60
     assert little[-1].cells[-1].startswith(f"{missing:,} more streams not kept in memory, which were over: ")
     assert {row.stream for row in little[:-1]} < {row.stream for row in plenty}
+
+
+def test_a_tab_is_sorted_by_the_values_of_a_column_as_streams_is(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.pcap"
+    path.write_bytes(in_pcap(mixed_streams(12)))
+
+    async def sort(shown: Shown) -> None:
+        await shown.press("2")
+        table = shown.app.main.tables["streams"]
+        assert table.tab is not None
+        for head in ("vb", "asked"):  # all were asked within a millisecond
+            for backwards in (False, True):
+                table.sort(list(table.tab.table.heads).index(head), backwards)
+                words = f"dcpdump streams {path} --sort {head} {'--reverse' * backwards} -f ndjson -q"
+                printed = [str(json.loads(line)["vbucket"]) for line in run(words).out.splitlines()]
+                assert [table.styled(line)[0][0].split()[2] for line in range(table.count)] == printed
+
+    browse(path, sort)

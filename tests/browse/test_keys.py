@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.browse.key_table import KEYS, all_keys, help_lines
-from dcpdump.browse.row_text import TimeColumn
+from dcpdump.browse.keys import KEYS, all_keys, help_lines
+from dcpdump.browse.rows import TimeColumn
 from tests.support.browsing import Shown, browse
 from tests.support.conversation import opening
 from tests.support.diagnoses import written
@@ -157,10 +157,10 @@ async def from_the_beginning(shown: Shown) -> None:
     while len(shown.app.screen_stack) > 1:
         await shown.press("escape")
     main = shown.app.main
-    main.answered()
+    main.close_bar()
     main.unzoom()
-    main.talk(False)
-    main.explain(False)
+    main.show_dialogue(False)
+    main.show_beside(False)
     main.say("")
     main.list.marks.clear()
     main.list.marked, main.list.follows, main.list.times = None, False, TimeColumn.CLOCK
@@ -192,8 +192,8 @@ async def _(shown: Shown, key: str) -> None:
     assert fields.selected.text.startswith("Key length")
 
 
-@case("focus_next")
-@case("focus_previous")
+@case("do('screen', 'turn', 1)")
+@case("do('screen', 'turn', -1)")
 async def _(shown: Shown, key: str) -> None:
     main, seen = shown.app.main, []
     for _ in range(3):
@@ -238,7 +238,7 @@ async def _(shown: Shown, key: str) -> None:
 async def select(shown: Shown, label: str) -> None:
     """Select a field by its name."""
     fields = shown.app.main.fields
-    fields.put(next(line for line in range(fields.count) if fields.pieces(line)[0][0].strip().startswith(label)))
+    fields.put(next(line for line in range(fields.count) if fields.styled(line)[0][0].strip().startswith(label)))
     await shown.pilot.pause()
 
 
@@ -277,7 +277,7 @@ async def _(shown: Shown, key: str) -> None:
 async def _(shown: Shown, key: str) -> None:
     await shown.press("2", key, key, key)
     table = shown.app.main.tables["streams"]
-    vbuckets = [table.pieces(line)[0][0].split()[2] for line in range(table.count)]
+    vbuckets = [table.styled(line)[0][0].split()[2] for line in range(table.count)]
     assert vbuckets == ["5", "6"]
 
 
@@ -299,7 +299,7 @@ async def _(shown: Shown, key: str) -> None:
     assert "Reported when" in shown.screen
 
 
-@case("do('pages', 'talk')")
+@case("do('pages', 'dialogue')")
 async def _(shown: Shown, key: str) -> None:
     await at(shown, PEAR)
     await shown.press(key)
@@ -311,7 +311,7 @@ async def _(shown: Shown, key: str) -> None:
     await shown.press("down")
     assert shown.number == MARKER
     await shown.press(key)
-    assert not shown.app.main.talks
+    assert not shown.app.main.shows_dialogue
 
 
 @case("do('screen', 'zoom')")
@@ -342,7 +342,7 @@ async def _(shown: Shown, key: str) -> None:
 async def _(shown: Shown, key: str) -> None:
     await at(shown, PEAR)
     await shown.press(key)
-    assert [line.text for line in shown.app.main.hexes.view.lines] == ["{", '  "n": [', "    1,", "    2", "  ]", "}"]
+    assert list(shown.app.main.hexes.view.lines) == ["{", '  "n": [', "    1,", "    2", "  ]", "}"]
     await shown.press(key)
     assert shown.app.main.hexes.view.data[:2] == b"\x80\x57"
 

@@ -9,17 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpdump.browse.density import density
-from dcpdump.browse.field_lines import field_lines, line_at
-from dcpdump.browse.frame_scan import FrameScan
-from dcpdump.browse.frame_search import ChosenFrames, FrameSearch, RowSearch
+from dcpdump.browse.browser import History, Position
+from dcpdump.browse.frame_panes import field_lines, line_at
 from dcpdump.browse.frame_service import FrameService
-from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.listed import AllFrames, Listed
 from dcpdump.browse.marks import ranges
-from dcpdump.browse.places import Place, PlaceHistory
-from dcpdump.browse.reader import Reader
-from dcpdump.browse.row_text import TimeColumn, time_text
+from dcpdump.browse.rows import AllFrames, IndexedFrames, ListedFrames, TimeColumn, time_text
+from dcpdump.browse.search import ChosenFrames, FrameScan, FrameSearch, RowSearch
+from dcpdump.browse.topline import density
 from dcpdump.capture import open_capture
 from dcpdump.cli.browse import commands_of, completions, filter_of, filter_words, with_clause
 from dcpdump.filter import FilterError
@@ -100,8 +96,8 @@ def test_a_frame_that_is_not_listed_leads_to_the_next_one() -> None:
 
 
 def test_a_place_is_returned_to_and_left_again() -> None:
-    places = PlaceHistory()
-    first, second, third = Place("frames", "", 1), Place("frames", "x", 5), Place("streams", "", 5)
+    places = History()
+    first, second, third = Position("frames", "", 1), Position("frames", "x", 5), Position("streams", "", 5)
     places.leave(first)
     places.leave(second)
     assert places.back(third) == second
@@ -202,26 +198,26 @@ FILTERS = (
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_filter_lists_what_read_prints_while_the_index_grows(path: Path) -> None:
     for text in FILTERS[SAMPLES.index(path) % 4 :: 4]:
-        with closing(Reader(lambda columns: service_of(path, columns))) as reader:
-            reader.step()
-            search = FrameSearch(IndexedFrames(reader), text)
-            while not (reader.complete and search.done):
-                reader.step(0.1)
+        with closing(IndexedFrames(lambda columns: service_of(path, columns))) as frames:
+            frames.step()
+            search = FrameSearch(frames, text)
+            while not (frames.complete and search.done):
+                frames.step(0.1)
                 search.step()
             printed = run(f"dcpdump read {path} {text if text.startswith('-') else '--' + text} -f ndjson -q").out
             assert search.listed.numbers.tolist() == [json.loads(line)["frame"] for line in printed.splitlines()], text
 
 
 def test_a_search_that_was_ended_searches_no_more_of_what_comes() -> None:
-    with closing(Reader(lambda columns: service_of(SAMPLES[0], columns))) as reader:
-        while not reader.frames:
-            reader.step(0.1)
-        search = FrameSearch(IndexedFrames(reader), "kind request")
+    with closing(IndexedFrames(lambda columns: service_of(SAMPLES[0], columns))) as frames:
+        while not frames.count:
+            frames.step(0.1)
+        search = FrameSearch(frames, "kind request")
         search.step()
         assert not search.done
         search.close()
-        while not reader.complete:
-            reader.step(0.1)
+        while not frames.complete:
+            frames.step(0.1)
             assert not search.step()
         assert (search.done, search.ended_at, search.listed.frames) == (True, 0, 0)
 
@@ -231,21 +227,20 @@ def test_a_search_that_was_ended_searches_no_more_of_what_comes() -> None:
 def test_the_next_row_with_something_is_found_from_everywhere(
     text: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dcpdump.browse.frame_search._TEXTS", rows)
-    monkeypatch.setattr("dcpdump.browse.frame_search._PROBLEMS", rows)
+    monkeypatch.setattr("dcpdump.browse.search._TEXTS", rows)
+    monkeypatch.setattr("dcpdump.browse.search._PROBLEMS", rows)
     path = SAMPLES[0].with_name("damage.pcap")
-    with closing(Reader(lambda columns: service_of(path, columns))) as reader:
-        while not reader.complete:
-            reader.step(0.1)
-        frames = IndexedFrames(reader)
-        listed = all_frames([False] * reader.frames)
+    with closing(IndexedFrames(lambda columns: service_of(path, columns))) as frames:
+        while not frames.complete:
+            frames.step(0.1)
+        listed = all_frames([False] * frames.count)
         if text:
             lines = run(f"dcpdump read {path} -f line -q --color never").out.splitlines()
             wanted = [number for number, line in enumerate(lines, 1) if text in line]
         else:
             wanted = (np.flatnonzero(FrameScan(frames).troubled(listed.numbers)) + 1).tolist()
         assert len(wanted) > 2
-        for start in range(1, reader.frames + 1):
+        for start in range(1, frames.count + 1):
             assert searched(frames, listed, start, 1, text) == min((n for n in wanted if n > start), default=None)
             assert searched(frames, listed, start, -1, text) == max((n for n in wanted if n < start), default=None)
 
@@ -254,16 +249,16 @@ def test_the_next_row_with_something_is_found_from_everywhere(
 def test_of_several_problems_that_only_values_show_the_nearest_is_found(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dcpdump.browse.frame_search._PROBLEMS", rows)
+    monkeypatch.setattr("dcpdump.browse.search._PROBLEMS", rows)
     path = tmp_path / "values.pcap"
     talk = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"x")).send(1, encode("DCP_OPEN", response=True))
     for seqno, value in enumerate([b"{}", b"x", b"{}", b"x", b"x", b"{}"], 1):
         talk.send(1, encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"k", value=value, datatype=1))
     saved(talk.packets, path)
-    with closing(Reader(lambda columns: service_of(path, columns))) as reader:
-        while not reader.complete:
-            reader.step(0.1)
-        frames, listed = IndexedFrames(reader), all_frames([False] * reader.frames)
+    with closing(IndexedFrames(lambda columns: service_of(path, columns))) as frames:
+        while not frames.complete:
+            frames.step(0.1)
+        listed = all_frames([False] * frames.count)
         assert not FrameScan(frames).troubled(listed.numbers).any()
         below = [searched(frames, listed, start, 1, "") for start in range(1, 9)]
         above = [searched(frames, listed, start, -1, "") for start in range(1, 9)]
@@ -273,11 +268,11 @@ def test_of_several_problems_that_only_values_show_the_nearest_is_found(
     assert (below, above) == ([4, 4, 4, 6, 6, 7, None, None], [None, None, None, None, 4, 4, 6, 7])
 
 
-def searched(frames: IndexedFrames, listed: Listed, start: int, step: int, text: str) -> int | None:
+def searched(frames: IndexedFrames, listed: ListedFrames, start: int, step: int, text: str) -> int | None:
     search = RowSearch(frames, listed, start, step, text)
     search.step()
     while not search.done:
-        frames.index.step(0.1)
+        frames.step(0.1)
         search.step()
     return search.found
 

@@ -59,3 +59,18 @@ def test_the_border_between_fields_above_and_bytes_below_is_dragged() -> None:
         assert (fields.region.y, fields.region.height, hexes.region.height) == before
 
     browse(CAPTURE, do, size=(100, 60))
+
+
+def test_a_click_on_the_density_goes_to_a_time_and_a_double_click_enters_a_row() -> None:
+    async def do(shown: Shown) -> None:
+        top = shown.screen.splitlines()[0]
+        await shown.pilot.click("#top", offset=(top.rindex("▁"), 0))
+        await shown.settled()
+        assert shown.number == 37
+        await shown.pilot.click("#top", offset=(top.index("3 findings"), 0))
+        await shown.pilot.pause()
+        await shown.pilot.click("#findings", offset=(5, 2), times=2)
+        await shown.settled()
+        assert (shown.app.main.tab, shown.number, shown.app.main.shows_page) == ("frames", 19, True)
+
+    browse(SAMPLES / "rollback-loop.pcap", do, size=(160, 40))

@@ -71,7 +71,7 @@ def test_a_filter_asks_for_what_was_captured_and_the_command_line_hides_the_same
         await shown.press("y", "a")
         shown.app.main.focus_pane(shown.app.main.fields)
         fields = shown.app.main.fields
-        fields.put(next(at for at in range(fields.count) if fields._lines[at].text.startswith("Key  ")))
+        fields.put(next(at for at in range(fields.count) if fields.rows[at].text.startswith("Key  ")))
         await shown.press("*")
         assert "keys are hidden" in shown.note
 

@@ -158,7 +158,7 @@ def test_a_row_has_the_sign_of_a_problem_that_only_its_document_shows(tmp_path: 
         await shown.press("G")
         await shown.settled()
         list_ = shown.app.main.list
-        rows = [list_.pieces(line) for line in (list_.count - 2, list_.count - 1)]
+        rows = [list_.styled(line) for line in (list_.count - 2, list_.count - 1)]
         assert [(row[1], row[-1]) for row in rows] == [
             ((" ", "bold red"), ("{seqno=1, collection=0x8, key=a} ! b}", "")),
             (("!", "bold red"), ("{seqno=2, key=\\x80} ! the key ends inside its collection id", "bold red")),
@@ -178,7 +178,7 @@ def test_a_large_value_is_decoded_when_that_is_asked_twice(tmp_path: Path) -> No
         await shown.press("G", "v")
         assert hexes.border_subtitle == "1,048,585 bytes of value: v once more decodes them"
         await shown.press("v")
-        assert [len(line.text) for line in hexes.view.lines] == [1, 8 + (1 << 20) + 1, 1]
+        assert [len(line) for line in hexes.view.lines] == [1, 8 + (1 << 20) + 1, 1]
 
     browse(path, view)
 

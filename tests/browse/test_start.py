@@ -12,12 +12,12 @@ import asyncio
 import math
 import sys
 
-from dcpdump.browse import status
+from dcpdump.browse import app
 from dcpdump.cli.browse import Browsing
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.browse import Copies
 
-status._AFTER_S = math.inf  # of the density
+app._AFTER_S = math.inf  # of the density
 
 
 async def shown(app):

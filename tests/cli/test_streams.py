@@ -153,7 +153,7 @@ def test_the_worst_verdict_comes_first() -> None:
 @pytest.mark.parametrize(
     ("command", "columns", "keys"),
     [
-        ("conns", "conn frames bytes streams", ["connection"]),
+        ("conns", "conn frames bytes streams end", ["connection"]),
         ("flow", "conn client sent blocked", ["connection"]),
         ("rollbacks", "vb time start to count", ["frame"]),
         ("stats", "name frames bytes", ["name", "connection", "type"]),

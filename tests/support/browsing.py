@@ -57,7 +57,7 @@ class Shown:
 
     async def settled(self) -> None:
         """Wait until everything is read, analysed and decoded."""
-        await self.until(lambda: self.browser.frames.index.complete)
+        await self.until(lambda: self.browser.frames.complete)
         await self.until(lambda: self.browser.analysis is not None)
         await self.until(lambda: not self.browser.waiting)
         await self.until(lambda: not self.app.main.list.undescribed())
@@ -67,7 +67,7 @@ class Shown:
     @property
     def note(self) -> str:
         """What the screen says."""
-        return "".join(text for line in range(self.app.main.note.count) for text, _ in self.app.main.note.pieces(line))
+        return "".join(text for line in range(self.app.main.note.count) for text, _ in self.app.main.note.styled(line))
 
     @property
     def screen(self) -> str:

@@ -1,23 +1,103 @@
-"""Search: the frames that a filter wants, found step by step, and further while the index grows."""
+"""Searches: the frames that a filter wants, the next row with a text or a problem, the next frame of a stream."""
 
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dcpdump.browse.frame_scan import FrameScan
-from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.listed import Listed
-from dcpdump.browse.questions import Choose, Failed, FoundFrames, Pick
+from dcpdump.browse.reader import Choose, Failed, FoundFrames, Pick
+from dcpdump.browse.rows import IndexedFrames, ListedFrames, has_vbucket
+from dcpdump.index.columns import GAP_BEFORE, HAS_VBUCKET, ODD, PROBLEM, REFUSED, RESPONSE, SERVER
+from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
 
 if TYPE_CHECKING:
-    from dcpdump.browse.listed import Numbers
+    from dcpdump.browse.rows import Numbers
+
+
+# -- what columns alone answer ------------------------------------------------------------------------
+# The next frame of a stream, the snapshots of a stream, what has a problem.
+
+Mask = npt.NDArray[np.bool_]
+Wanted = Callable[[slice], Mask]
+#: So many frames are searched at once.
+_CHUNK = 1 << 16
+
+
+class FrameScan:
+    """A search of columns, without decoding any frame."""
+
+    def __init__(self, frames: IndexedFrames) -> None:
+        self._frames, self._columns = frames, frames.columns
+
+    def next_of_stream(self, number: int, step: int) -> int | None:
+        """Return the next frame of the same stream, behind a frame or (``step`` -1) before it."""
+        return self._next(number, step, self._of_stream(number))
+
+    def next_marker(self, number: int, step: int) -> int | None:
+        """Return the next snapshot marker of the same stream, behind a frame or (``step`` -1) before it."""
+        return self._next(number, step, self._markers(number))
+
+    def snapshots(self, after: int, before: int | None) -> list[tuple[int, int]]:
+        """Return the snapshot markers of a stream between two frames of it, and how many messages follow each."""
+        span = slice(after, (before or self._frames.count + 1) - 1)
+        of_stream = np.flatnonzero(self._of_stream(after)(span)) + span.start + 1
+        found = np.flatnonzero(self._markers(after)(span)) + span.start + 1
+        at = np.searchsorted(of_stream, [*found, span.stop + 1])
+        return list(zip(found.tolist(), (np.diff(at) - 1).tolist(), strict=True))
+
+    def troubled(self, numbers: "Numbers") -> Mask:
+        """Return which of some frames have a problem, refuse something, or follow lost bytes."""
+        found: Mask = self._columns.flags[np.asarray(numbers) - 1] & (PROBLEM | ODD | REFUSED | GAP_BEFORE) != 0
+        return found
+
+    def _next(self, number: int, step: int, wanted: Wanted) -> int | None:
+        count = self._frames.count
+        at = number if step > 0 else number - 1
+        while (at < count) if step > 0 else (at > 0):
+            span = slice(at, min(at + _CHUNK, count)) if step > 0 else slice(max(0, at - _CHUNK), at)
+            found = np.flatnonzero(wanted(span))
+            if len(found):
+                return span.start + int(found[0 if step > 0 else -1]) + 1
+            at = span.stop if step > 0 else span.start
+        return None
+
+    def _of_stream(self, number: int) -> Wanted:
+        """Return which frames are of the same stream as a frame; of one that is of no stream, of its connection."""
+        at, columns = number - 1, self._columns
+        directions = self._frames.directions_of(self._frames.facts(number).connection)
+        vbucket, stream_id = columns.vbucket[at], columns.stream_id[at]
+        streamless = not has_vbucket(int(columns.opcode[at]), bool(columns.flags[at] & SERVER))
+
+        def wanted(span: slice) -> Mask:
+            if streamless:
+                return np.isin(columns.place[span], directions)
+            keep: Mask = (columns.vbucket[span] == vbucket) & (columns.flags[span] & HAS_VBUCKET != 0)
+            keep &= columns.stream_id[span] == stream_id
+            return keep & np.isin(columns.place[span], directions)
+
+        return wanted
+
+    def _markers(self, number: int) -> Wanted:
+        """Return which frames are snapshot markers of the same stream as a frame."""
+        stream, columns = self._of_stream(number), self._columns
+
+        def wanted(span: slice) -> Mask:
+            requests = columns.flags[span] & RESPONSE == 0
+            found: Mask = stream(span) & (columns.opcode[span] == DCP_SNAPSHOT_MARKER) & requests
+            return found
+
+        return wanted
+
 
 Array = npt.NDArray[np.int64]
 
 
-class Growing:
+# -- the frames that a filter wants -------------------------------------------------------------------
+
+
+class GrowingArray:
     """Numbers that are appended to, in one array."""
 
     def __init__(self) -> None:
@@ -40,11 +120,11 @@ class Growing:
         self._count = need
 
 
-class ChosenFrames(Listed):
+class ChosenFrames(ListedFrames):
     """Frames that are appended as they are found."""
 
     def __init__(self) -> None:
-        self._numbers, self._gaps = Growing(), Growing()
+        self._numbers, self._gaps = GrowingArray(), GrowingArray()
 
     def extend(self, numbers: npt.NDArray[np.integer[Any]], lost: npt.NDArray[np.integer[Any]]) -> None:
         """Append frames by their numbers, from 1. ``lost``: frames before which bytes were lost, listed or not."""
@@ -99,10 +179,10 @@ class FrameSearch:
         if self._ticket is None:
             if not self.done:
                 self._until = self._frames.count
-                self._ticket = self._frames.index.ask(Choose(self._text, self._next, self._until))
+                self._ticket = self._frames.ask(Choose(self._text, self._next, self._until))
             return False
         grown = False
-        for answer in self._frames.index.answers(self._ticket):
+        for answer in self._frames.answers(self._ticket):
             if isinstance(answer.value, FoundFrames):
                 grown |= self._take(answer.value)
             elif isinstance(answer.value, Failed):
@@ -113,7 +193,7 @@ class FrameSearch:
 
     def _take(self, found: FoundFrames) -> bool:
         self._next = found.last + 1
-        numbers, columns = found.numbers, self._frames.index.columns
+        numbers, columns = found.numbers, self._frames.columns
         lost = slice(*(bisect_left(columns.values("gap_frame"), each) for each in (found.first, found.last + 1)))
         self.listed.extend(numbers, columns.gap_frame[lost])
         return bool(len(numbers))
@@ -123,14 +203,17 @@ class FrameSearch:
         if not self.done:
             self.ended_at = self._next - 1
         if self._ticket is not None:
-            self._frames.index.drop(self._ticket)
+            self._frames.drop(self._ticket)
             self._ticket = None
+
+
+# -- the next row with something ----------------------------------------------------------------------
 
 
 class RowSearch:
     """A search for the next listed frame, in one direction, that says a text; without a text, that has a problem."""
 
-    def __init__(self, frames: IndexedFrames, listed: Listed, start: int, step: int, text: str = "") -> None:
+    def __init__(self, frames: IndexedFrames, listed: ListedFrames, start: int, step: int, text: str = "") -> None:
         self._frames, self._listed, self._step, self._text = frames, listed, step, text
         self.start = start  #: the frame that it began at
         self.at = start  #: the frame that it has come to
@@ -147,7 +230,7 @@ class RowSearch:
         """Return in words that there is no such row."""
         if self._text:
             return f"{self._text!r} is not in the rows {'below' if self._step > 0 else 'above'}"
-        return "no other problem is known" + " so far" * (not self._frames.index.complete)
+        return "no other problem is known" + " so far" * (not self._frames.complete)
 
     def step(self) -> None:
         """Take what was found, or go on."""
@@ -157,7 +240,7 @@ class RowSearch:
             self._go_on()
         if self._ticket is None:
             return
-        for answer in self._frames.index.answers(self._ticket):
+        for answer in self._frames.answers(self._ticket):
             if isinstance(answer.value, Failed):
                 self.failure = answer.value.why
             elif isinstance(answer.value, FoundFrames):
@@ -179,14 +262,14 @@ class RowSearch:
             return
         if self._text:
             self._asked = numbers
-            self._ticket = self._frames.index.ask(Pick(self._text, numbers))
+            self._ticket = self._frames.ask(Pick(self._text, numbers))
             return
         known = np.flatnonzero(FrameScan(self._frames).troubled(numbers))
         self._known = int(numbers[known[0]]) if len(known) else None
         self._asked = numbers[: known[0]] if len(known) else numbers
         if len(self._asked):
             first, last = sorted((int(self._asked[0]), int(self._asked[-1])))
-            self._ticket = self._frames.index.ask(Choose(_WITH_PROBLEM, first, last))
+            self._ticket = self._frames.ask(Choose(_WITH_PROBLEM, first, last))
         else:
             self.found, self.done = self._known, True
 
@@ -202,5 +285,5 @@ class RowSearch:
     def close(self) -> None:
         """End the search."""
         if self._ticket is not None:
-            self._frames.index.drop(self._ticket)
+            self._frames.drop(self._ticket)
             self._ticket = None

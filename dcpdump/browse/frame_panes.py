@@ -1,0 +1,417 @@
+"""FieldsPane and HexPane: the fields of a frame as ``read`` prints them, and its bytes; each lights the other."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from textual import events
+from textual.message import Message
+
+from dcpdump.browse.pane import Pane, Styled
+from dcpdump.escape import safe
+from dcpdump.record import Record
+from dcpdump.render.style import STYLES, LineKind
+from dcpdump.render.table import TableRow, row_texts, table_rows, title
+from dcpdump.spec.field import Field
+from dcpdump.wire.frame import FieldValue, Section
+from dcpdump.wire.json_text import parse_json
+
+# -- the lines of a frame's fields --------------------------------------------------------------------
+# Those of the table that ``read`` prints, each with the bytes that it is about.
+
+
+class FieldLine(NamedTuple):
+    """A line, and which bytes of the frame it is about; none where it is about no byte."""
+
+    kind: LineKind
+    text: str
+    start: int = 0
+    end: int = 0
+    field: FieldValue | None = None
+
+
+def field_lines(record: Record, value_bytes: int | None) -> list[FieldLine]:
+    """Return the lines of a frame: its fields, what is wrong with it, what is odd."""
+    rows = table_rows(record, value_bytes)
+    fields = _fields_of(record, rows)
+    out = [
+        FieldLine(LineKind.FIELD, text, row.start, row.end, field)
+        for row, text, field in zip(rows, row_texts(rows)[1:], fields, strict=True)
+    ]
+    out += [FieldLine(LineKind.PROBLEM, f"! {safe(each.text)}", each.start, each.end) for each in record.problems]
+    out += [FieldLine(LineKind.HINT, f"note: {safe(hint)}") for hint in record.hints]
+    return out
+
+
+def _fields_of(record: Record, rows: Sequence[TableRow]) -> Iterator[FieldValue | None]:
+    """Yield the field of each row; None where a row is none."""
+    fields = [field for field in record.frame.fields if field.end > field.start]
+    at = 0
+    for row in rows:
+        if row.end > row.start and at < len(fields):
+            yield fields[at]
+            at += 1
+        else:
+            yield None
+
+
+def line_at(lines: Sequence[FieldLine], byte: int) -> int | None:
+    """Return which line is about a byte: the field that it is of."""
+    for at, line in enumerate(lines):
+        if line.field is not None and line.start <= byte < line.end:
+            return at
+    return None
+
+
+def clause_of(record: Record, field: FieldValue) -> tuple[str, str] | None:
+    """Return the option of ``read`` that chooses by a field, and its value for this frame; None where none does."""
+    name = field.field.name
+    if field.section is Section.HEADER and name == "magic":
+        return "kind", record.frame.magic.kind
+    if field.section is Section.HEADER and name == "opcode":
+        return name, f"0x{record.frame.header.opcode:02x}"
+    if field.section is Section.HEADER and name in ("vbucket", "status", "opaque"):
+        if not isinstance(field.value, int):
+            return None
+        return name, str(field.value) if name == "vbucket" else f"0x{field.value:x}"
+    if field.section is Section.KEY:
+        key = record.meaning.key
+        return None if key is None else ("key", _pattern(key))
+    if isinstance(field.field, Field) and isinstance(field.value, int):
+        if field.field.seqno:
+            return "seqno", str(field.value)
+        if name == "stream_id":
+            return "stream-id", str(field.value)
+        if name == "collection_id":
+            return "collection", f"0x{field.value:x}"
+    return None
+
+
+def _pattern(key: bytes) -> str:
+    """Return a pattern that matches one key alone."""
+    text = key.decode("utf-8", "replace")
+    plain = text.isprintable() and text.encode() == key and not text.startswith(("!", "/")) and text
+    if plain and not set(text) & set("*?[]"):
+        return text
+    return "/^" + "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"\\x{byte:02x}" for byte in key) + "$/"
+
+
+# -- the fields of a frame; the selected one lights its bytes -----------------------------------------
+
+
+class FieldsPane(Pane[FieldLine]):
+    """The fields of one frame."""
+
+    def __init__(self, value_bytes: int | None) -> None:
+        super().__init__(id="fields")
+        self._value_bytes = value_bytes
+        self._label = ""  # of the selected field: the next frame's one is selected too
+
+    def styled(self, line: int) -> Sequence[Styled]:
+        """Return a line."""
+        kind, text, *_ = self.rows[line]
+        return [(text, STYLES.get(kind, ""))]
+
+    def show(self, record: Record | None, findings: Sequence[FieldLine] = ()) -> None:
+        """Show a frame, and what rules found in it; the cursor stays on the field of the same name."""
+        self.rows = [] if record is None else [*field_lines(record, self._value_bytes), *findings]
+        self.border_title = "" if record is None else f"#{record.number:,} {title(record)}"
+        self.border_subtitle = "" if record is None else _place(record)
+        same = [at for at, line in enumerate(self.rows) if _label(line) == self._label]
+        self.cursor = same[0] if same else 0
+        self.show_cursor()
+
+    def put(self, line: int) -> None:
+        """Select a field."""
+        super().put(line)
+        if self.selected is not None:
+            self._label = _label(self.selected)
+
+    def select_byte(self, byte: int) -> None:
+        """Select the field of a byte."""
+        line = line_at(self.rows, byte)
+        if line is not None:
+            self.cursor = line
+            self._label = _label(self.rows[line])
+            self.show_cursor()
+
+
+def _label(line: FieldLine) -> str:
+    return "" if line.field is None else line.field.field.name
+
+
+def _place(record: Record) -> str:
+    """Return where a frame was captured, and what it answers."""
+    raw = record.frame.raw
+    words = [f"packet {raw.where.packet:,}"]
+    if record.request is not None:
+        after = "" if record.latency_ns is None else f" after {record.latency_ns / 1000:,.0f} us"
+        words.append(f"answers #{record.request.frame:,}{after} (r)")
+    if raw.gap_before:
+        words.append(f"after {raw.gap_before:,} bytes lost or skipped")
+    if raw.confidence:
+        words.append(f"confidence {raw.confidence}")
+    return " · ".join(words)
+
+
+# -- the bytes of a frame, or its value ---------------------------------------------------------------
+
+
+class BytesView(NamedTuple):
+    """A view of what a frame holds: bytes, of which some were lost, or lines of text."""
+
+    title: str
+    data: bytes = b""
+    holes: tuple[tuple[int, int], ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def value_size(record: Record) -> int:
+    """Return how many bytes of value can be viewed otherwise than on the wire; 0 where there is no other view."""
+    body = record.meaning.body
+    if body is None or record.frame.masked or body.compressed or not record.frame.value_length:
+        return 0
+    otherwise = body.xattrs is not None or record.frame.value != body.value or body.value[:1] in (b"{", b"[")
+    return len(body.value) if otherwise else 0
+
+
+def wire_view(record: Record) -> BytesView:
+    """Return the bytes of a frame."""
+    raw = record.frame.raw
+    holes = (*raw.holes, *(((len(raw.data), raw.length),) if len(raw.data) < raw.length <= len(raw.data) + 64 else ()))
+    return BytesView(_wire_title(record), raw.data, tuple((start, end) for start, end in holes))
+
+
+def views(record: Record) -> list[BytesView]:
+    """Return the views of a frame: its bytes, its value decompressed and without xattrs, its value as JSON."""
+    out = [wire_view(record)]
+    body = record.meaning.body
+    if body is None or not value_size(record):
+        return out
+    if body.xattrs is not None or record.frame.value != body.value:
+        out.append(BytesView(f"{len(body.value):,} bytes of value, as they are read", body.value))
+    text = _json_lines(body.value)
+    if text:
+        out.append(BytesView("value as JSON", lines=tuple(text)))
+    return out
+
+
+def _wire_title(record: Record) -> str:
+    raw = record.frame.raw
+    title = f"{len(raw.data):,} bytes"
+    if len(raw.data) < raw.length:
+        title += f" of {raw.length:,}"
+    return f"{title} at {raw.offset:,} of {record.src} → {record.dst}"
+
+
+def _json_lines(value: bytes) -> list[str]:
+    try:
+        parsed = parse_json(value)
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(parsed, (dict, list)):
+        return []
+    return [safe(line) for line in json.dumps(parsed, indent=2, ensure_ascii=False).split("\n")]
+
+
+_WIDE, _NARROW = 16, 8
+_OFFSET = 8  # cells before the first byte: six digits and two blanks
+#: Larger values are not decoded unless somebody asks.
+_LARGE = 1 << 20
+_LIT, _CURSOR = "reverse cyan", "reverse bold"
+
+
+class HexPane(Pane[bytes]):
+    """The bytes of one frame, under a cursor."""
+
+    class Pointed(Message):
+        """Another byte of the frame was pointed at."""
+
+        def __init__(self, byte: int) -> None:
+            super().__init__()
+            self.byte = byte
+
+    def __init__(self) -> None:
+        super().__init__(id="hexes")
+        self._record: Record | None = None
+        self._asked = False  # whether to decode a large value
+        self._views: list[BytesView] = []
+        self._view = 0
+        self.byte = 0
+        self._lit = (0, 0)
+
+    @property
+    def view(self) -> BytesView:
+        """Return what is shown."""
+        return self._views[self._view] if self._views else BytesView("")
+
+    @property
+    def per_line(self) -> int:
+        """Return how many bytes fit on a line."""
+        return _WIDE if self.size.width >= _OFFSET + 3 * _WIDE + 3 + _WIDE else _NARROW
+
+    @property
+    def selects(self) -> bool:  # type: ignore[override]
+        """Return whether there is a byte to select; text is scrolled."""
+        return not self.view.lines
+
+    @property
+    def count(self) -> int:
+        """Return how many lines there are."""
+        view = self.view
+        return len(view.lines) or -(-len(self._data) // self.per_line)
+
+    @property
+    def _data(self) -> bytes:
+        return self.view.data
+
+    def show(self, record: Record | None) -> None:
+        """Show a frame's bytes."""
+        self._record, self._asked = record, False
+        self._views = [] if record is None else [wire_view(record)]
+        if record is not None and self._view and value_size(record) <= _LARGE:
+            self._views = views(record)
+        self._view = self._view if self._view < len(self._views) else 0
+        self.byte = self.top = 0
+        self._retitle()
+
+    def next_view(self) -> None:
+        """Show the bytes another way, where there is one; what is large is only decoded when that is asked twice."""
+        if self._record is not None and len(self._views) == 1:
+            size = value_size(self._record)
+            if size > _LARGE and not self._asked:
+                self._asked = True
+                self.border_subtitle = f"{size:,} bytes of value: v once more decodes them"
+                return
+            self._views = views(self._record)
+        self._view = (self._view + 1) % max(1, len(self._views))
+        self.byte = self.top = self.left = 0
+        self._retitle()
+
+    def _retitle(self) -> None:
+        self.border_title = self.view.title
+        if len(self._views) > 1:
+            self.border_subtitle = f"view {self._view + 1} of {len(self._views)} (v)"
+        else:
+            self.border_subtitle = "v: its value" if self._record is not None and value_size(self._record) else ""
+        self._settle()
+
+    def light(self, start: int, end: int) -> None:
+        """Light the bytes of a field, and go to the first of them."""
+        self._lit = (start, end)
+        if self._view == 0 and end > start:
+            self.byte = min(start, max(0, len(self._data) - 1))
+            self._settle()
+        self.refresh()
+
+    def light_around(self, start: int, end: int) -> None:
+        """Light the bytes of a field; the cursor is on one of them."""
+        self._lit = (start, end)
+        self.refresh()
+
+    def _settle(self) -> None:
+        self.cursor = self.byte // self.per_line
+        self.show_cursor()
+
+    # -- moving -------------------------------------------------------------------------------------------
+
+    def move(self, by: int) -> None:
+        """Move by lines."""
+        if not self.selects:
+            super().move(by)
+            return
+        self._point(self.byte + by * self.per_line)
+
+    def aside(self, by: int) -> None:
+        """Move by bytes."""
+        if not self.selects:
+            super().aside(by)
+            return
+        self._point(self.byte + by)
+
+    def edge(self, to: int) -> None:
+        """Move to the first byte, or the last."""
+        if not self.selects:
+            super().edge(to)
+            return
+        self._point(0 if to < 0 else len(self._data) - 1)
+
+    def put(self, line: int) -> None:
+        """Move to a line."""
+        if self.selects:
+            self._point(line * self.per_line + self.byte % self.per_line)
+        else:
+            super().put(line)
+
+    def scroll_lines(self, by: int) -> None:
+        """Scroll; the cursor stays."""
+        self.scroll_top(self.top + by)
+
+    def _point(self, byte: int) -> None:
+        byte = max(0, min(byte, len(self._data) - 1))
+        moved, self.byte = byte != self.byte, byte
+        self._settle()
+        if moved and self._view == 0:
+            self.post_message(self.Pointed(byte))
+
+    def click(self, line: int, column: int) -> None:
+        """Point at a byte, in digits or as text."""
+        byte = self._byte_at(line, column)
+        if byte is not None and self.selects:
+            self._point(byte)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Point at the byte under the mouse while this pane has the focus."""
+        if self.has_focus and self.selects:
+            at = event.get_content_offset(self)
+            byte = None if at is None else self._byte_at(self.top + at.y, at.x + self.left)
+            if byte is not None:
+                self._point(byte)
+
+    def _byte_at(self, line: int, column: int) -> int | None:
+        per, at = self.per_line, column - _OFFSET
+        digits = 3 * per + per // 8
+        if 0 <= at < digits:
+            place = min(per - 1, (at - at // (3 * 8 + 1)) // 3)
+        elif digits <= at < digits + per:
+            place = at - digits
+        else:
+            return None
+        byte = line * per + place
+        return byte if byte < len(self._data) else None
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def cover(self, line: int) -> str:
+        """Return no style: a byte is under the cursor, and no line."""
+        return ""
+
+    def styled(self, line: int) -> Sequence[Styled]:
+        """Return a line: where it begins, its bytes, its text."""
+        view, per = self.view, self.per_line
+        if view.lines:
+            return [(view.lines[line], "")]
+        start = line * per
+        row = self._data[start : start + per]
+        digits: list[Styled] = [(f"{start:06x}  ", "dim")]
+        text: list[Styled] = []
+        for place in range(per):
+            if place and place % 8 == 0:
+                digits.append((" ", ""))
+            if place >= len(row):
+                digits.append(("   ", ""))
+                continue
+            at = start + place
+            style = self._style(at)
+            lost = any(low <= at < high for low, high in view.holes)
+            joined = style if self._style(at + 1) == style == _LIT and place < len(row) - 1 else ""
+            digits += [("··" if lost else f"{row[place]:02x}", style), (" ", joined)]
+            shown = "·" if lost or not 0x20 <= row[place] < 0x7F else chr(row[place])
+            text.append((shown, style))
+        return [*digits, (" ", ""), *text]
+
+    def _style(self, at: int) -> str:
+        if at == self.byte and self.has_focus:
+            return _CURSOR
+        lit = self._view == 0 and self._lit[0] <= at < self._lit[1]
+        return _LIT if lit else ""

@@ -1,0 +1,328 @@
+"""Rows of the list: the frames that it shows, what the index knows of each, and the text of a row."""
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dcpdump.browse.reader import Reader
+from dcpdump.clock import clock_in_use
+from dcpdump.escape import safe
+from dcpdump.index.columns import HAS_SEQNO, HAS_VBUCKET, ODD, PROBLEM, RESPONSE, SERVER
+from dcpdump.net.packet import NO_TIME
+from dcpdump.record import Record
+from dcpdump.render.line import message_name, message_words
+from dcpdump.spec import find
+from dcpdump.spec.opcodes import (
+    DCP_ABORT,
+    DCP_DELETION,
+    DCP_EXPIRATION,
+    DCP_MUTATION,
+    DCP_NOOP,
+    DCP_SNAPSHOT_MARKER,
+    DCP_STREAM_END,
+)
+from dcpdump.spec.statuses import NOT_ERRORS, ROLLBACK, STATUS
+from dcpdump.text import counted, iso_time
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from dcpdump.browse.pane import Styled
+
+    #: Numbers of frames: all between two, or an array.
+    Numbers = range | npt.NDArray[np.integer[Any]]
+
+# -- the text of a row of the list --------------------------------------------------------------------
+# From the index's columns at once, and from the frame itself once it was decoded.
+
+_SECOND = 1_000_000_000
+#: Narrower lists leave out seqno and length, which the text has too, and shorten times.
+_WIDE = 120
+_MESSAGE, _SHORT_MESSAGE = 24, 20
+_MARKED, _PROBLEM, _REFUSED, _LOST = "●", "!", "✗", "▼"
+_COLOURS = {
+    DCP_SNAPSHOT_MARKER: "cyan",
+    DCP_DELETION: "magenta",
+    DCP_EXPIRATION: "magenta",
+    DCP_ABORT: "magenta",
+    DCP_NOOP: "dim",
+    DCP_MUTATION: "",
+}
+
+
+class TimeColumn(Enum):
+    """What the column of times shows."""
+
+    CLOCK = "clock"
+    START = "since the start"
+    ABOVE = "since the row above"
+    MARKED = "since the marked row"
+
+
+class RowFacts(NamedTuple):
+    """What the index knows of a frame."""
+
+    number: int
+    ts_ns: int
+    connection: int
+    direction: int
+    opcode: int
+    server: bool
+    response: bool
+    vbucket: int | None
+    stream_id: int
+    status: int
+    seqno: int | None
+    length: int
+    problem: bool
+
+
+class RowText(NamedTuple):
+    """What a decoded frame says, as ``read -f line`` has it; empty as long as it was not decoded."""
+
+    words: str = ""
+    problem: bool = False
+
+
+class RowShape(NamedTuple):
+    """How rows are laid out."""
+
+    width: int
+    digits: int  #: of the largest frame number, with its separators
+    times: TimeColumn
+
+
+def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: bool) -> str:
+    """Return a time; ``before_ns``: what it counts from, where it is not the clock's."""
+    width = 15 if wide else 12
+    if ts_ns == NO_TIME:
+        return " " * width
+    if times is TimeColumn.CLOCK:
+        text = iso_time(clock_in_use().zone.shown(ts_ns))
+        return text[11 : 11 + width] if "T" in text else text[:width]
+    if before_ns is None or before_ns == NO_TIME:
+        return f"{'-':>{width}}"
+    passed = ts_ns - before_ns
+    sign = "-" if passed < 0 else "+"
+    seconds, rest = divmod(abs(passed), _SECOND)
+    text = f"{sign}{seconds}.{rest // 1000:06d}" if wide else f"{sign}{seconds}.{rest // 1_000_000:03d}"
+    return f"{text:>{width}}"
+
+
+def row(facts: RowFacts, shape: RowShape, before_ns: int | None, text: RowText, *, marked: bool) -> "Sequence[Styled]":
+    """Return a row."""
+    wide = shape.width >= _WIDE
+    message = name_of(facts.opcode, facts.server, facts.response)
+    space = _MESSAGE if wide else _SHORT_MESSAGE
+    sign, colour = _sign(facts, problem=facts.problem or text.problem)
+    vbucket = f"vb {facts.vbucket}" if facts.vbucket is not None and has_vbucket(facts.opcode, facts.server) else ""
+    seqno = "" if facts.seqno is None else str(facts.seqno)
+    pieces: list[Styled] = [
+        (_MARKED if marked else " ", "bold magenta"),
+        (sign, "bold red"),
+        (f"{facts.number:>{shape.digits},} ", "bold magenta" if marked else "dim"),
+        (time_text(shape.times, facts.ts_ns, before_ns, wide=wide) + " ", "dim"),
+        (f"{f'c{facts.connection}':>3}{'▸◂'[facts.direction]} ", ""),
+        (f"{_cut(message, space - 1):<{space}}", colour),
+        (f"{vbucket:<8}", ""),
+    ]
+    if wide:
+        pieces += [(f"{seqno:>12} ", ""), (f"{facts.length:>9,} B  ", "dim")]
+    pieces.append((text.words or _known(facts, wide), "bold red" if text.problem else ""))
+    return pieces
+
+
+def _known(facts: RowFacts, wide: bool) -> str:
+    if facts.response:
+        return f"{{{_status(facts.status)}"
+    return "" if wide or facts.seqno is None else f"{{seqno={facts.seqno}"
+
+
+def _sign(facts: RowFacts, *, problem: bool) -> tuple[str, str]:
+    if problem:
+        return _PROBLEM, "bold red"
+    if facts.response and (facts.status not in NOT_ERRORS or facts.status == ROLLBACK):
+        return _REFUSED, "bold red"
+    if facts.response:
+        return " ", "yellow"
+    if facts.opcode == DCP_STREAM_END:
+        return " ", "bold magenta"
+    return " ", _COLOURS.get(facts.opcode, "yellow")
+
+
+@cache
+def name_of(opcode: int, server: bool, response: bool) -> str:
+    """Return what the dialogues call a message."""
+    return message_name(find(opcode, server=server), opcode, response=response)
+
+
+@cache
+def has_vbucket(opcode: int, server: bool) -> bool:
+    """Return whether a message is of a vbucket; of others that field of the header says nothing."""
+    message = find(opcode, server=server)
+    return message.streamed or message.vbucket
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+@cache
+def _status(status: int) -> str:
+    name = STATUS.names.get(status)
+    return name.lower() if name else f"status=0x{status:04x}"
+
+
+def text_of(record: Record) -> RowText:
+    """Return what a frame says: its words in braces, what it answers, its problems."""
+    text = f"{{{', '.join(message_words(record, vbucket=False))}}}"
+    if record.request is not None:
+        after = "" if record.latency_ns is None else f" after {record.latency_ns / 1000:,.0f} us"
+        text += f" answers #{record.request.frame:,}{after}"
+    if record.problems:
+        text += " ! " + "; ".join(safe(problem.text) for problem in record.problems)
+    return RowText(text, bool(record.problems))
+
+
+def gap_row(facts: RowFacts, lost: int) -> "Sequence[Styled]":
+    """Return the row for bytes that were lost or skipped before a frame."""
+    return [(f"  {_LOST} {counted(lost, 'byte')} of c{facts.connection} lost or skipped", "bold red")]
+
+
+# -- the frames that the list shows, and their rows ---------------------------------------------------
+# A row of its own stands for lost bytes.
+
+
+class ListedFrames(ABC):
+    """The rows of a list. Subclasses say which frames it shows, by their positions, which begin with 0."""
+
+    everything = False  #: whether it shows all frames
+    frames = 0  #: how many it shows
+    #: The positions, rising and counted from 1, of frames before which bytes were lost.
+    gaps: Sequence[int] | memoryview = ()
+
+    @property
+    @abstractmethod
+    def numbers(self) -> "Numbers":
+        """Return the numbers of all frames."""
+
+    @abstractmethod
+    def position(self, number: int) -> int:
+        """Return how many frames are listed before one."""
+
+    def has(self, number: int) -> bool:
+        """Return whether a frame is listed."""
+        at = self.position(number)
+        return at < self.frames and int(self.numbers[at]) == number
+
+    def near(self, number: int, step: int, most: int) -> "Numbers":
+        """Return the frames behind one, or (``step`` -1) before it, the nearest first; at most so many."""
+        at = self.position(number)
+        if step > 0:
+            at += self.has(number)
+            return self.numbers[at : at + most]
+        return self.numbers[max(0, at - most) : at][::-1]
+
+    def between(self, first: int, last: int) -> "Numbers":
+        """Return the frames from one to another."""
+        return self.numbers[self.position(first) : self.position(last) + self.has(last)]
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows there are."""
+        return self.frames + len(self.gaps)
+
+    def at(self, row: int) -> tuple[int, bool]:
+        """Return a row's frame, and whether the row stands for what was lost before it."""
+        gaps = self.gaps
+        # The gap at place k stands in row gaps[k] - 1 + k.
+        low, high = 0, len(gaps)
+        while low < high:
+            middle = (low + high) // 2
+            if gaps[middle] - 1 + middle < row:
+                low = middle + 1
+            else:
+                high = middle
+        lost = low < len(gaps) and int(gaps[low]) - 1 + low == row
+        return int(self.numbers[row - low]), lost
+
+    def row_of(self, number: int) -> int:
+        """Return the row of a frame, or of the first one behind it."""
+        position = max(0, min(self.position(number), self.frames - 1))
+        return position + bisect_right(self.gaps, position + 1)
+
+
+class AllFrames(ListedFrames):
+    """All frames of an index, as far as they were taken."""
+
+    everything = True
+
+    def grow(self, frames: int, gaps: Sequence[int] | memoryview) -> None:
+        """Show so many frames; ``gaps``: those before which bytes were lost."""
+        self.frames, self.gaps = frames, gaps
+
+    @property
+    def numbers(self) -> range:
+        """Return the numbers of all frames."""
+        return range(1, self.frames + 1)
+
+    def position(self, number: int) -> int:
+        """Return how many frames are listed before one."""
+        return max(0, min(number - 1, self.frames))
+
+
+# -- what the index knows of a frame, by its number, which begins with 1 ------------------------------
+
+
+class IndexedFrames(Reader):
+    """The frames of an index that may still be growing."""
+
+    def facts(self, number: int) -> RowFacts:
+        """Return what is known of a frame without decoding it."""
+        at, values = number - 1, self.columns.values
+        flags = values("flags")[at]
+        ends = self.ends[values("place")[at]]
+        return RowFacts(
+            number,
+            values("ts_ns")[at],
+            ends.connection,
+            ends.direction,
+            values("opcode")[at],
+            bool(flags & SERVER),
+            bool(flags & RESPONSE),
+            values("vbucket")[at] if flags & HAS_VBUCKET else None,
+            values("stream_id")[at],
+            values("status")[at],
+            values("seqno")[at] if flags & HAS_SEQNO else None,
+            values("length")[at],
+            bool(flags & (PROBLEM | ODD)),
+        )
+
+    def ts_ns(self, number: int) -> int:
+        """Return a frame's time; NO_TIME (net.batch) where it has none."""
+        return self.columns.values("ts_ns")[number - 1]
+
+    def gap_bytes(self, number: int) -> int:
+        """Return how many bytes were lost or skipped before a frame."""
+        frames = self.columns.values("gap_frame")
+        at = bisect_left(frames, number)
+        return self.columns.values("gap_bytes")[at] if at < len(frames) and frames[at] == number else 0
+
+    def directions_of(self, connection: int) -> list[int]:
+        """Return the numbers of both directions of a connection, as ``columns.place`` has them."""
+        return [number for number, ends in enumerate(self.ends) if ends.connection == connection]
+
+    def partner(self, number: int) -> int | None:
+        """Return the request of a response, or the first response to a request."""
+        columns = self.columns
+        answers = columns.answers_of(number)
+        return answers[0] if answers else columns.request_of(number)
+
+    def at_time(self, ts_ns: int) -> int:
+        """Return the first frame at a time or later, as far as times rise."""
+        found = bisect_left(self.columns.values("ts_ns"), ts_ns) + 1
+        return max(1, min(found, self.count))
