@@ -541,6 +541,7 @@ class LiveQueue:
         self._stopped = threading.Event()
         self._over = False
         self.error: Exception | None = None
+        self.ended_ns: int | None = None  #: when capturing ended
         self.dropped = 0  #: packets captured, but not handed on because too much waited
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
 
@@ -604,6 +605,7 @@ class LiveQueue:
         except Exception as error:  # whatever it is, the reader reports it
             self.error = self.error or error
         finally:
+            self.ended_ns = time.time_ns()
             with self._changed:
                 self._over = True
                 self._changed.notify_all()

@@ -138,7 +138,7 @@ GROUPS: dict[str, str] = {
         --rolled-back --ended --cause --select --ignore""",
     "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
         --follow --max-spool --keylog --memory --jobs --interactive""",
-    "How to judge": "--idle --fail-on --no-check",
+    "How to judge": "--idle --fail-on --fail-fast --no-check",
     "How to show": """--format --time --all --resume --sort --reverse --color --value-bytes --no-mouse --once --interval
         --rows --keys --title --frames --summary --quiet --schema""",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
