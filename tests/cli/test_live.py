@@ -303,12 +303,11 @@ def test_the_first_thing_that_is_wrong_ends_a_watch_of_an_interface(net: Network
 
 def test_a_capture_of_an_interface_ends_when_capturing_does(net: Network) -> None:
     silent = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=5}\nRX mutation{seqno:1}\n"
-    words = ("streams", "-i", "lo", "-f", "ndjson", "--idle", "0.2", "--duration", "1.5", "--fail-fast")
+    words = ("streams", "-i", "lo", "-f", "ndjson", "--idle", "0.2", "--duration", "1.5")
     with net.capture(*words) as streams, spoken(net, silent):
         out, err = streams.communicate(timeout=PATIENCE)
     (row,) = rows(out)
     assert (row["verdict"].partition(" ")[0], row["last_seqno"]) == ("stuck", 1), err
-    assert streams.returncode == 0  # which --fail-fast would call so after ten seconds
 
 
 @pytest.mark.parametrize(
