@@ -112,6 +112,9 @@ def is_live(options: dict[str, Any], captures: Sequence[str], *, needs_one: bool
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     if captures and options["interface"]:
         raise click.UsageError("either an interface (-i) or captures, not both")
+    for name in ("salvage", "follow"):
+        if not captures and options[name]:
+            raise click.UsageError(f"--{name} is of captures, not of an interface")
     for name in ("duration", "bpf"):
         if captures and options[name]:
             raise click.UsageError(f"--{name} is of an interface (-i), not of captures")

@@ -144,11 +144,11 @@ def _drops_in_words(counts: Json) -> str:
 @contextmanager
 def _reporting(source: InterfaceSource, dissector: Dissector) -> Iterator[None]:
     """Report on SIGUSR1 the packet counts so far."""
-    report = signal.signal(signal.SIGUSR1, lambda *_: note(_drops_in_words(source.packet_counts(dissector))))
+    before = signal.signal(signal.SIGUSR1, lambda *_: note(_drops_in_words(source.packet_counts(dissector))))
     try:
         yield
     finally:
-        signal.signal(signal.SIGUSR1, report)
+        signal.signal(signal.SIGUSR1, before)
 
 
 _MILLION = 1_000_000
@@ -163,10 +163,11 @@ class Tap:
     bpf: str
     duration: float | None
     limit: int
+    command: str  #: that captures
 
     def open(self) -> Live:
         """Open the interface. Raises LiveError."""
-        return Live(self.interface, ports=self.ports, expression=self.bpf)
+        return Live(self.interface, ports=self.ports, expression=self.bpf, command=self.command)
 
 
 def tap(options: dict[str, Any], port: str | None) -> Tap:
@@ -177,6 +178,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
         options.pop("bpf") or "",
         options.pop("duration"),
         options.pop("buffer"),
+        click.get_current_context().info_name or "",
     )
 
 

@@ -337,6 +337,7 @@ def test_a_watch_of_what_is_as_it_should_be_ends_with_its_input(command: str) ->
         ("streams", "Missing argument 'CAPTURE…'."),
         ("stats", "Missing argument 'CAPTURE…'."),
         ("check samples/order.pcap -i lo", "either an interface (-i) or captures, not both"),
+        ("diagnose -i lo --salvage", "--salvage is of captures, not of an interface"),
         ("stats samples/order.pcap --duration 3", "--duration is of an interface (-i), not of captures"),
     ],
 )
@@ -369,7 +370,7 @@ def test_files_rotate_the_newest_are_kept_and_each_is_whole_when_killed(net: Net
 
 _WITHOUT_RIGHTS = """
 import os, sys
-import dcpdump.cli.sniff, scapy.arch, scapy.packet
+import csv, dcpdump.cli.sniff, dcpdump.cli.diagnose, dcpdump.streams.rates, scapy.arch, scapy.packet
 from dcpdump.cli.main import run
 os.setresuid(65534, 65534, 65534)
 run(sys.argv[1:])
@@ -377,16 +378,17 @@ run(sys.argv[1:])
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_PACKET"), reason="only Linux has packet sockets")
-def test_without_the_right_the_ways_out_are_reported() -> None:
+@pytest.mark.parametrize(("command", "reader"), [("sniff", "read"), ("diagnose", "diagnose")])
+def test_without_the_right_the_ways_out_are_reported(command: str, reader: str) -> None:
     as_nobody = _WITHOUT_RIGHTS if os.geteuid() == 0 else _WITHOUT_RIGHTS.replace("os.setresuid", "(lambda *_: 0)")
-    command = [sys.executable, "-c", as_nobody, "sniff", "-i", "lo"]
-    reported = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    words = [sys.executable, "-c", as_nobody, command, "-i", "lo"]
+    reported = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert (reported.returncode, reported.stdout, reported.stderr) == refusal(
         6,
         "no right to capture here (CAP_NET_RAW) (lo)",
-        "sudo dcpdump sniff -i lo  (rights are dropped once the interface is open)",
-        "dumpcap -i lo -w - | dcpdump read -  (for members of the group wireshark)",
-        "ssh root@NODE tcpdump -i lo -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -",
+        f"sudo dcpdump {command} -i lo  (rights are dropped once the interface is open)",
+        f"dumpcap -i lo -w - | dcpdump {reader} -  (for members of the group wireshark)",
+        f"ssh root@NODE tcpdump -i lo -U --immediate-mode -B 65536 -w - port 11210 | dcpdump {reader} -",
     )
 
 
