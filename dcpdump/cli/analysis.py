@@ -552,7 +552,7 @@ def analysis(
             return code.FINDINGS if fails and status in (code.DONE, code.DAMAGED) else status
 
         shared = _params(
-            click.argument("captures", nargs=-1, metavar="CAPTURE…"),
+            click.argument("captures", nargs=-1, metavar="[CAPTURE…]"),
             choosing_options(streams=reader.lists_streams),
             interface_options(lists=False),
             click.option("--fail-fast", is_flag=True, help="End with 1 at the first thing that is certainly wrong."),

@@ -32,7 +32,7 @@ from dcpdump.text import counted
         "dcpdump stats node1.pcap --opcode mutation --keys 20",
     ),
 )
-@click.argument("captures", nargs=-1, metavar="CAPTURE…")
+@click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
 @time_option("as r")
 @selection_options(captures=True)
 @interface_options(lists=False)
