@@ -380,10 +380,11 @@ _LINKTYPES = {
 class Live:
     """An interface that packets are captured from."""
 
-    def __init__(self, name: str, *, ports: Ranges | None = None, expression: str = "") -> None:
+    def __init__(self, name: str, *, ports: Ranges | None = None, expression: str = "", command: str = "sniff") -> None:
+        """``command``: what errors name, where there are other ways to capture."""
         self.name = name
         program = _program(name, ports, expression)
-        self._scapy = _opened(name)
+        self._scapy = _opened(name, command)
         self._socket: socket.socket = self._scapy.ins
         try:
             # No packet may arrive before all is set, or the kernel's count differs from ours.
@@ -394,7 +395,7 @@ class Live:
             bpf.attach(self._socket, program)
         except OSError as error:
             self._scapy.close()
-            raise _refused(f"cannot capture: {system_words(error)}", name) from error
+            raise _refused(f"cannot capture: {system_words(error)}", name, command) from error
 
     def take(self, timeout_ms: int) -> list[Taken]:
         """Return the blocks of packets that were captured; wait up to ``timeout_ms`` for the first."""
@@ -460,7 +461,7 @@ def _needs_linux(name: str) -> None:
         raise LiveError(what, name, f"sudo tcpdump -i {name} -U --immediate-mode -B 65536 -w - | dcpdump read -")
 
 
-def _opened(name: str) -> Any:
+def _opened(name: str, command: str) -> Any:
     """Open the socket with scapy. It cannot open all interfaces at once: for that, the socket is bound again later."""
     _known(name)
     # It warns of links that it has no class for. Those would come with its layers, which read all routes first:
@@ -475,12 +476,12 @@ def _opened(name: str) -> Any:
         every = name == ANY
         return conf.L2listen(iface="lo" if every else name, promisc=False if every else None)
     except PermissionError as error:
-        raise _refused("no right to capture here (CAP_NET_RAW)", name) from error
+        raise _refused("no right to capture here (CAP_NET_RAW)", name, command) from error
     except (OSError, Scapy_Exception) as error:
         if getattr(error, "errno", 0) in (errno.ENODEV, errno.ENXIO):
             raise LiveError("there is no such interface", name, "dcpdump sniff -D lists them") from error
         what = getattr(error, "strerror", "") or str(error)
-        raise _refused(f"cannot capture: {what.lower()}", name) from error
+        raise _refused(f"cannot capture: {what.lower()}", name, command) from error
 
 
 def _widen(sock: socket.socket) -> None:
@@ -491,15 +492,16 @@ def _widen(sock: socket.socket) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _refused(what: str, name: str) -> LiveError:
+def _refused(what: str, name: str, command: str) -> LiveError:
     """Return the error for a user who may not capture, with the alternatives."""
+    reader = "read" if command == "sniff" else command
     return LiveError(
         what,
         name,
-        f"sudo dcpdump sniff -i {name}  (rights are dropped once the interface is open)",
+        f"sudo dcpdump {command} -i {name}  (rights are dropped once the interface is open)",
         (
-            f"dumpcap -i {name} -w - | dcpdump read -  (for members of the group wireshark)",
-            f"ssh root@NODE tcpdump -i {name} -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -",
+            f"dumpcap -i {name} -w - | dcpdump {reader} -  (for members of the group wireshark)",
+            f"ssh root@NODE tcpdump -i {name} -U --immediate-mode -B 65536 -w - port 11210 | dcpdump {reader} -",
         ),
     )
 
@@ -541,6 +543,7 @@ class LiveQueue:
         self._stopped = threading.Event()
         self._over = False
         self.error: Exception | None = None
+        self.ended_ns: int | None = None  #: when capturing ended
         self.dropped = 0  #: packets captured, but not handed on because too much waited
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
 
@@ -604,6 +607,7 @@ class LiveQueue:
         except Exception as error:  # whatever it is, the reader reports it
             self.error = self.error or error
         finally:
+            self.ended_ns = time.time_ns()
             with self._changed:
                 self._over = True
                 self._changed.notify_all()

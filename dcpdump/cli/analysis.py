@@ -3,7 +3,9 @@
 Filters choose streams and connections, not frames: the ledger is only right if it gets all frames.
 """
 
+import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +18,14 @@ from dcpdump.capture import Capture, expand
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.input_options import (
+    InputOptions,
+    input_of,
+    input_options,
+    interface_options,
+    interface_source,
+    is_live,
+)
 from dcpdump.cli.listing import FORMATS, Sorting, report, sort_options, sorting
 from dcpdump.cli.options import (
     Command,
@@ -31,6 +40,7 @@ from dcpdump.cli.options import (
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
+from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
 from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, Instant, clauses, parse_window
@@ -51,6 +61,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import Judge
 from dcpdump.streams.wording import span
 from dcpdump.text import counted
 from dcpdump.wire.value import Meaning
@@ -58,6 +69,15 @@ from dcpdump.wire.value import Meaning
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from dcpdump.check.finding import Finding
+    from dcpdump.check.rule import Rule
+    from dcpdump.cli.sniff import InterfaceSource
+    from dcpdump.diagnosis.trouble import Evidence
+
+#: Seconds after which it is judged again whether anything is wrong, and how much longer that is than it takes.
+_JUDGED_S, _SPARED = 0.3, 10
+#: What stands for the captures in a command that shows more of an interface.
+_NO_CAPTURE = "CAPTURE"
 #: Fewer answers that are stamped before their requests may be stray ones.
 _BACKDATED = 3
 
@@ -162,6 +182,8 @@ class LedgerConsumer(Consumer[Any]):
     with_rules = False
     #: Whether streams are listed, or connections alone.
     lists_streams = True
+    #: The rules that frames are judged by.
+    rules: Sequence["Rule"] = ()
     #: What became of connections and streams that were evicted.
     evicted_are = "not listed"
 
@@ -180,6 +202,9 @@ class LedgerConsumer(Consumer[Any]):
         self.begins_ns: int | None = None  #: when the first packet came
         self._last_ns: int | None = None  # when the last packet came
         self.times = TimeSpan()  #: of the packets
+        self._live: InterfaceSource | None = None
+        self._fails_fast = self._failed = False
+        self._due = 0.0  # when it is judged next whether anything is wrong, by the monotonic clock
         self._cut = None if chosen.until is None else PacketsUntil(chosen.until.end)
         self._feed = Feed(self.dissection, self.ledger, with_rules=self.with_rules, hides=shown.redactor is not None)
 
@@ -201,13 +226,26 @@ class LedgerConsumer(Consumer[Any]):
 
         return Watching
 
-    def read(self, paths: Sequence[str], sink: Sink) -> Reading[Any]:
-        """Read captures to their end, or to a signal."""
+    def read(
+        self,
+        paths: Sequence[str],
+        sink: Sink,
+        live: "InterfaceSource | None" = None,
+        *,
+        fail_fast: bool = False,
+        quiet: bool = False,
+    ) -> Reading[Any]:
+        """Read captures, or an interface, to the end, or to a signal; ``fail_fast``: or until something is wrong.
+
+        ``quiet``: do not say that an interface is captured on.
+        """
+        self._live, self._fails_fast = live, fail_fast
         self.captures = self._input.open(paths)
         source = CaptureSource(self.captures)
         source.block_bytes = self.dissection.block_bytes
-        reading = Reading(source, self.dissection, self, sink)
-        reading.analyse()
+        reading = Reading(live or source, self.dissection, self, sink)
+        with nullcontext() if live is None else live.capturing(self.dissection, quiet=quiet):
+            reading.analyse()
         times = self.times
         click.get_current_context().with_resource(writing_times(self._shown.times, times.first_ns, times.last_ns))
         return reading
@@ -254,6 +292,52 @@ class LedgerConsumer(Consumer[Any]):
             for each in self.dissection.unanswered
             if int(each.dst.rpartition(":")[2]) in ports and self._wanted.place(each.number, each.src, each.dst)
         ]
+
+    # -- what is wrong ----------------------------------------------------------------------------------
+
+    @property
+    def findings(self) -> Sequence[tuple["Finding", int]]:
+        """Return what the rules found, and how many more there are of each."""
+        return ()
+
+    def evidence(self, judge: Judge | None = None) -> "Evidence":
+        """Return what there is to say of the streams and connections to show, at the end, or where a judge says it."""
+        from dcpdump.diagnosis.trouble import Evidence
+
+        judge = judge or Judge(self.ledger)
+        return Evidence(
+            self.ledger,
+            [(stream, judge.verdict(stream)) for stream in self.streams],
+            self.connections,
+            self.findings,
+            len(self.rules),
+            self.dissection.tally,
+            self.dissection.balance,
+            [capture.health for capture in self.captures],
+            self.times.first_ns,
+            self.times.last_ns,
+            self.unanswered,
+            [(number, tls) for number in self.closed if (tls := self.dissection.tls_reports[number]).failure],
+            self.evicted,
+        )
+
+    def wrong(self, judge: Judge | None = None) -> str | None:
+        """Return the worst of what is certainly wrong, in words; None where nothing is. ``judge``: as in evidence."""
+        from dcpdump.diagnosis.diagnosis import diagnose
+
+        return next((each.text for each in diagnose(self.evidence(judge)).troubles if each.wrong), None)
+
+    def _is_wrong(self, *, idle: bool) -> bool:
+        """Return whether anything is certainly wrong by now. ``idle``: nothing arrives.
+
+        Only of an interface it is known then that nothing was sent: a pipe may be behind.
+        """
+        now_ns = time.time_ns() if idle and self._live is not None else self._last_ns
+        if now_ns is None or self._feed.waiting:
+            return False
+        self._feed.advance(now_ns)
+        with judging_early(self.ledger, self.ledger.streams) as judge:
+            return self.wrong(judge) is not None
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return how many connections are not in what was found."""
@@ -318,10 +402,21 @@ class LedgerConsumer(Consumer[Any]):
                 self._evict(connection)
         return False
 
+    def settle(self, *, idle: bool) -> bool:
+        """Return whether anything is wrong, where that ends the reading: judged a few times a second, at most."""
+        began = time.monotonic()
+        if self._fails_fast and began >= self._due:
+            self._failed = self._is_wrong(idle=idle)
+            now = time.monotonic()
+            self._due = now + max(_JUDGED_S, _SPARED * (now - began))
+        return self._failed
+
     def finish(self) -> None:
         """Learn what has waited for others, and the end; then redact, if that was asked for."""
         self._learn_all(self._feed.rest())
         cut_ns = None if self._cut is None else self._cut.end_ns
+        if cut_ns is None and self._live is not None and not self._failed:
+            cut_ns = self._live.ended_ns  # up to then nothing else came
         self._feed.close(self._last_ns if cut_ns is None else cut_ns, self._lose)
         self._end()  # before names become hashes
         self.closed = self._closed()
@@ -384,7 +479,7 @@ class AnalysisRequest(NamedTuple):
     """What an analysis is asked for."""
 
     captures: tuple[str, ...]  #: as they are named
-    paths: list[str]
+    paths: list[str]  #: of the captures; or the interface
     options: dict[str, Any]  #: of the command line, all
     chosen: StreamChoice
     shown: Display
@@ -425,31 +520,42 @@ def analysis(
     def decorate(function: Function) -> GroupedCommand:
         own = _params_of(function)
 
-        def command(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
+        def command(captures: tuple[str, ...], fail_fast: bool, quiet: bool, **options: Any) -> int:
             status = reader.instead(options)
             if status is not None:
                 return status
-            if not captures:
-                raise click.UsageError("Missing argument 'CAPTURE…'.")
+            live = is_live(options, captures)
             every = dict(options)
             order: Sorting[Any] = Sorting(sort, None, False) if sort is None else sorting(sort, options)
             chosen, shown, given = choosing(options), display(options), input_of(options, captures)
             paths = expand(captures)
+            source = interface_source(options, every["port"], shown, given) if live else None
             with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-                asked = AnalysisRequest(captures, paths, every, chosen, shown, given, sink, order)
+                asked = AnalysisRequest(
+                    captures or (_NO_CAPTURE,),
+                    paths if source is None else [source.name],
+                    *(every, chosen, shown, given, sink, order),
+                )
                 consumer = reader.of(asked)
-                reading = consumer.read(paths, sink)
+                reading = consumer.read(paths, sink, source, fail_fast=fail_fast, quiet=quiet)
                 answer = function(consumer, asked, **{each.name or "": every[each.name] for each in own})
                 if consumer.ledger.frames or answer.always:  # else the summary says that there is nothing
                     if shown.format == "sarif" and answer.sarif is not None:
                         sink.write(dump(answer.sarif()) + "\n")
                     else:
                         report(sink, shown, rows, answer.lines, answer.objects)
+                wrong = consumer.wrong() if fail_fast else None
                 status = reading.conclude("none" if quiet else "text")
-            return code.FINDINGS if answer.fails and status in (code.DONE, code.DAMAGED) else status
+                if wrong is not None:
+                    note(f"dcpdump: --fail-fast: {wrong}")
+            fails = answer.fails or wrong is not None
+            return code.FINDINGS if fails and status in (code.DONE, code.DAMAGED) else status
 
         shared = _params(
-            click.argument("captures", nargs=-1, metavar="CAPTURE…"), choosing_options(streams=reader.lists_streams)
+            click.argument("captures", nargs=-1, metavar="[CAPTURE…]"),
+            choosing_options(streams=reader.lists_streams),
+            interface_options(lists=False),
+            click.option("--fail-fast", is_flag=True, help="End with 1 at the first thing that is certainly wrong."),
         )
         last = _params(
             *([] if sort is None else [sort_options(sort)]),

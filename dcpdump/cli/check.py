@@ -1,7 +1,7 @@
 """Provide ``dcpdump check``: report where connections break the protocol's rules, and where that is unknown."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,7 +25,11 @@ from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.frame_event import Step
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import Judge
 from dcpdump.text import counted, nearest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
@@ -55,7 +59,7 @@ class Checking(LedgerConsumer):
         self._totals = None if everything else RuleTotals()
 
     @classmethod
-    def of(cls, asked: AnalysisRequest) -> "Checking":
+    def of(cls, asked: AnalysisRequest) -> "Self":
         """Return what reads for the command: with the rules that are chosen."""
         options = asked.options
         rules = _chosen(options.get("select"), options.get("ignore"))
@@ -123,16 +127,25 @@ class Checking(LedgerConsumer):
         """Return what was found rule by rule; None where each finding is to be listed."""
         return None if self._totals is None else self._totals.all()
 
-    def fails(self, fail_on: str) -> bool:
-        """Return whether there is a finding as bad as that."""
-        if fail_on == "never":
-            return False
-        bad = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
-        return any(self._fold.counts[Severity(severity)] for severity in bad)
-
 
 class CheckReading(Checking):
     """The rules over all frames; or else what these say, or their list."""
+
+    _bad: Sequence[Severity] = ()  #: findings with which the command fails
+
+    @classmethod
+    def of(cls, asked: AnalysisRequest) -> "CheckReading":
+        """Return what reads for the command: with the rules that are chosen, and how bad findings may be."""
+        made, fail_on = super().of(asked), asked.options["fail_on"]
+        made._bad = () if fail_on == "never" else [*map(Severity, _SEVERITIES[: _SEVERITIES.index(fail_on) + 1])]
+        return made
+
+    def wrong(self, judge: Judge | None = None) -> str | None:
+        """Return the first finding that is as bad as --fail-on names, in words; None where none is."""
+        if not any(self._fold.counts[severity] for severity in self._bad):
+            return None
+        first = next(finding for finding, _ in self.findings if finding.severity in self._bad)
+        return f"{first.rule.title} ({first.rule.code}), frame {first.frame}: {first.message}"
 
     @classmethod
     def instead(cls, options: dict[str, Any]) -> int | None:
@@ -167,7 +180,7 @@ class CheckReading(Checking):
     help="Exit with 1 for findings as bad as this.",
 )
 @click.option("--all", "everything", is_flag=True, help="Each finding, not a line a rule.")
-def check(reading: CheckReading, asked: AnalysisRequest, fail_on: str, **_: object) -> AnalysisResult:
+def check(reading: CheckReading, asked: AnalysisRequest, **_: object) -> AnalysisResult:
     """Hold conversations against the protocol's rules.
 
     A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
@@ -185,7 +198,7 @@ def check(reading: CheckReading, asked: AnalysisRequest, fail_on: str, **_: obje
     return AnalysisResult(
         lines,
         lambda: map(findings.FINDINGS.object, found),
-        reading.fails(fail_on),
+        reading.wrong() is not None,
         sarif=lambda: findings.sarif(found, reading.rules, asked.paths, __version__),
     )
 

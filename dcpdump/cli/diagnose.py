@@ -22,11 +22,10 @@ from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
-from dcpdump.diagnosis.trouble import Command, Evidence, command_line
+from dcpdump.diagnosis.trouble import Command, command_line
 from dcpdump.redact import Redactor
 from dcpdump.render.diagnosis import DIAGNOSIS, lines, objects
 from dcpdump.streams.causes import Degree
-from dcpdump.streams.verdict import Judge
 
 #: Options that choose, and are chosen by again in the commands that show more.
 _CARRIED = ("connection", "host", "port", "vbucket", "stream_id", "since", "until", "tz", "time", "redact_level")
@@ -40,7 +39,7 @@ _DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
     DIAGNOSIS,
     (
         "dcpdump diagnose node1.pcap",
-        "dcpdump diagnose captures/ --since 12:02:11.000",
+        "sudo dcpdump diagnose -i eth0 --duration 60",
         "dcpdump diagnose node1.pcap -f ndjson",
     ),
     reader=Checking,
@@ -62,7 +61,7 @@ def diagnose(reading: Checking, asked: AnalysisRequest, fail_on: str, everything
     and why. Filters choose streams and connections; every frame is looked at, whatever they say.
     """
     carried, named = carried_options(asked.options), in_short(asked.captures)
-    found = diagnosed(evidence_of(reading))
+    found = diagnosed(reading.evidence())
     width = min(_WIDEST, terminal_size().columns) if asked.sink.is_terminal else None
 
     def line(command: Command) -> str:
@@ -72,26 +71,6 @@ def diagnose(reading: Checking, asked: AnalysisRequest, fail_on: str, everything
         lambda: lines(found, names_of(asked.paths), line, width=width, everything=everything),
         lambda: objects(found, asked.paths, line),
         _fails(found, fail_on),
-    )
-
-
-def evidence_of(consumer: Checking) -> Evidence:
-    """Return what a reading that is over has to say."""
-    judge = Judge(consumer.ledger)
-    return Evidence(
-        consumer.ledger,
-        [(stream, judge.verdict(stream)) for stream in consumer.streams],
-        consumer.connections,
-        consumer.findings,
-        len(consumer.rules),
-        consumer.dissection.tally,
-        consumer.dissection.balance,
-        [capture.health for capture in consumer.captures],
-        consumer.times.first_ns,
-        consumer.times.last_ns,
-        consumer.unanswered,
-        [(number, tls) for number in consumer.closed if (tls := consumer.dissection.tls_reports[number]).failure],
-        consumer.evicted,
     )
 
 
@@ -129,7 +108,7 @@ def analyse(
     watched = Watched(given, replace(_TEXT, redactor=redactor), report, size)
     watched.captures = given.open(paths)
     Reading(CaptureSource(watched.captures), watched.dissection, watched).read()
-    return analysis_of(evidence_of(watched))
+    return analysis_of(watched.evidence())
 
 
 class Watched(Checking):

@@ -129,11 +129,12 @@ class FrameOutput(ChoosingConsumer[Any]):
         """Write what is chosen; return whether there are enough."""
         return any(self._take(piece) for piece in pieces)
 
-    def settle(self, *, idle: bool) -> None:
+    def settle(self, *, idle: bool) -> bool:
         """Write what is ready; everything while the input is idle: it may be long before more arrives."""
         if self._many is not None:
             self._many.write(all=idle)
         self._sink.flush()
+        return False
 
     def finish(self) -> None:
         """Write what is pending."""
@@ -257,9 +258,10 @@ class ContextOutput(ChoosingConsumer["Part"]):
         """Write what is chosen, and what is around it; return whether there is enough."""
         return any(self._take(part) for part in parts)
 
-    def settle(self, *, idle: bool) -> None:
+    def settle(self, *, idle: bool) -> bool:
         """Write what there is."""
         self._sink.flush()
+        return False
 
     def _take(self, part: "Part") -> bool:
         hits = set(self._rows.of(part))

@@ -137,8 +137,8 @@ GROUPS: dict[str, str] = {
         --connection --host --port --frame --by --since --until --tz --problems --latency --context --count --stuck
         --rolled-back --ended --cause --select --ignore""",
     "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
-        --follow --max-spool --keylog --memory --jobs --chain --interactive""",
-    "How to judge": "--idle --fail-on --no-check",
+        --follow --max-spool --keylog --memory --jobs --interactive""",
+    "How to judge": "--idle --fail-on --fail-fast --no-check",
     "How to show": """--format --time --all --resume --sort --reverse --color --value-bytes --no-mouse --once --interval
         --rows --keys --title --frames --summary --quiet --schema""",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",

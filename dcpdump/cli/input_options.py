@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.capture.key_log import KeyLogError, KeyLogs
-from dcpdump.cli.options import Command, Size
+from dcpdump.cli.options import Command, Display, Size
 from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError
 from dcpdump.net.limits import DEFAULT, Limits
@@ -18,6 +18,7 @@ from dcpdump.text import INSTALL_TLS, counted
 
 if TYPE_CHECKING:
     from dcpdump.capture import Capture
+    from dcpdump.cli.sniff import InterfaceSource
     from dcpdump.tls.secrets import Secrets
 
 
@@ -79,6 +80,63 @@ def _is_pipe(path: str) -> bool:
     """Return whether a capture comes from a pipe: it is neither a file nor a folder, a glob or a place elsewhere."""
     return path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
 
+
+# -- an interface, instead of captures -----------------------------------------------------------------
+
+
+def interface_options(*, lists: bool = True) -> Callable[[Command], Command]:
+    """Add the options for what to capture. ``lists``: and one that lists the interfaces."""
+    seconds = click.FloatRange(min=0, min_open=True)
+    buffer = "Most bytes of packets that wait."
+
+    def add(command: Command) -> Command:
+        command = click.option("--buffer", type=Size(), default="128M", show_default=True, help=buffer)(command)
+        text = "A filter as tcpdump takes it; needs libpcap."
+        command = click.option("--bpf", metavar="FILTER", help=text)(command)
+        command = click.option("--duration", type=seconds, metavar="SECONDS", help="Stop after so long.")(command)
+        if lists:
+            text = "List the interfaces, and do no more."
+            command = click.option("-D", "--list-interfaces", is_flag=True, help=text)(command)
+        text = "Where to capture; the default: any." if lists else "Capture here, instead of reading captures."
+        return click.option("-i", "--interface", metavar="IFACE", help=text)(command)
+
+    return add
+
+
+def is_live(options: dict[str, Any], captures: Sequence[str], *, needs_one: bool = True) -> bool:
+    """Return whether there is an interface, and no captures. ``needs_one``: not where neither is named.
+
+    Raises UsageError where there are both, or options of the other.
+    """
+    if needs_one and not captures and not options["interface"]:
+        raise click.UsageError("Missing argument 'CAPTURE…'.")
+    if captures and options["interface"]:
+        raise click.UsageError("either an interface (-i) or captures, not both")
+    for name in ("salvage", "follow"):
+        if not captures and options[name]:
+            raise click.UsageError(f"--{name} is of captures, not of an interface")
+    for name in ("duration", "bpf"):
+        if captures and options[name]:
+            raise click.UsageError(f"--{name} is of an interface (-i), not of captures")
+    return not captures
+
+
+#: What an analysis imports when it needs it.
+_LATER = ("csv", "dcpdump.diagnosis.diagnosis", "dcpdump.streams.rates", "dcpdump.streams.dissection")
+
+
+def interface_source(
+    options: dict[str, Any], port: str | None, shown: Display, given: "InputOptions"
+) -> "InterfaceSource":
+    """Take the options for what to capture out of ``options``, and return the interface, open. Raises LiveError."""
+    from dcpdump.cli.sniff import InterfaceSource, tap
+
+    for name in _LATER:  # once rights are dropped, our own files may be unreadable
+        import_module(name)
+    return InterfaceSource(tap(options, port), shown, given.keys)
+
+
+# -- captures ------------------------------------------------------------------------------------------
 
 _SALVAGE = "After garbage in a capture, continue at the next plausible record."
 _FOLLOW = "Wait for more at the end of a capture that is still being written."

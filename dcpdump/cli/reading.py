@@ -57,8 +57,9 @@ class Consumer(ABC, Generic[P]):
     def take(self, pieces: list[P]) -> bool:
         """Take the frames that packets completed; return whether there are enough."""
 
-    def settle(self, *, idle: bool) -> None:
-        """Do what is due after a block, or (``idle``) while nothing arrives."""
+    def settle(self, *, idle: bool) -> bool:
+        """Do what is due after a block, or (``idle``) while nothing arrives; return whether there is enough."""
+        return False
 
     def finish(self) -> None:
         """Finish when the input has ended, or there were enough frames."""
@@ -223,7 +224,8 @@ class Reading(Generic[P]):
                     return True
             elif block is None and (yield from self._take_all(dissection.idle())):
                 return True
-            consumer.settle(idle=block is None)
+            if consumer.settle(idle=block is None):
+                return True
         return False
 
     def _take_all(self, some: Iterable[list[P]]) -> Generator[None, None, bool]:

@@ -13,7 +13,7 @@ from dcpdump.check.rule import Severity
 from dcpdump.check.rules import RULES
 from dcpdump.cli.analysis import StreamChoice, choosing, choosing_options
 from dcpdump.cli.check import Checking
-from dcpdump.cli.diagnose import carried_options, evidence_of, names_of
+from dcpdump.cli.diagnose import carried_options, names_of
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, redaction_options, redactor_of, times_of
@@ -123,7 +123,7 @@ def context_of(consumer: Reporting, wish: Wish) -> Context:
         gathered.extend(consumer.ledger.last_ns)
     if axis.origin_ns is not None:
         times = TimeAxis(axis.origin_ns, axis.origin_ns + axis.used * axis.step_ns)
-    context = Context(diagnose(evidence_of(consumer)), gathered, wish, times)
+    context = Context(diagnose(consumer.evidence()), gathered, wish, times)
     choose(context)
     wanted = choose_frames(context)[: wish.frames]
     redactor = consumer.redactor

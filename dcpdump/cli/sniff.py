@@ -11,15 +11,14 @@ import click
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture.key_log import KeyLogs
-from dcpdump.capture.live import ANY, BUFFER_BYTES, Live, LiveQueue, Rotation, Save, drop_privileges, interfaces
+from dcpdump.capture.live import ANY, Live, LiveQueue, Rotation, Save, drop_privileges, interfaces
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import jobs_option, key_logs, keylog_option, load_ciphers
+from dcpdump.cli.input_options import interface_options, jobs_option, key_logs, keylog_option, load_ciphers
 from dcpdump.cli.options import (
     Display,
-    Size,
     display,
     display_options,
     latency_option,
@@ -46,34 +45,68 @@ from dcpdump.wire.value import decompress
 
 
 class InterfaceSource:
-    """A source of packets: an interface."""
+    """A source of packets: an interface. Once it is open all privileges are dropped. Raises LiveError.
+
+    ``write``: a file that packets are to be written to.
+    """
 
     endless = True
     #: Files of which all bytes are there.
     names: Sequence[str] = ()
 
-    def __init__(self, queue: LiveQueue, name: str) -> None:
-        self._queue = queue
-        self._name = name
-        self.stop = Stop(queue.stop)
+    def __init__(self, wanted: "Tap", shown: Display, keys: KeyLogs, write: str | None = None) -> None:
+        self._wanted, self._live = wanted, wanted.open()
+        self.name = self._live.name
+        self._user = give_up_rights(shown, write, keys=keys)
+        self._queue: LiveQueue
+        self.stop = Stop(lambda: self._queue.stop())
+
+    @contextmanager
+    def capturing(self, dissection: Dissector, save: Save | None = None, *, quiet: bool) -> Iterator[None]:
+        """Capture; report on SIGUSR1 the packet counts so far. ``save`` gets all packets."""
+        wanted = self._wanted
+        queue = LiveQueue(self._live, limit=wanted.limit, save=save, seconds=wanted.duration)
+        with queue as self._queue, _reporting(self, dissection), self.stop:  # before the note that says how to end it
+            if not quiet:
+                note(_begun(self._live, self._user))
+            yield
+
+    @property
+    def ended_ns(self) -> int | None:
+        """Return when capturing ended; None while it has not."""
+        return self._queue.ended_ns
 
     def blocks(self) -> Blocks:
-        """Yield the packets; None while nothing arrives. Raises LiveError, once all captured packets were yielded."""
+        """Yield the packets; None while nothing arrives."""
         for batch in self._queue.batches():
-            yield block_of(batch, self._name) if batch else None
-        if self._queue.error is not None:
-            raise self._queue.error
+            yield block_of(batch, self.name) if batch else None
+
+    def packet_counts(self, dissector: Dissector) -> Json:
+        """Return the number of packets by what was done with them.
+
+        ``received`` is the sum of the fields after ``dropped_by_kernel``.
+        """
+        queue, decoded = self._queue, dissector.balance.packets
+        return {
+            "received": queue.received,
+            "dropped_by_kernel": queue.dropped_by_kernel,
+            "dropped_by_dcpdump": queue.dropped,
+            "decoded": decoded,
+            "not_looked_at": queue.received - queue.dropped - decoded,
+        }
 
     def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
         """Stop capturing, and write the run's summary on standard error; an interrupt is the usual end."""
         if form == "none":
             return
         self._queue.finish()
-        counts = packet_counts(self._queue, dissection)
-        passed_by(dissection, consumer, form, counts, drops_in_words(counts), carried=bool(counts["decoded"]))
+        counts = self.packet_counts(dissection)
+        passed_by(dissection, consumer, form, counts, _drops_in_words(counts), carried=bool(counts["decoded"]))
 
     def status(self, _: Dissector) -> int:
-        """Return the exit code: Ctrl-C is the usual end of a capture."""
+        """Return the exit code: Ctrl-C is the usual end of a capture. Raises LiveError where it could not go on."""
+        if self._queue.error is not None:
+            raise self._queue.error
         return self.stop.terminated or code.DONE
 
 
@@ -94,22 +127,7 @@ def passed_by(
         note(f"hint: {hint}")
 
 
-def packet_counts(queue: LiveQueue, dissector: Dissector) -> Json:
-    """Return the number of packets by what was done with them.
-
-    ``received`` is the sum of the fields after ``dropped_by_kernel``.
-    """
-    decoded = dissector.balance.packets
-    return {
-        "received": queue.received,
-        "dropped_by_kernel": queue.dropped_by_kernel,
-        "dropped_by_dcpdump": queue.dropped,
-        "decoded": decoded,
-        "not_looked_at": queue.received - queue.dropped - decoded,
-    }
-
-
-def drops_in_words(counts: Json) -> str:
+def _drops_in_words(counts: Json) -> str:
     """Return the counts as one line."""
     words = [f"received {counted(counts['received'], 'packet')}"]
     arrived = counts["received"] + counts["dropped_by_kernel"]
@@ -124,9 +142,9 @@ def drops_in_words(counts: Json) -> str:
 
 
 @contextmanager
-def reporting(queue: LiveQueue, dissector: Dissector) -> Iterator[None]:
+def _reporting(source: InterfaceSource, dissector: Dissector) -> Iterator[None]:
     """Report on SIGUSR1 the packet counts so far."""
-    before = signal.signal(signal.SIGUSR1, lambda *_: note(drops_in_words(packet_counts(queue, dissector))))
+    before = signal.signal(signal.SIGUSR1, lambda *_: note(_drops_in_words(source.packet_counts(dissector))))
     try:
         yield
     finally:
@@ -134,23 +152,6 @@ def reporting(queue: LiveQueue, dissector: Dissector) -> Iterator[None]:
 
 
 _MILLION = 1_000_000
-
-
-def interface_options(command: Any) -> Any:
-    """Add the options for what to capture."""
-    for option in (
-        click.option(
-            "--buffer", type=Size(), default="128M", show_default=True, help="Most bytes of packets that wait."
-        ),
-        click.option("--bpf", metavar="FILTER", help="A filter as tcpdump takes it; needs libpcap."),
-        click.option(
-            "--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop after so long."
-        ),
-        click.option("-D", "--list-interfaces", is_flag=True, help="List the interfaces, and do no more."),
-        click.option("-i", "--interface", metavar="IFACE", help="Where to capture; the default: any."),
-    ):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +162,12 @@ class Tap:
     ports: Ranges | None
     bpf: str
     duration: float | None
-    limit: int = BUFFER_BYTES
+    limit: int
+    command: str  #: that captures
 
     def open(self) -> Live:
         """Open the interface. Raises LiveError."""
-        return Live(self.interface, ports=self.ports, expression=self.bpf)
+        return Live(self.interface, ports=self.ports, expression=self.bpf, command=self.command)
 
 
 def tap(options: dict[str, Any], port: str | None) -> Tap:
@@ -176,6 +178,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
         options.pop("bpf") or "",
         options.pop("duration"),
         options.pop("buffer"),
+        click.get_current_context().info_name or "",
     )
 
 
@@ -190,7 +193,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
 )
 @selection_options(captures=True)
 @latency_option
-@interface_options
+@interface_options()
 @keylog_option
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well.")
 @click.option(
@@ -238,18 +241,13 @@ def sniff(
     wanted = tap(options, chosen.texts.get("port"))
     rotation = _rotation(write, megabytes, seconds, files)
     refuse_hidden_packets(shown, write)
-    live = wanted.open()
-    user = give_up_rights(shown, write, keys=keys)
+    source = InterfaceSource(wanted, shown, keys, write)
     with Sink(shown.path, force=shown.force) as sink:
         save = Save(write, rotation, force=shown.force) if write else None
-        with LiveQueue(live, limit=wanted.limit, save=save, seconds=wanted.duration) as queue:
-            source = InterfaceSource(queue, live.name)
-            dissection = Dissection(show_secrets=shown.show_secrets, secrets=keys.secrets)
+        dissection = Dissection(show_secrets=shown.show_secrets, secrets=keys.secrets)
+        with source.capturing(dissection, save, quiet=quiet):
             reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
-            with reporting(queue, dissection), source.stop:
-                if not quiet:
-                    note(begun(live, user))
-                return reading.run("none" if quiet else summary)
+            return reading.run("none" if quiet else summary)
 
 
 def refuse_hidden_packets(shown: Display, write: str | None) -> None:
@@ -277,7 +275,7 @@ def give_up_rights(shown: Display, write: str | None = None, *, keys: KeyLogs | 
     return drop_privileges(writes=bool(write or shown.path))
 
 
-def begun(live: Live, user: str) -> str:
+def _begun(live: Live, user: str) -> str:
     """Return the line that reports that the capture has begun."""
     words = [f"capturing on {live.name}", f"ring {live.ring.size >> 20} MiB"]
     if user:

@@ -1,5 +1,6 @@
 """Provide ``dcpdump stats``: count the frames of captures by bytes, sizes, latencies and rates."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from dcpdump.batch.statistics import Statistics
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.input_options import input_of, input_options, interface_options, interface_source, is_live
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
 from dcpdump.cli.options import display, display_options, selection, selection_options, time_option
 from dcpdump.cli.reading import CaptureSource, Reading
@@ -31,9 +32,10 @@ from dcpdump.text import counted
         "dcpdump stats node1.pcap --opcode mutation --keys 20",
     ),
 )
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
 @time_option("as r")
 @selection_options(captures=True)
+@interface_options(lists=False)
 @sort_options(statistics.COUNTED)
 @input_options()
 @display_options(formats=FORMATS, value_bytes="", secrets=False)
@@ -46,17 +48,20 @@ from dcpdump.text import counted
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def stats(captures: tuple[str, ...], keys: int | None, quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
+    live = is_live(options, captures)
     order = sorting(statistics.COUNTED, options)
     chosen, shown, given = selection(options), display(options), input_of(options, captures)
     paths = expand(captures)
     inputs = given.open(paths)
+    interface = interface_source(options, chosen.texts.get("port"), shown, given) if live else None
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         hot = None if keys is None else HotKeys(given.memory)
         found = Statistics(given.memory, keys=hot)
         counting = Selected(chosen, found.feed, COUNTED, shown)
         dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-        reading = Reading(CaptureSource(inputs), dissection, counting, sink)
-        reading.analyse()
+        reading = Reading(interface or CaptureSource(inputs), dissection, counting, sink)
+        with nullcontext() if interface is None else interface.capturing(dissection, quiet=quiet):
+            reading.analyse()
         if hot is not None and keys is not None:
             found.documents = [each.redacted(shown.redactor) for each in hot.top(keys)]
         found.ends = {ends.redacted(shown.redactor): amount for ends, amount in found.ends.items()}

@@ -3,33 +3,23 @@
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import click
 
 from dcpdump.batch.block import Block
 from dcpdump.capture import expand
-from dcpdump.capture.live import LiveQueue
 from dcpdump.cli.analysis import LedgerConsumer, StreamChoice, choosing, choosing_options
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.input_options import InputOptions, input_of, input_options, interface_options, is_live
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
-from dcpdump.cli.reading import CaptureSource, Reading, Source
+from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sniff import (
-    InterfaceSource,
-    begun,
-    give_up_rights,
-    interface_options,
-    packet_counts,
-    reporting,
-    show_interfaces,
-    tap,
-)
-from dcpdump.cli.terminal import note, terminal_size
+from dcpdump.cli.sniff import InterfaceSource, show_interfaces, tap
+from dcpdump.cli.terminal import terminal_size
 from dcpdump.clock import writing_times
-from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables
 from dcpdump.render.streams import StreamRow
@@ -62,7 +52,7 @@ _FORGET_NS = 60 * 1_000_000_000
 )
 @click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
 @choosing_options(streams=True)
-@interface_options
+@interface_options()
 @click.option("--once", is_flag=True, help="Print it once: at the end of captures, or of two seconds of an interface.")
 @click.option(
     "--interval", type=click.FloatRange(min=0.1), default=0.5, show_default=True, metavar="SECONDS", help="How often."
@@ -94,9 +84,7 @@ def top(
     """
     if list_interfaces:
         return show_interfaces()
-    if captures and options["interface"]:
-        raise click.UsageError("either an interface (-i) or captures, not both")
-    port = options["port"]
+    live, port = is_live(options, captures, needs_one=False), options["port"]
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
     wanted = tap(options, port)
     paths = expand(captures)
@@ -104,36 +92,25 @@ def top(
     ends = bool(inputs) and all(capture.rereadable for capture in inputs)
     with ExitStack() as open_now:
         open_now.enter_context(writing_times(shown.times, None, None))
-        live = None if inputs else wanted.open()
-        seconds = wanted.duration or (_ONCE_S if once else None)
         screens = shown.format == "text" and not (once or ends or shown.path) and Sink(None).is_terminal
         screen = Screen(shown.coloured(terminal=True)) if screens else None
-        user = "" if live is None else give_up_rights(shown, keys=given.keys)
+        interface = None
+        if live:
+            seconds = wanted.duration or (_ONCE_S if once else None)
+            interface = InterfaceSource(replace(wanted, duration=seconds), shown, given.keys)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
-        queue = None if live is None else open_now.enter_context(LiveQueue(live, limit=wanted.limit, seconds=seconds))
         every = None if once or ends else interval
         draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
-        drawing = Drawing(draw, every)
-        name = ", ".join(paths) if live is None else live.name
-        watch = LiveTables(chosen, shown, given, queue, name, drawing)
-        source: Source = CaptureSource(inputs)
-        if live is not None and queue is not None:
-            source = InterfaceSource(queue, live.name)
-            open_now.enter_context(reporting(queue, watch.dissection))
-            open_now.enter_context(source.stop)  # before the note that says how to end it
-            if not quiet:
-                note(begun(live, user))
-        reading = Reading(source, watch.dissection, watch, sink)
-        summary = "none" if quiet else "text"
+        name = ", ".join(paths) if interface is None else interface.name
+        watch = LiveTables(chosen, shown, given, interface, name, Drawing(draw, every))
+        if interface is not None:
+            open_now.enter_context(interface.capturing(watch.dissection, quiet=quiet))
+        reading = Reading(interface or CaptureSource(inputs), watch.dissection, watch, sink)
         with screen or nullcontext():
-            try:
-                reading.analyse()
-            except LiveError:
-                reading.conclude(summary)
-                raise
+            reading.analyse()
             if watch.ledger.frames:
                 draw(watch.look(None))  # names were hidden at the end of the reading
-        return reading.conclude(summary)
+        return reading.conclude("none" if quiet else "text")
 
 
 Draw = Callable[[TopView], None]
@@ -181,12 +158,12 @@ class LiveTables(LedgerConsumer):
         chosen: StreamChoice,
         shown: Display,
         given: InputOptions,
-        queue: LiveQueue | None,
+        interface: InterfaceSource | None,
         source: str,
         drawing: Drawing,
     ) -> None:
         super().__init__(chosen, shown, given)
-        self._queue, self._source, self._drawing = queue, source, drawing
+        self._interface, self._source, self._drawing = interface, source, drawing
         self._rates = RateMeter()
         self._due = 0.0
         self._arrived_ns = 0  #: when the last packets arrived, by the monotonic clock
@@ -201,19 +178,20 @@ class LiveTables(LedgerConsumer):
         self._rates.pass_to(self.ledger, step.first_ns if isinstance(step, DocumentRun) else step.ts_ns)
         super()._learn(step)
 
-    def settle(self, *, idle: bool) -> None:
+    def settle(self, *, idle: bool) -> bool:
         """Draw the ledger, where that is due."""
         interval = self._drawing.interval
         if interval is None or time.monotonic() < self._due:
-            return
+            return False
         self._due = time.monotonic() + interval
-        if self._queue is not None:
+        if self._interface is not None:
             self._feed.pause(time.time_ns())
             self._forget()
         elif self._last_ns is not None:
             # A capture that is written now, or one of long ago: what passed since its last packet passes there.
             self._feed.pause(self._last_ns + (time.monotonic_ns() - self._arrived_ns if idle else 0))
         self._drawing.draw(self.look(self._shown.redactor))
+        return False
 
     def _forget(self) -> None:
         """Evict connections that ended a while ago: an interface may be watched for days."""
@@ -253,7 +231,7 @@ class LiveTables(LedgerConsumer):
                 )
                 for stream in self.streams
             ],
-            {} if self._queue is None else packet_counts(self._queue, self.dissection),
+            {} if self._interface is None else self._interface.packet_counts(self.dissection),
             rates.lasting_ns,
         )
 

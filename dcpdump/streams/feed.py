@@ -401,12 +401,22 @@ class Feed:
             self.succession.forget(each.number)
         return found
 
+    @property
+    def waiting(self) -> bool:
+        """Whether bytes or frames are there that wait for earlier ones."""
+        return self._order.waiting or self._dissection.waiting
+
     def pause(self, now_ns: int) -> None:
-        """Have the ledger know who has left and what time it is, so that it can be judged before it is closed."""
+        """Have the ledger know who has left and what time it is, and close it for a look: more may come."""
+        self.advance(now_ns)
+        self._ledger.close(now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Have the ledger know who has left and what time it is."""
+        self._ledger.last_ns = max(now_ns, self._ledger.last_ns or 0)
         self._end()
         for ended in self._dissection.resets(now_ns - _RESET_NS):
             self._reset(ended)
-        self._ledger.close(now_ns)
 
     def _reset(self, ended: Ended) -> None:
         """Have the ledger know who reset a connection of which no frame has come since."""

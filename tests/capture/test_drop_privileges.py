@@ -82,6 +82,8 @@ COMMANDS = {
     "sniff -w -o": "sniff -f ndjson -j 4 -w out -o more",
     "top": "top -f ndjson",
     "top -o": "top -f ndjson -o out",
+    "stats": "stats -f csv",
+    "streams -o": "streams -f csv -o out",
 }
 
 
@@ -94,6 +96,8 @@ CALLS = [
         ("sniff -w -o", "root", None, True),
         ("top", "somebody's sudo", SOMEBODY, False),
         ("top -o", "root", None, False),
+        ("stats", "root", None, False),
+        ("streams -o", "somebody's sudo", SOMEBODY, False),
     )
 ]
 

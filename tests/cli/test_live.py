@@ -27,12 +27,13 @@ from dcpdump.streams.rates import Rate, RateMeter
 from dcpdump.streams.state import ConnectionState
 from dcpdump.wire.encode import encode
 from tests.support.console import refusal, run
-from tests.support.conversation import opening
+from tests.support.conversation import opening, said
 from tests.support.diagnoses import objects, written
 from tests.support.live import PATIENCE, ROOT, Network, ended, fed, network, shown_on, stopped, wait_for
 from tests.support.schemas import validator, wrong
 
 DOCUMENTS, VBUCKETS = 40, 3
+SAMPLES = Path(__file__).parent.parent.parent / "samples"
 
 
 @pytest.fixture(scope="module", name="net")
@@ -243,6 +244,108 @@ def test_what_top_says_of_an_interface_fits_its_schema(net: Network) -> None:
     assert (row["received"] > 0, len(row["streams"]), wrong("top", printed, validator("top"))) == (True, VBUCKETS, [])
 
 
+# -- analyses -----------------------------------------------------------------------------------------------
+
+
+def test_analyses_of_an_interface_end_at_ctrl_c_and_say_what_was_found(net: Network) -> None:
+    commands = "streams", "conns", "flow", "check --all", "diagnose", "stats"
+    with net.producer("--documents", str(DOCUMENTS)), ExitStack() as running:
+        processes = [
+            running.enter_context(net.capture(*command.split(), "-i", "lo", "-f", "ndjson")) for command in commands
+        ]
+        take(net)
+        ends = [stopped(process, signal.SIGINT) for process in processes]
+    assert [code for code, *_ in ends] == [0] * len(commands)
+    assert all(" · decoded " in err for *_, err in ends)
+    streams, connections, flows, findings, diagnosis, statistics = (rows(out) for _, out, _ in ends)
+    became = [(row["vbucket"], row["mutations"], row["cause"]) for row in streams]
+    assert became == [(vbucket, DOCUMENTS, "finished") for vbucket in range(VBUCKETS)]
+    assert [row["name"] for row in flows] == [row["name"] for row in connections]
+    assert (findings, diagnosis[0]["outcome"], diagnosis[0]["captures"]) == ([], "healthy", ["lo"])
+    assert [row["frames"] for row in statistics if row.get("name") == "DCP_MUTATION"] == [VBUCKETS * DOCUMENTS]
+
+
+_SPEAK = """
+import socket, sys, time
+server = socket.create_server(("127.0.0.1", 11210))
+client = socket.create_connection(("127.0.0.1", 11210))
+ends = client, server.accept()[0]
+for line in sys.stdin:
+    side, data = line.split()
+    ends[int(side)].sendall(bytes.fromhex(data))
+    ends[1 - int(side)].recv(1 << 20)
+print("said", flush=True)
+time.sleep(60)
+"""
+
+
+@contextmanager
+def spoken(net: Network, text: str) -> Iterator[None]:
+    """Have a client and a producer say something, and be silent then, with the connection open, during the block."""
+    with ended(net.start(sys.executable, "-c", _SPEAK, stdin=subprocess.PIPE)) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.writelines(f"{frame.direction} {frame.data.hex()}\n" for frame in said(text))
+        process.stdin.close()
+        process.stdin = None
+        assert process.stdout.readline() == "said\n"
+        yield
+
+
+def test_the_first_thing_that_is_wrong_ends_a_watch_of_an_interface(net: Network) -> None:
+    wrong = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=5}\n"
+    wrong += "RX mutation{seqno:2}\nRX mutation{seqno:1}\nTX noop\n"
+    with net.capture("check", "-i", "lo", "--fail-fast") as check, spoken(net, wrong):
+        out, err = check.communicate(timeout=PATIENCE)
+    assert (check.returncode, "DCP402" in out) == (1, True)
+    assert err.splitlines()[-1].startswith("dcpdump: --fail-fast: Seqno does not rise (DCP402), frame ")
+
+
+def test_a_capture_of_an_interface_ends_when_capturing_does(net: Network) -> None:
+    silent = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=5}\nRX mutation{seqno:1}\n"
+    words = ("streams", "-i", "lo", "-f", "ndjson", "--idle", "0.2", "--duration", "1.5")
+    with net.capture(*words) as streams, spoken(net, silent):
+        out, err = streams.communicate(timeout=PATIENCE)
+    (row,) = rows(out)
+    assert (row["verdict"].partition(" ")[0], row["last_seqno"]) == ("stuck", 1), err
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        ("check", "Seqno does not rise (DCP402), frame 16: MUTATION seqno 17 after 17"),
+        ("diagnose", "Seqno does not rise (DCP402)"),
+    ],
+)
+def test_the_first_thing_that_is_wrong_ends_a_watch_of_a_pipe(command: str, what: str) -> None:
+    with fed([command, "-", "--fail-fast"], (SAMPLES / "order.pcap").read_bytes()) as watch:
+        assert (watch.wait(PATIENCE), watch.stderr is not None) == (1, True)
+        assert watch.stderr is not None
+        assert watch.stderr.read().decode().splitlines()[-1] == f"dcpdump: --fail-fast: {what}"
+
+
+@pytest.mark.parametrize("command", ["streams", "conns", "diagnose", "check --all"])
+def test_a_watch_of_what_is_as_it_should_be_ends_with_its_input(command: str) -> None:
+    watched = run(f"dcpdump {command} {SAMPLES}/takeover.pcap --fail-fast -f ndjson")
+    assert watched == run(f"dcpdump {command} {SAMPLES}/takeover.pcap -f ndjson")
+    assert (watched.code, "--fail-fast" in watched.err) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ("streams", "Missing argument 'CAPTURE…'."),
+        ("stats", "Missing argument 'CAPTURE…'."),
+        ("check samples/order.pcap -i lo", "either an interface (-i) or captures, not both"),
+        ("diagnose -i lo --salvage", "--salvage is of captures, not of an interface"),
+        ("stats samples/order.pcap --duration 3", "--duration is of an interface (-i), not of captures"),
+    ],
+)
+def test_either_an_interface_or_captures_are_analysed(words: str, what: str) -> None:
+    refused = run(f"dcpdump {words}")
+    assert (refused.code, refused.err.splitlines()[0]) == (2, f"dcpdump: error: {what}")
+
+
 # -- what is written ----------------------------------------------------------------------------------------
 
 
@@ -267,7 +370,7 @@ def test_files_rotate_the_newest_are_kept_and_each_is_whole_when_killed(net: Net
 
 _WITHOUT_RIGHTS = """
 import os, sys
-import dcpdump.cli.sniff, scapy.arch, scapy.packet
+import csv, dcpdump.cli.sniff, dcpdump.cli.diagnose, dcpdump.streams.rates, scapy.arch, scapy.packet
 from dcpdump.cli.main import run
 os.setresuid(65534, 65534, 65534)
 run(sys.argv[1:])
@@ -275,16 +378,17 @@ run(sys.argv[1:])
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_PACKET"), reason="only Linux has packet sockets")
-def test_without_the_right_the_ways_out_are_reported() -> None:
+@pytest.mark.parametrize(("command", "reader"), [("sniff", "read"), ("diagnose", "diagnose")])
+def test_without_the_right_the_ways_out_are_reported(command: str, reader: str) -> None:
     as_nobody = _WITHOUT_RIGHTS if os.geteuid() == 0 else _WITHOUT_RIGHTS.replace("os.setresuid", "(lambda *_: 0)")
-    command = [sys.executable, "-c", as_nobody, "sniff", "-i", "lo"]
-    reported = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    words = [sys.executable, "-c", as_nobody, command, "-i", "lo"]
+    reported = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert (reported.returncode, reported.stdout, reported.stderr) == refusal(
         6,
         "no right to capture here (CAP_NET_RAW) (lo)",
-        "sudo dcpdump sniff -i lo  (rights are dropped once the interface is open)",
-        "dumpcap -i lo -w - | dcpdump read -  (for members of the group wireshark)",
-        "ssh root@NODE tcpdump -i lo -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -",
+        f"sudo dcpdump {command} -i lo  (rights are dropped once the interface is open)",
+        f"dumpcap -i lo -w - | dcpdump {reader} -  (for members of the group wireshark)",
+        f"ssh root@NODE tcpdump -i lo -U --immediate-mode -B 65536 -w - port 11210 | dcpdump {reader} -",
     )
 
 
@@ -314,7 +418,6 @@ def test_interfaces_are_listed(net: Network) -> None:
     assert net.run(sys.executable, "-m", "dcpdump", "sniff", "-D").splitlines() == ["any", "lo  127.0.0.1  ::1"]
 
 
-SAMPLES = Path(__file__).parent.parent.parent / "samples"
 SLOW = SAMPLES / "slow-consumer.pcap"
 
 
