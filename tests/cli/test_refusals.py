@@ -229,8 +229,6 @@ $ pipeline samples/replica.pcap -o out --split 4095
 usage: Invalid value for '--split': '4095' is too little: 4k is the least
 $ pipeline samples/replica.pcap -o out --conf x
 usage: Invalid value for '--conf': 'x' is not a setting, such as spark.executor.memory=4g
-$ pipeline samples/replica.pcap -o out --watch --engine local
-usage: --watch runs on Spark: leave --engine local out
 $ pipeline samples/replica.pcap -o out --watch --tables streams
 usage: --watch writes frames, gaps, files alone: the others look at all of an input
 $ pipeline samples/replica.pcap -o out --capture-id a/b
