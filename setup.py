@@ -5,7 +5,10 @@ The compiler of Python is mypyc, which comes with mypy; it is asked for only whe
 """
 
 import gc
+import hashlib
 import os
+import re
+import shutil
 import sys
 import sysconfig
 import tempfile
@@ -82,6 +85,18 @@ def bundled(sources: list[Path]) -> list[str]:
     return [str(bundle[0]) for bundle in bundles]
 
 
+#: Objects of earlier installations from this folder.
+KEPT = Path("build", "objects")
+
+
+def digest(source: Path) -> str:
+    """Return what tells a file of C from others: its text, that of what it includes, and the Python that it is for."""
+    included = re.findall(r'^#include "(/[^"]+)"', text := source.read_text(), re.MULTILINE)
+    headers = sorted(Path("build").glob("*.h"))
+    texts = [Path(each).read_text() for each in (*included, *headers)]
+    return hashlib.sha256("".join([sys.version, *texts, "" if included else text]).encode()).hexdigest()
+
+
 class InParallel(build_ext):  # type: ignore[misc]
     """Compile the C of extensions on all cores."""
 
@@ -91,9 +106,18 @@ class InParallel(build_ext):  # type: ignore[misc]
         compiler = self.compiler
         one_by_one = compiler.compile
 
+        def compile_one(source: str, **options: Any) -> str:
+            """Compile a file, unless that was done before of the same text."""
+            known = KEPT / f"{digest(Path(source))}.o"
+            if not known.exists():
+                (made,) = one_by_one([source], **options)
+                known.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(made, known)
+            return str(known)
+
         def compile_all(sources: list[str], **options: Any) -> list[str]:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                return [each for made in pool.map(lambda one: one_by_one([one], **options), sources) for each in made]
+                return list(pool.map(lambda one: compile_one(one, **options), sources))
 
         compiler.compile = compile_all
         super().build_extensions()
