@@ -49,7 +49,6 @@ class _Unsealing:
         self.secrets = secrets
         self.tls_reports: dict[int, TlsReport] = {}
         self.any = False  #: whether there is any TLS connection
-        self.enabled = True  #: else all is taken as it is
         self.places: dict[int, Places] | None = None  #: of records, by twice the connection's number plus the direction
         self._tally = tally
         self._growth = secrets.growth
@@ -76,8 +75,6 @@ class _Unsealing:
         """Return the events of the text inside; None where the event is to be taken as it is."""
         tls = conversation.tls
         if tls is None:
-            if not self.enabled:
-                return None
             tls = self._recognise(conversation, direction, event)
             if tls is None:
                 return None
@@ -263,10 +260,6 @@ class Dissector:
     def tls_reports(self) -> dict[int, TlsReport]:
         """What became of the TLS connections that are over, by number."""
         return self._unsealing.tls_reports
-
-    def leave_tls(self) -> None:
-        """Take TLS as it is: as another protocol."""
-        self._unsealing.enabled = False
 
     @property
     def secrets(self) -> Secrets:
