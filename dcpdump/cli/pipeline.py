@@ -36,8 +36,7 @@ from dcpdump.text import counted
 
 if TYPE_CHECKING:
     from dcpdump.spark.decoding import Options
-    from dcpdump.spark.job import Engine, Outcome
-    from dcpdump.spark.job import Job as Tasks
+    from dcpdump.spark.job import DecodingJob, JobEngine, Outcome
     from dcpdump.spark.local import Progress
 
 #: Input of less than this is done here before Spark has started.
@@ -214,7 +213,7 @@ def run(job: Job, engine: str) -> int:
     """Run the job with an engine, publish the tables, and return the exit code."""
     from dcpdump.spark.chain import chains
     from dcpdump.spark.filesystem import inputs
-    from dcpdump.spark.job import Begun
+    from dcpdump.spark.job import BegunChain
     from dcpdump.spark.job import run as run_tasks
     from dcpdump.spark.output import CaptureOutput
 
@@ -229,7 +228,7 @@ def run(job: Job, engine: str) -> int:
     some = chains(found, job.chain, job.inputs)
     with CaptureOutput(job.output, job.capture_id) as output:
         with saying_what_is_left(lambda: f"nothing was written to {job.output}"):
-            begun, secrets = [Begun(each) for each in some], job.given.secrets
+            begun, secrets = [BegunChain(each) for each in some], job.given.secrets
             key_log = None if secrets is None else secrets.key_log()
             with _engine(replace(job, jobs=1) if size < LEAST_BYTES else job, engine) as tasks:
                 outcome = run_tasks(tasks, _tasks(job, output.folder), begun, key_log)
@@ -246,7 +245,7 @@ def run(job: Job, engine: str) -> int:
 
 
 @contextmanager
-def _engine(job: Job, name: str) -> "Iterator[Engine]":
+def _engine(job: Job, name: str) -> "Iterator[JobEngine]":
     """Provide what runs tasks: processes of this machine, or Spark."""
     if name == "local":
         from dcpdump.spark.local import LocalEngine
@@ -264,11 +263,11 @@ def _engine(job: Job, name: str) -> "Iterator[Engine]":
         yield engine
 
 
-def _tasks(job: Job, folder: str) -> "Tasks":
+def _tasks(job: Job, folder: str) -> "DecodingJob":
     """Return what is the same for all tasks."""
-    from dcpdump.spark.job import Job as Tasks
+    from dcpdump.spark.job import DecodingJob
 
-    return Tasks(job.capture_id, folder, frozenset(job.tables), job.choice, job.split_bytes, job.file_bytes)
+    return DecodingJob(job.capture_id, folder, frozenset(job.tables), job.choice, job.split_bytes, job.file_bytes)
 
 
 def _reporting(job: Job) -> "Progress | None":

@@ -96,7 +96,7 @@ def begun_in_time(captures: Sequence[Capture]) -> list[Begun]:
 # -- spans ----------------------------------------------------------------------------------------------------
 
 
-class Span(NamedTuple):
+class ChainSpan(NamedTuple):
     """What is between two checkpoints of a chain. A row of the table ``index``, but for its file and its state."""
 
     chain: str
@@ -115,7 +115,7 @@ class Span(NamedTuple):
     row: int = 0  #: and where in that
 
 
-class Checkpoint(NamedTuple):
+class ChainCheckpoint(NamedTuple):
     """Where a chain can be entered: the state of its dissection, and where its captures are."""
 
     dissection: DissectionState | None = None  #: None: at its beginning
@@ -129,7 +129,7 @@ class Checkpoint(NamedTuple):
         return zlib.compress(pickle.dumps((_VERSION, *self), pickle.HIGHEST_PROTOCOL), 1)
 
     @classmethod
-    def unpacked(cls, data: bytes, where: str) -> "Checkpoint":
+    def unpacked(cls, data: bytes, where: str) -> "ChainCheckpoint":
         """Read what ``packed`` wrote. Raises DcpdumpError for what another version wrote, or is none."""
         try:
             version, *values = _Values(io.BytesIO(zlib.decompress(data))).load()
@@ -178,7 +178,7 @@ INDEX = versioned(
 )
 
 
-def index_row(span: Span, state: bytes) -> pa.RecordBatch:
+def index_row(span: ChainSpan, state: bytes) -> pa.RecordBatch:
     """Return a span as a row of the table ``index``, with the checkpoint that it begins at."""
     row = span._asdict() | {"state": state}
     row["lanes"] = list(map(fsencode, span.lanes))
@@ -186,27 +186,27 @@ def index_row(span: Span, state: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{name: row[name] for name in INDEX.names}], schema=INDEX)
 
 
-def read_spans(file: Any, name: str) -> list[Span]:
+def read_spans(file: Any, name: str) -> list[ChainSpan]:
     """Return the spans of a file of the table ``index``. One that begins before others took their place."""
     import pyarrow.parquet as pq
 
     rows = pq.ParquetFile(file).read([each for each in INDEX.names if each != "state"]).to_pylist()
-    found: list[Span] = []
+    found: list[ChainSpan] = []
     for at, row in enumerate(rows):
         lanes = tuple(map(fsdecode, row["lanes"]))
         begun = tuple((each["first_ns"], fsdecode(each["name"])) for each in row["begun"])
-        span = Span(**row | {"lanes": lanes, "begun": begun, "file": name, "row": at})
+        span = ChainSpan(**row | {"lanes": lanes, "begun": begun, "file": name, "row": at})
         while found and found[-1].number >= span.number:
             found.pop()
         found.append(span)
     return found
 
 
-def read_state(file: Any, span: Span) -> Checkpoint:
+def read_state(file: Any, span: ChainSpan) -> ChainCheckpoint:
     """Return the checkpoint that a span begins at, from its file: each row has a group of its own."""
     import pyarrow.parquet as pq
 
     if not span.number:  # nothing is known at the beginning of a chain
-        return Checkpoint()
+        return ChainCheckpoint()
     column = pq.ParquetFile(file).read_row_group(span.row, ["state"], use_threads=False).column(0)
-    return Checkpoint.unpacked(column[0].as_py(), span.file)
+    return ChainCheckpoint.unpacked(column[0].as_py(), span.file)

@@ -25,7 +25,7 @@ from dcpdump.arrow import schema as tables
 from dcpdump.batch.filter import masks
 from dcpdump.errors import DcpdumpError, FilterError
 from dcpdump.filter import Clause, FrameFilter, clauses
-from dcpdump.spark.chain import Checkpoint, Span, chains, opened, read_spans, read_state
+from dcpdump.spark.chain import ChainCheckpoint, ChainSpan, chains, opened, read_spans, read_state
 from dcpdump.spark.decoding import Options, all_of, decode
 from dcpdump.spark.filesystem import below, inputs, open_binary, place
 from dcpdump.spark.watch import IDLE, MOST, Arrivals, LeftChains
@@ -93,7 +93,7 @@ class FilteredCaptures(Captures):
 class SourcePartition(InputPartition):
     """The work of one task: a span to decode, or a chain of captures from where a batch before left it."""
 
-    def __init__(self, number: int, options: Options, span: Span | None = None, home: str = "") -> None:
+    def __init__(self, number: int, options: Options, span: ChainSpan | None = None, home: str = "") -> None:
         super().__init__(number)
         self.options, self.span, self.home = options, span, home
         self.captures: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class FrameReader(DataSourceReader):
             made[-1].captures = tuple(each.path for each in chain.captures)
         return made
 
-    def _may_have(self, span: Span) -> bool:
+    def _may_have(self, span: ChainSpan) -> bool:
         """Return whether a span may have frames of the times that a query asks for."""
         first, last = span.first_ns, span.last_ns
         if first is None or last is None or not span.packets:
@@ -149,10 +149,10 @@ class FrameReader(DataSourceReader):
             yield from rows(partition, _arrow_schema(self._schema))
 
 
-def _indexed(path: str) -> list[Span]:
+def _indexed(path: str) -> list[ChainSpan]:
     """Return the spans of an archive's index, of all inputs that have one there."""
     where = place(below(path, "index"))
-    found: list[Span] = []
+    found: list[ChainSpan] = []
     for each in where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True, recursive=True)):
         if each.path.endswith(".parquet"):
             name = each.path[len(where.path) - len("index") :]
@@ -162,13 +162,13 @@ def _indexed(path: str) -> list[Span]:
 
 def rows(partition: SourcePartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Decode one partition, in a task, and yield its rows; note where its chain is left, if it continues."""
-    span, options, begin = partition.span, partition.options, Checkpoint()
+    span, options, begin = partition.span, partition.options, ChainCheckpoint()
     if span is not None:
         with open_binary(below(partition.home, span.file)) as file:
             begin = read_state(file, span)
     else:
         if partition.begin:
-            begin = Checkpoint.unpacked(place(partition.begin).read(), partition.begin)
+            begin = ChainCheckpoint.unpacked(place(partition.begin).read(), partition.begin)
         span = all_of(partition.captures, options, begin, ends=not partition.left)
     decoding = decode(span, begin, options)
     for batch in decoding:

@@ -16,7 +16,7 @@ from dcpdump.errors import CaptureError
 from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.redact import Redactor
-from dcpdump.spark.chain import Checkpoint, Span, begun_in_time, opened
+from dcpdump.spark.chain import ChainCheckpoint, ChainSpan, begun_in_time, opened
 from dcpdump.startup import dataclass, field
 from dcpdump.tls.secrets import Secrets
 
@@ -45,15 +45,15 @@ class Options:
         return FrameTable(self.masks, self.value_bytes, redactor=self.redactor)
 
 
-def all_of(paths: Sequence[str], options: Options, begin: Checkpoint, *, ends: bool) -> Span:
+def all_of(paths: Sequence[str], options: Options, begin: ChainCheckpoint, *, ends: bool) -> ChainSpan:
     """Return captures as one span, to its end: for who decodes a chain without an index. ``ends``: nothing follows."""
     first = 1 if begin.dissection is None else begin.dissection.first
     found = begun_in_time([opened(each, salvage=options.salvage, secrets=None) for each in paths])
     begun = tuple((each.first_ns, each.name) for each in found)
-    return Span("", 0, first, -1, -1, -1, begin.begins_ns, None, None, (), begun, ends)
+    return ChainSpan("", 0, first, -1, -1, -1, begin.begins_ns, None, None, (), begun, ends)
 
 
-def decode(span: Span, begin: Checkpoint, options: Options, secrets: Secrets | None = None) -> "Decoding":
+def decode(span: ChainSpan, begin: ChainCheckpoint, options: Options, secrets: Secrets | None = None) -> "Decoding":
     """Decode a span from its checkpoint: iterate over the result for batches of ``frames``."""
     return Decoding(span, begin, options, secrets)
 
@@ -61,14 +61,14 @@ def decode(span: Span, begin: Checkpoint, options: Options, secrets: Secrets | N
 class Decoding:
     """The decoding of a span, to be iterated over once."""
 
-    def __init__(self, span: Span, begin: Checkpoint, options: Options, secrets: Secrets | None) -> None:
+    def __init__(self, span: ChainSpan, begin: ChainCheckpoint, options: Options, secrets: Secrets | None) -> None:
         self._span, self._begin, self._options, self._secrets = span, begin, options, secrets
         self._table = options.table(span.begins_ns)
         self._dissection = ResumableDissection(options.limits, show_secrets=options.show_secrets, secrets=secrets)
 
-    def left(self) -> Checkpoint:
+    def left(self) -> ChainCheckpoint:
         """Return where the chain was left, to be continued with the captures that come next; once all is decoded."""
-        return Checkpoint(self._dissection.state(), (), self._begin.spans + 1, self._begin.begins_ns)
+        return ChainCheckpoint(self._dissection.state(), (), self._begin.spans + 1, self._begin.begins_ns)
 
     @property
     def cut(self) -> int:

@@ -15,7 +15,7 @@ from dcpdump.batch.resumable import Resumable, ResumablePicker
 from dcpdump.capture import Capture
 from dcpdump.conversation import Missing
 from dcpdump.errors import CaptureError
-from dcpdump.spark.chain import Chain, Checkpoint, Span, begun_in_time, index_row, opened
+from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan, begun_in_time, index_row, opened
 from dcpdump.spark.decoding import Options
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.dissection import Watching
@@ -36,7 +36,7 @@ _LATE = "it came late: packets behind its own were decoded before, so what it al
 class Indexed:
     """What a chain has: the frames that were captured, and what is missing or damaged."""
 
-    spans: list[Span] = field(default_factory=list)
+    spans: list[ChainSpan] = field(default_factory=list)
     frames: int = 0
     lost: Missing = field(default_factory=Missing)  #: never captured
     skipped_bytes: int = 0  #: captured, but not frames
@@ -76,7 +76,7 @@ class Indexing:
 
     def __init__(self, chain: Chain, options: Options, tables: Collection[str], distance: int) -> None:
         self._chain, self._options, self._tables, self._distance = chain, options, {*tables, "files"}, distance
-        self._begin = Checkpoint()  # where the span at hand begins
+        self._begin = ChainCheckpoint()  # where the span at hand begins
         self._packets = self._bytes = 0  # of it
         self._first_ns: int | None = None
         self._last_ns: int | None = None
@@ -86,7 +86,7 @@ class Indexing:
         self.indexed = Indexed()
 
     def rows(
-        self, secrets: Secrets | None = None, begin: Checkpoint | None = None, *, end: bool = True
+        self, secrets: Secrets | None = None, begin: ChainCheckpoint | None = None, *, end: bool = True
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield rows, as pairs of a table's name and a batch; those of ``index`` in their order.
 
@@ -121,13 +121,13 @@ class Indexing:
         if secrets is not None:
             self.indexed.key_log = secrets.key_log()
 
-    def left(self) -> Checkpoint:
+    def left(self) -> ChainCheckpoint:
         """Return where the chain was left, to be continued with the captures that come next."""
         begins_ns, last_ns = (
             self._begin.begins_ns,
             max(filter(None, (self._begin.last_ns, self._last_ns)), default=None),
         )
-        return Checkpoint(self._dissection.state(), (), self._begin.spans + 1, begins_ns, last_ns)
+        return ChainCheckpoint(self._dissection.state(), (), self._begin.spans + 1, begins_ns, last_ns)
 
     def _opened(self, secrets: Secrets | None) -> tuple[dict[str, Capture], list[dict[str, Any]]]:
         """Open the captures, each up to its header; return with them the rows of those that could not be opened."""
@@ -198,7 +198,7 @@ class Indexing:
     def _span(self, *, ends: bool) -> pa.RecordBatch:
         """Return the row of the span that ends here."""
         begin, first = self._begin, 1 if self._begin.dissection is None else self._begin.dissection.first
-        span = Span(
+        span = ChainSpan(
             self._chain.name,
             begin.spans,
             first,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
 
-from dcpdump.spark.chain import Chain, Checkpoint, Span, read_state
+from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan, read_state
 from dcpdump.spark.decoding import Options, decode
 from dcpdump.spark.filesystem import below, open_binary, place
 from dcpdump.spark.indexing import DISTANCE, Indexed, index
@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Engine(Protocol):
+class JobEngine(Protocol):
     """What runs tasks, here or elsewhere."""
 
     def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
@@ -26,7 +26,7 @@ class Engine(Protocol):
         """Return what returns these secrets in any task. They may be in no log and in no plan."""
 
 
-class Begun(NamedTuple):
+class BegunChain(NamedTuple):
     """A chain that is to be indexed: from its beginning, or from where an earlier run left it, by a file's name."""
 
     chain: Chain
@@ -42,7 +42,7 @@ class IndexResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class DecodingJob:
     """What is the same for every task of a run."""
 
     name: str  #: of the input: its chains' capture_ids begin with it
@@ -64,9 +64,9 @@ class Job:
         secrets.feed(self.keys())
         return secrets
 
-    def index(self, begun: Begun) -> IndexResult:
+    def index(self, begun: BegunChain) -> IndexResult:
         """Index a chain, and write the rows of all tables but ``frames``: this runs in a task."""
-        begin = Checkpoint.unpacked(place(begun.left).read(), begun.left) if begun.left else None
+        begin = ChainCheckpoint.unpacked(place(begun.left).read(), begun.left) if begun.left else None
         found, secrets = index(begun.chain, self.options, self.tables, self.distance), self.secrets
         with Parts(self.folder, capture_id(self.name, begun.chain.name), f"{self.tag}index") as parts:
             for table, batch in found.rows(secrets, begin, end=self.end):
@@ -81,7 +81,7 @@ class Job:
             place(left).write(found.left().packed())
         return IndexResult(found.indexed, written, left)
 
-    def decode(self, spans: Sequence[Span]) -> tuple[list[Written], int]:
+    def decode(self, spans: Sequence[ChainSpan]) -> tuple[list[Written], int]:
         """Decode spans of one chain, write their frames, return in how many values were cut: this runs in a task."""
         cut, secrets = 0, self.secrets
         with Parts(self.folder, capture_id(self.name, spans[0].chain), f"{self.tag}{spans[0].number:06d}") as parts:
@@ -105,7 +105,7 @@ class Outcome:
     left: dict[str, str] = field(default_factory=dict)  #: by chain, where it was left
 
 
-def run(engine: Engine, job: Job, chains: Sequence[Begun], key_log: bytes | None = None) -> Outcome:
+def run(engine: JobEngine, job: DecodingJob, chains: Sequence[BegunChain], key_log: bytes | None = None) -> Outcome:
     """Index chains and decode their spans; ``key_log`` opens TLS, None: it cannot be opened."""
     outcome = Outcome()
     if key_log is not None:
@@ -129,9 +129,9 @@ def run(engine: Engine, job: Job, chains: Sequence[Begun], key_log: bytes | None
     return outcome
 
 
-def _grouped(spans: Sequence[Span], size: int) -> list[list[Span]]:
+def _grouped(spans: Sequence[ChainSpan], size: int) -> list[list[ChainSpan]]:
     """Put spans together that make one file: some of one chain that follow one another."""
-    groups: list[list[Span]] = []
+    groups: list[list[ChainSpan]] = []
     for span in spans:
         if not span.packets and not span.ends:
             continue

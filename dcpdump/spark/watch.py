@@ -17,7 +17,7 @@ from pyarrow import fs
 from dcpdump.errors import CaptureError, unwritable
 from dcpdump.spark.chain import chains
 from dcpdump.spark.filesystem import Input, RemotePath, below, inputs, make_folders, place
-from dcpdump.spark.job import Begun, Engine, Job, Outcome, run
+from dcpdump.spark.job import BegunChain, DecodingJob, JobEngine, Outcome, run
 from dcpdump.spark.output import CaptureOutput
 
 #: Captures of one batch, at most: so much is decoded before the next rows appear.
@@ -132,7 +132,7 @@ class WatchOptions(NamedTuple):
 
     names: Sequence[str]  #: of folders, as the pipeline takes them
     output: str
-    job: Job  #: whose folder and tag are those of each batch
+    job: DecodingJob  #: whose folder and tag are those of each batch
     chain: str = "folder"
     idle: float = IDLE  #: a capture that did not grow for so many seconds is closed
 
@@ -140,7 +140,7 @@ class WatchOptions(NamedTuple):
 class FolderWatch:
     """A watch over folders that decodes what arrives there. ``report`` is called after each batch."""
 
-    def __init__(self, engine: Engine, options: WatchOptions, report: Callable[[BatchOutcome], None]) -> None:
+    def __init__(self, engine: JobEngine, options: WatchOptions, report: Callable[[BatchOutcome], None]) -> None:
         self._engine, self._options, self._report = engine, options, report
         self._home = below(options.output, f".watch-{options.job.name}")
         self._left = LeftChains(self._home)
@@ -169,7 +169,7 @@ class FolderWatch:
     def _decode(self, number: int, found: Sequence[Input]) -> None:
         """Decode a batch, publish its rows, and note where each chain was left."""
         options, tag, left = self._options, f"b{number:09d}-", self._left.at(number)
-        begun = [Begun(each, left.get(each.name, "")) for each in chains(found, options.chain, options.names)]
+        begun = [BegunChain(each, left.get(each.name, "")) for each in chains(found, options.chain, options.names)]
         with CaptureOutput(options.output, options.job.name) as output:
             outcome = run(self._engine, replace(options.job, folder=output.folder, tag=tag, end=False), begun)
             output.add(outcome.written, options.job.tables, f"part-{tag}")

@@ -49,7 +49,7 @@ class Unknown(NamedTuple):
 
 
 @dataclass(slots=True)
-class Side:
+class CapturedSide:
     """What was captured of one direction of a connection, and what was not."""
 
     frames: int = 0
@@ -73,7 +73,7 @@ class Side:
 class Knowledge(NamedTuple):
     """Since when the state of a stream is certain, as far as its producer's side goes."""
 
-    since: int = NOT_YET  #: the loss behind which it is: ``Side.lost_at``
+    since: int = NOT_YET  #: the loss behind which it is: ``CapturedSide.lost_at``
     missed: Missed = NOTHING_MISSED  #: what of that side was missing by then
     reason: str = ""  #: why its phase is not known, if not for lost bytes
 

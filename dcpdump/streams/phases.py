@@ -222,7 +222,7 @@ _SETUP: _Table = {
 # -- flow control ---------------------------------------------------------------------------------------
 
 
-class Flow(Enum):
+class FlowPhase(Enum):
     """How a connection's window stands. The value says it in words."""
 
     OFF = "no size was accepted, or 0: the producer sends as fast as it can"
@@ -241,7 +241,7 @@ class FlowEvent(Enum):
     ACK = "BUFFER_ACKNOWLEDGEMENT"
 
 
-_F, _FE = Flow, FlowEvent
+_F, _FE = FlowPhase, FlowEvent
 _ACCEPTED = {_FE.SIZE: _F.ROOM, _FE.SIZE_0: _F.OFF, _FE.ACK: _F.ROOM}
 _FLOW: _Table = {
     _F.OFF: {_FE.SIZE: _F.ROOM, _FE.SEND: _F.OFF},

@@ -13,7 +13,7 @@ from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Noops, Recurring, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed, stream_key
 from dcpdump.streams.identity import NAMELESS, Identity, Roles, inferred, seen
-from dcpdump.streams.knowledge import ANY_TIME, CARVED, NOT_YET, Side
+from dcpdump.streams.knowledge import ANY_TIME, CARVED, NOT_YET, CapturedSide
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.request import Request
 from dcpdump.streams.setup import Setup
@@ -151,7 +151,8 @@ class ConnectionState:
     incoming: Snapshot | None = None  #: what the marker at hand announces
     collection_names: Names | None = None
     manifest_uid: int | None = None
-    sides: tuple[Side, Side] = field(default_factory=lambda: (Side(), Side()))  #: by direction
+    #: By direction.
+    sides: tuple[CapturedSide, CapturedSide] = field(default_factory=lambda: (CapturedSide(), CapturedSide()))
     lost: LastLoss = LastLoss()
     first_ns: int | None = None
     last_ns: int | None = None

@@ -22,7 +22,7 @@ from dcpdump.streams.facts import (
     count_marker,
 )
 from dcpdump.streams.frame_event import FrameEvent, kept
-from dcpdump.streams.phases import Flow
+from dcpdump.streams.phases import FlowPhase
 
 # -- how far the two directions of a connection may be captured out of order --------------------------
 # Queues of a network card, ports of a tap and captures that were merged keep their own order each, not that of all. So
@@ -112,7 +112,7 @@ _NOTHING = [0] * (LAST - FIRST + 1)
 
 
 @dataclass(slots=True)
-class Counters:
+class FlowCounters:
     """What a producer sent, by what a consumer may forget of it, or count otherwise."""
 
     bytes: list[int] = field(default_factory=lambda: _NOTHING)  #: by opcode, from FIRST on, as the wire has them
@@ -157,7 +157,7 @@ class Window:
     last_ack_ns: int | None = None
     last_sent_ns: int | None = None
     resumed_ns: int | None = None  #: the first message since the last acknowledgement
-    counted: Counters = field(default_factory=Counters)
+    counted: FlowCounters = field(default_factory=FlowCounters)
     marks: list[Mark] = field(default_factory=list)
     _behind_ns: int = 0  #: messages up to that time come after acknowledgements that may be theirs
     _step: int = 1
@@ -336,11 +336,11 @@ class Window:
             self.beyond, self.beyond_ns = 0, None
 
     @property
-    def phase(self) -> Flow:
+    def phase(self) -> FlowPhase:
         """How it stands, as far as was captured."""
         if self.size is None:
-            return Flow.OFF
-        return Flow.EXCEEDED if self.is_exceeded else Flow.FULL if self.is_blocked else Flow.ROOM
+            return FlowPhase.OFF
+        return FlowPhase.EXCEEDED if self.is_exceeded else FlowPhase.FULL if self.is_blocked else FlowPhase.ROOM
 
     @property
     def is_exceeded(self) -> bool:
@@ -448,4 +448,4 @@ class Window:
         """Begin a new account."""
         self._settle(None, self.sent, final=True)  # what was sent before comes before the answer
         self.acked = self._overacked = self._balance = self.max_unknown = self.peak = 0
-        self.counted, self.marks, self._step = Counters(), [], 1
+        self.counted, self.marks, self._step = FlowCounters(), [], 1

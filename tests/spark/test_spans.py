@@ -15,7 +15,7 @@ from dcpdump.capture import open_capture
 from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import advance
-from dcpdump.spark.chain import INDEX, Chain, Checkpoint, chains, index_row, read_spans, read_state
+from dcpdump.spark.chain import INDEX, Chain, ChainCheckpoint, chains, index_row, read_spans, read_state
 from dcpdump.spark.decoding import Options, decode
 from dcpdump.spark.filesystem import Input
 from dcpdump.spark.indexing import index
@@ -192,7 +192,7 @@ def test_a_capture_that_was_changed_after_it_was_indexed_is_an_error(traffic: li
     list(found.rows())
     saved(path, traffic[:-9])
     with pytest.raises(CaptureError, match="changed or cut after it was indexed"):
-        list(decode(found.indexed.spans[0], Checkpoint(), options))
+        list(decode(found.indexed.spans[0], ChainCheckpoint(), options))
 
 
 # -- checkpoints as rows ---------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_spans_and_their_checkpoints_are_read_again_from_a_table(traffic: list[P
 @pytest.mark.parametrize("kept", [zlib.compress(pickle.dumps((2, None))), zlib.compress(b"("), b"", b"\x80"])
 def test_what_another_version_kept_is_refused(kept: bytes) -> None:
     with pytest.raises(DcpdumpError) as refused:
-        Checkpoint.unpacked(kept, "out/.watch-x/left/1")
+        ChainCheckpoint.unpacked(kept, "out/.watch-x/left/1")
     text = "what was kept of the connections is of another version (out/.watch-x/left/1)"
     assert (str(refused.value), bool(refused.value.hint)) == (text, True)
 
@@ -232,7 +232,7 @@ class _Harm:
 
 def test_nothing_that_could_run_is_read_from_a_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DcpdumpError, match="another version"):
-        Checkpoint.unpacked(zlib.compress(pickle.dumps(_Harm())), "state")
+        ChainCheckpoint.unpacked(zlib.compress(pickle.dumps(_Harm())), "state")
     assert capsys.readouterr().out == ""
 
 

@@ -11,7 +11,7 @@ import pytest
 from dcpdump.cli.pipeline import WATCHED
 from dcpdump.errors import OutputError
 from dcpdump.spark.filesystem import Input, RemotePath
-from dcpdump.spark.job import Job
+from dcpdump.spark.job import DecodingJob
 from dcpdump.spark.local import LocalEngine
 from dcpdump.spark.watch import Arrivals, BatchOutcome, FolderWatch, WatchOptions
 from tests.support import archives
@@ -90,7 +90,7 @@ def test_a_file_that_is_deleted_when_it_was_listed_is_left_out(folder: Path, tmp
 def watch(folder: Path, out: Path) -> list[BatchOutcome]:
     """Watch until nothing new is there."""
     report: list[BatchOutcome] = []
-    job = Job("x", "", frozenset(WATCHED), distance=20_000)
+    job = DecodingJob("x", "", frozenset(WATCHED), distance=20_000)
     FolderWatch(LocalEngine(1), WatchOptions([str(folder)], str(out), job), report.append).run(seconds=0)
     return report
 

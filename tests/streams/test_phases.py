@@ -12,8 +12,8 @@ from dcpdump.streams.phases import (
     ClosingEvent,
     Durable,
     DurableEvent,
-    Flow,
     FlowEvent,
+    FlowPhase,
     Phase,
     PhaseEvent,
     SetupEvent,
@@ -64,10 +64,10 @@ BEGINS: dict[Enum, str] = {
     SetupPhase.BUCKET_SELECTED: HELLO % ("", "") + SASL + BUCKET,
     SetupPhase.OPENING: HELLO % ("", "") + SASL + BUCKET + OPEN,
     SetupPhase.OPEN: HELLO % ("", "") + SASL + BUCKET + OPENED,
-    Flow.OFF: WINDOW,
-    Flow.ROOM: WINDOW + SIZE,
-    Flow.FULL: WINDOW + SIZE + LARGE,
-    Flow.EXCEEDED: WINDOW + SIZE + LARGE + ONE * 40,
+    FlowPhase.OFF: WINDOW,
+    FlowPhase.ROOM: WINDOW + SIZE,
+    FlowPhase.FULL: WINDOW + SIZE + LARGE,
+    FlowPhase.EXCEEDED: WINDOW + SIZE + LARGE + ONE * 40,
 }
 #: what a message looks like,
 SAYS: dict[Enum, str] = {
@@ -119,7 +119,7 @@ REACHED: dict[type[Enum], Callable[[Ledger], Enum]] = {
     Takeover: lambda kept: only(kept).takeover_phase,
     Durable: lambda kept: only(kept).prepares.phase(b"k"),
     SetupPhase: lambda kept: kept.connections[0].setup.phase,
-    Flow: lambda kept: kept.connections[0].window.phase,
+    FlowPhase: lambda kept: kept.connections[0].window.phase,
 }
 ROWS = [
     pytest.param(phase, event, to, id=f"{phase.name} {event.name}")

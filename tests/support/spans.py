@@ -15,7 +15,7 @@ from dcpdump.batch.part import joined
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import open_capture
 from dcpdump.filter import FrameFilter
-from dcpdump.spark.chain import Chain, Checkpoint, Span
+from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan
 from dcpdump.spark.decoding import Options, decode
 from dcpdump.spark.filesystem import Input
 from dcpdump.spark.indexing import index
@@ -31,7 +31,7 @@ class Rows:
     """The rows of an input by table, and the spans that they were made in."""
 
     tables: dict[str, list[Row]] = field(default_factory=dict)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[ChainSpan] = field(default_factory=list)
 
 
 def _present(batch: pa.RecordBatch) -> list[Row]:
@@ -75,7 +75,7 @@ def in_spans(
             out.tables[name] += _present(batch)
     out.spans, out.tables["frames"] = indexing.indexed.spans, []
     for span in out.spans:
-        for batch in decode(span, Checkpoint.unpacked(states[span.number], "state"), options, secrets_of(key_log)):
+        for batch in decode(span, ChainCheckpoint.unpacked(states[span.number], "state"), options, secrets_of(key_log)):
             out.tables["frames"] += _present(batch)
     return out
 
