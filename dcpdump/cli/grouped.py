@@ -145,9 +145,48 @@ GROUPS: dict[str, str] = {
     "Where to write": "--output --write -C -G -W --tables --file-mb --keep-index --force --with-secrets",
 }
 _TITLES = {option: title for title, options in GROUPS.items() for option in options.split()}
+#: The options that most people use, in whichever command they are: -h shows these alone.
+COMMON = frozenset(
+    """--opcode --vbucket --seqno --status --key --connection --since --count --stuck --cause --ignore --by
+    --listen --to --interface --input --follow --keylog --interactive --fail-on --no-check --format --all --resume
+    --once --keys --redact --level --output --write --tables --explain --watch --title --man""".split()
+)
+#: Examples that -h shows, and how wide an option may be beside what it does.
+_EXAMPLES, _WIDE = 2, 23
 
 
-class GroupedCommand(click.Command):
+class BriefHelp(click.Command):
+    """A command of which -h shows what most people use, and --help everything."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        text = "Show what is used most."
+        brief = click.Option(["help", "-h"], is_flag=True, is_eager=True, expose_value=False, callback=_show, help=text)
+        self.params.append(brief)
+
+    def get_brief_help(self, ctx: click.Context) -> str:
+        """Return the help of -h: how to use the command, what it does, what it is usually given."""
+        formatter = ctx.make_formatter()
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text((self.help or "").partition("\n\n")[0])
+        self.format_brief(ctx, formatter)
+        return f"{formatter.getvalue()}\nAll options: {ctx.command_path} --help"
+
+    def format_brief(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command is usually given."""
+
+
+def _show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print the short help where it is asked for, and end."""
+    if asked:
+        assert isinstance(ctx.command, BriefHelp)
+        click.echo(ctx.command.get_brief_help(ctx))
+        ctx.exit()
+
+
+class GroupedCommand(BriefHelp):
     """A command whose help has its options in groups, and examples; its words are completed by their names.
 
     ``rows``: the kinds of rows that it prints as ndjson; or else ``schema`` returns what --schema prints.
@@ -178,22 +217,37 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the titles of their groups; others last."""
-        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
+        for title, records in self._records(ctx).items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl([record for _, record in records])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        _write_examples(formatter, self.examples)
+
+    def format_brief(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the common options, and some examples."""
+        records = [record for group in self._records(ctx).values() for common, record in group if common]
+        with formatter.section("Options"):
+            formatter.write_dl(records, col_max=_WIDE)
+        _write_examples(formatter, self.examples[:_EXAMPLES])
+
+    def _records(self, ctx: click.Context) -> dict[str, list[tuple[bool, tuple[str, str]]]]:
+        """Return what help says of each option, by the titles of their groups, and whether the option is common."""
+        groups: dict[str, list[tuple[bool, tuple[str, str]]]] = {title: [] for title in GROUPS}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None and isinstance(param, click.Option):
                 title = next((_TITLES[name] for name in param.opts if name in _TITLES), "Other options")
-                groups.setdefault(title, []).append(record)
-        for title, records in groups.items():
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
+                groups.setdefault(title, []).append((not COMMON.isdisjoint(param.opts), record))
+        return groups
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples."""
-        with formatter.section("Examples"):
-            for example in self.examples:
-                formatter.write(f"  {example}\n")
+
+def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"  {example}\n")
 
 
 def _schema_option(rows: "Rows", own: Callable[[], Any] | None) -> click.Option:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # -- key logs: the option that names them, and what is said of them -----------------------------------
 
 VARIABLE = "DCPDUMP_KEYLOG"
-_HELP = "Open TLS with the secrets in a key log, as SSLKEYLOGFILE has it; repeatable."
+_HELP = "Open TLS by its key log, as SSLKEYLOGFILE has it; repeatable."
 
 keylog_option = click.option(
     "--keylog", metavar="FILE", multiple=True, help=f"{_HELP} [env var: {VARIABLE}]", show_envvar=False

@@ -21,7 +21,7 @@ from dcpdump import __version__
 from dcpdump.cli import exit as code
 from dcpdump.cli import signals
 from dcpdump.cli.config import config_path, defaults, refuse_unknown_variables, sections
-from dcpdump.cli.grouped import words_of
+from dcpdump.cli.grouped import BriefHelp, words_of
 from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.cli.signals import EndedAtOnce, Terminated
 from dcpdump.cli.sink import NO_PAGER, PLAIN, PipeClosed, refuse_closed_output
@@ -91,7 +91,7 @@ _BROKEN_OFF = (code.INTERRUPTED, code.TERMINATED, code.HUNG_UP)
 _BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
 
 
-class LazyGroup(click.Group):
+class LazyGroup(BriefHelp, click.Group):
     """A group whose commands are imported when they are called."""
 
     def make_context(
@@ -170,6 +170,10 @@ class LazyGroup(click.Group):
             with formatter.section(question):
                 formatter.write_dl(list(commands.items()))
 
+    def format_brief(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands."""
+        self.format_commands(ctx, formatter)
+
 
 @contextmanager
 def _translating_exceptions() -> Iterator[None]:
@@ -204,7 +208,7 @@ class CommandError(click.UsageError):
 _ANYWHERE = frozenset({"--debug", "--no-pager"})
 _OF_GROUP = frozenset({"-h", "--help", "-v", "--version", "--"})
 #: Options are taken from DCPDUMP_COMMAND_OPTION too.
-_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DCPDUMP"}
+_SETTINGS: dict[str, Any] = {"auto_envvar_prefix": "DCPDUMP"}
 
 
 @click.group(cls=LazyGroup, context_settings=_SETTINGS)

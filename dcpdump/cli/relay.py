@@ -131,7 +131,7 @@ class SavedPackets:
     "target",
     type=AddressParam(port=_PORT),
     required=True,
-    help="The server; its port is by default 11210.",
+    help="The server, at port 11210 by default.",
 )
 @selection_options(captures=True)
 @latency_option

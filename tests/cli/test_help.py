@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from dcpdump.cli.grouped import GROUPS, GroupedCommand
+from dcpdump.cli.grouped import COMMON, GROUPS, GroupedCommand
 from dcpdump.cli.help import pages, question
 from dcpdump.cli.main import COMMANDS, main
 from tests.support.console import refusal, run
@@ -69,8 +69,56 @@ def test_a_command_has_three_examples_that_it_understands(name: str) -> None:
         command.make_context(name, words[2:], parent=group)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_short_help_is_a_screen_of_what_is_used_most(name: str) -> None:
+    code, short, err = run(f"dcpdump {name} -h")
+    lines = short.splitlines()
+    assert (code, err, lines[-1]) == (0, "", f"All options: dcpdump {name} --help")
+    assert len(lines) <= 32
+    whole = " ".join(run(f"dcpdump {name} --help").out.split())
+    listed = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
+    assert [option for option in listed if option not in whole] == []
+
+
+def test_the_short_help_names_what_a_command_does_its_common_options_and_examples() -> None:
+    expected = """\
+Usage: dcpdump carve [OPTIONS] CAPTURE…
+
+  Write the packets that carry chosen frames, and those that are needed to
+  understand them.
+
+Options:
+  --opcode NAMES        Messages: mutation,deletion · 0x57 · '!noop'.
+  --vbucket RANGES      vBuckets: 7 · 0-63,512.
+  --seqno RANGES        Sequence numbers: 42 · 100-200 · 100- · -50.
+  --status NAMES        Responses by status: rollback · 0x23 · '!success'.
+  --key PATTERN         Keys: 'user::*' · '/^user::[0-9]+$/'.
+  --connection NUMBERS  Connections by their number.
+  -c, --count N         Stop after N matching frames.  [x>=1]
+  --since TIME          From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or
+                        +30s from the start.
+  --keylog FILE         Open TLS by its key log, as SSLKEYLOGFILE has it;
+                        repeatable. [env var: DCPDUMP_KEYLOG]
+  -w, --write OUT       The pcapng to write, whatever its name; - is standard
+                        output.  [required]
+
+Examples:
+  dcpdump carve node1.pcap --vbucket 417 -w piece.pcapng
+  dcpdump carve captures/ --connection 3 --since +30s -w piece.pcapng
+
+All options: dcpdump carve --help
+"""
+    assert run("dcpdump carve -h") == (0, expected, "")
+
+
+def test_the_short_help_of_the_program_lists_all_commands() -> None:
+    short, whole = (run(f"dcpdump {option}").out for option in ("-h", "--help"))
+    assert whole.endswith(short[short.index("Look at frames:") : short.index("\nAll options: ")])
+    assert [name for name in COMMANDS if f"\n  {name} " not in short] == []
+
+
 #: Options that stand in no group, with which a command does something else, or that it alone has.
-ALONE = "--explain --list --schema --man --engine --master --conf --capture-id --split --watch"
+ALONE = "-h --explain --list --schema --man --engine --master --conf --capture-id --split --watch"
 
 
 def test_every_option_of_a_group_exists_and_every_option_has_a_group() -> None:
@@ -83,7 +131,7 @@ def test_every_option_of_a_group_exists_and_every_option_has_a_group() -> None:
         for param in command.params:
             if isinstance(param, click.Option):
                 found |= {option: not grouped.isdisjoint(param.opts) for option in param.opts}
-    assert grouped <= set(found)
+    assert grouped | COMMON <= set(found)
     assert {option for option, has_group in found.items() if not has_group} <= set(ALONE.split())
 
 
