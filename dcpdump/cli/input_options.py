@@ -201,11 +201,15 @@ def input_options(*, follow: bool = True, keylog: bool = True, jobs: str | None 
     return add
 
 
-def jobs_option(text: str = PROCESSES) -> Callable[[Command], Command]:
-    """Add the option for how many processes may be used; where no ``text`` says of what, the command uses one."""
-    one = "Most processes at work; this command takes one."
+def jobs_option(text: str = "") -> Callable[[Command], Command]:
+    """Add the option for how many processes may be used. ``text``: of what; without it the command uses one.
+
+    Such a command takes the option all the same, as scripts give it to every command, but its help is silent about it.
+    """
     number = click.IntRange(min=1)
-    return click.option("-j", "--jobs", type=number, metavar="N", help=text or one, expose_value=bool(text))
+    return click.option(
+        "-j", "--jobs", type=number, metavar="N", help=text, expose_value=bool(text), hidden=not text
+    )
 
 
 def input_of(options: dict[str, Any], captures: Sequence[str]) -> InputOptions:

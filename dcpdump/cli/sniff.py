@@ -224,7 +224,6 @@ def sniff(
     megabytes: float | None,
     seconds: float | None,
     files: int | None,
-    jobs: int | None,
     summary: str,
     quiet: bool,
     **options: Any,

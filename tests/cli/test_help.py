@@ -117,6 +117,10 @@ def test_the_short_help_of_the_program_lists_all_commands() -> None:
     assert [name for name in COMMANDS if f"\n  {name} " not in short] == []
 
 
+def test_the_number_of_processes_is_in_the_help_of_commands_that_use_several() -> None:
+    assert [name for name in COMMANDS if "--jobs" in run(f"dcpdump {name} --help").out] == ["read", "export", "pipeline"]
+
+
 #: Options that stand in no group, with which a command does something else, or that it alone has.
 ALONE = "-h --explain --list --schema --man --engine --master --conf --capture-id --split --watch"
 
