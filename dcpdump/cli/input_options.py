@@ -207,9 +207,7 @@ def jobs_option(text: str = "") -> Callable[[Command], Command]:
     Such a command takes the option all the same, as scripts give it to every command, but its help is silent about it.
     """
     number = click.IntRange(min=1)
-    return click.option(
-        "-j", "--jobs", type=number, metavar="N", help=text, expose_value=bool(text), hidden=not text
-    )
+    return click.option("-j", "--jobs", type=number, metavar="N", help=text, expose_value=bool(text), hidden=not text)
 
 
 def input_of(options: dict[str, Any], captures: Sequence[str]) -> InputOptions:

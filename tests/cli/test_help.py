@@ -118,7 +118,8 @@ def test_the_short_help_of_the_program_lists_all_commands() -> None:
 
 
 def test_the_number_of_processes_is_in_the_help_of_commands_that_use_several() -> None:
-    assert [name for name in COMMANDS if "--jobs" in run(f"dcpdump {name} --help").out] == ["read", "export", "pipeline"]
+    found = [name for name in COMMANDS if "--jobs" in run(f"dcpdump {name} --help").out]
+    assert found == ["read", "export", "pipeline"]
 
 
 #: Options that stand in no group, with which a command does something else, or that it alone has.
