@@ -18,7 +18,7 @@ from dcpdump.startup import dataclass
 from dcpdump.text import iso_time
 from dcpdump.wire.collection_names import Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
-from dcpdump.wire.session import Asked
+from dcpdump.wire.session import SessionRequest
 from dcpdump.wire.value import Body, Meaning
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ class Record:
     frame: Frame
     meaning: Meaning
     vbucket: int | None  #: the request's; of a response, that of its request
-    request: Asked | None = None
+    request: SessionRequest | None = None
     connection: int | None = None
     direction: int = 0  #: 0: sent by the end that opened the connection
     src: str = ""

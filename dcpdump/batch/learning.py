@@ -28,7 +28,7 @@ from dcpdump.spec.opcodes import DCP_STREAM_REQ
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where, unpack_header
 from dcpdump.wire.frames import Frames
-from dcpdump.wire.session import MAX_STREAMS, Asked, Session
+from dcpdump.wire.session import MAX_STREAMS, Session, SessionRequest
 from dcpdump.wire.value import interpret
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Later(NamedTuple):
 
     number: int
     vbucket: int | None
-    request: Asked | None
+    request: SessionRequest | None
     connection: int
     direction: int
     src: str
@@ -256,13 +256,13 @@ class Learning:
         src, dst = self._involved[place >> 1].ends[place & 1]
         return Later(number, vbucket, request, place >> 1, place & 1, src, dst, show_secrets)
 
-    def _pair(self, number: int, start: "i64") -> Asked | None:
+    def _pair(self, number: int, start: "i64") -> SessionRequest | None:
         """Have the session remember a request; or return that which a response answers."""
         data = self._data
         opcode, word, opaque = data[start + 1], be16(data, start + 6), be32(data, start + 12)
-        asked: Asked | None = None
+        asked: SessionRequest | None = None
         if data[start] == CLIENT_REQUEST:
-            asked = Asked(number, self._where(start + HEADER_LENGTH + be32(data, start + 8)).ts_ns, word)
+            asked = SessionRequest(number, self._where(start + HEADER_LENGTH + be32(data, start + 8)).ts_ns, word)
         return self._session.pair(self.place() & 1, opcode, opaque, asked)
 
 

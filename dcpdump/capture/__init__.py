@@ -1,8 +1,9 @@
-"""Read captures: files, pipes, folders and interfaces become Packets in one timeline, with their damage on record.
+"""Read captures: files, pipes, folders and interfaces as Packets in one timeline, with a record of any damage.
 
-Begin with ``file``: a Capture, and the timeline of several. ``paths`` finds them; ``source`` holds their bytes, which
-``compression`` unpacks; ``pcap``, ``pcapng`` and the quick ``plain_pcap`` read them; ``rewriter`` and ``blocks`` write.
-``live`` captures with ``bpf``, and ``relay`` passes connections on. Knows files, not protocols.
+Begin with ``file``: a Capture, and the timeline of several. ``paths`` finds captures; ``source`` reads their bytes,
+which ``compression`` unpacks; ``pcap``, ``pcapng`` and the quick ``plain_pcap`` read the formats; ``rewriter`` and
+``blocks`` write. ``live`` captures with ``bpf``, and ``relay`` passes connections on. Knows files, not protocols.
+Imports ``net``, ``tls`` (for secrets in captures) and ``spec``.
 
 Importing the package costs nothing: a module is imported when what it defines is asked for.
 """

@@ -12,9 +12,9 @@ _SECRETS, _TLS = 10, 0x544C534B
 _COMMENT, _NAME, _DESCRIPTION, _RECEIVED, _APPLICATION, _DROPPED, _RESOLUTION = 1, 2, 3, 4, 4, 5, 9
 _LONGEST = 0xFFFF  #: option
 _PACKET_HEAD = Struct("<7I")
-#: What a packet without options has beside its bytes and their padding.
+#: The size of a packet block without options, beside its bytes and their padding.
 PACKET_BYTES = _PACKET_HEAD.size + 4
-#: The length of what ``statistics`` returns.
+#: The length of the block that ``statistics`` returns.
 STATISTICS_BYTES = 12 + 12 + 12 + 12 + 4
 
 
@@ -38,7 +38,7 @@ def interface(link: int, name: str = "", description: str = "") -> bytes:
 def packet(
     number: int, ts_ns: int, data: bytes, wire_length: int, comments: Sequence[bytes] = ()
 ) -> tuple[bytes, bytes, bytes]:
-    """Return a packet of interface ``number`` as three pieces: what precedes its bytes, the bytes, what follows them.
+    """Return a packet block of interface ``number`` as three pieces: before the bytes, the bytes, after them.
 
     ``wire_length``: its length on the wire; a value below the captured length counts as the captured length.
     """
@@ -57,7 +57,7 @@ def statistics(received: int, dropped: int) -> bytes:
 
 
 def secrets(lines: bytes) -> bytes:
-    """Return secrets of TLS as lines of a key log; they stand before the first packet that needs them."""
+    """Return a block with TLS secrets, lines of a key log. It precedes the first packet that needs them."""
     return _block(_SECRETS, pack("<II", _TLS, len(lines)) + lines + bytes(-len(lines) % 4))
 
 

@@ -1,8 +1,8 @@
 """Make programs for the kernel's packet filter (classic BPF), so that nothing need be installed.
 
-Knows how to find a packet's ports on any link type, and how to drop the second of the two copies of a loopback packet.
-Does not judge what it cannot parse: later fragments, VLAN tags and extension headers pass, and are filtered when they
-are decoded. Does not see what a tunnel over UDP carries.
+A program finds a packet's ports on any link type, and drops the second copy of a loopback packet. Packets that it
+cannot parse pass (later fragments, VLAN tags, extension headers), and are filtered when they are decoded. It does not
+look into tunnels over UDP.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from dcpdump.filter.choices import Ranges
 
 
 class Instruction(NamedTuple):
-    """One step: what to do, how many steps to skip if it holds or not, and a number."""
+    """One instruction: the operation, how many instructions to skip if it holds or not, and a number."""
 
     code: int
     yes: int
@@ -30,7 +30,7 @@ INDEX, INDEX_IP_HEADER = 0x01, 0xB1
 EQUAL, ABOVE, AT_LEAST, ANY_BIT = 0x15, 0x25, 0x35, 0x45
 SKIP, RETURN = 0x05, 0x06
 
-#: Offsets at which the kernel offers what is not in the packet's bytes (SKF_AD_OFF), and where IP begins.
+#: Offsets at which the kernel offers facts that are not in the packet's bytes (SKF_AD_OFF), and the IP header.
 _ANCILLARY, _NETWORK = 0xFFFFF000, 0xFFF00000
 _ETHERTYPE, _DIRECTION, _HARDWARE = _ANCILLARY, _ANCILLARY + 4, _ANCILLARY + 28
 _IPV4, _IPV6 = 0x0800, 0x86DD
@@ -38,7 +38,7 @@ _TCP = 6
 _EXTENSIONS = (0, 43, 44, 60)
 LOOPBACK, OUTGOING = 772, 4
 _ALL, _NOTHING = 0xFFFFFFFF, 0
-#: The most steps that the kernel accepts.
+#: The most instructions that the kernel accepts.
 LONGEST = 4096
 _SO_ATTACH_FILTER = 26
 
@@ -46,7 +46,7 @@ NOTHING: tuple[Instruction, ...] = (Instruction(RETURN, 0, 0, _NOTHING),)
 
 
 def once() -> list[Instruction]:
-    """Begin a program: a loopback packet is seen twice, outgoing and incoming, and wanted once."""
+    """Begin a program: a loopback packet is seen twice, outgoing and incoming, and passes once."""
     return [
         Instruction(LOAD_WORD, 0, 0, _HARDWARE),
         Instruction(EQUAL, 0, 3, LOOPBACK),
@@ -122,7 +122,7 @@ def attach(sock: socket.socket, program: Sequence[Instruction]) -> None:
 
 def compiled(expression: str, interface: str) -> list[Instruction]:
     """Compile an expression in tcpdump's syntax, with libpcap through scapy. Raises LiveError, FilterError."""
-    from scapy.arch.common import compile_filter  # here: it loads much, for what is seldom asked
+    from scapy.arch.common import compile_filter  # here: scapy is large, and few runs give an expression
     from scapy.error import Scapy_Exception
 
     try:

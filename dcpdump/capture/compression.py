@@ -1,8 +1,8 @@
 """Decompress captures while they are read: gzip, xz, bzip2, zstd and lz4, recognised by their first bytes.
 
-Whatever can be decompressed is returned; then ``failure`` says why there is no more. Memory stays bounded whatever the
-data expands to, and whatever window the data asks for: lz4 has 64 KiB, gzip 32, bzip2 900,000 bytes, zstd and xz as
-much as their header says.
+All data up to a fault is returned; then ``failure`` says why there is no more. Memory is bounded for any expansion and
+any window: lz4's is 64 KiB, gzip's 32 KiB, bzip2's 900,000 bytes, those of zstd and xz are in their header, and limited
+here.
 """
 
 import bz2
@@ -14,18 +14,18 @@ from typing import NamedTuple, Protocol
 
 from dcpdump.capture.source import ByteSource
 
-#: The largest output of one step, so that a bomb is met in pieces; an error costs at most the step it is in.
+#: The largest output of one step, so that a decompression bomb comes in pieces; an error costs at most one step.
 _STEP = 64 * 1024
 #: The most memory that one stream may ask for: twice what `xz -9` needs (65 MiB), and the largest window that zstd
 #: decompresses by default (``--long=27``).
 MEMORY = 128 * 1024 * 1024
 _WINDOW_LOG = 27
-#: What lzma and zstd say of data that ask for more, and how to decompress those all the same.
+#: The messages of lzma and zstd for data that need more memory, and how to decompress it nevertheless.
 _TOO_MUCH = {"Memory usage limit exceeded": "xz -dc", "too much memory": "zstd -dc --long=31"}
 
 
 class Decompressor(Protocol):
-    """What the others have in common, and gzip after a little help."""
+    """The interface that the libraries' decompressors share; gzip's is adapted."""
 
     @property
     def eof(self) -> bool: ...
@@ -37,7 +37,7 @@ class Decompressor(Protocol):
 
 
 class _Gzip:
-    """One gzip member. An error inside a step loses nothing of what could be decompressed before it."""
+    """A decompressor of one gzip member. An error inside a step does not lose the output before it."""
 
     def __init__(self) -> None:
         self._inflate = zlib.decompressobj(wbits=31)
@@ -62,7 +62,7 @@ class _Gzip:
         before = self._inflate.copy()
         try:
             return self._inflate.decompress(data, max_length)
-        except zlib.error as error:  # zlib discards what it had inflated: repeat, byte by byte up to the fault
+        except zlib.error as error:  # zlib discards the output of a failed step: repeat it byte by byte up to the fault
             self._broken = error
         return _inflate_until_error(before, data)
 
@@ -100,14 +100,14 @@ def _lz4() -> Decompressor:
 
 
 class _StreamDecompression:
-    """The bytes inside a compressed stream, or inside several of them one after the other."""
+    """The decompressed bytes of a stream, or of several streams one after another."""
 
     def __init__(self, source: ByteSource, form: "Compression") -> None:
         self.failure = ""
         self._source = source
         self._form = form
         self._member = form.begin()
-        self._carried = b""  #: read, and belonging to the member that follows
+        self._carried = b""  #: read already, of the next member
         self._ended = False
 
     def read(self, size: int, /) -> bytes:
@@ -136,7 +136,7 @@ class _StreamDecompression:
         return piece or self._source.read(4096)
 
     def _next_member(self) -> None:
-        """Begin the member that follows, if one does; zero bytes between them are padding."""
+        """Begin the next member, if there is one; zero bytes between members are padding."""
         rest = ((self._member.unused_data or b"") + self._carried).lstrip(b"\0")
         while len(rest) < len(self._form.beginnings[0]):
             piece = self._source.read(4096)
@@ -155,7 +155,7 @@ class _StreamDecompression:
 
 
 def _too_large(name: str, error: Exception) -> str:
-    """Return the message for data that ask for too much memory, with what to try; "" for any other error."""
+    """Return the message for data that needs too much memory, with a way out; "" for any other error."""
     way = next((way for words, way in _TOO_MUCH.items() if words in str(error)), "")
     if not way:
         return ""
@@ -170,11 +170,11 @@ class Compression(NamedTuple):
     begin: Callable[[], Decompressor]
 
     def unpack(self, source: ByteSource) -> ByteSource:
-        """Return the bytes inside those of a source."""
+        """Return a source of the decompressed bytes of a source."""
         return _StreamDecompression(source, self)
 
 
-#: Frames of zstd and lz4 with nothing to decompress, as an index behind all others.
+#: Frames of zstd and lz4 without data, such as an index at the end.
 _SKIPPABLE = tuple(bytes.fromhex(f"5{digit}2a4d18") for digit in "0123456789abcdef")
 _COMPRESSIONS = (
     Compression("gzip", (b"\x1f\x8b",), _Gzip),

@@ -1,18 +1,18 @@
 """Describe what is wrong with a capture, as data.
 
-Knows how much to keep (a hostile file can hold a million faults), and does not know any file format.
+Bounds how many faults are kept (a hostile file can hold a million). Knows no file format.
 """
 
 from dcpdump.startup import dataclass, field
 
-#: Faults kept word for word; the rest are counted. A file made of damage must not fill the memory.
+#: How many faults are kept; further ones are only counted. A file full of damage must not fill the memory.
 DAMAGE_KEPT = 1_000
 REMARKS_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One fault of a capture: where it is, what it is, and what may be missing because of it."""
+    """One fault of a capture: its offset, its text, and the loss that it may mean."""
 
     file: str
     where: int  #: offset in the capture, after decompression
@@ -27,7 +27,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Health:
-    """What was found wrong or remarkable while one capture was read."""
+    """The faults and oddities found while one capture was read."""
 
     file: str
     packets: int = 0
@@ -35,11 +35,11 @@ class Health:
     damage_count: int = 0
     warnings: list[str] = field(default_factory=list)  #: odd, but nothing is missing
     notes: list[str] = field(default_factory=list)  #: good to know
-    carved: str = ""  #: what the file says of itself, where it holds chosen packets only
-    drops: int = 0  #: packets that the capturing machine says it lost
+    carved: str = ""  #: the file's comment that it holds chosen packets only
+    drops: int = 0  #: packets that the capturing machine reports as lost
 
     def hurt(self, where: int, record: int, what: str, lost: str = "", hint: str = "") -> str:
-        """Record a fault and return its text, for the packet that it concerns."""
+        """Record a fault, and return its text, which becomes the packet's ``damage``."""
         self.damage_count += 1
         if len(self.damage) < DAMAGE_KEPT:
             self.damage.append(Damage(self.file, where, record, what, lost, hint))

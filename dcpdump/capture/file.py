@@ -1,7 +1,7 @@
 """Open a file, a FIFO or standard input as a Capture, an iterable of Packets, and several as one timeline.
 
-Knows how to recognise a capture, how its layers are stacked (source, compression, format), and how files that are
-written meanwhile go on. Does not know what pcap and pcapng look like inside.
+Captures are recognised here, their layers stacked (source, compression, format), and growing files followed. What pcap
+and pcapng look like inside is not known here.
 """
 
 import heapq
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 # -- files that are still being written, and those that their writer continues with -------------------
-# A file has ended where another replaced it: the same name with another file behind it, a file cut back to its
-# beginning, or the next of a numbered or dated series. The writer of a ring deletes any of them at any time: what is
-# open is read to its end.
+# A followed file has ended when another replaced it: a new file with the same name, the same file truncated, or the
+# next of a numbered or dated series. The writer of a ring may delete any of them at any time: an open one is read to
+# its end.
 
-#: Seconds between two reads of a file that does not grow.
+#: Seconds between two attempts to read more of a file.
 _PAUSE = 0.1
 
 _DUMPCAP = lazy_pattern(r"^(?P<series>.*)_(?P<number>\d{5,})_\d{14}(?P<suffix>\..*)?$")
@@ -52,7 +52,7 @@ class FollowedFile:
         self.failure = ""
         self.path = path
         self.successor: FollowedFile | None = None
-        self.final = False  #: what is there now is all that is wanted
+        self.final = False  #: read no more than the present content
         self._note = note
         try:
             self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
@@ -69,7 +69,7 @@ class FollowedFile:
                 time.sleep(_PAUSE)
 
     def ready(self, seconds: float) -> bool:
-        """Wait so long at most, and return whether ``read`` would not wait."""
+        """Wait up to some seconds, and return whether ``read`` would not block."""
         if os.fstat(self._file.fileno()).st_size > self._file.tell() or self.final or self.successor is not None:
             return True
         self.successor = self._find_successor()
@@ -89,12 +89,12 @@ class FollowedFile:
         return max(0, numbers[1] - numbers[0] - 1) if len(numbers) == 2 else 0
 
     def _find_successor(self) -> "FollowedFile | None":
-        """Open the file that the writer continues with; return None while it has not left this one."""
+        """Return the file with which the writer continues, opened; None while it still writes this one."""
         mine = os.fstat(self._file.fileno())
         if not mine.st_nlink:
             self._note(f"{self.path} was deleted while it was read, and was read to its end")
         candidates = self._next_of_series(mine)
-        with suppress(FileNotFoundError, NotADirectoryError):  # moved away or deleted; the new one comes
+        with suppress(FileNotFoundError, NotADirectoryError):  # moved away or deleted; a new one will come
             now = os.stat(self.path)
             if (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino) or now.st_size < self._file.tell():
                 candidates.insert(0, self.path)
@@ -110,7 +110,7 @@ class FollowedFile:
             raise
 
     def _next_of_series(self, mine: os.stat_result) -> list[str]:
-        """Return the files of the same series that were written to after this one, the first of them first."""
+        """Return the files of the same series that were written to after this one, the earliest first."""
         folder, name = os.path.split(self.path)
         newer = []
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder or ".") as entries:
@@ -127,7 +127,7 @@ class FollowedFile:
 def same_series(one: str, other: str) -> bool:
     """Return whether two names differ only as one writer's rotated files do.
 
-    That is: dumpcap's ``_00001_20250101120000``, the number that tcpdump -C puts at the end, or a date.
+    These differences are dumpcap's ``_00001_20250101120000``, the number that tcpdump -C appends, or a date.
     """
     ours, theirs = _DUMPCAP.match(one), _DUMPCAP.match(other)
     if ours and theirs:
@@ -145,7 +145,7 @@ def natural_key(name: str) -> tuple[tuple[int, str], ...]:
 
 
 # -- what a file is that is no capture, by its first bytes, and what to do with it --------------------
-# A wrong guess costs a hint, never a decode.
+# A wrong guess makes a wrong hint, never wrong data.
 
 _HINT_HEX = "dcpdump explain -i FILE"
 _HINT_CONVERT = "editcap -F pcapng FILE converted.pcapng"
@@ -175,13 +175,13 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"\x81", "raw memcached-binary bytes", _HINT_HEX),
 )
 
-#: What a trace of a NetScaler says of itself in its first record: 1.0, and later ones.
+#: The first record of a NetScaler's trace: version 1.0, and later ones.
 _NETSCALER = lazy_pattern(rb"netscaler (?:v\d+ )?performance data", re.IGNORECASE)
 _HEX_DIGITS = lazy_pattern(rb"(?:0x)?[0-9a-f]{2}(?:[\s:,\-]*(?:0x)?[0-9a-f]{2}){7}", re.IGNORECASE)
 
 
 def describe(head: bytes) -> tuple[str, str]:
-    """Return what ``head`` looks like, and a hint; both may be ""."""
+    """Return the name of the kind of file that begins with ``head``, and a hint; both may be ""."""
     for magic, name, hint in _SIGNATURES:
         if head.startswith(magic):
             return name, hint
@@ -211,24 +211,24 @@ def _is_text(head: bytes) -> bool:
 
 T = TypeVar("T")
 
-_HEAD = 512  #: bytes from which a file that is not a capture is recognised
+_HEAD = 512  #: bytes by which other kinds of files are recognised
 
 
 # -- captures -----------------------------------------------------------------------------------------
 
 
 class CapturePlace(NamedTuple):
-    """A place between two packets of a file, at which it can be entered."""
+    """A position between two packets of a file, from which it can be read on."""
 
     path: str
     salvage: bool
     offset: int = 0  #: after decompression
     packets: int = 0  #: before it
-    reader: PcapState | SectionState | None = None  #: what its reader knew; None where a header stands
+    reader: PcapState | SectionState | None = None  #: the reader's state; None where a file header follows
 
 
 class Capture:
-    """One capture: iterate over it for its packets, and read its health afterwards, or meanwhile.
+    """One capture: iterate over it for its packets; its ``health`` may be read at any time.
 
     An ordinary file is opened when its packets are asked for, so any number of captures can be held; a pipe is open
     from the start, and can be read once. In a ``with`` it is closed at the end.
@@ -252,15 +252,15 @@ class Capture:
         self.rereadable = not follow and (source is not None or _is_regular(path))
         self._window: SourceWindow | None = None
         self._reader: Pcap | Pcapng | None = None
-        self.packed = False  #: it is compressed: what comes before a place has to be decompressed to enter it
+        self.packed = False  #: it is compressed: to enter it at a place, all before that is decompressed
         self._followed: FollowedFile | None = None
-        self._state: PcapState | SectionState | None = None  # what is known where packets are read next; None: a header
+        self._state: PcapState | SectionState | None = None  # the state to continue reading from; None: a header
         self._open()
         if secrets is not None and self._window is not None and self._window.peek(4) == PCAPNG_MAGIC:
             if self.rereadable:
                 secrets.add_source(self._gather)
             else:
-                secrets.growing = True  # a block of secrets may stand behind the packets that need it
+                secrets.growing = True  # a block of secrets may follow the packets that need it
         if self.rereadable:
             self.close()
 
@@ -286,14 +286,14 @@ class Capture:
 
     @property
     def arrives_plain(self) -> bool:
-        """Return whether it is a plain pcap of which can be asked whether more bytes have come."""
+        """Return whether it is a plain pcap whose source can tell whether more bytes have come."""
         return self._window is not None and self._window.arrives and self._plain_header is not None
 
     def begin_plain(self) -> tuple[SourceWindow, PcapHeader, int | None] | None:
-        """Return the window where records of a plain pcap come next, the header, and the seconds of the record before.
+        """Return the window before the next record of a plain pcap, its header, and the seconds of the record before.
 
-        None of any other capture. Who reads records there says so by ``passed``; ``remaining`` yields the packets
-        behind them.
+        Return None for any other capture. A caller that reads records in the window reports them by ``passed``; then
+        ``remaining`` yields the packets after them.
         """
         if isinstance(self._state, PcapState) and self._window is not None:  # it was entered
             entered = PcapHeader.of(self._state.header)
@@ -310,13 +310,13 @@ class Capture:
 
     @property
     def _plain_header(self) -> PcapHeader | None:
-        """The header at the window, if records behind it can be read many at once."""
+        """Return the header at the window, if its records can be read many at once."""
         head = b"" if self._window is None else self._window.peek(HEADER_SIZE)
         header = PcapHeader.of(head)
         return header if header is not None and is_plain(header) else None
 
     def enter(self, place: CapturePlace) -> None:
-        """Continue at a place, from which on ``remaining`` and ``runs`` then yield. A pipe is where it is."""
+        """Continue at a place: ``remaining`` and ``runs`` then yield from there. A pipe stays where it is."""
         self._begin()
         if not self.rereadable or not place.offset:
             return
@@ -329,17 +329,17 @@ class Capture:
         self.health.packets, self._state = place.packets, place.reader
 
     def passed(self, packets: int, seconds: int | None) -> None:
-        """Add packets that were read at the window, and keep the seconds of the last of them."""
+        """Count packets that were read in the window, and keep the seconds of the last one."""
         self.health.packets += packets
         if isinstance(self._state, PcapState):
             self._state = self._state._replace(seconds=seconds)
 
     def remaining(self) -> Iterator[Packet]:
-        """Yield the packets that were not read yet."""
+        """Yield the packets not read yet."""
         return self._remaining(lambda reader: reader.packets())
 
     def runs(self) -> Iterator[Packet | PlainRun]:
-        """Yield the same, those in runs that were read at once."""
+        """Yield the packets not read yet, in runs where many were read at once."""
         return self._remaining(lambda reader: reader.runs() if isinstance(reader, Pcapng) else reader.packets())
 
     def _remaining(self, read: Callable[[Pcap | Pcapng], Iterator[T]]) -> Iterator[T]:
@@ -354,7 +354,7 @@ class Capture:
             self.health.note("the capture holds no packets")
 
     def _leave(self, followed: FollowedFile) -> FollowedFile | None:
-        """Return the file that continues one that was read to its end, and note what was between them."""
+        """Return the file that follows one read to its end, and note files missing between them."""
         successor, missed = followed.successor, followed.missed()
         if successor is not None:
             if missed:
@@ -365,7 +365,7 @@ class Capture:
         return successor
 
     def _begin(self) -> None:
-        """Stand at the first packet, where that can be read again. What befell the file since is damage."""
+        """Go back to the first packet, where the file can be read again. Changes to the file since then are damage."""
         if self.rereadable:
             self.close()
             self._state = None
@@ -394,7 +394,7 @@ class Capture:
 
     @property
     def place(self) -> CapturePlace | None:
-        """Return the place behind the last packet that was yielded; None where it was read to its end, or not begun."""
+        """Return the place after the last packet yielded; None at the end, or before the beginning."""
         if self._window is None:
             return None
         state = self._state if self._reader is None else self._reader.state
@@ -418,7 +418,7 @@ class Capture:
             health.hurt(window.offset, health.packets, window.failure, "everything after it")
 
     def _gather(self) -> None:
-        """Take the secrets of the whole file, wherever they stand in it."""
+        """Collect the secrets of the complete file, wherever they are in it."""
         if self._secrets is not None:
             with suppress(CaptureError), Capture(self.name, self._salvage, False, self._source) as other:
                 if other._window is None:
@@ -427,7 +427,7 @@ class Capture:
                     gather(other._window, self.name, self._secrets)
 
     def _open(self, followed: FollowedFile | None = None) -> None:
-        """Open the file up to its first header, or raise CaptureError, which says what it is instead."""
+        """Open the file at its first header. Raises CaptureError, which names what it is instead of a capture."""
         path = self.name if followed is None else followed.path
         if followed is None and self._follow and self._source is None and _is_regular(path):
             followed = FollowedFile(path, self.health.note)
@@ -449,10 +449,10 @@ class Capture:
 
 
 def _compression_of(head: bytes) -> "Compression | None":
-    """Return what a file of which these are the first bytes is compressed with."""
+    """Return the compression of a file with these first bytes."""
     if head[:4] in MAGICS or head[:4] == PCAPNG_MAGIC:
         return None
-    from dcpdump.capture.compression import compression_of  # here, as it brings all decompressors
+    from dcpdump.capture.compression import compression_of  # here, as it imports all decompressors
 
     return compression_of(head)
 
@@ -465,11 +465,11 @@ def open_capture(
     source: Callable[[int], ByteSource] | None = None,
     secrets: Secrets | None = None,
 ) -> Capture:
-    """Open a capture, ``-`` being standard input, or raise CaptureError, which says what it is instead.
+    """Open a capture, ``-`` being standard input. Raises CaptureError, which names what it is instead of a capture.
 
-    With ``salvage``, reading continues behind damage, at the next plausible record. With ``follow``, the end of a file
-    is waited at, and its writer's next file continues it. ``source`` opens the bytes at an offset, each time anew,
-    where ``path`` is only a name and not a path of this machine. ``secrets`` takes those that the capture carries.
+    With ``salvage``, reading continues after damage, at the next plausible record. With ``follow``, more bytes are
+    awaited at the end of a file, and its writer's next file continues it. ``source`` opens the bytes at an offset,
+    where ``path`` is not a path on this machine. The capture's own secrets are added to ``secrets``.
     """
     return Capture(path, salvage, follow, source, secrets)
 
@@ -511,7 +511,7 @@ def _reader(
     secrets: Secrets | None,
     state: PcapState | SectionState | None = None,
 ) -> Pcap | Pcapng:
-    """Return the reader for the header at the window, which has been checked before, or for what follows a state."""
+    """Return the reader for the header at the window, which was checked before, or for the bytes after a ``state``."""
     if isinstance(state, PcapState):
         return Pcap(window, health, salvage, state)
     if state is not None:
@@ -522,7 +522,7 @@ def _reader(
 
 
 def _header_fault(window: SourceWindow) -> str:
-    """Return what is wrong with a header whose first four bytes are right; "" if nothing is."""
+    """Return the fault of a header whose first four bytes are right; "" without one."""
     size = HEADER_SIZE if window.peek(4) in MAGICS else SECTION_HEADER_SIZE
     if (have := window.need(size)) < size:
         return f"the capture's header is cut short: it has {size} bytes, {have} are there"
@@ -554,19 +554,18 @@ def _refuse_unusable(path: str, window: SourceWindow, packed: str) -> None:
 
 
 # -- one timeline of several captures -----------------------------------------------------------------
-# Rotated files follow one another, and concurrent ones overlap; the order within each file is kept. One packet of each
-# file that is read is held, and a file is opened only when its time has come.
+# Rotated files follow one another, and concurrent ones overlap; the order within each file is kept. A file is opened
+# when the timeline reaches its first packet, and one packet of each open file is held.
 
-#: Files read at the same time, of each of which some bytes are held. Rotated sets need two; more than this have to be
-#: merged before.
+#: How many files may be read at the same time; some bytes of each are held. Rotated sets need two. More files that
+#: overlap have to be merged before.
 OPEN_LIMIT = 1024
 
 
 def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT) -> Iterator[Packet]:
     """Yield the packets of all captures in order of (time, file, number), each file in its own order.
 
-    A packet without a time comes right after the one before it in its file. However it ends, the captures are closed
-    then.
+    A packet without a time follows the one before it in its file. The captures are closed at the end, or at an error.
     """
     try:
         if len(captures) == 1:
@@ -579,7 +578,7 @@ def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT) -> Itera
 
 
 def begin(capture: Capture) -> tuple[int, str]:
-    """Return where a capture begins in the timeline: its first time (-1 where that is unknown), and its name."""
+    """Return the sort key of a capture in the timeline: its first time (-1 if unknown), and its name."""
     first = capture.first_time() if capture.rereadable else None
     return -1 if first is None else first, capture.name
 
@@ -587,7 +586,7 @@ def begin(capture: Capture) -> tuple[int, str]:
 def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
     waiting = sorted(lanes, key=lambda lane: lane.key, reverse=True)
     active: list[tuple[tuple[int, str, int], int, _Lane]] = []
-    order = 0  # distinguishes lanes with equal keys: one file, named twice
+    order = 0  # distinguishes equal keys: one file, named twice
     while waiting or active:
         while waiting and (not active or waiting[-1].key <= active[0][0]):
             if len(active) == open_limit:
@@ -612,7 +611,7 @@ def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
 
 
 class _Lane:
-    """A capture, its next packet, and that packet's place in the timeline."""
+    """A capture of a timeline, its next packet, and that packet's sort key."""
 
     def __init__(self, capture: Capture) -> None:
         self.capture = capture

@@ -9,11 +9,11 @@ from typing import Final
 from dcpdump.errors import DcpdumpError, system_words
 from dcpdump.tls.secrets import KeyLog, Secrets
 
-#: What one read asks for.
+#: Bytes of one read.
 _CHUNK: Final = 1 << 20
-#: How long is waited between two readings of a growing file.
+#: Seconds between two attempts to read more of a file.
 _APART_S: Final = 0.05
-#: How many bytes of what was read are kept, to see whether they are still there.
+#: How many of the last bytes read are kept, to see whether the file still has them.
 _END: Final = 64
 
 
@@ -22,7 +22,7 @@ class KeyLogError(DcpdumpError):
 
 
 class _KeyLogFile:
-    """One key log. It is opened at once, since later there may be no right to."""
+    """One key log. It is opened at once, since the right to open it may be dropped later."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -36,7 +36,7 @@ class _KeyLogFile:
             raise KeyLogError("the key log cannot be read: it is a folder", path)
         self._log: KeyLog | None = None
         self._at = 0
-        self._end = b""  # the last bytes that were read: where they differ, the file was written anew
+        self._end = b""  # the last bytes read: if they differ in the file, it was written again
 
     @property
     def regular(self) -> bool:
@@ -45,13 +45,13 @@ class _KeyLogFile:
 
     @property
     def open_to_others(self) -> str:
-        """The mode, in octal digits, of an ordinary file that others may read; else empty."""
+        """The octal mode of an ordinary file that others may read; else empty."""
         mode = stat.S_IMODE(self._status.st_mode)
         return f"{mode:04o}" if self.regular and mode & 0o044 else ""
 
     @property
     def refused(self) -> int:
-        """How many lines are not understood."""
+        """How many lines are not valid."""
         return self._log.refused if self._log else 0
 
     @property
@@ -73,7 +73,7 @@ class _KeyLogFile:
             self._log.close_line()
 
     def poll(self, secrets: Secrets) -> None:
-        """Read what was added; a file that was truncated or replaced is read anew."""
+        """Read added lines; a file that was truncated or replaced is read from its beginning."""
         self._log = self._log or KeyLog(secrets, self.path)
         try:
             if self.regular:
@@ -83,7 +83,7 @@ class _KeyLogFile:
             while text := os.read(self._fd, _CHUNK):
                 self._take(text)
         except OSError:
-            return  # there is nothing just now, or no right any more to read what replaces it
+            return  # there is no file just now, or no right to read the new one
 
     def _take(self, text: bytes) -> None:
         assert self._log is not None
@@ -92,12 +92,12 @@ class _KeyLogFile:
         self._log.feed(text)
 
     def _follow(self) -> None:
-        """Begin anew where the file was truncated or replaced."""
+        """Start again if the file was truncated or replaced."""
         assert self._log is not None
         try:
             there = os.stat(self.path)
         except OSError:
-            there = self._status  # it is gone, or there is no right any more to look for it: what is open still grows
+            there = self._status  # it is gone, or the right to look for it was dropped: the open file may still grow
         if (there.st_dev, there.st_ino) != (self._status.st_dev, self._status.st_ino):
             fresh = os.open(self.path, os.O_RDONLY)
             os.close(self._fd)
@@ -118,19 +118,19 @@ class KeyLogs:
         self._polled = 0.0
 
     def read(self) -> None:
-        """Read all to their ends."""
+        """Read all logs to their ends."""
         for each in self.files:
             each.read(self.secrets)
 
     def grow(self) -> None:
-        """Read what is there, and have the secrets know that there may be more."""
+        """Read the present lines, and mark the secrets as growing."""
         if self.files:
             self.secrets.growing = True
             self.secrets.poll = self.poll
             self._poll()
 
     def poll(self) -> None:
-        """Read what was added, now and then."""
+        """Read added lines, at most every so many seconds."""
         if time.monotonic() - self._polled >= _APART_S:
             self._poll()
 

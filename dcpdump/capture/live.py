@@ -1,7 +1,7 @@
-"""Capture from an interface: scapy opens the socket; a ring and a filter are attached here; what is read may be saved.
+"""Capture from an interface: scapy opens the socket; a ring and a filter are attached here; packets may be saved.
 
-Knows what can prevent that (no privilege, no such interface, not Linux), and the alternatives. Once the interface is
-open no privilege is needed any more, and all are dropped.
+Errors name the obstacle (no privilege, no such interface, not Linux) and the alternatives. Once the interface is open
+no privilege is needed, and all are dropped.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ from dcpdump.text import nearest
 # Blocks change owners; packets are not looked into. A block that is taken is copied, so that the kernel has it back at
 # once.
 
-_BLOCK_SIZE = 512 * 1024  #: holds seven packets of 64 KiB, or a few hundred of the usual size
+_BLOCK_SIZE = 512 * 1024  #: seven packets of 64 KiB, or a few hundred of usual size
 _RING_SIZE = 64 * 1024 * 1024
 #: Milliseconds after which the kernel hands over a block that is not full.
 _BLOCK_TIMEOUT_MS = 10
@@ -46,32 +46,32 @@ _SOL_PACKET, _RX_RING, _STATISTICS, _VERSION, _TPACKET_V3 = 263, 5, 6, 10, 2
 _REQUEST = Struct("=7I")
 _COUNTS = Struct("=3I")
 _KERNELS, _OURS = 0, 1
-_FRAME = 2048  #: only has to divide a block
-#: Of a block: whose it is, packets, where the first begins, bytes used.
+_FRAME = 2048  #: must divide a block
+#: The header of a block: its owner, its packets, the offset of the first, bytes used.
 _WORD = Struct("=I")
 _BLOCK = Struct("=8x4I")
-#: Of a packet: where the next begins, seconds, nanoseconds, bytes here, on the wire, status, where the link and
-#: the network header begin; tag and kind of tag; then, in the address: ethertype, interface, hardware.
+#: The header of a packet: the next one's offset, seconds, nanoseconds, captured bytes, bytes on the wire, status, the
+#: offsets of the link and network headers; tag and kind of tag; in the address: ethertype, interface, hardware.
 PACKET = Struct("=6I2H4xIH12x2siH")
 _TAGGED, _KIND_VALID = 1 << 4, 1 << 6
 
 
 class _Raw(NamedTuple):
-    """A packet as it lies in the ring; ``start``, ``network`` and ``end`` are offsets in its block."""
+    """A packet in the ring; ``start``, ``network`` and ``end`` are offsets in its block."""
 
     ts_ns: int
     start: int
     network: int
     end: int
     wire_length: int
-    tag: bytes  #: the VLAN tag that the kernel took out, b"" for none
+    tag: bytes  #: the VLAN tag that the kernel removed, b"" for none
     ethertype: bytes
     interface: int
     hardware: int
 
 
 class Taken(NamedTuple):
-    """A block that was taken: ``first`` is the number of its first packet, 1, 2, 3 … of all received."""
+    """A block taken from the ring; ``first``: the number of its first packet, counted 1, 2, 3 … over all received."""
 
     first: int
     packets: int
@@ -95,10 +95,10 @@ class Ring:
                 if size <= 2 * _BLOCK_SIZE:
                     raise
                 size //= 2
-        sock.getsockopt(_SOL_PACKET, _STATISTICS, _COUNTS.size)  # from 0 on: none is lost that came before the ring
+        sock.getsockopt(_SOL_PACKET, _STATISTICS, _COUNTS.size)  # counts from here: losses before the ring are none
         self._memory = mmap.mmap(sock.fileno(), self.blocks * _BLOCK_SIZE)
         if hasattr(mmap, "MADV_DONTFORK"):
-            self._memory.madvise(mmap.MADV_DONTFORK)  # children have no use for it, and are made faster without
+            self._memory.madvise(mmap.MADV_DONTFORK)  # child processes do not use it, and fork faster without it
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN | select.POLLERR)
         self._at = 0
@@ -111,7 +111,7 @@ class Ring:
         return self.blocks * _BLOCK_SIZE
 
     def take(self, timeout_ms: int) -> list[Taken]:
-        """Take the blocks that are ready, up to all of the ring; wait up to ``timeout_ms`` for one if there is none.
+        """Return the blocks that are ready, up to the complete ring; wait up to ``timeout_ms`` for the first.
 
         Raises OSError when the interface disappears.
         """
@@ -186,17 +186,17 @@ def packets_of(block: bytes) -> Iterator[_Raw]:
 
 
 # -- pcapng files of packets as they arrive, each valid as far as it was written ----------------------
-# Knows when a file is full or old enough for the next one, and how many are kept. Does not look into packets but to put
-# a VLAN tag back where it was on the wire.
+# Begins the next file when one is full or old enough, and removes the oldest. Changes packets in one way: a VLAN tag is
+# put back to where it was on the wire.
 
-#: What a packet may add besides its bytes: its own block, padding, its interface's, and the end of the file.
+#: The most bytes that a packet adds beside its own: its block, padding, its interface's block, and the end of the file.
 _AROUND = blocks.PACKET_BYTES + 3 + 56 + blocks.STATISTICS_BYTES
 _TAG_AT = 12  #: behind the Ethernet addresses
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """When the next file begins, in bytes and in seconds (0: never), and how many files are kept (0: all)."""
+    """The size (bytes) and age (seconds) at which the next file begins (0: never), and how many are kept (0: all)."""
 
     size: int = 0
     seconds: float = 0
@@ -221,7 +221,7 @@ class Save:
         self.size = 0  #: bytes of the file that is open
         self._begun_ns = 0
         self._packets = 0
-        self._drops = 0  #: the kernel's count when the file began
+        self._drops = 0  #: the kernel's count of drops when the file began
         self._interfaces: dict[tuple[int, int], int] = {}
         if self._rotation.rotates:
             if not self.path.parent.is_dir():
@@ -230,7 +230,7 @@ class Save:
             self._begin(0)
 
     def write(self, block: bytes, drops: int) -> None:
-        """Write the packets of a block; ``drops``: how many the kernel has dropped so far."""
+        """Write the packets of a block; ``drops``: packets that the kernel has dropped so far."""
         pieces: list[bytes] = []
         for packet in packets_of(block):
             length = packet.end - packet.start + len(packet.tag)
@@ -321,12 +321,12 @@ def new_file(path: str, *, force: bool) -> int:
 def _name_of(interface: int) -> str:
     try:
         return if_indextoname(interface)
-    except OSError:  # it has gone
+    except OSError:  # it was removed meanwhile
         return f"interface {interface}"
 
 
 # -- packets of any captures as one pcapng section, with times in nanoseconds -------------------------
-# Knows interfaces and their numbers; does not know files: it returns bytes.
+# Numbers interfaces; knows no files: it returns bytes.
 
 
 class PcapngWriter:
@@ -342,7 +342,7 @@ class PcapngWriter:
         return blocks.section(self._application, comments)
 
     def packet(self, packet: Packet, name: str = "", comments: Sequence[bytes] = ()) -> bytes:
-        """Return a packet, and before it the description of its interface if that is new.
+        """Return a packet's block, after the description of its interface if that is new.
 
         A packet without a time is written with that of the one before it, since the format requires a time.
         """
@@ -357,7 +357,7 @@ class PcapngWriter:
         return out + b"".join(blocks.packet(number, self._last_ns, packet.data, packet.wire_length, comments))
 
 
-#: The name that stands for all interfaces.
+#: The name for all interfaces.
 ANY = "any"
 _ALL_PROTOCOLS = 3
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
@@ -381,13 +381,13 @@ class Live:
     """An interface that packets are captured from."""
 
     def __init__(self, name: str, *, ports: Ranges | None = None, expression: str = "", command: str = "sniff") -> None:
-        """``command``: what errors name, where there are other ways to capture."""
+        """``command``: named in errors as a way to run with more rights."""
         self.name = name
         program = _program(name, ports, expression)
         self._scapy = _opened(name, command)
         self._socket: socket.socket = self._scapy.ins
         try:
-            # No packet may arrive before all is set, or the kernel's count differs from ours.
+            # No packet may arrive before all is set; otherwise the kernel's count differs from ours.
             bpf.attach(self._socket, bpf.NOTHING)
             self.ring = Ring(self._socket)
             if name == ANY:
@@ -402,7 +402,7 @@ class Live:
         return self.ring.take(timeout_ms)
 
     def last(self) -> Iterator[Taken]:
-        """Stop capturing, and yield the blocks that were captured before."""
+        """Stop capturing, and yield the blocks captured so far."""
         bpf.attach(self._socket, bpf.NOTHING)
         time.sleep(4 * _BLOCK_TIMEOUT_MS / 1000)
         while taken := self.ring.take(2 * _BLOCK_TIMEOUT_MS):
@@ -423,7 +423,7 @@ class Interface(NamedTuple):
 
 
 def interfaces() -> list[Interface]:
-    """Return the interfaces that can be captured on: first the one for all, then each."""
+    """Return the interfaces: first the one that stands for all, then each."""
     _needs_linux(ANY)
     import scapy.arch  # noqa: F401 - it fills what it is asked for
     from scapy.config import conf
@@ -436,7 +436,7 @@ def interfaces() -> list[Interface]:
 
 
 def _program(name: str, ports: Ranges | None, expression: str) -> list[bpf.Instruction]:
-    """Return the program that filters packets as far as the kernel can."""
+    """Return the program by which the kernel filters packets, as far as it can."""
     if not expression:
         return [*bpf.once(), *bpf.by_port(ports)]
     if name == ANY:
@@ -464,10 +464,10 @@ def _needs_linux(name: str) -> None:
 def _opened(name: str, command: str) -> Any:
     """Open the socket with scapy. It cannot open all interfaces at once: for that, the socket is bound again later."""
     _known(name)
-    # It warns of links that it has no class for. Those would come with its layers, which read all routes first:
-    # of a router that takes minutes.
+    # Scapy warns of link types without a class. Importing its layers would bring the classes, but reads all routes
+    # first: on a router that takes minutes.
     logging.getLogger("scapy").setLevel(logging.CRITICAL)
-    import scapy.arch  # here: it takes a fifth of a second
+    import scapy.arch  # here: importing it takes a fifth of a second
     import scapy.packet  # noqa: F401 - what it takes the packets of such links for
     from scapy.config import conf
     from scapy.error import Scapy_Exception
@@ -513,22 +513,22 @@ def link_of(hardware: int, ethertype: bytes) -> tuple[int, bool]:
 
 
 # -- the queue: packets are captured in a thread of its own, and wait to be decoded -------------------
-# Every packet is counted once: it was handed on, still waits, or was dropped here because too much waited. Does not
-# know what is in packets.
+# Every packet is counted once: handed on, waiting, or dropped here because too many bytes waited. Does not look into
+# packets.
 
 #: Bytes of packets that may wait.
 BUFFER_BYTES = 128 * 1024 * 1024
 #: Milliseconds of each wait on an interface without traffic.
 _IDLE_MS = 100
-#: Bytes that are handed on at a time, at most.
+#: The most bytes that are handed on at a time.
 _MOST = 4 * 1024 * 1024
-#: Where so many bytes arrived at once, wait for more: large batches are decoded faster than small ones.
+#: When so many bytes arrive at once, more are waited for: large batches are decoded faster than small ones.
 _MUCH = 32 * 1024
 _MORE_S = 0.05
 
 
 class LiveQueue:
-    """A queue that captures while it is open, until it is stopped or its time is over. ``save`` gets all packets."""
+    """A queue that captures until it is stopped or its time is over. ``save`` writes all packets."""
 
     def __init__(
         self, live: Live, *, limit: int = BUFFER_BYTES, save: Save | None = None, seconds: float | None = None
@@ -544,7 +544,7 @@ class LiveQueue:
         self._over = False
         self.error: Exception | None = None
         self.ended_ns: int | None = None  #: when capturing ended
-        self.dropped = 0  #: packets captured, but not handed on because too much waited
+        self.dropped = 0  #: packets captured but dropped here, because too many bytes waited
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
 
     @property
@@ -558,11 +558,11 @@ class LiveQueue:
         return self._live.ring.dropped
 
     def stop(self) -> None:
-        """Stop capturing. What was captured is still handed on."""
+        """Stop capturing. Packets captured before are still handed on."""
         self._stopped.set()
 
     def batches(self) -> Iterator[list[Taken]]:
-        """Yield what was captured, some at a time, until it has stopped; an empty list whenever nothing arrives."""
+        """Yield captured blocks, some at a time, until capturing has stopped; an empty list while nothing arrives."""
         while True:
             with self._changed:
                 if not self._waiting and not self._over:
@@ -604,7 +604,7 @@ class LiveQueue:
             self._take()
             if self._save is not None:
                 self._save.close(self.dropped_by_kernel)
-        except Exception as error:  # whatever it is, the reader reports it
+        except Exception as error:  # any error is reported by the reader
             self.error = self.error or error
         finally:
             self.ended_ns = time.time_ns()
@@ -639,9 +639,9 @@ class LiveQueue:
 
 
 # -- privileges: what parses other people's bytes should have none ------------------------------------
-# Knows who called sudo, and how a process makes sure that it never regains a privilege. Files that are written
-# afterwards belong to that user; where root called without sudo, they have to be root's. On Linux a thread drops only
-# its own privileges: there must still be only one thread, and whether any kept one is read from the kernel.
+# The process continues as the user who called sudo, and can never regain a privilege. Files written afterwards belong
+# to that user; where root called without sudo, they belong to root. On Linux a thread drops only its own privileges:
+# this must run while there is a single thread, and the kernel is asked whether any thread kept one.
 
 _NO_NEW_PRIVILEGES = 38
 _CAPABILITIES_3 = 0x20080522
@@ -652,8 +652,8 @@ _WITHOUT = {"CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapAmb": 0, "NoNewPrivs": 1}
 def drop_privileges(*, writes: bool) -> str:
     """Drop all privileges, for good, and return the name of the user that the process continues as.
 
-    Root becomes the user who called sudo, or the user nobody. If root has files to write, it stays root by name, as
-    nobody else may write there, but without any capability. Raises LiveError where any thread kept a privilege.
+    Root becomes the user who called sudo, or the user "nobody". If root has files to write, it stays root by name,
+    since other users may not write there, but without capabilities. Raises LiveError where a thread kept a privilege.
     """
     if not hasattr(os, "geteuid"):
         return ""
@@ -697,12 +697,12 @@ def _nobody() -> pwd.struct_passwd:
 def _of_uid(uid: int, gid: int) -> pwd.struct_passwd:
     try:
         return pwd.getpwuid(uid)
-    except KeyError:  # no name is known here, as in a container
+    except KeyError:  # the user has no name here, as in a container
         return pwd.struct_passwd(("", "", uid, gid, "", "", ""))
 
 
 def _renounce() -> None:
-    """Give up every capability, and any way to regain one, even by running a program that has some."""
+    """Drop every capability, and any way to regain one, also by running a program that has some."""
     libc = ctypes.CDLL(None, use_errno=True)
     for done in (
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0),
@@ -719,7 +719,7 @@ def _verify() -> None:
         try:
             lines = (task / "status").read_text(errors="replace").splitlines()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended
+            continue  # the thread has ended
         status = {
             name: int(value, 16) for name, _, value in (line.partition(":") for line in lines) if name in _WITHOUT
         }

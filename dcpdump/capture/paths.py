@@ -1,6 +1,6 @@
-"""Expand what stands on the command line to capture files.
+"""Expand the paths of the command line to capture files.
 
-Knows files, globs and folders; opens files of a folder only to find the captures among them.
+Paths are files, globs and folders; the files of a folder are opened to find the captures among them.
 """
 
 import os
@@ -12,14 +12,14 @@ from dcpdump.errors import CaptureError, system_words
 from dcpdump.startup import lazy_pattern
 from dcpdump.text import nearest
 
-#: pcap, pcapng, cap, and what tcpdump -C and compressors put behind
+#: pcap, pcapng, cap, and the endings that tcpdump -C and compressors append
 CAPTURE_NAME = lazy_pattern(r"\.(?:pcap|pcapng|cap|ntar|dmp)\d*(?:\.(?:gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)
 
-_MUCH_ELSE = 256  #: files beside the captures that were named
+_MUCH_ELSE = 256  #: other files in a folder up to which ``in_short`` names the folder
 
 
 def expand(paths: Sequence[str]) -> list[str]:
-    """Return the capture files that ``paths`` name, each once: files, globs, folders with all below them.
+    """Return the capture files that ``paths`` name, each once. Paths are files, globs, and folders with all below them.
 
     ``-`` stands for itself. Raises CaptureError for a path that names nothing.
     """
@@ -41,7 +41,7 @@ def _named_by(path: str) -> list[str]:
         return _in_folder(path)
     if _exists(path):
         return [path]
-    import glob  # here, as names of files and folders do not need it
+    import glob  # here, as only globs need it
 
     if glob.has_magic(path):
         matches = sorted(glob.glob(path, recursive=True))
@@ -52,9 +52,9 @@ def _named_by(path: str) -> list[str]:
 
 
 def in_short(paths: Sequence[str]) -> Sequence[str]:
-    """Return the shortest paths that name the same captures: their folder, where they are all that it has.
+    """Return the shortest paths that name the same captures: their folder, if it holds no other captures.
 
-    Of a folder with much else it is not looked for.
+    A folder with many other files is not searched.
     """
     folder = os.path.dirname(paths[0])
     if len(paths) < 2 or {os.path.dirname(path) for path in paths} != {folder}:
@@ -66,7 +66,7 @@ def in_short(paths: Sequence[str]) -> Sequence[str]:
 
 
 def _exists(path: str) -> bool:
-    """Return whether there is a file or a link. Raises CaptureError where that cannot be found out."""
+    """Return whether there is a file or a link. Raises CaptureError where that cannot be determined."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -87,7 +87,7 @@ def _captures_among(files: Iterable[str]) -> Iterator[str]:
     from dcpdump.capture.file import looks_like_capture
 
     for name in files:
-        # A file that its writer has only just made is empty, and no reason to refuse the others.
+        # A file just created is still empty: that is no reason to refuse the others.
         if _has_bytes(name) and (CAPTURE_NAME.search(name) or looks_like_capture(name)):
             yield name
 
@@ -109,8 +109,8 @@ def _files_below(folder: str, *, refuse: Callable[[OSError], None] | None = None
 
 
 def _refuse(error: OSError) -> None:
-    """Refuse a folder of which a part cannot be listed: what is in there would be missing without a word."""
-    if not isinstance(error, FileNotFoundError):  # or it is gone meanwhile
+    """Refuse a folder, a part of which cannot be listed: its captures would be missing silently."""
+    if not isinstance(error, FileNotFoundError):  # or it was removed meanwhile
         raise CaptureError(f"this folder cannot be listed: {system_words(error)}", str(error.filename)) from error
 
 

@@ -1,8 +1,8 @@
-"""Read classic pcap: global headers and records become Packets; and what a section of a pcapng says of its packets.
+"""Read classic pcap: records become Packets. Also here: the interfaces of a pcapng section, and checks of damage.
 
-This is a reader of our own, since scapy's loses what a packet has over 262,140 bytes, and takes damage for the end of
-the file. Knows the six magics, what a record may not be, and how to find the next record after damage. Does not know
-what is inside a packet, except, after damage, whether bytes may begin one.
+This is a reader of our own, since scapy's loses bytes of packets beyond 262,140, and takes damage for the end of the
+file. It knows the six magics, which records are impossible, and how to find the next record after damage. It looks
+inside packets only after damage, to judge whether bytes may begin one.
 """
 
 import re
@@ -16,8 +16,8 @@ from dcpdump.net.packet import Packet
 from dcpdump.startup import dataclass
 
 # -- what a pcapng section says about its packets, and the options that say it ------------------------
-# Link type, snap length, time resolution, time offset, FCS, and whether it was carved. No names and no other comments
-# are kept: they are bytes from the file that reading packets does not need.
+# Kept are link type, snap length, time resolution, time offset, FCS, and whether the file was carved. Names and other
+# comments are not: reading packets does not need these bytes from the file.
 
 #: By the magic of a section: its byte order.
 ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
@@ -26,14 +26,14 @@ INTERFACES_DESCRIBED = 4_096
 _INTERFACES_COUNTED = 1_000_000
 
 _END, _COMMENT, _TSRESOL, _FCSLEN, _TSOFFSET = 0, 1, 9, 13, 14
-#: How the comment of a section begins of which only chosen packets are in the file, and how it ends.
+#: How the section comment of a carved file begins and ends: one that holds chosen packets only.
 CARVED = "carved by dcpdump"
 ORDER, DISORDER = "only chosen packets are in it", "only chosen packets are in it, some out of order"
-_SAID = 1_024  #: bytes of it that are shown
+_SAID = 1_024  #: how many bytes of it are shown
 
 
 class InterfaceDescription(NamedTuple):
-    """How the packets of one interface are to be read."""
+    """How to read the packets of one interface."""
 
     link_type: int
     snaplen: int
@@ -59,14 +59,14 @@ class PcapngSection:
 
     def __init__(self, order: str) -> None:
         self.order = order
-        self.interfaces: list[InterfaceDescription | None] = []  #: None: more were described than are kept
+        self.interfaces: list[InterfaceDescription | None] = []  #: None: more interfaces were described than are kept
         self._described: dict[InterfaceDescription, InterfaceDescription] = {}
         self._state = SectionState(order, ())
-        self._drops: dict[int, tuple[int, int]] = {}  #: interface → counted by its packets, by its statistics
+        self._drops: dict[int, tuple[int, int]] = {}  #: by interface: drops by packets, by statistics
 
     @property
     def state(self) -> SectionState:
-        """What was said so far; the same object as long as nothing is added."""
+        """Return the interfaces so far as a state; the same object as long as none is added."""
         if len(self._state.interfaces) != len(self.interfaces):
             self._state = SectionState(self.order, tuple(self.interfaces))
         return self._state
@@ -83,7 +83,7 @@ class PcapngSection:
             self.interfaces.append(described)
 
     def count_drops(self, interface: int, lost: int, counted: int, health: Health) -> None:
-        """Add ``lost`` packets, or take the ``counted`` total; both count the same packets, so the greater is used."""
+        """Add ``lost`` packets, or note the ``counted`` total; both count the same packets, so the greater is used."""
         by_packet, by_statistics = self._drops.get(interface, (0, 0))
         after = (by_packet + lost, max(by_statistics, counted))
         health.drops += max(after) - max(by_packet, by_statistics)
@@ -100,7 +100,7 @@ def read_interface(order: str, body: bytes, health: Health, where: int) -> Inter
         elif code == _TSOFFSET and len(value) == 8:
             (offset,) = unpack_from(order + "q", value)
         elif code == _FCSLEN and len(value) == 1:
-            # The specification says bits and shows a 4; both are met.
+            # The specification speaks of bits, and its example is 4: both are found in files.
             fcs = value[0] if value[0] < 8 else value[0] // 8
     return InterfaceDescription(link_type, snaplen, multiplier, divisor, offset * 1_000_000_000, fcs)
 
@@ -113,7 +113,7 @@ def read_section(order: str, body: bytes, health: Health, where: int) -> None:
     for code, value in options(order, body[16:], health, where):
         if code == _COMMENT and value.startswith(CARVED.encode()):
             said = value[:_SAID].decode(errors="replace")
-            health.carved = health.carved or said  # behind it stands what was said before that was carved again
+            health.carved = health.carved or said  # a file carved twice has the earlier comment after it
             health.note(said)
 
 
@@ -131,7 +131,7 @@ def _resolution(value: int, health: Health) -> tuple[int, int]:
 
 
 def options(order: str, raw: bytes, health: Health, where: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (code, value); an option that overruns its block is left out, and so is what is behind it."""
+    """Yield (code, value). An option that overruns its block is left out, with all after it."""
     at = 0
     for _ in range(OPTION_LIMIT):
         if len(raw) - at < 4:
@@ -148,7 +148,7 @@ def options(order: str, raw: bytes, health: Health, where: int) -> Iterator[tupl
 
 
 # -- whether bytes begin like a packet of their link type: asked only behind damage -------------------
-# Knows where a few link headers keep the network protocol and where IP keeps its length; decodes nothing.
+# Looks only at the network protocol in a few link headers and at IP's length; decodes nothing.
 
 #: link type → (offset of the EtherType, or None where IP follows at once; bytes before the network layer)
 _LAYOUTS: dict[int, tuple[int | None, int]] = {
@@ -166,13 +166,13 @@ _LAYOUTS: dict[int, tuple[int | None, int]] = {
 
 _ETHERTYPES = frozenset((0x0800, 0x0806, 0x86DD, 0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x88CC))
 _IP = frozenset((0x0800, 0x86DD))
-#: Bytes of a packet that the checks below read; more is waste.
+#: How many bytes of a packet the checks below read.
 LOOKED_AT = 64
 _SHORTEST_ETHERNET = 60  # shorter packets are padded to this
 
 
 def begins_like(link_type: int, data: bytes) -> bool:
-    """Return whether ``data`` may begin a packet; for link types not known here, always."""
+    """Return whether ``data`` may begin a packet; True for link types not listed here."""
     layout = _LAYOUTS.get(link_type)
     if layout is None:
         return True
@@ -206,7 +206,7 @@ def fits(link_type: int, data: bytes, wire_length: int) -> bool:
 def find(window: SourceWindow, pattern: "re.Pattern[bytes]", size: int, is_plausible: Callable[[], bool]) -> bool:
     """Move the window to the next match that is plausible, or to its end; return whether there is one.
 
-    ``size``: the least that a record takes. ``is_plausible`` judges what the window stands at.
+    ``size``: the least size of a record. ``is_plausible`` judges the bytes at the window.
     """
     while window.need(size) >= size:
         match = pattern.search(window.data, window.at)
@@ -222,8 +222,8 @@ def find(window: SourceWindow, pattern: "re.Pattern[bytes]", size: int, is_plaus
 
 
 def begins_inside(window: SourceWindow, find_next: Callable[[], bool]) -> bool:
-    """Return whether a record begins inside the file's last one: then the length of that is wrong."""
-    here = window.at  # stays valid: the source has ended, so the window no longer moves its bytes
+    """Return whether a record begins inside the file's last one, whose length is wrong then."""
+    here = window.at  # the offset stays valid: the source has ended, so the window no longer moves its bytes
     window.at += 1
     found = find_next()
     window.at = here
@@ -232,7 +232,7 @@ def begins_inside(window: SourceWindow, find_next: Callable[[], bool]) -> bool:
 
 HEADER_SIZE: Final = 24
 PACKET_LIMIT: Final = 16 * 1024 * 1024  #: a longer record is damage
-PACKET_USUAL: Final = 262_144  #: what other tools stop at; longer ones happen with offloading
+PACKET_USUAL: Final = 262_144  #: the limit of other tools; longer packets occur with offloading
 DAY: Final = 86_400
 YEAR: Final = 366 * DAY
 
@@ -269,12 +269,12 @@ class PcapHeader:
 
     @classmethod
     def of(cls, head: bytes) -> "PcapHeader | None":
-        """Read the header that a file begins with; None where that is no pcap's, or not whole."""
+        """Read the header at the beginning of a file; None where it is not a pcap's, or incomplete."""
         return cls.read(head) if head[:4] in MAGICS and len(head) >= HEADER_SIZE else None
 
     @classmethod
     def read(cls, raw: bytes) -> "PcapHeader":
-        """Read the 24 bytes, of which the first four are known to be a magic."""
+        """Read a header of 24 bytes that begins with a magic."""
         order, fractions, record_size = MAGICS[raw[:4]]
         major, minor = unpack_from(order + "HH", raw, 4)
         (network,) = unpack_from(order + "I", raw, 20)
@@ -283,7 +283,7 @@ class PcapHeader:
 
 
 class PcapState(NamedTuple):
-    """What a reader knows between two records."""
+    """The state of a reader between two records."""
 
     header: bytes
     seconds: int | None
@@ -293,7 +293,7 @@ class PcapState(NamedTuple):
 class Pcap:
     """One pcap, from its global header to the end, to damage, or to the header of one appended to it.
 
-    ``state``: where it begins behind the header, what was known there.
+    ``state``: to begin after the header, the state there.
     """
 
     def __init__(self, window: SourceWindow, health: Health, salvage: bool, state: PcapState | None = None) -> None:
@@ -308,8 +308,8 @@ class Pcap:
         self._salvage = salvage
         self._record = Struct(self.header.order + "IIII")
         self._seconds: int | None = None  #: of the record before
-        self._stray: int | None = None  #: seconds of a single odd record: not a reference for others
-        self.appended = False  #: it ended because another capture begins where the window stands
+        self._stray: int | None = None  #: seconds of a single odd record: other times are not compared with it
+        self.appended = False  #: it ended because another capture begins at the window
         if self.header.version[0] != 2:
             health.warn("version {}.{} of pcap is unknown; read like 2.4".format(*self.header.version))
         if state is not None:
@@ -317,16 +317,16 @@ class Pcap:
 
     @property
     def state(self) -> PcapState:
-        """What it knows behind the last packet that it yielded."""
+        """Return the state after the last packet yielded."""
         return PcapState(self._raw, self._seconds, self._stray)
 
     def packets(self) -> Iterator[Packet]:
-        """Yield the packets; afterwards the window stands at the end, at damage, or at another header."""
+        """Yield the packets; afterwards the window is at the end, at damage, or at another header."""
         window, health, header = self._window, self._health, self.header
         name, link, size, fcs = health.file, header.link_type, header.record_size, header.fcs
         fractions, scale = header.fractions, 1_000_000_000 // header.fractions
         unpack = self._record.unpack_from
-        earliest, latest = 1, 0  # nothing is certain about a first record
+        earliest, latest = 1, 0  # a first record has none to be compared with
         if self._seconds is not None:
             earliest, latest = self._seconds - DAY, self._seconds + YEAR
         while True:
@@ -387,7 +387,7 @@ class Pcap:
         return found
 
     def _fault(self, seconds: int, fraction: int, length: int, wire: int) -> str:
-        """Return why this record header cannot be one, or ""; odd ones are accepted if a possible one follows."""
+        """Return why this is no record header, or ""; an odd one is accepted if a possible record follows."""
         if length > PACKET_LIMIT:
             return f"says it is {length:,} bytes long, and none over {PACKET_LIMIT:,} is believed"
         odd = length > wire or wire > PACKET_LIMIT or fraction >= self.header.fractions
@@ -409,7 +409,7 @@ class Pcap:
         if have < size + length:
             return self._seconds is None  # an odd record that is cut short as well
         if have < 2 * size + length:
-            return wire > 0  # the last one
+            return wire > 0  # it is the last record
         if window.data[window.at + size + length : window.at + size + length + 4] in MAGICS:
             return True
         following = self._header_at(size + length)
@@ -417,7 +417,7 @@ class Pcap:
             self._stray = seconds
             self._health.warn(f"the time of record {self._health.packets + 1} is far from its neighbours'")
         if self._header_at(0).is_ordinary(self.header.fractions) and following.is_ordinary(self.header.fractions):
-            return True  # merged from captures of other years: odd in its time alone
+            return True  # merged from captures of other years: only its time is odd
         return (
             following.wire > 0
             and following.length <= PACKET_LIMIT
@@ -429,7 +429,7 @@ class Pcap:
         return self._seconds is not None and abs(seconds - self._seconds) <= DAY
 
     def _end(self) -> None:
-        """End a file, which is whole if no byte is left of it."""
+        """End the file; bytes that are left are damage."""
         window, size = self._window, self.header.record_size
         left = window.need(size)
         if left:
@@ -502,7 +502,7 @@ class Pcap:
 
 
 class _RecordHeader(NamedTuple):
-    """The four numbers of a record header, plausible or not."""
+    """The four numbers of a record header."""
 
     seconds: int
     fraction: int
@@ -510,5 +510,5 @@ class _RecordHeader(NamedTuple):
     wire: int
 
     def is_ordinary(self, fractions: int) -> bool:
-        """Return whether the numbers are what every well-made capture has."""
+        """Return whether the numbers are those of a normal record."""
         return 0 < self.length <= self.wire <= PACKET_USUAL and self.fraction < fractions

@@ -1,8 +1,8 @@
 """Read pcapng: blocks become Packets.
 
 This is a reader of our own, since scapy's keeps the interfaces of a section for the next one, ignores time offsets,
-believes any block length, and takes damage for the end of the file. Knows the blocks that hold packets or say how to
-read them, and skips the others. Does not know what is inside a packet.
+trusts any block length, and takes damage for the end of the file. It reads the blocks with packets and those that
+describe them, and skips the others. It does not look inside packets.
 """
 
 import re
@@ -36,12 +36,12 @@ from dcpdump.tls.secrets import KeyLog, Secrets
 _SECRETS: Final = 10  #: the type of the block
 _TLS: Final = 0x544C534B  #: the type of secrets that is a key log
 _SECTION: Final = b"\x0a\x0d\x0d\x0a"
-#: A longer block is passed over.
+#: A longer block is skipped.
 _LONGEST: Final = 64 * 1024 * 1024
 
 
 def _take_secrets(body: bytes, order: str, name: str, secrets: Secrets) -> None:
-    """Take the secrets of a block's body; those of other protocols are passed by."""
+    """Add the TLS secrets in a block's body; secrets of other protocols are ignored."""
     if len(body) < 8:
         return
     kind, length = unpack_from(order + "II", body)
@@ -52,7 +52,7 @@ def _take_secrets(body: bytes, order: str, name: str, secrets: Secrets) -> None:
 
 
 def gather(window: SourceWindow, path: str, secrets: Secrets) -> None:
-    """Take the secrets of all blocks of a pcapng, up to its end or to damage."""
+    """Add the secrets of all blocks of a pcapng, up to its end or to damage."""
     order = ""
     while window.need(12) >= 12:
         head = window.data[window.at : window.at + 12]
@@ -75,8 +75,8 @@ def gather(window: SourceWindow, path: str, secrets: Secrets) -> None:
 
 HEADER_SIZE = 28  #: of the smallest section header
 _BLOCK_LIMIT = 128 * 1024 * 1024  #: a longer block is damage
-_LAST_NS = (1 << 63) - 1  #: of the year 2262: the latest time that the tables can hold
-BLOCK_KEPT = PACKET_LIMIT + 512 * 1024  #: a longer one is skipped, never in memory as a whole
+_LAST_NS = (1 << 63) - 1  #: in the year 2262: the latest time that the tables can hold
+BLOCK_KEPT = PACKET_LIMIT + 512 * 1024  #: a longer block is skipped piece by piece
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _NEEDED = frozenset((INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET))
@@ -90,7 +90,7 @@ _IF_DROP, _OS_DROP = 5, 7  # options of statistics
 class Pcapng:
     """The sections of a pcapng, to the end, to damage, or to a pcap appended to it.
 
-    ``state``: where it begins inside a section, what was known there.
+    ``state``: to begin inside a section, the state there.
     """
 
     def __init__(
@@ -108,26 +108,26 @@ class Pcapng:
         self._section = PcapngSection(ORDERS[window.peek(12)[8:12]] if state is None else state.order)
         if state is not None:
             self._section.interfaces = list(state.interfaces)
-        self.appended = False  #: it ended because a pcap begins where the window stands
+        self.appended = False  #: it ended because a pcap begins at the window
 
     @property
     def state(self) -> SectionState:
-        """What it knows behind the last packet that it yielded."""
+        """Return the state after the last packet yielded."""
         return self._section.state
 
     def packets(self) -> Iterator[Packet]:
-        """Yield the packets; afterwards the window stands at the end, at damage, or at another header."""
+        """Yield the packets; afterwards the window is at the end, at damage, or at another header."""
         window, health = self._window, self._health
         for each in self.runs():
             if isinstance(each, Packet):
                 yield each
                 continue
-            for index, end in enumerate(each.ends):  # whoever asks finds the window behind each
+            for index, end in enumerate(each.ends):  # at each ``yield`` the window is after the packet
                 window.at, health.packets = end + -(end - each.starts[index]) % 4 + 4, each.first + index
                 yield each.packet(index)
 
     def runs(self) -> Iterator[Packet | PlainRun]:
-        """Yield the same, plain packets in runs."""
+        """Yield the packets, plain ones in runs."""
         window, health = self._window, self._health
         while True:
             run = self._plain_run()
@@ -162,7 +162,7 @@ class Pcapng:
                 yield packet
 
     def _plain_run(self) -> PlainRun | None:
-        """Pass over the blocks that are in memory, whole and without options, as nearly all are, and return them."""
+        """Return the plain blocks in memory as a run: complete and without options, as nearly all are."""
         window, section = self._window, self._section
         run = PlainRun(window.data, window.at, section.order == ">", section.interfaces)
         if not len(run):
@@ -173,7 +173,7 @@ class Pcapng:
         return run
 
     def _block(self) -> tuple[int, int, str]:
-        """Return the block's type and length, and why it cannot be a block (or ""). A section header starts one."""
+        """Return the next block's type and length, and why it is no block (or ""). Begin a section at its header."""
         window = self._window
         head = window.data[window.at : window.at + 12]
         if head[:4] == PCAPNG_MAGIC:
@@ -207,7 +207,7 @@ class Pcapng:
         return self.appended
 
     def _skip_block(self, kind: int, length: int) -> bool:
-        """Skip a block that is too long to be kept; return whether the file continues."""
+        """Skip a block that is too long for memory; return whether the file continues."""
         window, health, at = self._window, self._health, self._window.offset
         if kind in _NEEDED:
             what = f"the block at byte {at:,} has {length:,} bytes, more than a packet of {PACKET_LIMIT:,} needs"
@@ -219,7 +219,7 @@ class Pcapng:
         return False
 
     def _read(self, kind: int, length: int, body: bytes, whole: bool) -> Packet | None:
-        """Read a block's body, part of which may be missing at the end of the file."""
+        """Read a block's body, which may be incomplete at the end of the file."""
         health, where = self._health, self._window.offset
         section = self._section
         if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET) and len(body) >= FIXED[kind]:
@@ -290,7 +290,7 @@ class Pcapng:
         return Packet(health.packets, ns, interface.link_type, data, wire, health.file, damage, number)
 
     def _shortage(self, length: int, space: int, whole: bool) -> str:
-        """Report a packet of which a part is missing, or whose file ends with it; return the damage, or ""."""
+        """Report a packet, a part of which is missing, or whose file ends in it; return the damage, or ""."""
         health, where = self._health, self._window.offset
         name = f"packet {health.packets} (byte {where:,})"
         if whole and length > space:
@@ -305,7 +305,7 @@ class Pcapng:
         return ""
 
     def _packet_options(self, interface: int, raw: bytes) -> int:
-        """Count the drops that a packet reports, and return the length of its FCS, 0 if it does not say."""
+        """Count the drops that a packet's options report, and return the length of its FCS, 0 if not given."""
         fcs = 0
         order = self._section.order
         for code, value in options(order, raw, self._health, self._window.offset):
@@ -346,7 +346,7 @@ class Pcapng:
         return find(window, pattern, 12, lambda: window.need(12) >= 12 and self._plausible())
 
     def _plausible(self) -> bool:
-        """Return whether a block begins at the window: its two lengths must agree, which chance seldom does."""
+        """Return whether a block begins at the window: its two lengths must agree, which is rare by chance."""
         window = self._window
         head = window.peek(12)
         order = ORDERS.get(head[8:12]) if head[:4] == PCAPNG_MAGIC else self._section.order
@@ -382,10 +382,10 @@ class CommentReader:
     def __init__(self) -> None:
         self._order = ""
         self._names: list[str] = []
-        self._health = Health("")  # faults of options were reported by the reader
+        self._health = Health("")  # the reader has reported the faults of options already
 
     def of(self, packet: Packet, raw: bytes) -> _PacketComments:
-        """Return the comments of a packet; ``raw`` are the bytes up to the end of its record."""
+        """Return the comments of a packet; ``raw``: the bytes up to the end of its record."""
         at = 0
         comments: tuple[bytes, ...] = ()
         while len(raw) - at >= 12:

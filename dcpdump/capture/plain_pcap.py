@@ -1,4 +1,4 @@
-"""Read many records of a plain pcap at once: only what every well-made file has."""
+"""Read many records at once, of files without oddities."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ SIZE: Final = 16  #: bytes of a record's header
 
 
 def is_plain(header: PcapHeader) -> bool:
-    """Return whether records of such a file can be read here."""
+    """Return whether the records of a file with this header can be read here."""
     return header.record_size == SIZE and not header.fcs and header.version == (2, 4)
 
 
@@ -25,18 +25,18 @@ class Records:
     __slots__ = ("_big", "_data", "ends", "seconds", "sound", "starts", "times", "used")
 
     def __init__(self, data: bytes, big: bool, fractions: int, seconds: int | None) -> None:
-        """Read the records. ``big``: numbers are big-endian; ``seconds``: those of the record before, if any."""
+        """Read the records. ``big``: numbers are big-endian; ``seconds``: of the record before, if any."""
         self.starts: list[int] = []  #: where the bytes of packets begin in ``data``
         self.ends: list[int] = []
         self.times: list[int] = []  #: ns since 1970
-        self.sound = True  #: what follows is the beginning of a record, or may be one
+        self.sound = True  #: the bytes after these are, or may be, the beginning of a record
         self.used = 0  #: bytes of these records
-        self.seconds = seconds  #: of the last of them
+        self.seconds = seconds  #: of the last record
         self._data, self._big = data, big
         self._read(fractions)
 
     def wire(self, index: int) -> int:
-        """Return how long a packet was on the wire."""
+        """Return a packet's length on the wire."""
         return number(self._data, self.starts[index] - 4, self._big)
 
     def _read(self, fractions: int) -> None:
@@ -74,22 +74,22 @@ def number(data: bytes, at: "i64", big: bool) -> "i64":
 
 # -- enhanced packet blocks of a pcapng, many at once: those without options, as nearly all are -------
 
-_PACKET: Final = 6  #: the type of such a block
+_PACKET: Final = 6  #: the type of an enhanced packet block
 _HEAD: Final = 28  #: bytes before the packet
-_TAIL: Final = 4  #: and behind it
-_MOST: Final = (1 << 63) - 1  #: ns, that a native number holds
+_TAIL: Final = 4  #: and after it
+_MOST: Final = (1 << 63) - 1  #: ns: fits a native number
 
 
 class PlainRun:
-    """The packets of blocks that follow one another in ``data``, up to the first that is not plain; each has an entry.
+    """The packets of contiguous blocks in ``data``, up to the first block that is not plain; lists have one entry each.
 
-    Plain is a whole block without options, of an interface whose times count whole nanoseconds from 1970 on.
+    Plain is a complete block without options, of an interface whose times are whole nanoseconds from 1970 on.
     """
 
     __slots__ = ("data", "ends", "file", "first", "interfaces", "links", "starts", "stop", "times", "wires")
 
     def __init__(self, data: bytes, at: int, big: bool, interfaces: Sequence[InterfaceDescription | None]) -> None:
-        """Read the blocks from ``at`` on. ``big``: numbers are big-endian; ``interfaces`` are those of the section."""
+        """Read the blocks from ``at`` on. ``big``: numbers are big-endian; ``interfaces``: of the section."""
         self.data = data
         self.file = ""
         self.first = 1  #: number of the first packet in its file
@@ -99,7 +99,7 @@ class PlainRun:
         self.links: list[int] = []  #: link types
         self.interfaces: list[int] = []
         self.wires: list[int] = []  #: bytes on the wire
-        self.stop = at  #: where the first block begins that is not among these
+        self.stop = at  #: where the first block after these begins
         self._read(big, interfaces)
 
     def __len__(self) -> int:
@@ -114,10 +114,10 @@ class PlainRun:
     def _read(self, big: bool, interfaces: Sequence[InterfaceDescription | None]) -> None:
         data, starts, ends, times = self.data, self.starts, self.ends, self.times
         links, numbers, wires = self.links, self.interfaces, self.wires
-        last: i64 = -1  # the interface at hand
+        last: i64 = -1  # the current interface
         link = 0
         factor: i64 = 0
-        most: i64 = 0  # the upper half of a time
+        most: i64 = 0  # the upper half of the time
         at: i64 = self.stop
         size: i64 = len(data)
         while at + _HEAD + _TAIL <= size:

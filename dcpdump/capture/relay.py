@@ -1,7 +1,7 @@
 """Pass the bytes of TCP connections on, unchanged, and yield packets as if they had been captured on the way.
 
-One thread does all: while the packets are not taken, nothing is read from a socket, and TCP holds the senders back.
-Both directions end as they ended: by FIN or by RST. Needs no rights.
+A single thread relays: while the caller does not take packets, no socket is read, and TCP slows the senders down. A
+direction ends towards the receiver as it ended: by FIN or by RST. Needs no rights.
 """
 
 import os
@@ -22,7 +22,7 @@ from dcpdump.net.tcp import ACK, FIN, PSH, RST, SYN
 
 #: LINKTYPE_RAW: packets that begin with their IP header.
 _RAW_IP = 101
-#: Bytes that one packet carries at most; with its headers an IPv4 packet is no larger than 65,535.
+#: The most bytes of a packet's payload; with its headers an IPv4 packet has at most 65,535.
 _MOST = 64_000
 _TCP = 6
 _WINDOW = 65_535
@@ -30,7 +30,7 @@ _ISN = (1_000, 2_000_000_000)  #: the first sequence numbers of the two directio
 
 
 class MadeConnection:
-    """A writer of the packets of one connection. Direction 0 is that of the end that opened it.
+    """A maker of the packets of one connection. Direction 0 is that of the end that opened it.
 
     ``src`` and ``dst``: address and port of the two ends; where one is of IPv6, the other is mapped to it.
     """
@@ -41,15 +41,15 @@ class MadeConnection:
             addresses = [ip_address(f"::ffff:{each}") if each.version == 4 else each for each in addresses]
         self._ends = [each.packed for each in addresses]
         self._ports = [src[1], dst[1]]
-        self._next = list(_ISN)  #: of each direction: the sequence number of its next byte
+        self._next = list(_ISN)  #: by direction: the sequence number of its next byte
 
     def opened(self, number: int) -> list[Packet]:
-        """Return the three packets of the handshake; the first has the ``number``."""
+        """Return the three packets of the handshake, numbered from ``number`` on."""
         flags = ((0, SYN), (1, SYN | ACK), (0, ACK))
         return [self._packet(number + at, direction, kind) for at, (direction, kind) in enumerate(flags)]
 
     def data(self, number: int, direction: int, data: bytes) -> Packet:
-        """Return a packet with bytes, ``_MOST`` of them at most."""
+        """Return a packet with at most ``_MOST`` bytes of data."""
         return self._packet(number, direction, PSH | ACK, data)
 
     def ended(self, number: int, direction: int) -> Packet:
@@ -81,9 +81,9 @@ def _ip_header(src: bytes, dst: bytes, length: int) -> bytes:
     return bytes(head)
 
 
-#: Bytes of one direction that wait for a receiver that does not read.
+#: The most bytes of one direction that wait for a slow receiver.
 _WAITING = 256 * 1024
-#: Seconds after which a relay that ran out of descriptors accepts again, if none of its connections ended before.
+#: Seconds after which a relay without free descriptors accepts again, unless a connection ended before.
 _PAUSE_S = 1.0
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _ABORT = pack("ii", 1, 0)  #: SO_LINGER: close() resets
@@ -92,7 +92,7 @@ Address = tuple[str, int]
 
 
 class Relay:
-    """A relay from one address to another. ``report`` takes what a user should know. Raises LiveError."""
+    """A relay from one address to another. ``report`` is called with messages for the user. Raises LiveError."""
 
     def __init__(self, listen: Address, target: Address, report: Callable[[str], None]) -> None:
         self._report = report
@@ -104,16 +104,16 @@ class Relay:
         self._selector = selectors.DefaultSelector()
         self._waking, self._waker = socket.socketpair()
         self._stopped = False
-        self._accepts = True  #: False: the system has nothing left for one more connection
-        self._exhausted = False  #: that was reported, and no connection was accepted since
+        self._accepts = True  #: False: the system has no descriptor for one more connection
+        self._exhausted = False  #: the lack was reported, and no connection was accepted since
         self._packets = 0
         self._pairs: set[_Pair] = set()
         self.connections = 0
-        self.bytes = 0  #: passed on, of both directions
+        self.bytes = 0  #: bytes passed on, of both directions
 
     @property
     def address(self) -> Address:
-        """Return where it listens."""
+        """Return the address on which it listens."""
         host, port = self._listener.getsockname()[:2]
         return host, port
 
@@ -147,7 +147,7 @@ class Relay:
         try:
             client, address = self._listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
-            return  # it has gone again
+            return  # the client has closed it already
         except OSError as error:
             self.exhausted(error)
             return
@@ -165,7 +165,7 @@ class Relay:
     def watch(self, sock: socket.socket, events: int, pair: "_Pair") -> None:
         """Have a connection handle the events of a socket; 0: none."""
         if sock.fileno() < 0:
-            return  # closed, and with it unregistered
+            return  # closing it has unregistered it
         known = sock in self._selector.get_map()
         if not events:
             if known:
@@ -176,7 +176,7 @@ class Relay:
             self._selector.register(sock, events, pair)
 
     def forget(self, pair: "_Pair") -> None:
-        """Forget a connection that is over."""
+        """Forget a connection that has ended."""
         self._pairs.discard(pair)
         if not self._stopped:
             self._accept_again()
@@ -191,12 +191,12 @@ class Relay:
             self._report(f"a connection was not accepted: {system_words(error)}")
 
     def connected(self) -> None:
-        """Count a connection that is passed on."""
+        """Count a connection to the target."""
         self.connections += 1
         self._exhausted = False
 
     def number(self, packets: int = 1) -> int:
-        """Return the number of the next of ``packets``, and reserve numbers for all of them."""
+        """Reserve numbers for ``packets``, and return the first."""
         self._packets += packets
         return self._packets - packets + 1
 
@@ -206,7 +206,7 @@ class Relay:
 
 
 class _Pair:
-    """A client's connection, and the one to the target that belongs to it: sockets 0 and 1."""
+    """A client's connection (socket 0), and the connection to the target for it (socket 1)."""
 
     def __init__(self, relay: Relay, client: socket.socket, address: Address, targets: list[Address]) -> None:
         client.setblocking(False)
@@ -215,9 +215,9 @@ class _Pair:
         self._target = targets[0]
         self._sockets = [client]
         self._made: MadeConnection | None = None  #: None: the target has not accepted yet
-        self._waiting = [bytearray(), bytearray()]  #: from each socket, for the other
+        self._waiting = [bytearray(), bytearray()]  #: bytes from each socket that wait for the other
         self._ended = [False, False]  #: whether each socket's sender has ended
-        self._shut = [False, False]  #: whether the other one has it
+        self._shut = [False, False]  #: whether that end was passed on
         self.over = False
 
     def connect(self) -> Iterator[Packet]:
@@ -243,7 +243,7 @@ class _Pair:
         self._relay.watch(server, _WRITE, self)
 
     def handle(self, sock: object, events: int) -> Iterator[Packet]:
-        """Do what a socket is ready for."""
+        """Handle the events of a socket."""
         which = self._sockets.index(sock)  # type: ignore[arg-type]
         if self._made is None:
             number = self._sockets[1].getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -286,19 +286,19 @@ class _Pair:
         else:
             self._ended[which] = True
             packet = self._made.ended(self._relay.number(), which)
-        then = list(self._send(which))  # before the packet is yielded: it is not to wait for whoever takes packets
+        then = list(self._send(which))  # sent before the packet is yielded: it must not wait for the caller
         yield packet
         yield from then
 
     def _kept(self, which: int, data: bytes) -> Packet:
-        """Keep bytes of a sender for the other end, and return their packet."""
+        """Queue bytes of a sender for the other end, and return their packet."""
         assert self._made is not None
         self._waiting[which] += data
         self._relay.bytes += len(data)
         return self._made.data(self._relay.number(), which, data)
 
     def _send(self, which: int) -> Iterator[Packet]:
-        """Send what waits of one sender to the other end, and its end."""
+        """Send the queued bytes of one sender to the other end, then its FIN."""
         waiting, sink = self._waiting[which], self._sockets[1 - which]
         try:
             if waiting:
@@ -326,7 +326,7 @@ class _Pair:
             yield self._made.reset(self._relay.number(), which)
 
     def _drain(self, which: int) -> Iterator[Packet]:
-        """Pass on what an end sent before it reset the connection: that it was not read yet may not lose it."""
+        """Pass on the unread bytes that an end sent before it reset the connection."""
         with suppress(OSError):
             while data := self._sockets[which].recv(_MOST):
                 yield self._kept(which, data)

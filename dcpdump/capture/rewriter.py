@@ -1,7 +1,7 @@
-"""Write the records of a capture again, around other packets of the same length.
+"""Copy the records of a capture, with other packets of the same length in them.
 
-Times, lengths and the numbers of blocks stay as they are, byte for byte. Texts of a pcapng (comments, names of hosts,
-secrets of TLS, custom blocks) may hold anything, so they are left out and counted.
+Times, lengths and the numbers of blocks are copied byte for byte. Texts of a pcapng (comments, names of hosts, TLS
+secrets, custom blocks) may hold anything: they are left out and counted.
 """
 
 import zlib
@@ -17,8 +17,8 @@ from dcpdump.capture.source import ByteSource, SourceWindow
 
 _PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))
 _VERSIONS = ((2, 4), (2, 3))
-#: Options that are numbers, with the bytes of each, by block; and those that name what the capture was made with:
-#: hardware, operating system and application, and the interface. Its description and filter are free text.
+#: Options that are numbers, with the width of each, by block; and options that name hardware, operating system,
+#: application and interface. An interface's description and filter are free text, and not among them.
 _NUMBERS: dict[int, dict[int, int]] = {
     SECTION: {},
     INTERFACE: {8: 8, 9: 1, 10: 4, 13: 1, 14: 8},
@@ -38,7 +38,7 @@ _FCS = 4
 
 
 class Rewriter:
-    """A writer that is fed the entries of RawRecords. ``words``: keep the names of interfaces and machines too."""
+    """A copier that is fed the entries of RawRecords. ``words``: keep the names of interfaces and machines too."""
 
     def __init__(self, *, words: bool) -> None:
         self.left_out: Counter[str] = Counter()
@@ -48,7 +48,7 @@ class Rewriter:
         self._begun = False
 
     def record(self, raw: bytes, data: bytes) -> bytes:
-        """Return a packet's record again, and what precedes it, with ``data`` as the packet."""
+        """Return a packet's record with ``data`` as the packet, and the blocks before it."""
         head, at = self._before(raw, len(raw))
         if self._pcap is not None:
             end = at + self._pcap.record_size
@@ -56,12 +56,12 @@ class Rewriter:
         return head + self._packet(raw[at:], data)
 
     def rest(self, raw: bytes) -> bytes:
-        """Return again what follows the last packet."""
+        """Return the blocks after the last packet."""
         head, _ = self._before(raw, len(raw) + 1)
         return head
 
     def _before(self, raw: bytes, end: int) -> tuple[bytes, int]:
-        """Rewrite all blocks but the one that reaches to ``end``; return them, and the offset of that one."""
+        """Copy the blocks before the one that ends at ``end``; return them, and the offset of that one."""
         out: list[bytes] = []
         at = 0
         while at < len(raw):
@@ -89,7 +89,7 @@ class Rewriter:
             self.left_out["packets that cannot be read" if kind in _PACKETS else _NAMES.get(kind, "other blocks")] += 1
             return b""
         fixed = body[: FIXED[kind]]
-        if kind == SECTION:  # with blocks left out its length is another: it says that it is not known
+        if kind == SECTION:  # the section's length changes with blocks left out: it is set to "unknown"
             fixed = fixed[:8] + b"\xff" * 8
         return self._framed(kind, fixed + self._options(kind, body[len(fixed) :]))
 
@@ -117,7 +117,7 @@ class Rewriter:
         return pack(self._order + "I", kind) + length + body + length
 
     def _options(self, kind: int, raw: bytes) -> bytes:
-        """Return the options that are kept. A number of the wrong length may hold anything, so it is not."""
+        """Return the options to keep. A number of the wrong length may hold anything, and is not kept."""
         words = _WORDS.get(kind, frozenset[int]()) if self._words else frozenset[int]()
         out, at = b"", 0
         while at + 4 <= len(raw):
@@ -136,7 +136,7 @@ class Rewriter:
 
 
 def _carved(comment: bytes) -> bytes:
-    """Return what is kept of the comment of a carved capture, which may name others; nothing of any other comment."""
+    """Return the part of a carved capture's comment to keep, without other names; nothing of other comments."""
     if not comment.startswith(CARVED.encode()):
         return b""
     return f"{CARVED}: {DISORDER if comment.endswith(DISORDER.encode()) else ORDER}".encode()
@@ -148,7 +148,7 @@ def _is_pcap(raw: bytes) -> bool:
 
 
 def _check_sequence(captured: bytes, data: bytes) -> bytes:
-    """Return what follows the packet in its record: a frame check sequence that is right if it was, or zeros."""
+    """Return the bytes after the packet in its record: a frame check sequence, right if it was right, or zeros."""
     behind = captured[len(data) :]
     if len(behind) == _FCS and zlib.crc32(captured[:-_FCS]).to_bytes(4, "little") == behind:
         return zlib.crc32(data).to_bytes(4, "little")
@@ -156,21 +156,21 @@ def _check_sequence(captured: bytes, data: bytes) -> bytes:
 
 
 # -- raw records: packets together with the bytes that hold them --------------------------------------
-# The packets come from the usual readers; the bytes that these consume are kept until they are taken.
+# Packets come from the usual readers; the bytes that these consume are kept until they are taken.
 
 
 class _KeptWindow(SourceWindow):
-    """A window over another, which keeps what was read until it is taken, but for what is skipped as damage."""
+    """A window over another that keeps the bytes read until they are taken, except those skipped as damage."""
 
     def __init__(self, source: ByteSource) -> None:
         super().__init__(source)
         self._kept = bytearray()
         self._before = 0  # bytes that were taken or skipped
-        self._skipped: int | None = None  # in damage: to where it was skipped
+        self._skipped: int | None = None  # up to where damage was skipped
 
     @contextmanager
     def skipping(self) -> Iterator[None]:
-        """Forget what is passed over inside."""
+        """Forget the bytes that are skipped inside."""
         self._skipped = self.offset
         try:
             yield
@@ -179,7 +179,7 @@ class _KeptWindow(SourceWindow):
             self._skipped = None
 
     def taken(self) -> bytes:
-        """Return the bytes that were consumed and not taken yet."""
+        """Return the bytes that were consumed but not taken yet."""
         count = self.offset - self._before
         taken = bytes(memoryview(self._kept)[:count])
         del self._kept[:count]
@@ -201,11 +201,11 @@ class _KeptWindow(SourceWindow):
 
 
 class RawRecords(Capture):
-    """One ordinary file. ``entries`` yields each packet with all bytes since the one before it."""
+    """An ordinary file. ``entries`` yields each packet with all bytes since the packet before."""
 
     def __init__(self, path: str, *, salvage: bool = False) -> None:
         self._kept: _KeptWindow | None = None
-        self.rest = b""  #: what follows the last packet, once all were yielded
+        self.rest = b""  #: the bytes after the last packet, once all packets were yielded
         super().__init__(path, salvage=salvage, follow=False)
 
     def _packets(self, read: Callable[[Pcap | Pcapng], Iterator[T]]) -> Iterator[T]:
@@ -213,7 +213,7 @@ class RawRecords(Capture):
         self.rest = self.taken()
 
     def taken(self) -> bytes:
-        """Return the bytes from what was taken last to the end of the packet that was yielded last."""
+        """Return the bytes since the last call, up to the end of the packet yielded last."""
         return self._kept.taken() if self._kept is not None else b""
 
     def _open(self, followed: FollowedFile | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Open the bytes of a capture, and hold the window through which the readers see them.
+"""Open the bytes of a capture, and keep a window of them for the readers.
 
-Knows files, standard input and how much to read; knows no format and no compression. Reads forward only, never seeks,
-and never waits for more bytes than were asked for: a pipe may still be written.
+Knows files and standard input; knows no format and no compression. Reads forward only, never seeks, and never waits for
+more bytes than requested: a pipe may still be written.
 """
 
 import errno
@@ -20,22 +20,22 @@ from typing import Protocol, runtime_checkable
 from dcpdump.errors import CaptureError
 
 # -- few open files, however many are read in turns: of more, the one read longest ago is closed ------
-# Only ordinary files can be opened again where they were left; a file that is another by then is not read on.
+# Only ordinary files can be closed and reopened at an offset; a file that was replaced meanwhile is not read on.
 
 try:
     import resource
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
-#: Files that are open at once, at most.
+#: The most files that are open at once.
 _MOST = 64
-#: The share of the descriptors that a process may have, the other inputs and outputs being many too.
+#: The share of a process's descriptors for them, since there are many other inputs and outputs.
 _SHARE = 4
 
 
 def readable(fd: int, seconds: float) -> bool:
-    """Wait so long at most, and return whether bytes, or the end, can be read."""
-    if not hasattr(select, "poll"):  # Windows: it would not wait for a pipe
+    """Wait up to some seconds, and return whether bytes, or the end, can be read."""
+    if not hasattr(select, "poll"):  # Windows: ``select`` does not wait for pipes
         return True
     poll = select.poll()
     poll.register(fd, select.POLLIN)
@@ -43,7 +43,7 @@ def readable(fd: int, seconds: float) -> bool:
 
 
 class ReopenedFile:
-    """A file that is read from an offset on. ``read`` may raise OSError, as opening it may."""
+    """A file that is read from an offset on. Opening it and ``read`` may raise OSError."""
 
     def __init__(self, path: str, offset: int = 0) -> None:
         self._path = path
@@ -65,7 +65,7 @@ class ReopenedFile:
     def read(self, size: int) -> bytes:
         """Return the next bytes, up to ``size``; none at the end."""
         with _lock:
-            _open.pop(id(self), None)  # nobody closes it meanwhile
+            _open.pop(id(self), None)  # under the lock no other thread closes it
         if self._fd < 0:
             self._reopen()
         data = os.read(self._fd, size)
@@ -106,13 +106,13 @@ class ReopenedFile:
         self._fd = fd
 
 
-#: The open ordinary files of this process that are not being read just now, that which was read longest ago first.
+#: The open ordinary files of this process that are not being read now, the one read longest ago first.
 _open: OrderedDict[int, ReopenedFile] = OrderedDict()
-_lock = Lock()  # several threads read
+_lock = Lock()  # several threads read files
 
 
 def _used(file: ReopenedFile) -> None:
-    if not file._regular:  # it could not be opened again where it was left
+    if not file._regular:  # it could not be reopened at its offset
         return
     with _lock:
         _open[id(file)] = file
@@ -127,19 +127,19 @@ def _limit() -> int:
     return _MOST if allowed == resource.RLIM_INFINITY else max(1, min(_MOST, allowed // _SHARE))
 
 
-#: What one read asks for. Lengths found in a file never decide how much is allocated at once.
+#: The size of one read. Lengths found in a file never decide how much is allocated at once.
 CHUNK = 256 * 1024
-#: Where so many bytes arrived at once, wait for more: large batches are decoded faster than small ones.
+#: When so many bytes arrive at once, more are waited for: large batches are decoded faster than small ones.
 _MUCH = 32 * 1024
 _MORE_S = 0.02
 
 
 class ByteSource(Protocol):
-    """Bytes in order. ``read`` returns what is there, up to ``size``, and ``b""`` at the end."""
+    """Bytes in order. ``read`` returns the bytes that are there, up to ``size``, and ``b""`` at the end."""
 
     @property
     def failure(self) -> str:
-        """Return why the bytes ended before their end, in words; "" if they did not."""
+        """Return why the bytes ended early, in words; "" if they did not."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -158,7 +158,7 @@ _read = [0]  # bytes of files, by this process
 
 
 def bytes_read() -> int:
-    """Return how many bytes of files this process has read, those that were read again included."""
+    """Return how many bytes of files this process has read, repeated reads included."""
     return _read[0]
 
 
@@ -194,7 +194,7 @@ class _StandardInput:
                 "-",
                 "tcpdump -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -",
             )
-        # Unbuffered it returns what is there, and holds no lock while it waits: the process may end meanwhile.
+        # Unbuffered: a read returns the present bytes, and holds no lock while it waits, so that the process may end.
         # A replacement of standard input in a test may have no buffer.
         self._file = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
 
@@ -214,8 +214,8 @@ class _StandardInput:
 class SourceWindow:
     """The part of a source that is in memory: ``data`` from ``at`` on is not yet consumed.
 
-    Readers read ``data`` and move ``at`` themselves, since a method call for each of a million records would cost more
-    than anything else they do.
+    Readers read ``data`` and move ``at`` themselves, since a method call for each of a million records would be their
+    largest cost.
     """
 
     __slots__ = ("_arriving", "_source", "at", "base", "data", "ended", "failure")
@@ -235,7 +235,7 @@ class SourceWindow:
         return self.base + self.at
 
     def need(self, size: int) -> int:
-        """Load ``size`` bytes from ``at`` on, if the source has them; return how many are in memory."""
+        """Load ``size`` bytes from ``at`` on, if the source has so many; return how many are in memory."""
         have = len(self.data) - self.at
         if have >= size or self.ended:
             return have
@@ -253,18 +253,18 @@ class SourceWindow:
 
     @property
     def arrives(self) -> bool:
-        """Return whether the source can say that nothing has come yet."""
+        """Return whether the source can tell that no bytes have come yet."""
         return self._arriving is not None
 
     def ready(self, seconds: float) -> bool:
-        """Wait so long at most, and return whether bytes came, or the end, as far as the source can say."""
+        """Wait up to some seconds, and return whether bytes, or the end, came, as far as the source can tell."""
         try:
             return self.ended or self._arriving is None or self._arriving.ready(seconds)
-        except OSError:  # reading says what it is
+        except OSError:  # reading raises the error
             return True
 
     def gather(self, most: int) -> None:
-        """Load what has arrived, up to about ``most`` bytes; where that is much, also what arrives just behind it."""
+        """Load the bytes that have arrived, up to about ``most``; where they are many, wait briefly for more."""
         pieces = [self.data[self.at :]]
         have, until = len(pieces[0]), 0.0
         while have < most and self.ready(max(0.0, until - time.monotonic())):
@@ -297,11 +297,11 @@ class SourceWindow:
 
     @contextmanager
     def skipping(self) -> Iterator[None]:
-        """Pass over damage inside: bytes that are of no record."""
+        """Mark bytes skipped inside as damage: they belong to no record."""
         yield
 
     def read(self, size: int, /) -> bytes:
-        """Return what is in memory or comes next, up to ``size``: a window is a source too."""
+        """Return the bytes in memory, or the next ones, up to ``size``: a window is a source too."""
         size = min(self.need(1), size)
         piece = self.data[self.at : self.at + size]
         self.at += size

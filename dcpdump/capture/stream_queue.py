@@ -1,7 +1,7 @@
-"""Read inputs that may block in a thread of their own, and hand on their packets as they arrive.
+"""Read inputs that may block in a separate thread, and hand on their packets as they arrive.
 
-A capture can only be asked for its next packet, and that may take hours to arrive. The queue returns what arrived by
-now.
+A capture can only be asked for its next packet, which may arrive after hours. The queue returns the packets that have
+arrived.
 """
 
 import threading
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dcpdump.net.packet import Packet
 from dcpdump.processes import started
 
-#: Bytes of packets that may wait: beyond, the writer is slowed down. It is also the size of a batch: enough to be fast,
-#: and little enough for its last frame to be shown soon after its first packet came.
+#: Bytes of packets that may wait; beyond this the thread pauses. Also the size of a batch: large enough to be fast,
+#: small enough that its last frame is shown soon after its first packet came.
 BUFFER_BYTES = 512 * 1024
-#: Seconds of each wait for an input that brings nothing.
+#: Seconds of each wait for an idle input.
 _IDLE_S = 0.1
-#: Where so many bytes arrived at once, wait for more: large batches are decoded faster than small ones.
+#: When so many bytes arrive at once, more are waited for: large batches are decoded faster than small ones.
 _MUCH = 32 * 1024
 _MORE_S = 0.02
 
@@ -26,10 +26,11 @@ class StreamQueue:
 
     def __init__(self, packets: Iterable[Packet]) -> None:
         self._packets = packets
-        # A lock for each packet would cost more than reading it: each counter has one writer, and who waits says so.
+        # A lock for each packet would cost more than reading it: each counter has a single writer, and flags say who
+        # waits.
         self._queued: deque[Packet] = deque()
-        self._arrived = 0  #: bytes that were queued, counted by the thread
-        self._taken = 0  #: bytes that were taken from the queue, counted by the reader
+        self._arrived = 0  #: bytes queued, counted by the thread
+        self._taken = 0  #: bytes taken from the queue, counted by the reader
         self._waits = False  #: the reader waits for packets
         self._changed = threading.Condition()
         self._over = False
@@ -37,11 +38,11 @@ class StreamQueue:
         self._error: BaseException | None = None
 
     def batches(self) -> Iterator[list[Packet]]:
-        """Yield what arrived, some at a time, to the end of the input; an empty list whenever nothing arrives.
+        """Yield packets in batches, to the end of the input; an empty list while none arrives.
 
         Where no thread can be started, each packet is yielded as it arrives, and the next is waited for.
         """
-        # The end does not wait for the thread, which may be waiting for a packet that never comes.
+        # The thread is not joined at the end: it may be waiting for a packet that never comes.
         if not started(threading.Thread(target=self._take, name="inflow", daemon=True)):
             yield from ([packet] for packet in self._packets)
             return
@@ -57,16 +58,16 @@ class StreamQueue:
 
     @property
     def _size(self) -> int:
-        """The bytes that wait."""
+        """Return how many bytes wait."""
         return self._arrived - self._taken
 
     def _batch(self) -> list[Packet] | None:
-        """Return what waits; None at the end."""
+        """Return the packets that wait; None at the end."""
         if not self._size and not self._over:
             self._wait(lambda: self._size > 0 or self._over, _IDLE_S)
         if _MUCH < self._size < BUFFER_BYTES:
             self._wait(lambda: self._size >= BUFFER_BYTES or self._over, _MORE_S)
-        over = self._over  # what the thread queued before it ended is there by now
+        over = self._over  # the thread has ended: all its packets are queued by now
         batch = [self._queued.popleft() for _ in range(len(self._queued))]
         with self._changed:
             self._taken += sum([max(1, len(packet.data)) for packet in batch])
@@ -84,7 +85,7 @@ class StreamQueue:
             for packet in self._packets:
                 if not self._keep(packet):
                     return
-        except BaseException as error:  # whatever it is, the reader raises it
+        except BaseException as error:  # any error is raised by the reader
             self._error = error
         finally:
             with self._changed:

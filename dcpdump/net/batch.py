@@ -1,11 +1,11 @@
-"""Batch: many captured packets as columns, and the many-at-once verb of Connections that takes them.
+"""Reassemble many captured packets at once: a batch has its packets as columns.
 
-Only plain packets are taken here: Ethernet, Linux cooked or raw IP; IPv4 without options or IPv6 without extensions,
-not fragmented, all of it captured; a segment of a known connection that neither opens nor ends it. At anything else it
-stops: that packet is for ``Connections.feed``, which knows everything else. Both leave the same state behind.
+Only plain packets are read here: Ethernet, Linux cooked or raw IP; IPv4 without options or IPv6 without extensions, not
+fragmented, captured completely; a segment of a known connection that neither opens nor ends it. Any other packet is
+left to ``Connections.feed``. Both ways lead to the same state.
 
-Of these, a segment that continues its direction is delivered here, one that only joins those behind a hole waits there
-(``ByteStream.wait``), and what decides anything else goes through ``Connections.receive``.
+A plain segment that continues its direction is delivered here. One that only queues behind a hole waits
+(``ByteStream.wait``). Any other goes through ``Connections.receive``.
 """
 
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ _row: Final = tuple.__new__
 class Batch:
     """Packets in the order of the input. All lists have one entry a packet."""
 
-    data: bytes  #: the bytes of all packets, and maybe others
+    data: bytes  #: the bytes of all packets, and perhaps others
     starts: list[int]  #: in ``data``, where each packet's link layer begins
-    ends: list[int]  #: behind each packet's last captured byte
+    ends: list[int]  #: after each packet's last captured byte
     links: list[int]  #: LINKTYPE_ values
     numbers: list[int]  #: 1, 2, 3 … in its own file
     times: list[int]  #: ns since 1970, NO_TIME where a packet has none
@@ -49,16 +49,16 @@ class Batch:
         return len(self.starts)
 
     def seen(self, row: int) -> Seen:
-        """Return where a packet was found."""
+        """Return the file, number and time of a packet."""
         ts = self.times[row]
         seen: Seen = _row(Seen, (self.numbers[row], None if ts == NO_TIME else ts, self.files[self.file[row]], 0))
         return seen
 
 
 class Segments:
-    """Pieces of directions, in the order in which they became known, and which packets made them so.
+    """Pieces of directions, in the order in which they were completed, with the packets that completed them.
 
-    ``batch``: the one whose packets bring them, where they are not added one by one.
+    ``batch``: the batch whose packets bring them, unless they are added one by one.
     """
 
     __slots__ = (
@@ -78,19 +78,19 @@ class Segments:
         self.places: list[int] = []  #: of each piece the direction: twice the number of its connection, plus 0 or 1
         self.offsets: list[int] = []  #: of its first byte in its direction
         self.pieces: list[bytes] = []
-        self.rows: list[int] = []  #: of the packet that brought it, in its batch and in these columns:
+        self.rows: list[int] = []  #: row of the packet that brought it, in its batch and in these columns:
         self.numbers: list[int] = batch.numbers if batch is not None else []
         self.times: list[int] = batch.times if batch is not None else []
         self.file: list[int] = batch.file if batch is not None else []
         self.files: list[str] = batch.files if batch is not None else []
-        self.singles: list[int] = []  #: rows of packets that were fed to the connections one by one, or wait
-        self._origins: dict[int, tuple[Connection, bool]] = {}  # by direction: and whether it was joined late
+        self.singles: list[int] = []  #: rows of packets that were fed to the connections one by one, or that wait
+        self._origins: dict[int, tuple[Connection, bool]] = {}  # by direction: whether it was joined late
 
     def __len__(self) -> int:
         return len(self.places)
 
     def put(self, side: ConnectionSide, piece: bytes, row: int) -> None:
-        """Add bytes that a packet of the batch brings, and that continue their direction."""
+        """Add bytes of a packet of the batch that continue their direction."""
         place = side.place
         if not self.places or self.places[-1] != place:
             self._origins[place] = side.connection, side.stream.joined_late
@@ -100,7 +100,7 @@ class Segments:
         self.rows.append(row)
 
     def add(self, deliveries: list[Delivery], at: int) -> int:
-        """Add bytes that were delivered one by one, from ``at`` on, and return the first that is something else."""
+        """Add bytes that were delivered one by one, from ``at`` on; return the first event that is no bytes."""
         while at < len(deliveries):
             connection, direction, told = deliveries[at]
             event: Any = told  # a run, too
@@ -128,15 +128,15 @@ class Segments:
         return at
 
     def of_same_packets(self) -> "Segments":
-        """Return empty segments, to which ``put_text`` adds what was inside these."""
+        """Return empty segments, to which ``put_text`` adds the text inside these."""
         other = Segments()
         other.numbers, other.times, other.file, other.files = self.numbers, self.times, self.file, self.files
         return other
 
     def put_text(self, outer: "Segments", at: int, late: bool, texts: list[tuple[int, int, bytes]]) -> None:
-        """Add text that was inside segments of one direction, of which one is ``outer[at]``.
+        """Add the text inside segments of one direction, one of which is ``outer[at]``.
 
-        Of each piece: which of ``outer`` completed it, its offset in the text, and the text.
+        ``texts``: of each piece the segment of ``outer`` that completed it, its offset in the text, and the text.
         """
         place = outer.places[at]
         self._origins[place] = outer._origins[place][0], late
@@ -147,27 +147,27 @@ class Segments:
             self.rows.append(outer.rows[each])
 
     def event(self, at: int) -> Delivery:
-        """Return one of them as ``Connections.feed`` would have."""
+        """Return a piece as the event that ``Connections.feed`` would return."""
         place = self.places[at]
         connection, late = self._origins[place]
         return Delivery(connection, place % 2, Bytes(self.offsets[at], self.pieces[at], self.seen(at), late))
 
     def seen(self, at: int) -> Seen:
-        """Return the packet that brought one of them."""
+        """Return the packet that brought a piece."""
         row = self.rows[at]
         ts = self.times[row]
         return Seen(self.numbers[row], None if ts == NO_TIME else ts, self.files[self.file[row]])
 
 
 def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tuple[int, list[Delivery]]:
-    """Take packets from ``at`` on as long as they are plain.
+    """Reassemble packets from ``at`` on as long as they are plain.
 
-    What they bring that continues its direction is added to ``out``. Return the first packet that is not taken, and
-    what else the last one that is taken made known, which comes behind what is in ``out``.
+    Bytes that continue their direction are added to ``out``. Return the first packet that was not taken, and further
+    events of the last one that was; they follow the pieces in ``out``.
     """
     data, starts, ends, links, times = batch.data, batch.starts, batch.ends, batch.links, batch.times
     file, files = batch.file, batch.files
-    latest, side = connections.latest, _NO_HALF
+    latest, side = connections.latest, _NO_SIDE
     due: i64 = NOT_DUE if connections.due is None else connections.due
     budget: i64 = connections.budget
     row: i64 = at
@@ -187,7 +187,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
         if flags & CONTROL or start < tcp + 20 or start > stop or stop > end:
             break
         if side is None or not _stands(side.key, data, key_at, tcp + 4):
-            # Nearly always it is the other side that answers.
+            # Nearly always this is the other side's answer.
             if side is not None and _stands(side.other.key, data, key_at, tcp + 4):
                 side = side.other
             else:
@@ -212,14 +212,14 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
                 if ack != other.ready and side.is_ahead(ack):
                     connections.note(side, AHEAD, True, None if ts == NO_TIME else ts)
         if not plain:
-            # It decides something, or begins a hole.
+            # It needs a decision, or begins a hole.
             if row > first:
                 connections.count(row - first, delivered, weight, batch.seen(row - 1))
             segment: Segment = _row(Segment, (side.key, seq, ack, flags, window, data[start:stop], 0, None))
             known = connections.receive(segment, batch.seen(row))
             out.singles.append(row)
             due = NOT_DUE if connections.due is None else connections.due
-            budget, latest, side = connections.budget, connections.latest, _NO_HALF
+            budget, latest, side = connections.budget, connections.latest, _NO_SIDE
             row += 1
             first, delivered, weight = row, 0, 0
             continue
@@ -244,12 +244,12 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
     return row, known
 
 
-#: None, as what may be a ConnectionSide.
-_NO_HALF: ConnectionSide | None = None
+#: None, with the type of an optional ConnectionSide.
+_NO_SIDE: ConnectionSide | None = None
 
 
 def _stands(key: bytes, data: bytes, at: "i64", stop: "i64") -> bool:
-    """Return whether a flow's key stands from ``at`` to ``stop``. The last bytes differ soonest."""
+    """Return whether the bytes from ``at`` to ``stop`` are a flow's key, the last ones, which differ most, first."""
     place: i64 = len(key)
     if place != stop - at:
         return False
@@ -261,9 +261,9 @@ def _stands(key: bytes, data: bytes, at: "i64", stop: "i64") -> bool:
 
 
 def _headers(data: bytes, ip: "i64", end: "i64", link: "i64") -> tuple["i64", "i64", "i64"]:
-    """Return where a plain packet has its addresses and its TCP header, and where its datagram ends; of others -1.
+    """Return the offsets of a plain packet's addresses and TCP header, and of its datagram's end; -1 for other packets.
 
-    Ports stand behind the addresses, so that both together are the key of the flow.
+    The ports follow the addresses, so that both together are the key of the flow.
     """
     if link == _ETHERNET:
         ip += 14

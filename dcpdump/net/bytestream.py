@@ -1,7 +1,7 @@
-"""ByteStream: the segments of one direction of a TCP connection, put in order. Knows no IP and no protocol.
+"""Put the segments of one direction of a TCP connection in order. Knows no IP and no protocol above TCP.
 
-It turns sequence numbers into offsets: finds where the stream begins, learns from the other side's
-acknowledgements, and keeps segments from far outside of it apart. Order itself is made by Reassembly.
+Sequence numbers become offsets here: the beginning of the stream is found, acknowledgements of the other side are used,
+and segments far outside the stream are set aside. The order is made by Reassembly.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,29 +15,29 @@ from dcpdump.net.tcp import CONTROL, FIN, MASK, RST, SYN, Segment, advance, dist
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-#: Senders wait for longer before they send bytes again for want of an acknowledgement (RFC 6298, Linux: 200 ms).
+#: Without an acknowledgement, senders wait longer than this before they retransmit (RFC 6298; Linux: 200 ms).
 _APART_NS: Final = 100_000_000
-#: So many repeats over so long show that no answer comes.
+#: How many repeats, over how long, show that no answer comes.
 _MANY: Final = 3
 _LONG_NS: Final = 1_000_000_000
 
-#: Whether its window is zero (as below), how often it repeated bytes, and when for the first time and the last.
+#: Its window (as below), how often it repeated bytes, and the times of the first repeat and the last.
 SenderValues = tuple[int, int, int, int]
 
 
 class _SenderState:
-    """What is known of a sender."""
+    """The state of a sender: its receive window, and its repeats."""
 
     __slots__ = ("first_ns", "last_ns", "repeats", "shut")
 
     def __init__(self) -> None:
         self.shut: i64 = -1  #: 1: it advertised a receive window of zero; 0: another; -1: none yet
-        self.repeats: i64 = 0  #: of bytes, since it sent others, or the other end something
+        self.repeats: i64 = 0  #: of bytes, since it sent new ones, or the other end sent anything
         self.first_ns: i64 = 0
         self.last_ns: i64 = 0
 
     def state(self) -> SenderValues:
-        """Return it as plain values, for ``restore``."""
+        """Return the state as plain values, for ``restore``."""
         return self.shut, self.repeats, self.first_ns, self.last_ns
 
     def restore(self, state: SenderValues) -> None:
@@ -46,11 +46,11 @@ class _SenderState:
 
     @property
     def in_vain(self) -> bool:
-        """Whether it repeats bytes, and no answer comes."""
+        """Whether the sender repeats bytes, and no answer comes."""
         return self.repeats >= _MANY and self.last_ns - self.first_ns >= _LONG_NS
 
     def repeat(self, ts_ns: int) -> bool:
-        """Take a segment without anything new, and return whether it is the one that shows that no answer comes."""
+        """Count a segment without new bytes; return whether it is the one that shows that no answer comes."""
         if not self.repeats:
             self.first_ns = ts_ns
         elif ts_ns - self.last_ns < _APART_NS:
@@ -61,7 +61,7 @@ class _SenderState:
         return not before and self.in_vain
 
     def answer(self) -> bool:
-        """Take it that the other end sent something, or must have, and return whether no answer had come."""
+        """Note that the other end sent, or must have sent, something; return whether answers were missing before."""
         before = self.in_vain
         self.repeats = 0
         return before
@@ -79,7 +79,7 @@ class _Stray(NamedTuple):
 
 
 class StreamState(ReassemblyState):
-    """And of its sequence numbers; -1 stands for one that never comes."""
+    """The state of a stream, with its sequence numbers; -1 stands for none."""
 
     base: int | None  #: of offset 0; None before the stream begins
     ready: int  #: that may be delivered without further thought
@@ -98,9 +98,9 @@ _row: Final = tuple.__new__
 
 
 class ByteStream(Reassembly):
-    """One direction. ``feed`` its segments and ``acknowledge`` what the other direction acknowledges.
+    """One direction. ``feed`` takes its segments, ``acknowledge`` the acknowledgements of the other direction.
 
-    When ``deadline`` (ns of capture time, or None) has come, ``tick`` gives up what is not worth waiting for.
+    At ``deadline`` (ns of capture time, or None), ``tick`` gives up holes for which waiting is pointless.
 
     A direction whose SYN was seen delivers at once. Without a SYN the first segment seen need not be the first
     of the stream, so the first bytes wait until something shows that nothing earlier is on its way: an
@@ -122,19 +122,19 @@ class ByteStream(Reassembly):
 
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         super().__init__(limits, balance if balance is not None else Counters())
-        self.answers = False  #: whether the other side's SYN was seen, so that its first ACK says where this one began
+        self.answers = False  #: the other side's SYN was seen: its first ACK tells where this direction began
         self.last_ack: i64 = _NEVER  #: the last acknowledgement number seen from the other side
         self._base: int | None = None  # the sequence number of offset 0
-        self.ready: i64 = _NEVER  #: the sequence number that may be delivered without further thought; -1: none
-        self.waiting_end: i64 = _NEVER  #: the one that may ``wait`` without further thought; -1: none
-        self._waiting_file = ""  # of the packet that may do so
+        self.ready: i64 = _NEVER  #: a segment with this sequence number is delivered at once; -1: none
+        self.waiting_end: i64 = _NEVER  #: a segment with this one may ``wait`` at once; -1: none
+        self._waiting_file = ""  # the file of the packets that may wait
         self._isn: int | None = None
         self._first_ack: int | None = None
         self._stray: _Stray | None = None
         self.sender = _SenderState()
 
     def state(self) -> StreamState:
-        """Return all that decides what it makes of the next segments, as plain values, for ``restore``."""
+        """Return as plain values, for ``restore``, all on which the handling of later segments depends."""
         stray = self._stray
         return {
             **self._state(),
@@ -149,7 +149,7 @@ class ByteStream(Reassembly):
         }
 
     def restore(self, state: StreamState) -> None:
-        """Restore a state. To be asked of a stream that nothing was fed to."""
+        """Restore a state, in a stream that was fed nothing yet."""
         self._restore(state)
         stray = state["stray"]
         self._base, self.ready, self._isn = state["base"], state["ready"], state["isn"]
@@ -160,27 +160,27 @@ class ByteStream(Reassembly):
 
     @property
     def held(self) -> int:
-        """The memory that waiting and remembered bytes take."""
+        """How many bytes of memory waiting and remembered bytes take."""
         return self._backlog.cost + self._aside + self._history.size
 
     @property
     def begun(self) -> bool:
-        """Whether it is known where the stream begins."""
+        """Whether the beginning of the stream is known."""
         return self._base is not None
 
     @property
     def indifferent(self) -> bool:
-        """Whether an acknowledgement of the other side changes nothing but ``last_ack``: nothing waits for it."""
+        """Whether an acknowledgement of the other side only changes ``last_ack``, since nothing waits for it."""
         return self.ready >= 0 or (self._base is None and not self.answers and self._first_ack is not None)
 
     @property
     def settled(self) -> bool:
-        """Whether ``offset_of`` is final for all that was fed so far."""
+        """Whether ``offset_of`` is final for all segments so far."""
         return self._base is not None and not self._gathering and self._stray is None
 
     @property
     def fin_is_missing(self) -> bool:
-        """Whether a FIN that was not captured follows what was delivered: one more byte than that is acknowledged."""
+        """Whether a FIN that was not captured follows the delivered bytes: one byte more is acknowledged."""
         if self._fin is not None or self._base is None or self.last_ack == _NEVER:
             return False
         return self.offset_of(self.last_ack) == self.offset + 1
@@ -188,7 +188,7 @@ class ByteStream(Reassembly):
     # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, segment: Segment, seen: Seen) -> list[StreamEvent]:
-        """Take the next captured segment of this direction."""
+        """Add the next captured segment of this direction."""
         _, seq, _, flags, _, payload, missing, disagreement = segment
         if seq == self.ready and payload and not (flags & CONTROL or missing or disagreement):
             size, offset, balance = len(payload), self.offset, self._balance
@@ -201,18 +201,18 @@ class ByteStream(Reassembly):
         return self._feed_unusual(segment, seen)
 
     def deliver(self, payload: bytes, ts_ns: int | None) -> None:
-        """Advance behind a payload that begins at ``ready``; the caller hands it on and counts it."""
+        """Move past a payload that begins at ``ready``; the caller delivers and counts it."""
         offset, size = self.offset, len(payload)
         self.offset = offset + size
         self.ready = (self.ready + size) & MASK
         self._history.add(offset, payload, ts_ns)
 
     def can_wait(self, size: "i64", ts_ns: "i64", file: str) -> bool:
-        """Return whether the bytes of a packet that begin at ``waiting_end`` can only ``wait``."""
+        """Return whether a packet's bytes that begin at ``waiting_end`` may ``wait`` without a decision."""
         return not size or (size <= self.room and NO_TIME < ts_ns < self._until and file == self._waiting_file)
 
     def wait(self, payload: bytes, number: int, ts_ns: int) -> None:
-        """Keep the payload of a packet that ``can_wait``."""
+        """Keep the payload of a packet for which ``can_wait`` holds."""
         size, balance = len(payload), self._balance
         self.waiting_end = (self.waiting_end + size) & MASK
         self.room -= size
@@ -224,16 +224,16 @@ class ByteStream(Reassembly):
         balance.pending_bytes += size
 
     def acknowledge_lost(self, ack: int, ts_ns: "i64") -> bool:
-        """Take an acknowledgement if it decides nothing, as what is waited for was acknowledged before."""
+        """Note an acknowledgement if it changes nothing, as the hole was acknowledged before; return whether so."""
         if self.waiting_end < 0 or not self._lost or not NO_TIME < ts_ns < self._until:
             return False
         self.last_ack, self._now = ack, ts_ns
         if not self._note_ack():
-            self.waiting_end = _NEVER  # it may be believed after the next segment
+            self.waiting_end = _NEVER  # the next segment may confirm it
         return True
 
     def begin(self, seq: int, seen: Seen) -> list[StreamEvent]:
-        """Learn that the stream starts at ``seq``: the byte after the SYN."""
+        """Begin the stream at ``seq``: the byte after the SYN."""
         if self._base is None:
             self._start(seq)
             self.ready = seq
@@ -243,7 +243,7 @@ class ByteStream(Reassembly):
         return self._settle(seen)
 
     def begins_with(self, isn: int) -> bool:
-        """Whether a SYN with this number can belong to this stream, or begins another on the same ports."""
+        """Return whether a SYN with this number belongs to this stream; if not, it begins another on the same ports."""
         if self._isn is not None:
             return self._isn == isn
         if self._base is None:
@@ -254,12 +254,12 @@ class ByteStream(Reassembly):
         return origin == 0
 
     def acknowledge(self, ack: int, seen: Seen) -> list[StreamEvent]:
-        """Learn that the other side has acknowledged everything before ``ack``."""
+        """Note that the other side has acknowledged everything before ``ack``."""
         if ack == self.last_ack:
             return []
         self.last_ack = ack
         if self.ready >= 0:
-            return []  # nothing waits, so nothing depends on it yet
+            return []  # nothing waits, so nothing depends on the acknowledgement yet
         if self._base is None:
             if self.answers:
                 return self.begin(ack, seen)
@@ -271,7 +271,7 @@ class ByteStream(Reassembly):
         return self._settle(seen)
 
     def reset(self, seen: Seen, *, by_peer: bool = False) -> list[StreamEvent]:
-        """Note a RST of either side. Nothing is discarded: it may be forged, or late packets follow."""
+        """Note a RST of either side. Nothing is discarded: the RST may be forged, or late packets may follow."""
         if self._base is None:
             return []
         if self.reset_at is None:
@@ -283,7 +283,7 @@ class ByteStream(Reassembly):
         return self._settle(seen)
 
     def evict(self, seen: Seen) -> list[StreamEvent]:
-        """Release all memory: what is waited for becomes gaps."""
+        """Release all memory: holes become gaps."""
         self._history.clear()
         out = self._flush_all(seen, EVICTED)
         return out + self._settle(seen)
@@ -315,7 +315,7 @@ class ByteStream(Reassembly):
         missing, balance = segment.payload_missing, self._balance
         balance.payload_bytes += len(payload)
         if flags & RST:
-            balance.stray_bytes += len(payload)  # a RST's text is not of the stream
+            balance.stray_bytes += len(payload)  # text in a RST is not part of the stream
             self._note_sent(self.offset_of(seq) if self._base is not None else 0)
             return self.reset(seen)
         out: list[StreamEvent] = []
@@ -342,7 +342,7 @@ class ByteStream(Reassembly):
         return out + self._settle(seen)
 
     def _settle(self, seen: Seen) -> list[StreamEvent]:
-        """Deliver what can be delivered, give up what must be, and set the next deadline."""
+        """Deliver bytes in order, give up holes that must be, and set the next deadline."""
         now = self._clock(seen)
         believed = self._note_ack()
         if self._gathering:
@@ -361,13 +361,13 @@ class ByteStream(Reassembly):
         return out
 
     def _flush_all(self, seen: Seen, reason: str) -> list[StreamEvent]:
-        """Deliver everything that waits, with gaps between; a stream that gathered begins with the first byte."""
+        """Deliver everything that waits, with gaps between; a stream without a beginning begins with its first byte."""
         if self._gathering:
             self._release(self._first_held())
         return self._flush(seen, reason)
 
     def _silence(self, seen: Seen) -> list[StreamEvent]:
-        """Report what was acknowledged of a direction never captured, but for a single byte, which may be a FIN."""
+        """Report the bytes acknowledged of a direction never captured; a single one may be a FIN, and is none."""
         length = 0 if self._first_ack is None else distance(self._first_ack, self.last_ack)
         return [self._gap(length, LOST_BY_CAPTURE, seen)] if length > 1 else []
 
@@ -378,13 +378,13 @@ class ByteStream(Reassembly):
         self._open()
 
     def _join(self, seq: int, now: int) -> None:
-        """Begin in the middle: ``seq`` is the first number that was captured; there may be lower ones."""
+        """Begin in the middle: ``seq`` is the first number captured; lower ones may follow."""
         self._start(seq)
         self._since = now
         self._gathering = self.joined_late = True
 
     def _release(self, origin: int) -> None:
-        """Fix offset 0 at ``origin``, counted from the first byte seen, and end the gathering."""
+        """Set offset 0 to ``origin``, counted from the first byte seen, and begin to deliver."""
         self._gathering = False
         self.deadline = None
         if origin:
@@ -402,7 +402,7 @@ class ByteStream(Reassembly):
         return self.offset + distance(self._seq_of(self.offset), seq)
 
     def _note_ack(self) -> bool:
-        """Bring ``_acked`` up to the last acknowledgement; one from far outside the stream is not believed."""
+        """Advance ``_acked`` to the last acknowledgement; one far outside the stream is ignored."""
         if self.last_ack < 0:
             return True
         reach = self.offset_of(self.last_ack)

@@ -1,7 +1,7 @@
 """Reassemble captured packets into the ordered bytes of TCP connections. Knows no protocol above TCP.
 
-Connections are numbered as they appear; one of a pair of endpoints is distinguished from the next; the whole stays
-within its limits.
+Connections are numbered as they appear. When a pair of endpoints is used again, a new connection begins. Memory stays
+within the limits.
 """
 
 from collections import OrderedDict
@@ -29,7 +29,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.net.reassembly import Counters, SeenState
 from dcpdump.net.tcp import ACK, CONTROL, FIN, RST, SYN, Segment, distance
 
-#: An acknowledgement is ahead by so many bytes, at least: a FIN counts as one. And less than this.
+#: An acknowledgement of uncaptured bytes is ahead by at least this many (a FIN counts as one), and less than that many.
 _LEAST: Final = 2
 _MOST: Final = 1 << 30
 
@@ -38,7 +38,7 @@ class ConnectionSide:
     """One direction of an open connection, and its other side."""
 
     __slots__ = ("ahead", "connection", "direction", "key", "other", "place", "scheduled", "stream", "syns")
-    __deletable__ = ("other",)  # what a compiler has to know
+    __deletable__ = ("other",)  # declared for the compiler
 
     def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:
         self.key = key
@@ -47,12 +47,12 @@ class ConnectionSide:
         self.place = 2 * connection.number + direction
         self.stream = stream
         self.other = self
-        self.ahead = False  # it acknowledged what was not captured by then; said once, or again where it was restored
-        self.scheduled = False  # whether a look at its deadline is due
+        self.ahead = False  # it acknowledged bytes before they were captured: reported once, not kept in states
+        self.scheduled = False  # whether a check of its deadline is scheduled
         self.syns: tuple[int, ...] = ()  # the times of its SYNs, the first and the last
 
     def advertise(self, zero: bool, ack: int) -> bool:
-        """Take the receive window of a segment, which also acknowledges: zero, or not. Return whether it changes."""
+        """Note whether the receive window is zero, as the segment with this ack says. Return whether that changed."""
         acked = self.other.stream.last_ack
         if acked >= 0 and distance(acked, ack) < 0:
             return False  # it was captured behind a later one
@@ -62,7 +62,7 @@ class ConnectionSide:
         return changes
 
     def is_ahead(self, ack: int) -> bool:
-        """Return whether a segment is the first that acknowledges what of the other side was not captured by then."""
+        """Return whether a segment is the first that acknowledges bytes of the other side that are not captured yet."""
         expected = self.other.stream.ready
         if self.ahead or expected < 0 or not _LEAST <= distance(expected, ack) < _MOST:
             return False
@@ -71,17 +71,17 @@ class ConnectionSide:
 
     @property
     def over(self) -> bool:
-        """Whether both directions of the connection ended, or it was reset: only packets that come late can follow."""
+        """Whether both directions ended, or the connection was reset: only late packets can follow."""
         stream, other = self.stream, self.other.stream
         return (stream.ended and other.ended) or stream.reset_at is not None or other.reset_at is not None
 
     @property
     def is_captured(self) -> bool:
-        """Whether segments of it are captured: of those that acknowledge, one was."""
+        """Whether segments of this direction are captured: at least one that acknowledges was."""
         return self.stream.sender.shut >= 0
 
     def brings_nothing(self, segment: Segment) -> bool:
-        """Return whether a segment has only bytes that came before: sent again, or to see whether an answer comes."""
+        """Return whether a segment has only bytes that came before: a retransmission, or a probe for an answer."""
         stream, size = self.stream, len(segment.payload) + segment.payload_missing
         if not stream.begun or segment.flags & (FIN | SYN | RST):
             return False
@@ -90,7 +90,7 @@ class ConnectionSide:
 
 
 class _Remembered:
-    """One direction of each open connection, by its number. Those that are over are kept for packets that come late."""
+    """One direction of each open connection, by number. Ended connections are kept for late packets."""
 
     __slots__ = ("_most_over", "_over", "_recent", "most")
 
@@ -100,7 +100,7 @@ class _Remembered:
         self._recent: OrderedDict[int, ConnectionSide] = OrderedDict()  # least recently used first
         self._over: OrderedDict[int, ConnectionSide] = (
             OrderedDict()
-        )  # of these, those that ended or were reset; some continue
+        )  # those of them that ended or were reset; some continue
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -110,11 +110,11 @@ class _Remembered:
 
     @property
     def halves(self) -> list[ConnectionSide]:
-        """One direction of each, the least recently used first."""
+        """Return one direction of each connection, the least recently used first."""
         return list(self._recent.values())
 
     def add(self, side: ConnectionSide) -> None:
-        """Add a connection, as the last one used."""
+        """Add a connection as the most recently used."""
         self._recent[side.connection.number] = side
 
     def use(self, number: int) -> None:
@@ -124,7 +124,7 @@ class _Remembered:
             self._over.move_to_end(number)
 
     def note_end(self, side: ConnectionSide) -> None:
-        """Note that a direction ended, or was reset."""
+        """Note that a direction ended or was reset."""
         if side.over:
             self._over[side.connection.number] = side
 
@@ -134,7 +134,7 @@ class _Remembered:
         self._over.pop(number, None)
 
     def next_to_evict(self) -> ConnectionSide | None:
-        """Return the connection to evict where another one begins: the least recently used, first of those over."""
+        """Return the connection to evict when another begins: the least recently used, ended ones before others."""
         full = len(self._recent) >= self.most
         while self._over and (full or len(self._over) > self._most_over):
             number, side = next(iter(self._over.items()))
@@ -144,9 +144,9 @@ class _Remembered:
         return next(iter(self._recent.values())) if full else None
 
 
-#: What a packet costs beside its payload, when deciding how soon to look at the memory again.
+#: What a packet costs beside its payload, when deciding how soon to add up the memory again.
 PACKET_COST: Final = 256
-#: What a connection takes though it holds no bytes: where there are many, less is left for those.
+#: What a connection takes even without bytes: many connections leave less memory for bytes.
 _CONNECTION: Final = 2_048
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
@@ -162,7 +162,7 @@ class Delivery(NamedTuple):
 
 
 class ConnectionsState(NamedTuple):
-    """What is known beside the connections themselves, as plain values."""
+    """The state beside the connections themselves, as plain values."""
 
     opened: int  #: the number of the next connection
     unweighed: int
@@ -180,15 +180,15 @@ def _urgency(side: ConnectionSide) -> tuple[int, int, int]:
 
 
 class Connections:
-    """All TCP connections of one input. ``counts`` says at any time what became of everything."""
+    """All TCP connections of one input. ``counts`` accounts for every payload byte at any time."""
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.counts = Counters()
         self._limits = limits
         self._limits_of = [limits.of_carved(carved) for carved in (0, IN_ORDER, OUT_OF_ORDER)]
-        self.carved: dict[str, int] = {}  #: the files that hold chosen packets only: IN_ORDER or OUT_OF_ORDER
+        self.carved: dict[str, int] = {}  #: by file that holds chosen packets only: IN_ORDER or OUT_OF_ORDER
         self._layers = Layers(limits)
-        self.in_runs = False  #: whether an event may be a ``BytesRun``, too
+        self.in_runs = False  #: whether events may be ``BytesRun``, too
         self.halves: dict[bytes, ConnectionSide] = {}
         self._remembered = _Remembered(limits)
         self.latest: Connection | None = None
@@ -197,15 +197,15 @@ class Connections:
         self._unweighed = 0
         self._weigh_after = limits.memory // 16
         self.last = Seen(0, None)  #: the last packet
-        self.tcp_changes: list[TcpChange] | None = None  #: to be taken away by its owner; None: not wanted
+        self.tcp_changes: list[TcpChange] | None = None  #: emptied by the owner; None: not collected
 
     @property
     def held(self) -> int:
-        """The memory that the bytes of all directions take. Asking costs a step for each direction."""
+        """How many bytes of memory all directions take. Costs a step for each direction."""
         return sum(side.stream.held for side in self.halves.values())
 
     def find(self, key: bytes) -> tuple[Connection, int, ByteStream] | None:
-        """Find the open connection of a flow's key, its direction (0 or 1), and that direction's bytes."""
+        """Find the side of an open connection that belongs to a flow's key."""
         side = self.halves.get(key)
         return None if side is None else (side.connection, side.direction, side.stream)
 
@@ -216,7 +216,7 @@ class Connections:
 
     @property
     def unanswered(self) -> list[tuple[Connection, int]]:
-        """The open connections of which SYNs alone were captured, and for how long (ns) they were sent again."""
+        """Return the open connections of which only SYNs were captured, and for how long (ns) these were repeated."""
         return [
             (side.connection, side.syns[-1] - side.syns[0])
             for side in self._remembered.halves
@@ -229,7 +229,7 @@ class Connections:
 
     @property
     def resets(self) -> list[tuple[int, int, int]]:
-        """The open connections that were reset: the number, the direction of who did so, and when (ns)."""
+        """Return the open connections that were reset: the number, the direction that reset it, and the time (ns)."""
         return [
             (side.connection.number, 1 - each.direction if each.stream.reset_by_peer else each.direction, reset_at)
             for side in self._remembered.halves
@@ -238,33 +238,33 @@ class Connections:
         ]
 
     def remember(self, most: int) -> None:
-        """Change how many connections are remembered at most."""
+        """Set how many connections are remembered at most."""
         self._remembered.most = most
 
     def remembers(self, number: int) -> bool:
-        """Return whether packets may still be of a connection, by its number."""
+        """Return whether the connection with a number is still open."""
         return number in self._remembered
 
     @property
     def living(self) -> list[ConnectionSide]:
-        """One direction of each connection that is open, the least recently used first."""
+        """Return one direction of each open connection, the least recently used first."""
         return self._remembered.halves
 
     def state(self) -> ConnectionsState:
-        """Return what ``restore_state`` needs beside the connections, which are restored one by one."""
+        """Return the state for ``restore_state``, without the connections, which are restored one by one."""
         return ConnectionsState(
             self.counts.connections, self._unweighed, (*self.last,), self._layers.state(), {**self.carved}
         )
 
     def restore_state(self, state: ConnectionsState) -> None:
-        """Restore what is known beside the connections."""
+        """Restore the state without the connections."""
         self.counts.connections, self._unweighed = state.opened, state.unweighed
         self.last = Seen(*state.seen)
         self._layers.restore(state.layers)
         self.carved.update(state.carved)
 
     def restore(self, connection: Connection, key: bytes, states: tuple[StreamState, StreamState]) -> None:
-        """Restore a connection, as the last one used: the key of its direction 0, and the states of both streams."""
+        """Restore a connection as the most recently used. ``key``: of its direction 0; ``states``: of both streams."""
         keys = key, reverse_key(key)
         limits = self._limits_of[connection.carved]
         streams = ByteStream(limits, self.counts), ByteStream(limits, self.counts)
@@ -280,12 +280,12 @@ class Connections:
 
     @property
     def due(self) -> int | None:
-        """The capture time at which a direction is to be looked at again, None where nothing waits for time."""
+        """The capture time of the next deadline of a direction; None without any."""
         return self._deadlines[0][0] if self._deadlines else None
 
     @property
     def budget(self) -> int:
-        """How many bytes may come until the memory is to be looked at."""
+        """How many bytes may come until the memory is to be added up."""
         return self._weigh_after - self._unweighed
 
     def use(self, connection: Connection) -> None:
@@ -294,7 +294,7 @@ class Connections:
         self._remembered.use(connection.number)
 
     def count(self, packets: int, delivered: int, weight: int, last: Seen) -> None:
-        """Count packets that were taken many at once: their payload was delivered whole; ``last`` is the last."""
+        """Count packets handled in a batch, whose payload was delivered completely; ``last``: the last of them."""
         counts = self.counts
         counts.packets += packets
         counts.tcp_packets += packets
@@ -304,7 +304,7 @@ class Connections:
         self.last = last
 
     def feed(self, packet: Packet) -> list[Delivery]:
-        """Take the next packet, and return what it made known."""
+        """Handle the next packet, and return the events that it caused."""
         counts = self.counts
         counts.packets += 1
         segment = self._layers.feed(packet)
@@ -321,7 +321,7 @@ class Connections:
         return out
 
     def receive(self, segment: Segment, seen: Seen) -> list[Delivery]:
-        """Take the segment of the next packet, which ``due`` is not before, and return what it made known."""
+        """Handle the segment of the next packet, at or before ``due``, and return the events that it caused."""
         self.counts.packets += 1
         self.last = seen
         out: list[Delivery] = []
@@ -337,7 +337,7 @@ class Connections:
         connection = side.connection
         if connection is not self.latest:
             self.use(connection)
-        # What the other side sent was there before it was acknowledged: that order is kept.
+        # Bytes of the other side existed before their acknowledgement: events keep that order.
         other = side.other
         sender, ts_ns = side.stream.sender, seen.ts_ns
         if flags & ACK and not flags & CONTROL and side.advertise(not window, ack):
@@ -347,7 +347,7 @@ class Connections:
         if side.brings_nothing(segment):
             if ts_ns is not None and other.is_captured and sender.repeat(ts_ns):
                 self.note(other, NO_ANSWER, True, sender.first_ns)
-        elif payload and sender.repeats and sender.answer():  # it goes on: its answer was not captured
+        elif payload and sender.repeats and sender.answer():  # the connection goes on: its answer was not captured
             self.note(other, NO_ANSWER, False, ts_ns)
         if flags & ACK and ack != other.stream.last_ack:
             if side.is_ahead(ack):
@@ -355,7 +355,7 @@ class Connections:
             self._emit(other, other.stream.acknowledge(ack, seen), out)
         stream = side.stream
         events = stream.feed(segment, seen)
-        if flags & FIN and other.stream.fin_is_missing:  # which it acknowledges: the other side closed first
+        if flags & FIN and other.stream.fin_is_missing:  # the other side closed first, and this segment acknowledges it
             events = [each._replace(by_peer=True) if isinstance(each, End) else each for each in events]
         self._emit(side, events, out)
         if flags & RST:
@@ -366,7 +366,7 @@ class Connections:
             self._weigh(seen, out)
 
     def note(self, side: ConnectionSide, fault: str, begins: bool, ts_ns: int | None) -> None:
-        """Note that the sender of a direction begins to hold the other end up, or no longer does."""
+        """Note that the sender of a direction begins to hold up the other end, or stops doing so."""
         if self.tcp_changes is not None:
             self.tcp_changes.append(TcpChange(side.connection.number, side.direction, fault, begins, ts_ns))
 
@@ -381,7 +381,7 @@ class Connections:
     def _find_or_open(
         self, side: ConnectionSide | None, segment: Segment, seen: Seen, out: list[Delivery]
     ) -> ConnectionSide:
-        """Find the connection of a SYN or of a new flow; a SYN with another number begins another."""
+        """Find or open the connection of a SYN or of a new flow; a SYN with another number begins a new one."""
         flags = segment.flags
         if side is not None and not side.stream.begins_with(segment.seq):
             self._close_connection(side, "reused", seen, out)
@@ -390,7 +390,7 @@ class Connections:
             side = self._open(segment, seen, out)
         other = side.other
         if flags & SYN and flags & ACK:
-            # It says also where the other side began, whose SYN may not have been captured.
+            # It also tells where the other side began, whose SYN may not have been captured.
             self._emit(other, other.stream.begin(segment.ack, seen), out)
         elif flags & SYN:
             other.stream.answers = True
@@ -415,7 +415,7 @@ class Connections:
         other = ConnectionSide(back, connection, 0 if answers else 1, ByteStream(limits, self.counts))
         side.other, other.other = other, side
         self.halves[back] = other
-        self.halves[key] = side  # last, so that a connection of an endpoint with itself has one direction
+        self.halves[key] = side  # after that, so that a connection of an endpoint with itself has one direction
         self._remembered.add(side)
         return side
 
@@ -425,7 +425,7 @@ class Connections:
             self._emit(each, each.stream.close(seen, reason), out)
             if self.halves.get(each.key) is each:
                 del self.halves[each.key]
-            del each.other  # without the circle the memory is free at once
+            del each.other  # without the cycle of references the memory is free at once
         self._remembered.remove(side.connection.number)
         self.latest = None
 
@@ -446,7 +446,7 @@ class Connections:
     def _keep_deadlines(self, now: int, seen: Seen, out: list[Delivery]) -> None:
         """Tick those directions whose deadline has passed, in the order of their deadlines.
 
-        What they were scheduled for may be earlier, and is not known of connections that were loaded.
+        A check may be scheduled before its deadline, and is not scheduled for restored connections.
         """
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now:
@@ -463,7 +463,7 @@ class Connections:
     def _weigh(self, seen: Seen, out: list[Delivery]) -> None:
         """Add up the memory of all directions, and evict the least recently used beyond the limit.
 
-        Adding costs a step for each direction, so it is done once in a number of bytes.
+        Adding up costs a step for each direction, so it is done once in a number of bytes.
         """
         self._unweighed = 0
         held = self.held

@@ -43,18 +43,18 @@ class Connection:
     carved: int = field(default=0, compare=False)
 
     def toward(self, direction: int) -> Flow:
-        """The flow of ``direction`` (0 or 1)."""
+        """Return the flow of ``direction`` (0 or 1)."""
         return self.flow if direction == 0 else self.flow.reverse
 
 
 def reverse_key(key: bytes) -> bytes:
-    """The key of the other direction: ``key`` is source and destination address, then both ports."""
+    """Return the key of the other direction. A key is the source and destination address, then both ports."""
     half = (len(key) - 4) // 2
     return key[half : 2 * half] + key[:half] + key[-2:] + key[-4:-2]
 
 
 def flow_of(key: bytes) -> Flow:
-    """The flow that a key of 12 (IPv4) or 36 bytes (IPv6) stands for."""
+    """Return the flow of a key of 12 (IPv4) or 36 bytes (IPv6)."""
     half = (len(key) - 4) // 2
     return Flow(
         Endpoint(_host(key[:half]), int.from_bytes(key[-4:-2], "big")),

@@ -14,7 +14,7 @@ END: Final = "end"  #: the connection or the capture ended before the bytes came
 
 
 class Seen(NamedTuple):
-    """Where in the input something was seen: the packet whose arrival made it known."""
+    """The packet with which an event became known: its file, number and time."""
 
     number: int
     ts_ns: int | None
@@ -35,11 +35,11 @@ class Bytes(NamedTuple):
 
 
 class BytesRun(NamedTuple):
-    """Many ``Bytes`` at once, each of which begins where the one before it ends."""
+    """Many contiguous ``Bytes`` at once."""
 
     offset: int  #: of the first
     pieces: list[bytes]
-    numbers: list[int]  #: of the packets that completed the stream up to and including each piece,
+    numbers: list[int]  #: numbers of the packets that completed the stream up to and including each piece,
     times: list[int]  #: and when these came, NO_TIME for what has no time
     file: str
     interface: int
@@ -57,7 +57,7 @@ class BytesRun(NamedTuple):
 class Gap(NamedTuple):
     """Bytes that are missing at ``offset``.
 
-    ``length`` is None where it is unknown how many; the offsets then continue as if it were 0.
+    ``length`` is None where it is unknown; the offsets then continue as if it were 0.
     """
 
     offset: int
@@ -95,7 +95,7 @@ class End(NamedTuple):
 Event = Bytes | Gap | Conflict | End
 Events = list[tuple[int, Event]]  #: of both directions of a connection, each with its direction
 
-StreamEvent = Event | BytesRun  #: what a stream says; Connections tell runs only to who asks for them
+StreamEvent = Event | BytesRun  #: events of a stream; Connections return runs only on request
 
 
 def one_by_one(events: list[StreamEvent]) -> Iterator[Event]:
@@ -107,17 +107,17 @@ def one_by_one(events: list[StreamEvent]) -> Iterator[Event]:
             yield event
 
 
-ZERO_WINDOW: Final = "zero-window"  #: an end takes no more bytes: its receive window is zero
-NO_ANSWER: Final = "no-answer"  #: an end sends nothing, not even acknowledgements, while bytes are sent to it again
-AHEAD: Final = "ahead"  #: an end acknowledges bytes before they are captured: the directions are out of order
+ZERO_WINDOW: Final = "zero-window"  #: an end accepts no more bytes: its receive window is zero
+NO_ANSWER: Final = "no-answer"  #: an end sends nothing, not even acknowledgements, while bytes are retransmitted to it
+AHEAD: Final = "ahead"  #: an end acknowledges bytes that are captured later: the directions are out of order
 
 
 class TcpChange(NamedTuple):
-    """An end of a connection began to hold the other up, or no longer does; or it is captured ahead of the other."""
+    """An end of a connection began to hold up the other, or stopped doing so; or it is captured ahead of the other."""
 
     connection: int
     direction: int  #: in which that end sends
-    fault: str  #: ZERO_WINDOW, NO_ANSWER; AHEAD, which begins once, and does not end
+    fault: str  #: ZERO_WINDOW or NO_ANSWER; or AHEAD, which begins once and does not end
     begins: bool
     ts_ns: int | None
 

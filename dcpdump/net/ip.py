@@ -1,4 +1,4 @@
-"""IP: which bytes of a packet are payload, and of what; datagrams from their fragments; checksums."""
+"""Read IP headers, reassemble datagrams from fragments, and compute checksums."""
 
 import struct
 from collections import OrderedDict
@@ -65,9 +65,9 @@ def parse(ethertype: int, data: bytes, at: int, cut: int = 0) -> Datagram | str:
 
 
 def _extent(data: bytes, at: int, length: int, cut: int) -> tuple[int, int]:
-    """Where the packet at ``at`` ends in ``data``, and how much of it the snap length cut off.
+    """Return where the packet at ``at`` ends in ``data``, and how many of its bytes the snap length cut off.
 
-    Where the capture itself says that nothing was cut, a length beyond the data is a lie and is not believed.
+    Where the capture says that nothing was cut, a length beyond the data is wrong and is ignored.
     """
     if not length:
         return len(data), cut
@@ -159,7 +159,7 @@ class Whole(NamedTuple):
 
 @dataclass(slots=True)
 class PartialDatagram:
-    """The pieces of one datagram, as far as they came; of two for the same place the first one wins."""
+    """The fragments of one datagram so far; where two overlap, the first to arrive counts."""
 
     since: int
     have: bytearray = field(default_factory=bytearray)  #: 1 where ``known`` is known
@@ -170,7 +170,7 @@ class PartialDatagram:
     disagreement: tuple[bytes, bytes] | None = None
 
     def put(self, offset: int, data: bytes) -> None:
-        """Put ``data`` at ``offset``, under what is there already."""
+        """Put ``data`` at ``offset``; bytes that are there already stay."""
         end = offset + len(data)
         if end > len(self.have):
             grow = bytes(end - len(self.have))
@@ -204,7 +204,7 @@ DatagramKey = tuple[bytes, int, int]
 
 
 class Fragments:
-    """Datagrams in pieces, within bounds of bytes, pieces and capture time. At a bound the oldest goes."""
+    """Incomplete datagrams, with bounds on bytes, fragments and capture time. At a bound the oldest is dropped."""
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self._limits = limits
@@ -214,7 +214,7 @@ class Fragments:
 
     @property
     def waiting(self) -> int:
-        """How many datagrams wait for the rest of their fragments."""
+        """Return how many datagrams wait for fragments."""
         return len(self._partial)
 
     def state(self) -> dict[DatagramKey, PartialDatagram]:
@@ -222,17 +222,17 @@ class Fragments:
         return self._partial
 
     def restore(self, state: dict[DatagramKey, PartialDatagram]) -> None:
-        """Continue from a state. To be asked of one that nothing was fed to."""
+        """Continue from a state. Only for an object that was fed nothing yet."""
         self._partial.update(state)
         self._bytes = sum(2 * len(partial.have) for partial in state.values())
         self._pieces = sum(partial.pieces for partial in state.values())
 
     def feed(self, addresses: bytes, protocol: int, place: Fragment, data: bytes, now: int) -> Whole | None:
-        """Take a fragment, seen at ``now`` (ns), and return the whole if that was the missing one."""
+        """Add a fragment, seen at ``now`` (ns), and return the datagram if that completes it."""
         key = addresses, protocol, place.ident
         partial = self._partial.get(key)
         if partial is not None and now - partial.since > self._limits.fragment_ns:
-            self._forget(key)  # an identification comes round again
+            self._forget(key)  # the identification is used again
             partial = None
         if partial is None:
             partial = self._partial[key] = PartialDatagram(now)
@@ -265,7 +265,7 @@ class Fragments:
         self._pieces -= partial.pieces
 
 
-#: Where the checksum stands, by IP protocol; the ones that cover a pseudo-header too.
+#: The offset of the checksum, by IP protocol; and the protocols whose checksum covers a pseudo-header too.
 CHECKSUM_AT = {1: 2, 6: 16, 17: 6, 58: 2}
 _PSEUDO = frozenset((6, 17, 58))
 _UDP = 17
@@ -278,12 +278,12 @@ def _ones_complement_sum(data: bytes | bytearray) -> int:
 
 
 def pseudo_header(addresses: bytes, protocol: int, size: int) -> bytes:
-    """Return what TCP and UDP sum before themselves; nothing for ICMP over IPv4."""
+    """Return the pseudo-header that checksums cover; empty for ICMP over IPv4."""
     return addresses + pack(">II", size, protocol) if protocol in _PSEUDO else b""
 
 
 def checksum_is_right(before: bytes, data: bytes | bytearray, place: int) -> bool:
-    """Return whether the checksum at ``place`` of ``data`` fits, ``before`` being summed too; UDP's zero is none."""
+    """Return whether the checksum at ``place`` of ``data`` is right, with ``before`` summed too; UDP's 0 means none."""
     if place == CHECKSUM_AT[_UDP] and data[place : place + 2] == b"\0\0":
         return False
     return (_ones_complement_sum(before) + _ones_complement_sum(data)) % 0xFFFF == 0

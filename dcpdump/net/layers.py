@@ -1,5 +1,5 @@
-"""From a packet to its TCP segment, through link, IP, fragments and tunnels, and where its headers lie for those who
-change packets. Knows nothing of streams.
+"""Find the TCP segment of a packet, through link layer, IP, fragments and tunnels; and the offsets of all headers, for
+code that changes packets. Knows nothing of streams.
 """
 
 import struct
@@ -12,30 +12,30 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL, Segment
 
-#: The link type of exported PDUs: what Wireshark writes of streams that it put together, or decrypted.
+#: The link type of exported PDUs: Wireshark writes streams so that it reassembled or decrypted.
 _EXPORTED_PDU: Final = 252
 _END, _IPV4_SRC, _IPV4_DST, _IPV6_SRC, _IPV6_DST, _PORT_TYPE, _SRC_PORT, _DST_PORT = 0, 20, 21, 22, 23, 24, 25, 26
 _TCP: Final = 2  #: the type of port
 
 
 class ExportedPdus:
-    """Makes segments of the records of one capture: tags that say between whom, then the payload.
+    """Makes segments of the exported PDUs of one capture. A record is tags with the endpoints, then the payload.
 
-    What one end says continues from record to record, so the segments made of them follow one another; that the first
-    is the beginning of the connection, nothing says.
+    The payload of an end continues from record to record, so its segments follow one another. Whether the first record
+    is the beginning of the connection is not known.
 
-    ``connections``: how many of them are remembered, the latest used. While reassembly remembers no more than these, no
-    direction of a known connection begins anew.
+    ``connections``: how many are remembered, the most recently used ones. Reassembly may remember no more than these;
+    otherwise a direction of a known connection would start again.
     """
 
     __slots__ = ("_most", "_next")
 
     def __init__(self, connections: int) -> None:
         self._most = 2 * connections
-        self._next: OrderedDict[bytes, int] = OrderedDict()  # the sequence number of what comes next, by key
+        self._next: OrderedDict[bytes, int] = OrderedDict()  # the next sequence number, by key
 
     def state(self) -> dict[bytes, int]:
-        """Return the sequence numbers of what comes next, for ``restore``."""
+        """Return the next sequence numbers, for ``restore``."""
         return dict(self._next)
 
     def restore(self, state: dict[bytes, int]) -> None:
@@ -43,7 +43,7 @@ class ExportedPdus:
         self._next = OrderedDict(state)
 
     def feed(self, data: bytes, cut: int) -> Segment | str:
-        """Return the segment of a record, of which ``cut`` bytes were not captured, or the reason why there is none."""
+        """Return the segment of a record, ``cut`` bytes of which were not captured, or the reason why there is none."""
         try:
             tags, at = _tags(data)
         except struct.error:
@@ -77,25 +77,25 @@ def _tags(data: bytes) -> tuple[dict[int, bytes], int]:
         at += length
 
 
-#: Both headers of a plain packet at once; the fourth or third value is a segment's key, addresses and ports.
+#: Both headers of a plain packet at once; the fourth (IPv6: third) value is a flow's key, addresses and ports.
 _IPV4_TCP: Final = struct.Struct(">BxH2xHxB2x12sIIBBH").unpack_from
 _IPV6_TCP: Final = struct.Struct(">IHBx36sIIBBH").unpack_from
 
-_LEAST_HEADER: Final = 5 << 4  #: the byte with the length of a TCP header of 20 bytes
+_LEAST_HEADER: Final = 5 << 4  #: the byte that gives a TCP header the length of 20 bytes
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
 
 
 class LayersState(NamedTuple):
-    """The fragments that wait, and where the streams of exported records stand."""
+    """The fragments that wait, and the next sequence numbers of exported PDUs."""
 
     fragments: dict[DatagramKey, PartialDatagram]
     exported: dict[bytes, int]
 
 
 class Layers:
-    """Opens packets. Holds only the IP fragments that wait for others."""
+    """A reader of packets' layers. Holds only IP fragments that wait for others."""
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self._limits = limits
@@ -104,7 +104,7 @@ class Layers:
 
     @property
     def waiting(self) -> int:
-        """How many datagrams wait for the rest of their fragments."""
+        """Return how many datagrams wait for fragments."""
         return self._fragments.waiting
 
     def state(self) -> LayersState:
@@ -127,7 +127,7 @@ class Layers:
                 at, ethertype = 16, data[14:16]
             else:
                 return self._open(packet)
-            # The plain cases, in one step each. All that is in any way unusual is opened layer by layer.
+            # The plain cases take one step each. Every other packet is read layer by layer.
             if ethertype == b"\x08\x00":
                 version, length, fragment, protocol, key, seq, ack, header, flags, window = _IPV4_TCP(data, at)
                 if version == 0x45 and protocol == 6 and not fragment & FRAGMENT and header >= _LEAST_HEADER:
@@ -142,7 +142,7 @@ class Layers:
                     at += 40 + (header >> 4 << 2)
                     if at <= end <= len(data):
                         return _row(Segment, (key, seq, ack, flags, window, data[at:end], 0, None))
-        except struct.error:  # shorter than both headers; the slow way says which
+        except struct.error:  # shorter than both headers; the slow way names the one
             pass
         return self._open(packet)
 
@@ -171,7 +171,7 @@ class Layers:
                 if disagreement is not None and not isinstance(segment, str):
                     return segment._replace(disagreement=disagreement)
                 return segment
-            data = data[:end]  # what is inside cannot be longer than the outside
+            data = data[:end]  # the inner packet cannot be longer than the outer
             cut = missing
             found = link.strip_tunnel(protocol, data, start)
         return found if isinstance(found, str) else "too deep (IP in IP)"
@@ -181,7 +181,7 @@ _SHORTEST = 20
 
 
 class Layer(NamedTuple):
-    """One IP header at ``at``: its version as an ethertype, and what it carries."""
+    """One IP header at ``at``: its version as an ethertype, and its payload."""
 
     ethertype: int
     at: int
@@ -189,19 +189,19 @@ class Layer(NamedTuple):
 
 
 class HeaderOffsets(NamedTuple):
-    """The IP headers of a packet, outermost first, and its TCP segment, if it has one that is not in fragments."""
+    """The IP headers of a packet, outermost first, and its TCP segment, unless that is in fragments."""
 
     layers: tuple[Layer, ...]
-    segment: tuple[int, int, int] | None = None  #: where header, payload and the end are
+    segment: tuple[int, int, int] | None = None  #: offsets of header, payload and end
 
     @property
     def fragment(self) -> Layer | None:
-        """The layer that is a fragment, under which nothing can be read."""
+        """Return the layer that is a fragment, below which nothing can be read."""
         return self.layers[-1] if self.layers and self.layers[-1].datagram.fragment is not None else None
 
 
 def anatomy(packet: Packet, limits: Limits = DEFAULT) -> HeaderOffsets:
-    """Parse a packet, as far as its headers can be understood."""
+    """Return the offsets of a packet's headers, as far as they can be read."""
     data = packet.data
     layers: list[Layer] = []
     found = link.strip(packet.link_type, data)

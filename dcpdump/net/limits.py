@@ -6,11 +6,11 @@ from dcpdump.startup import dataclass
 
 KIB = 1 << 10
 MIB = 1 << 20
-#: What all that is known of a connection takes, in the command that keeps most of it.
+#: Bytes of memory for a connection, in the command that keeps most about it.
 CONNECTION = 16 * KIB
-#: The part of it that remains while packets may still be of a connection.
+#: The part of these that is kept while late packets of a connection may come.
 LIVING = 8 * KIB
-#: What a stream may take, and its row where tables are written.
+#: Bytes of memory for a stream, its row in written tables included.
 STREAM = 8 * KIB
 #: Connections, and streams, that are always remembered.
 LEAST = 1_024
@@ -18,7 +18,7 @@ SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 
 
-#: A file holds chosen packets only: as they were sent, so that none is waited for that has been acknowledged; or not.
+#: The file holds chosen packets only; in the order sent, so that acknowledged bytes are not waited for, or not.
 IN_ORDER, OUT_OF_ORDER = 1, 2
 
 
@@ -36,9 +36,9 @@ class Limits:
 
     #: Connections remembered; beyond it the least recently used is closed. They may fill what there is for state.
     connections: int = 128 * MIB // CONNECTION
-    #: Those of them that have ended or were reset, which are kept for packets that come late.
+    #: Connections that ended or were reset, and are kept for late packets.
     over: int = LEAST
-    #: What is known of connections and streams; beyond it those that are over are forgotten, longest silent first.
+    #: Bytes of memory for connections and streams; beyond it ended ones are forgotten, the longest silent first.
     state: int = 128 * MIB
     #: Out-of-order and remembered bytes of all connections; beyond it the least recently used is evicted.
     memory: int = 256 * MIB
@@ -48,17 +48,17 @@ class Limits:
     #: The same in segments, because one tiny segment costs far more than its bytes.
     pending_segments: int = 262_144
 
-    #: A hole that the receiver has acknowledged was lost by the capture, not by TCP. A packet that the
-    #: capture only wrote late still gets this many bytes, or this much capture time, to turn up.
+    #: A hole that the receiver has acknowledged was lost by the capture, not by TCP. Its packet may only have been
+    #: written late: it is waited for during so many bytes, or so much capture time.
     patience_bytes: int = 256 * KIB
     patience_ns: int = 2 * SECOND
 
-    #: Packets were left out on purpose: what is missing is no loss.
+    #: Packets were left out on purpose: missing bytes are no loss.
     carved: bool = False
 
-    #: A jump further than this needs a second segment near it: one forged segment must not end a stream.
+    #: A longer jump in sequence numbers needs a second segment near it: one forged segment must not end a stream.
     jump: int = 64 * MIB
-    #: How close to the first the second segment must be: a window.
+    #: How near the second segment must be to the first: a TCP window.
     near: int = 1 * MIB
 
     #: Delivered bytes of one direction kept to compare retransmissions with.
@@ -67,12 +67,12 @@ class Limits:
     #: The same segment within this time was captured twice (``-i any``, a mirror port); TCP waits longer.
     duplicate_ns: int = 50 * MILLISECOND
 
-    #: How long the first bytes of a direction whose SYN was not seen wait for an earlier, swapped segment.
+    #: How long the first bytes of a direction without a SYN wait for an earlier segment that arrives late.
     late_segments: int = 8
     late_ns: int = 200 * MILLISECOND
 
     def of_carved(self, carved: int) -> "Limits":
-        """Return those of a connection; ``carved``: as Connection has it."""
+        """Return the limits for a connection; ``carved``: as in Connection."""
         if not carved:
             return self
         return replace(self, carved=True, patience_bytes=self.patience_bytes if carved == OUT_OF_ORDER else 0)
@@ -80,7 +80,7 @@ class Limits:
     @classmethod
     def within(cls, memory: int) -> "Limits":
         """Return the default limits for another number of bytes of memory."""
-        state = memory // 2  # the other half is for segments that wait, and what is read and written takes
+        state = memory // 2  # the other half is for waiting segments, and for reading and writing
         return cls(
             memory=memory,
             connections=max(LEAST, state // CONNECTION),

@@ -1,9 +1,9 @@
-"""From a captured record to its IP header: through its link layer, and through what carries IP inside IP.
+"""Find the IP header of a captured record, through its link layer and through tunnels.
 
-``LINKS``, ``TUNNELS`` and ``_PORTS`` list what captures of servers have: by LINKTYPE value, by IP protocol, and by UDP
-port. A new one is a line there, with a function unless its header is simple. All functions here read forward from an
-offset and raise ``IndexError`` or ``struct.error`` where the data ends; ``strip`` and ``strip_tunnel`` turn that into a
-reason. Every other link type is left to the layers of scapy, which is loaded for it.
+``LINKS``, ``TUNNELS`` and ``_PORTS`` list the kinds found in captures of servers: by LINKTYPE value, by IP protocol,
+and by UDP port. A new kind is a line there, with a function unless its header is simple. The functions read forward
+from an offset, and raise ``IndexError`` or ``struct.error`` where the data ends; ``strip`` and ``strip_tunnel`` turn
+that into a reason. Any other link type is read through scapy's layers, which are loaded only then.
 """
 
 import logging
@@ -14,7 +14,7 @@ from typing import Any
 
 from dcpdump.net.ip import IPV4, IPV6
 
-#: What lies where: an ethertype and an offset; or the reason why there is nothing to read.
+#: An ethertype and the offset of its header; or the reason why there is nothing to read.
 Found = tuple[int, int] | str
 
 _LLC = 4  #: any value below 0x600 is a length, and an 802.2 header follows; Linux writes 4
@@ -36,7 +36,7 @@ _PPP_PROTOCOLS = {0x0021: IPV4, 0x0057: IPV6, 0x0281: _MPLS, 0x0283: _MPLS}
 
 
 def _follow(ethertype: int, data: bytes, at: int) -> Found:
-    """Go from what ``ethertype`` announces at ``at`` to the IP header under it."""
+    """Find the IP header below the header of ``ethertype`` at ``at``."""
     tags = 0
     for _ in range(_MOST_SHIMS + 1):
         if ethertype in (IPV4, IPV6):
@@ -71,7 +71,7 @@ def _ethernet(data: bytes, at: int = 0) -> Found:
 
 
 def _mpls(data: bytes, at: int) -> Found:
-    """Skip labels. What is under them only its first nibble says: 4 and 6 are IP, 0 a control word."""
+    """Skip labels. The first nibble after them tells the content: 4 and 6 are IP, 0 is a control word."""
     for _ in range(_MOST_LABELS):
         bottom = data[at + 2] & 1
         at += 4
@@ -102,7 +102,7 @@ def _tag(data: bytes, at: int) -> Found:
 
 
 def _llc(data: bytes, at: int) -> Found:
-    """IEEE 802.2, with SNAP behind it where it says so."""
+    """Read IEEE 802.2, with SNAP where it follows."""
     service = data[at : at + 3]
     if service == b"\xaa\xaa\x03":
         return _U16(data, at + 6)[0], at + 8
@@ -148,9 +148,9 @@ def strip(link_type: int, data: bytes) -> Found:
 @cache
 def _layer_of(link_type: int) -> tuple[Callable[[bytes], Any] | None, str]:
     """Return scapy's layer of a link type, if it has one, and the link type's number and name."""
-    logging.getLogger("scapy").setLevel(logging.CRITICAL)  # it warns of what it does not find on this machine
+    logging.getLogger("scapy").setLevel(logging.CRITICAL)  # it warns of programs and interfaces missing on this machine
     import scapy.data  # here: all layers take a second, and hardly a capture needs them
-    import scapy.layers.all  # which say what their link types are
+    import scapy.layers.all  # importing these registers their link types
     from scapy.config import conf
 
     names = (f", {name[4:]}" for name, number in vars(scapy.data).items() if name[:4] == "DLT_" and number == link_type)
@@ -166,9 +166,9 @@ def _through_scapy(link_type: int, data: bytes) -> Found:
         packet = layer(data)
         while packet and packet.__class__.__name__ not in _OF_IP:
             packet = packet.payload
-    except Exception:  # whatever its layers make of bytes that are not theirs
+    except Exception:  # its layers may raise anything on bytes that are not theirs
         return f"not IP (link {name})"
-    # The header of 6LoWPAN is compressed: IP is not there as scapy has it.
+    # The header of 6LoWPAN is compressed: the bytes do not have the IP header that scapy shows.
     at = data.find(packet.original) if packet and packet.original else -1
     return f"not IP (link {name})" if at < 0 else (_OF_IP[packet.__class__.__name__], at)
 
@@ -178,17 +178,17 @@ _OF_IP = {"IP": IPV4, "IPv6": IPV6}
 
 
 def _fixed(kind: int, size: int) -> Callable[[bytes], Found]:
-    """A link type with a header of ``size`` bytes, behind which there is always the same."""
+    """Return a reader of a link type with a header of ``size`` bytes and a fixed content."""
     return lambda data: (kind, size)
 
 
 def _typed(at: int, size: int) -> Callable[[bytes], Found]:
-    """A link type with a header of ``size`` bytes, which has an ethertype at ``at``."""
+    """Return a reader of a link type with a header of ``size`` bytes, and an ethertype at ``at``."""
     return lambda data: (_U16(data, at)[0], size)
 
 
 def _loopback(data: bytes) -> Found:
-    """BSD's NULL and LOOP: a family in the order of the machine that captured, which is not recorded."""
+    """Read BSD's NULL and LOOP: an address family in the unrecorded byte order of the capturing machine."""
     (family,) = _LE32(data)
     if family > 0xFFFF:
         (family,) = _BE32(data)
@@ -197,18 +197,18 @@ def _loopback(data: bytes) -> Found:
 
 
 def _raw(data: bytes) -> Found:
-    """IP at once; OpenBSD gave the number 12 to its loopback."""
+    """Read raw IP; OpenBSD used the number 12 for its loopback."""
     found = _version(data, 0)
     return _loopback(data) if isinstance(found, str) else found
 
 
 def _hdlc(data: bytes) -> Found:
-    """Cisco HDLC, or PPP where its address says so."""
+    """Read Cisco HDLC, or PPP where its address says so."""
     return (_PPP, 0) if data[:2] == b"\xff\x03" else (_U16(data, 2)[0], 4)
 
 
 def _nflog(data: bytes) -> Found:
-    """Netfilter's log: attributes in the order of the machine that captured; number 9 is the packet."""
+    """Read Netfilter's log: attributes in the byte order of the capturing machine; number 9 is the packet."""
     at = 4
     while True:
         (length,) = _LE16(data, at)
@@ -224,7 +224,7 @@ def _nflog(data: bytes) -> Found:
 
 
 def _wifi(data: bytes, at: int = 0, padded: bool = False) -> Found:
-    """IEEE 802.11: only data frames, not encrypted, not aggregated, carry IP that we can read."""
+    """Read IEEE 802.11: only data frames, neither encrypted nor aggregated, have readable IP."""
     control, flags = data[at], data[at + 1]
     if control & 0x0C != 0x08 or control & 0x40:
         return "not IP (802.11 without data)"
@@ -241,7 +241,7 @@ def _wifi(data: bytes, at: int = 0, padded: bool = False) -> Found:
 
 
 def _radiotap(data: bytes) -> Found:
-    """802.11 behind a radiotap header, which may say that the 802.11 header is padded to 4 bytes."""
+    """Read 802.11 after a radiotap header, which may say that the 802.11 header is padded to 4 bytes."""
     (length,) = _LE16(data, 2)
     (present,) = word = _LE32(data, 4)
     at = 8
@@ -254,7 +254,7 @@ def _radiotap(data: bytes) -> Found:
 
 
 def _pktap(data: bytes) -> Found:
-    """macOS's own: its header is 108 bytes or more, and record type 1 is a packet, of the link type that it names."""
+    """Read macOS's PKTAP: a header of 108 bytes or more; record type 1 is a packet of the link type in it."""
     length, kind, link_type = struct.unpack_from("<III", data)
     if length < 108 or length > len(data) or kind != 1:
         return "not a PKTAP packet"
@@ -280,7 +280,7 @@ LINKS: Mapping[int, Callable[[bytes], Found]] = {
     113: _typed(14, 16),  # Linux cooked
     127: _radiotap,
     149: _pktap,
-    166: _fixed(_PPP, 1),  # PPP behind its direction
+    166: _fixed(_PPP, 1),  # PPP after a byte for the direction
     204: _fixed(_PPP, 1),
     228: _fixed(IPV4, 0),
     229: _fixed(IPV6, 0),
@@ -308,7 +308,7 @@ def strip_tunnel(protocol: int, data: bytes, at: int) -> Found:
 
 
 def _gre(data: bytes, at: int) -> Found:
-    """Generic routing encapsulation, version 0 and (for PPTP) 1, with ERSPAN's mirrored Ethernet in it."""
+    """Read generic routing encapsulation, version 0 and (PPTP) 1, and ERSPAN's mirrored Ethernet in it."""
     flags, protocol = struct.unpack_from(">HH", data, at)
     if flags & 0x4000:
         return "GRE source routing"

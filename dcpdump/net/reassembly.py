@@ -1,7 +1,7 @@
-"""Reassembly: pieces of one direction, by their offsets, put in order. Knows no sequence numbers and no segments.
+"""Put pieces of one direction in order by their offsets. Knows no sequence numbers and no segments.
 
-Of overlapping bytes the first to arrive stand. A hole is waited for as long as it may still be filled; then it is
-a Gap with a reason. What is kept while waiting is bounded, and all work is linear in what arrives.
+Of overlapping bytes the first to arrive count. A hole is waited for as long as it may still be filled; then it becomes
+a Gap with a reason. The bytes kept meanwhile are bounded, and the time is linear in the bytes that arrive.
 """
 
 from bisect import bisect_right
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 _row: Final = tuple.__new__
 
 SeenState = tuple[int, int | None, str, int]  #: number and time of a packet, its file, its interface
-#: A segment that waits: where it starts, how many bytes had arrived with it, which also orders arrivals, its bytes, the
-#: end of what the snap length cut off behind them, when it came, and in which packet.
+#: A waiting segment: its offset; how many bytes had arrived with it, which also orders arrivals; its bytes; the end of
+#: the part that the snap length cut off; its time; its packet.
 _WaitingSegment = tuple[int, int, bytes, int, int, Seen]
 _WaitingState = tuple[int, int, bytes, int, int, SeenState]
-#: Since when the first hole was taken for lost (time, bytes arrived), and when it is given up.
+#: Since when the first hole has counted as lost (time, bytes arrived), and when it is given up.
 _PatienceState = tuple[tuple[int, int] | None, int | None]
-_FinState = tuple[int, int, int, SeenState]  #: its offset, how many bytes had arrived with it, its time and packet
+_FinState = tuple[int, int, int, SeenState]  #: its offset, how many bytes had arrived with it, its time, its packet
 
 
 class ReassemblyState(TypedDict):
-    """What is known of the offsets of a stream."""
+    """The state of a reassembly."""
 
     offset: int  #: of the next byte to deliver
     joined_late: bool
@@ -74,7 +74,7 @@ _DISTANCES = 256
 
 @dataclass(slots=True)
 class Counters:
-    """The counters. At any time what payload bytes can become adds up to ``payload_bytes``: none is lost silently."""
+    """Counters. Every payload byte is counted once by what became of it: these add up to ``payload_bytes``."""
 
     packets: int = 0
     tcp_packets: int = 0
@@ -85,27 +85,27 @@ class Counters:
     retransmitted_bytes: int = 0  #: bytes already had, sent again
     duplicate_bytes: int = 0  #: the same packet captured twice
     keepalive_bytes: int = 0  #: one garbage byte each, ignored
-    late_bytes: int = 0  #: come after their place was given up, or from before a late-joined start
+    late_bytes: int = 0  #: arrived after their offset was given up, or lie before the start of a late-joined stream
     stray_bytes: int = 0  #: far outside the stream, or carried by a reset
     conflicts: int = 0  #: overlaps that disagree
     evictions: int = 0  #: directions and connections that gave up memory
-    closed: int = 0  #: connections of them: what may go on, and is joined late then
-    not_understood: dict[str, int] = field(default_factory=dict)  #: packets without TCP that we can read, by reason
+    closed: int = 0  #: connections among them: their packets may go on, as a connection joined late
+    not_understood: dict[str, int] = field(default_factory=dict)  #: packets without readable TCP, by reason
 
     repeats: dict[int, int] = field(default_factory=dict)
-    #: segments that came again whole: after how many ms → bytes
+    #: segments that were captured again unchanged: after how many ms → bytes
 
     def repeat(self, distance_ms: int, length: int) -> None:
-        """Count a segment that came again as it was."""
+        """Count a segment that was captured again unchanged."""
         if distance_ms in self.repeats or len(self.repeats) < _DISTANCES:
             self.repeats[distance_ms] = self.repeats.get(distance_ms, 0) + length
 
     @property
     def offset_ms(self) -> int | None:
-        """Return by how much two clocks differ with which all was captured twice; None where that does not show.
+        """Return the difference of two clocks by which all packets were captured twice; None without evidence of that.
 
-        TCP sends some segments again, each after another time; two captures of a connection in one have all of them
-        twice, and all at one distance: within 2 ms of it, as the path between them takes its time too.
+        TCP retransmits some segments, after different times. Two captures of a connection in one file have each segment
+        twice, and at the same distance: within 2 ms, since the path between the two points takes time too.
         """
         if not self.repeats or self.retransmitted_bytes * 5 < self.payload_bytes * 2:
             return None
@@ -114,18 +114,18 @@ class Counters:
         return most if near[most] * 10 >= self.retransmitted_bytes * 9 else None
 
     def refuse(self, reason: str) -> None:
-        """Count a packet without TCP that can be read."""
+        """Count a packet without readable TCP."""
         if reason not in self.not_understood and len(self.not_understood) >= _REASONS:
             reason = "other reasons"
         self.not_understood[reason] = self.not_understood.get(reason, 0) + 1
 
 
-#: What keeping one piece costs beside its bytes.
+#: Bytes of memory for one piece, beside its own bytes.
 OVERHEAD: Final = 128
 
 
 class DeliveredPiece(NamedTuple):
-    """Bytes as they arrived, and when."""
+    """Delivered bytes, and their time."""
 
     offset: int
     data: bytes
@@ -133,7 +133,7 @@ class DeliveredPiece(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The first place where bytes came again and were others."""
+    """The first offset at which repeated bytes differed."""
 
     offset: int
     kept: bytes
@@ -141,7 +141,7 @@ class Difference(NamedTuple):
 
 
 class RetransmitWindow:
-    """Pieces in the order of their offsets, which is the order of their delivery. Each has an entry in every list."""
+    """Delivered pieces in the order of their offsets. Each has an entry in every list."""
 
     __slots__ = ("_limit", "_offsets", "_pieces", "_times", "size")
 
@@ -162,23 +162,23 @@ class RetransmitWindow:
             self._forget()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all pieces."""
         self._offsets.clear()
         self._pieces.clear()
         self._times.clear()
         self.size = 0
 
     def find(self, offset: int, data: bytes) -> DeliveredPiece | None:
-        """Find the piece that is exactly this one."""
+        """Return the piece with exactly this offset and these bytes; else None."""
         at = bisect_right(self._offsets, offset) - 1
         if at < 0 or self._offsets[at] != offset or self._pieces[at] != data:
             return None
         return DeliveredPiece(offset, self._pieces[at], self._times[at])
 
     def compare(self, start: int, data: bytes) -> tuple[Difference | None, int]:
-        """Return the first difference from what was delivered, and how many of the bytes were never there.
+        """Return the first difference from the delivered bytes, and how many of the bytes were never delivered.
 
-        Only what is remembered can be compared; bytes older than that count as having been there.
+        Only remembered bytes can be compared; older ones count as delivered.
         """
         offsets, end = self._offsets, start + len(data)
         if not offsets:
@@ -214,7 +214,7 @@ class RetransmitWindow:
 
 
 def _captured_twice(then: int | None, now: int | None, limits: Limits) -> bool:
-    """Whether the same bytes came so soon again that they were not sent again."""
+    """Return whether the same bytes came again too soon for a retransmission."""
     return then is not None and now is not None and abs(now - then) <= limits.duplicate_ns
 
 
@@ -231,7 +231,7 @@ def _is_twin(balance: Counters, history: RetransmitWindow, start: int, data: byt
 def _note_delivered(
     balance: Counters, history: RetransmitWindow, start: int, data: bytes, seen: Seen, *, twin: bool
 ) -> list[Event]:
-    """Count bytes that were delivered before, and compare them."""
+    """Count bytes that were delivered before, and compare both."""
     if not data:
         return []
     if twin:
@@ -247,7 +247,7 @@ def _note_delivered(
 def _note_waiting(
     balance: Counters, limits: Limits, start: int, data: bytes, held: tuple[bytes, int], seen: Seen
 ) -> list[Event]:
-    """Count bytes that wait already, as ``held`` bytes since a time, and compare them."""
+    """Count bytes of which ``held`` wait already, with their time, and compare both."""
     if held[0] == data and _captured_twice(held[1], seen.ts_ns, limits):
         balance.duplicate_bytes += len(data)
         return []
@@ -265,10 +265,10 @@ def conflict(balance: Counters, difference: Difference, seen: Seen) -> Conflict:
 
 
 class _WaitingRun:
-    """Segments that wait and arrived one after the other, each where the one before it ends. Mostly all behind a hole.
+    """Waiting segments that arrived one after another, each where the one before it ends: mostly all after a hole.
 
-    Of the first it is known when it came (``since``), of the others their packets have times. Only a single one may
-    have been cut off. All are of one file and interface.
+    The first one's time is ``since``, the others' are those of their packets. Only a run of one segment may have been
+    cut off. All are from one file and interface.
     """
 
     __slots__ = (
@@ -279,7 +279,7 @@ class _WaitingRun:
     def __init__(self, start: "i64", order: "i64", data: bytes, cut: "i64", since: int, seen: Seen) -> None:
         self.start = start
         self.end: i64 = start + len(data)
-        self.cut = cut  #: the end of what the snap length cut off behind a single segment
+        self.cut = cut  #: the end of the part of a single segment that the snap length cut off
         self.order = order  #: of the first
         self.arrived = order  #: of the last
         self.since = since
@@ -287,12 +287,12 @@ class _WaitingRun:
         self.pieces = [data]
         self.numbers = [number]
         self.times = [NO_TIME if ts_ns is None else ts_ns]
-        self.indexed: i64 = 0  #: how many of the segments are found by their offsets,
+        self.indexed: i64 = 0  #: how many of the segments can be found by their offsets,
         self.indexed_to = start  #: and where they end
 
     @property
     def segments(self) -> list[_WaitingSegment]:
-        """Return them one by one."""
+        """Return the segments one by one."""
         start, order, out = self.start, self.order - len(self.pieces[0]), []
         for each, data in enumerate(self.pieces):
             order += len(data)
@@ -304,7 +304,7 @@ class _WaitingRun:
 
     @property
     def last_packet(self) -> Seen:
-        """The packet that brought the last of them."""
+        """Return the packet that brought the last segment."""
         return self._packet(-1)
 
     def _packet(self, at: int) -> Seen:
@@ -312,12 +312,12 @@ class _WaitingRun:
         return Seen(self.numbers[at], None if ts_ns == NO_TIME else ts_ns, self.file, self.interface)
 
     def came(self, at: int) -> int:
-        """Return when one of them came."""
+        """Return when a segment came."""
         ts_ns = self.times[at]
         return self.since if ts_ns == NO_TIME else ts_ns
 
     def told(self, seen: Seen | None, late: bool) -> StreamEvent:
-        """Return its bytes, of which a packet made known all; None: each the one that brought it."""
+        """Return the bytes as events. ``seen``: the packet that completed all; None: each came with its own packet."""
         count = len(self.pieces)
         if count == 1:
             return Bytes(self.start, self.pieces[0], self.last_packet if seen is None else seen, late)
@@ -330,13 +330,13 @@ class _WaitingRun:
 
 
 class _ReorderQueue:
-    """A heap of what waits, by offset. ``size`` is its bytes."""
+    """A heap of the waiting runs, by offset. ``size`` is their bytes."""
 
     __slots__ = ("_at", "_count", "_heap", "_last", "_unindexed", "size")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, _WaitingRun]] = []  # by offset, then by arrival
-        self._last: _WaitingRun | None = None  # the one that was added to last
+        self._last: _WaitingRun | None = None  # the run that was added to last
         self._at: dict[int, tuple[bytes, int]] = {}  # offset → bytes, arrival; without those of:
         self._unindexed: list[_WaitingRun] = []  # by offset
         self._count: i64 = 0
@@ -347,7 +347,7 @@ class _ReorderQueue:
 
     @property
     def cost(self) -> int:
-        """The memory that it takes."""
+        """Return how many bytes of memory the queue takes."""
         return self.size + 2 * OVERHEAD * self._count
 
     def state(self) -> list[_WaitingState]:
@@ -362,11 +362,11 @@ class _ReorderQueue:
 
     @property
     def first(self) -> _WaitingRun:
-        """The first that waits; raises IndexError where none does."""
+        """Return the first waiting run. Raises IndexError without one."""
         return self._heap[0][2]
 
     def at(self, start: int) -> tuple[bytes, int] | None:
-        """Return the bytes of the segment that waits at an offset, and since when."""
+        """Return the bytes of the waiting segment at an offset, and since when it waits."""
         for run in self._unindexed:
             for each in range(run.indexed, len(run.pieces)):
                 data = run.pieces[each]
@@ -377,7 +377,7 @@ class _ReorderQueue:
         return self._at.get(start)
 
     def add(self, start: int, order: int, data: bytes, missing: int, now: int, seen: Seen) -> None:
-        """Add a segment, of which ``missing`` bytes were cut off."""
+        """Add a segment, ``missing`` bytes of which were cut off."""
         size = len(data)
         if not missing and now == seen[1] and self.grows(start, order - size, seen[2], seen[3]):
             self.append(data, seen[0], now)
@@ -389,14 +389,14 @@ class _ReorderQueue:
         self.size += size
 
     def grows(self, start: int, arrived: int, file: str, interface: int) -> bool:
-        """Return whether bytes from ``start`` on continue the last that arrived, after ``arrived`` bytes in all."""
+        """Return whether bytes from ``start`` on continue the latest arrival, after ``arrived`` bytes in all."""
         last = self._last
         if last is None or not last.end == last.cut == start or last.arrived != arrived:
             return False
         return last.file == file and last.interface == interface
 
     def append(self, data: bytes, number: int, ts_ns: int) -> None:
-        """Add a segment that is all there, behind the last one that was added (see ``grows``)."""
+        """Add a complete segment after the last one added (see ``grows``)."""
         last, size = self._last, len(data)
         assert last is not None
         if last.indexed == len(last.pieces):
@@ -421,19 +421,19 @@ class _ReorderQueue:
     def sweep(
         self, offset: int, history: RetransmitWindow, balance: Counters, seen: Seen, late: bool
     ) -> tuple[list[StreamEvent], int]:
-        """Return all that is contiguous from ``offset`` on, and the offset behind it.
+        """Return all contiguous bytes from ``offset`` on, and the offset after them.
 
-        Where waiting segments overlap, the first to arrive stands: ``active`` are those that reach across the
-        next byte, by arrival. Each enters and leaves it once, so this is n log n however they overlap. Bytes are
-        seen in the packet that brought them, or in the one that filled the hole before them.
+        Where waiting segments overlap, the first to arrive counts: ``active`` holds those that contain the next byte,
+        by arrival. Each enters and leaves it once, so the time is n log n for any overlap. Bytes count as seen in the
+        packet that brought them, or in the one that filled the hole before them.
         """
         out: list[StreamEvent] = []
         heap = self._heap
-        active: list[tuple[int, int, bytes, int, int, Seen, list[int]]] = []  # the last: how many bytes were delivered
+        active: list[tuple[int, int, bytes, int, int, Seen, list[int]]] = []  # the last: bytes delivered
         cut_until, newest, latest = 0, -1, seen
         while True:
             while not active and heap and heap[0][0] == offset and self._stands_alone(heap):
-                # Nearly always: nothing overlaps, nothing was cut off.
+                # Nearly always there is no overlap, and nothing was cut off.
                 run = self._pop_run()
                 if run.order > newest:
                     newest, latest = run.arrived, run.last_packet
@@ -475,7 +475,7 @@ class _ReorderQueue:
                 return out, offset
 
     def _release(self, run: _WaitingRun, history: RetransmitWindow, balance: Counters) -> None:
-        """Count a run that was delivered whole, and remember it."""
+        """Count a run that was delivered completely, and remember it."""
         at, size = run.start, run.end - run.start
         self._count -= len(run.pieces)
         self.size -= size
@@ -488,7 +488,7 @@ class _ReorderQueue:
     def _retire(
         self, start: int, data: bytes, used: int, history: RetransmitWindow, balance: Counters
     ) -> Difference | None:
-        """Count a segment of which ``used`` bytes were delivered, and return how the others differ from these."""
+        """Count a segment, ``used`` bytes of which were delivered, and return how its others differ from those."""
         self._count -= 1
         self.size -= len(data)
         balance.pending_bytes -= len(data)
@@ -499,7 +499,7 @@ class _ReorderQueue:
         return history.compare(start, data)[0]
 
     def _pop_run(self) -> _WaitingRun:
-        """Take away the first run."""
+        """Remove and return the first run."""
         run = heappop(self._heap)[2]
         start = run.start
         for data in run.pieces[: run.indexed]:
@@ -512,7 +512,7 @@ class _ReorderQueue:
         return run
 
     def _pop(self) -> _WaitingSegment:
-        """Take away the first segment, and have those of its run wait one by one."""
+        """Remove and return the first segment; the others of its run then wait one by one."""
         first, *others = self._pop_run().segments
         for start, order, data, cut, since, seen in others:
             self._at[start] = data, since
@@ -523,7 +523,7 @@ class _ReorderQueue:
 
     @staticmethod
     def _stands_alone(heap: list[tuple[int, int, _WaitingRun]]) -> bool:
-        """Whether the first run is all there, and none of the others overlaps it: the next are its children."""
+        """Return whether the first run is complete, and no other overlaps it; its children in the heap are next."""
         run, count = heap[0][2], len(heap)
         if run.end != run.cut:
             return False
@@ -531,7 +531,7 @@ class _ReorderQueue:
 
 
 class _Hole(NamedTuple):
-    """Bytes that are missing up to ``end``: what lies there came ``since`` a time, as the byte of that arrival."""
+    """Missing bytes up to ``end``: the bytes there came at ``since``, after ``arrived`` bytes."""
 
     end: int
     arrived: int
@@ -539,10 +539,10 @@ class _Hole(NamedTuple):
 
 
 class _GapTimeout:
-    """With one hole at a time, the first. ``deadline``: when to tick next, None where time alone decides nothing.
+    """The wait for the first hole. ``deadline``: when to tick next; None where time alone decides nothing.
 
-    What the receiver acknowledged was lost by the capture; it may have been written late, and gets some more
-    bytes or some time. What it did not acknowledge will be sent again, as long as anybody is there to do so.
+    Bytes that the receiver acknowledged were lost by the capture, or were written late: they are waited for during some
+    bytes or some time. Bytes not acknowledged will be retransmitted, as long as the sender lives.
     """
 
     __slots__ = ("_limits", "_lost_since", "deadline")
@@ -553,7 +553,7 @@ class _GapTimeout:
         self.deadline: int | None = None
 
     def state(self) -> _PatienceState:
-        """Return what it waits for as plain values, for ``restore``."""
+        """Return the wait as plain values, for ``restore``."""
         return self._lost_since, self.deadline
 
     def restore(self, state: _PatienceState) -> None:
@@ -561,14 +561,14 @@ class _GapTimeout:
         self._lost_since, self.deadline = state
 
     def rest(self) -> None:
-        """Stop: nothing is waited for."""
+        """Stop waiting."""
         self._lost_since = self.deadline = None
 
     def ends(self, hole: _Hole, now: int, arrived: int, *, acked: bool, resent: bool, over_since: int) -> bool:
-        """Whether the hole is to be given up.
+        """Return whether the hole is to be given up.
 
-        ``acked``: the receiver has its bytes; ``resent``: the sender may be relied upon to send them again;
-        ``over_since``: when a FIN or a RST came after which neither end may send any more.
+        ``acked``: the receiver has its bytes; ``resent``: the sender will retransmit them; ``over_since``: the time of
+        a FIN or a RST after which neither end may send.
         """
         limits = self._limits
         self.deadline = None
@@ -588,12 +588,12 @@ class _GapTimeout:
         return False
 
     def room(self, arrived: int) -> int:
-        """Return how many more bytes may arrive before the hole that is waited for has to be given up."""
+        """Return how many more bytes may arrive before the hole is given up."""
         return self._limits.patience_bytes - 1 - (arrived - self._lost_since[1] if self._lost_since else 0)
 
 
 class Fin(NamedTuple):
-    """Where a direction says that it ends, and when it said so: in bytes arrived, and in time, by which packet."""
+    """The offset of a FIN, and its arrival: in bytes arrived, in time, and the packet."""
 
     offset: int
     arrived: int
@@ -601,18 +601,18 @@ class Fin(NamedTuple):
     seen: Seen
 
 
-#: What a direction has that has not been seen yet: always empty, and shared, because half of all directions
-#: in a capture full of scans never begin.
+#: The empty window and queue of a direction without bytes; shared, because in a capture full of scans half of all
+#: directions never begin.
 _NO_HISTORY: Final = RetransmitWindow(0)
 _NO_BACKLOG: Final = _ReorderQueue()
 
-NOT_DUE: Final = (1 << 63) - 1  #: the time of what waits for no time
+NOT_DUE: Final = (1 << 63) - 1  #: the deadline without one
 
 
 class Reassembly:
-    """``_place`` a piece, then ``_settle``: what is in order comes out, and what is not worth waiting for is a Gap.
+    """``_place`` adds a piece, ``_settle`` then returns the bytes in order, and Gaps for holes that are given up.
 
-    While it is gathering, the first offset is not known: nothing comes out, and offsets may be negative.
+    Until the first offset is known (``gathering``), nothing comes out, and offsets may be negative.
     """
 
     __slots__ = (
@@ -656,15 +656,15 @@ class Reassembly:
         self._acked: int | None = None  # the offset up to which the receiver has all
         self._fin: Fin | None = None
         self.reset_at: int | None = None  #: when (ns) the first RST came, of either side
-        self.reset_by_peer = False  #: that was of the other
-        self.ended = False  #: whether it came to its end
+        self.reset_by_peer = False  #: the RST was of the other side
+        self.ended = False  #: whether the direction has ended
         # Of the hole that is waited for:
-        self.room: i64 = 0  #: how many bytes may come behind it until it is to be decided about again
+        self.room: i64 = 0  #: how many bytes may come after it until the next decision
         self._until: i64 = NOT_DUE  # the time (ns) of that
-        self._lost = False  # whether what is missing was acknowledged
+        self._lost = False  # whether the missing bytes were acknowledged
 
     def _state(self) -> ReassemblyState:
-        """Return where it is in the stream, and what waits, as plain values."""
+        """Return the offsets and the waiting bytes as plain values."""
         fin, patience = self._fin, self._patience
         return {
             "offset": self.offset,
@@ -702,12 +702,12 @@ class Reassembly:
             self._balance.pending_bytes += self._backlog.size
 
     def _open(self) -> None:
-        """Create the window and the timeout of a stream that begins."""
+        """Create the window, the queue and the timeout of a stream that begins."""
         self._history = RetransmitWindow(self._limits.history)
         self._patience = _GapTimeout(self._limits)
 
     def _clock(self, seen: Seen) -> int:
-        """Capture time; where a packet has none, that of the last one that had."""
+        """Return capture time: the packet's, or that of the last packet with a time."""
         if seen.ts_ns is not None:
             self._now = seen.ts_ns
         return self._now
@@ -715,7 +715,7 @@ class Reassembly:
     # ── a piece comes in ────────────────────────────────────────────────────────────────────────────────────
 
     def _place(self, start: int, payload: bytes, missing: int, seen: Seen) -> list[StreamEvent]:
-        """Put a piece where it belongs: among the delivered bytes, or among those that wait."""
+        """Compare a piece with the delivered bytes, or add it to those that wait."""
         out: list[StreamEvent] = []
         balance, size = self._balance, len(payload)
         if start < self.offset and not self._gathering:
@@ -739,7 +739,7 @@ class Reassembly:
             return out + _note_waiting(balance, self._limits, start, payload, held, seen)
         end = start + size + missing
         if self._fin is not None and end > self._fin.offset:
-            self._fin, self.ended = None, False  # it was not the last word
+            self._fin, self.ended = None, False  # the FIN was not the end
         self.reset_at = None
         self._arrived += size + missing
         self._top = max(self._top, end)
@@ -750,7 +750,7 @@ class Reassembly:
         return out
 
     def _is_keepalive(self, start: int) -> bool:
-        """Return whether one byte at ``start`` repeats the last one sent, or stands where the FIN is."""
+        """Return whether a single byte at ``start`` repeats the last one sent, or has the offset of the FIN."""
         if self._fin is not None and start == self._fin.offset:
             return True
         return start + 1 == self._top and start > self.offset and self._backlog.at(start) is None
@@ -758,14 +758,14 @@ class Reassembly:
     # ── bytes and gaps come out ─────────────────────────────────────────────────────────────────────────────
 
     def _sweep(self, seen: Seen) -> list[StreamEvent]:
-        """Deliver from what waits all that is contiguous."""
+        """Deliver all waiting bytes that are contiguous."""
         if not self._backlog or self._backlog.first.start > self.offset:
             return []
         out, self.offset = self._backlog.sweep(self.offset, self._history, self._balance, seen, self.joined_late)
         return out
 
     def _give_up(self, seen: Seen, now: int, aside: int) -> list[StreamEvent]:
-        """Decide which holes will not be filled any more; ``aside``: bytes that wait elsewhere."""
+        """Give up holes that will not be filled; ``aside``: bytes that wait elsewhere."""
         out: list[StreamEvent] = []
         limits, backlog, patience, fin = self._limits, self._backlog, self._patience, self._fin
         self.deadline = None
@@ -789,13 +789,13 @@ class Reassembly:
                     self.deadline = deadline = patience.deadline
                     self._until, self._lost = NOT_DUE if deadline is None else deadline, acked
                     room = min(limits.pending_bytes - backlog.size - aside, limits.pending_segments - len(backlog))
-                    self.room = min(room, patience.room(self._arrived))  # of segments that have a byte at least
+                    self.room = min(room, patience.room(self._arrived))  # a segment has at least one byte
                     return out
             out.append(self._gap(hole.end, LOST_BY_CAPTURE if acked else NOT_ACKED, seen))
             out += self._sweep(seen)
 
     def _flush(self, seen: Seen, reason: str) -> list[StreamEvent]:
-        """Deliver everything that waits; every hole on the way is a gap now."""
+        """Deliver everything that waits; every hole becomes a gap."""
         out = self._sweep(seen)
         while self._backlog:
             goal = self._backlog.first.start
@@ -815,21 +815,21 @@ class Reassembly:
         return gap
 
     def _fin_reached(self) -> list[StreamEvent]:
-        """End once all up to the FIN is delivered or given up."""
+        """End the direction once all bytes up to the FIN are delivered or given up."""
         if self._fin is None or self.offset < self._fin.offset or self.ended:
             return []
         self.ended = True
         return [End(self.offset, "fin", self._fin.seen)]
 
     def _note_sent(self, offset: int) -> None:
-        """Learn from a RST how much was sent before it, where nothing of that was captured."""
+        """Note from a RST how many bytes were sent before it, where none of them was captured."""
         if not (self.offset or self._backlog) and 0 < offset <= self._limits.jump:
             self._acked = max(self._acked or 0, offset)
 
     def _tail(self, seen: Seen) -> list[StreamEvent]:
-        """Report what must have come after the last byte seen: before a FIN, or acknowledged.
+        """Report bytes that must have been sent after the last one seen: before a FIN, or acknowledged.
 
-        One acknowledged byte may be a FIN that was not captured, and is not reported.
+        A single acknowledged byte may be a FIN that was not captured, and is not reported.
         """
         if self._fin is not None:
             goal = self._fin.offset
@@ -841,7 +841,7 @@ class Reassembly:
     # ── the first offset ────────────────────────────────────────────────────────────────────────────────────
 
     def _ripe(self, now: int) -> bool:
-        """Whether nothing earlier than the first held byte is to be waited for."""
+        """Return whether to stop waiting for bytes earlier than the first one held."""
         backlog, limits = self._backlog, self._limits
         if backlog and self._is_acked(backlog.first.start):
             return True

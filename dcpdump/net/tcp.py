@@ -1,4 +1,4 @@
-"""Segment: one TCP segment. Knows its header; knows no stream, and no checksum (offloading spoils them)."""
+"""Read TCP segments. Knows the header; knows no stream, and ignores checksums (offloading makes them wrong)."""
 
 import struct
 from typing import Final, NamedTuple
@@ -11,12 +11,12 @@ HALF: Final = 1 << 31
 
 
 def advance(seq: int, count: int) -> int:
-    """The sequence number ``count`` bytes after ``seq`` (before it, if negative)."""
+    """Return the sequence number ``count`` bytes after ``seq`` (before it, if negative)."""
     return (seq + count) & MASK
 
 
 def distance(origin: int, seq: int) -> int:
-    """How many bytes ``seq`` lies after ``origin``; negative before it. Exact within half the numbers."""
+    """Return how many bytes ``seq`` lies after ``origin``; negative before it. Exact within half of all numbers."""
     steps = (seq - origin) & MASK
     return steps - MODULUS if steps >= HALF else steps
 
@@ -26,7 +26,7 @@ SYN: Final = 0x02
 RST: Final = 0x04
 PSH: Final = 0x08
 ACK: Final = 0x10
-CONTROL: Final = FIN | SYN | RST  #: the flags of segments that change more than bytes
+CONTROL: Final = FIN | SYN | RST  #: the flags of segments that do more than carry bytes
 
 PROTOCOL: Final = 6
 
@@ -36,7 +36,7 @@ _HEADER: Final = struct.Struct(">4sIIBBH").unpack_from
 class Segment(NamedTuple):
     """A segment as captured.
 
-    ``key`` is both addresses and both ports as the headers have them: cheap to make, and unique for a flow.
+    ``key`` is both addresses and both ports, as in the headers: cheap to make, and unique for a flow.
     """
 
     key: bytes
@@ -54,9 +54,9 @@ class Segment(NamedTuple):
 
 
 def parse(addresses: bytes, data: bytes, start: int, end: int, missing: int) -> Segment | str:
-    """Read the segment at ``data[start:end]``, of which ``missing`` more bytes were not captured.
+    """Read the segment at ``data[start:end]``; ``missing`` further bytes of it were not captured.
 
-    For a header that is cut short or contradicts itself the reason is returned instead.
+    Return the reason instead where the header is cut short or contradicts itself.
     """
     if end - start < 20:
         return "TCP header cut short"

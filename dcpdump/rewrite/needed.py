@@ -13,7 +13,7 @@ from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.startup import dataclass, field
 from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.session import Asked
+from dcpdump.wire.session import SessionRequest
 
 # -- hashes of frames ---------------------------------------------------------------------------------
 # Those read from a whole capture compare equal to those read from a part of it.
@@ -82,7 +82,7 @@ def _decoded_hash(part: Part, row: int) -> int:
     return hash(repr(flat))
 
 
-def _raw_hash(raw: RawFrame, src: str, dst: str, asked: Asked | None) -> int:
+def _raw_hash(raw: RawFrame, src: str, dst: str, asked: SessionRequest | None) -> int:
     ts_ns = raw.where.ts_ns
     then_ns = asked.ts_ns if asked is not None else None
     latency_us = None if ts_ns is None or then_ns is None else (ts_ns - then_ns) // 1000

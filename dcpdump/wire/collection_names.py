@@ -1,7 +1,7 @@
-"""Remember which names collections and scopes have, as system events and manifests say.
+"""Remember the names of collections and scopes, which system events and manifests give.
 
-Each name holds from the frame on that said it, so that the same frames get the same names however their packets were
-read: one by one or in blocks.
+A name holds from the frame on that gave it. So frames get the same names whether packets are read one by one or in
+blocks.
 """
 
 from bisect import bisect_right, insort
@@ -14,30 +14,30 @@ from dcpdump.spec.document import BEGIN, CREATE, MODIFY
 from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_SYSTEM_EVENT, SELECT_BUCKET
 from dcpdump.wire.frame import Frame
 
-#: Messages that name collections, or say of which bucket they are.
+#: Messages that name collections, or the bucket of a connection.
 NAMING = frozenset({DCP_SYSTEM_EVENT, COLLECTIONS_GET_MANIFEST, SELECT_BUCKET})
 DEFAULT = "_default"  #: the name of the collection, and of the scope, with the id 0
 _MOST = 16_384  #: ids that are remembered
 #: About how many bytes of memory a name takes.
 NAME = 256
 _LONGEST = 251
-LAST = 1 << 62  #: behind all frames
+LAST = 1 << 62  #: later than all frames
 
-_Said = tuple[int, str, int]  #: the frame that said it, the name, and of a collection its scope; -1: none
+_Said = tuple[int, str, int]  #: the frame that gave a name, the name, and of a collection its scope; -1: none
 _Named = tuple[int, str, int]  #: the id of a collection or scope, its name, and of a collection its scope; -1: none
 
 
 class Said(NamedTuple):
-    """What a frame says of names."""
+    """The names that one frame gives."""
 
     asked: tuple[str, str] | None = None  #: for which bucket: the server, and its name
-    selected: bool = False  #: the bucket that was asked for is the connection's
+    selected: bool = False  #: the bucket requested before was selected
     collections: tuple[_Named, ...] = ()
     scopes: tuple[_Named, ...] = ()
 
 
 class Names(Protocol):
-    """The names of collections on a connection. Without ``frame``: as known in the end."""
+    """The names of collections on a connection. Without ``frame``: as known at the end."""
 
     def path(self, collection: int, frame: int = ...) -> str | None:
         """Return the name of a collection, as known at a frame: ``scope.collection``."""
@@ -60,7 +60,7 @@ class CollectionNames:
         self._scopes: dict[int, list[_Said]] = {}
 
     def take(self, said: Said, frame: int) -> bool:
-        """Take the names that a frame says, and return whether one is new."""
+        """Store the names that a frame gives, and return whether one is new."""
         scopes = [_take(self._scopes, number, (frame, name, none)) for number, name, none in said.scopes]
         found = [_take(self._collections, number, (frame, name, scope)) for number, name, scope in said.collections]
         return any(scopes) or any(found)
@@ -86,7 +86,7 @@ class CollectionNames:
         return sum(map(len, (*self._collections.values(), *self._scopes.values())))
 
     def forget(self, *, all_names: bool) -> int:
-        """Forget the names that others replaced, or all: then none is known. Return how many those were."""
+        """Forget the names that were replaced later, or all names. Return how many were forgotten."""
         before = len(self)
         for table in (self._collections, self._scopes):
             for said in table.values():
@@ -112,7 +112,7 @@ class CollectionNames:
 
 
 def _take(table: dict[int, list[_Said]], number: int, said: _Said) -> bool:
-    """Take a name, and return whether it is new."""
+    """Store a name, and return whether it is new."""
     known = table.get(number)
     if known is None:
         if len(table) < _MOST:
@@ -134,7 +134,7 @@ def _at(table: dict[int, list[_Said]], number: int, frame: int) -> _Said | None:
 
 
 class ConnectionNames:
-    """The names that hold on one connection: its own, and from when its bucket is known those of its server."""
+    """The names on one connection: its own, and once its bucket is known, those of the server's bucket."""
 
     __slots__ = ("_asked", "_own", "_shared", "_since")
 
@@ -142,7 +142,7 @@ class ConnectionNames:
         self._own: CollectionNames | None = None
         self._shared: CollectionNames | None = None
         self._since = 0
-        self._asked: tuple[str, str] | None = None  # the server and the bucket that was asked for
+        self._asked: tuple[str, str] | None = None  # the server and the requested bucket
 
     @property
     def tables(self) -> list[CollectionNames]:
@@ -182,7 +182,7 @@ class ConnectionNames:
         return sorted({each for table in self.tables for each in table.known_scopes()})
 
     def own(self, make: "ServerNames") -> CollectionNames:
-        """Return where names of this connection are to be kept."""
+        """Return the table for names of this connection."""
         if self._shared is not None:
             return self._shared
         if self._own is None:
@@ -190,10 +190,10 @@ class ConnectionNames:
         return self._own
 
     def take(self, said: Said, make: "ServerNames", frame: int) -> bool:
-        """Take what a frame says, and return whether it may be new.
+        """Store what a frame says of names, and return whether any may be new.
 
-        From the frame on that says that a bucket was selected, the names of the server's bucket are used. The first
-        bucket of a connection is its only one.
+        From the frame on that confirms a bucket, the names of the server's bucket are used. Only the first bucket that
+        a connection selects counts.
         """
         if said.asked is not None or said.selected:
             new = self._shared is None
@@ -207,34 +207,34 @@ class ConnectionNames:
 
 
 class ServerNames:
-    """All names of an input, by server and bucket; those of connections whose bucket is not known by themselves.
+    """All names of an input: a table for each server and bucket, and one for each connection of an unknown bucket.
 
-    Beyond ``most`` names, those that others replaced are forgotten, then those of whole tables, the oldest first. A
-    table of one connection is not kept here once nobody else asks for it.
+    Beyond ``most`` names, those that were replaced are forgotten first, then complete tables, the oldest first. The
+    table of one connection is held by that connection alone, and goes with it.
     """
 
     def __init__(self, most: int = 131_072) -> None:
         self._most = most
-        self._taken = 0  # names that there are at most
+        self._names = 0  # how many names there are
         self._tables: list[ref[CollectionNames]] = []  # in the order in which they began
-        self._over: set[tuple[int, str]] = set()  # what was known on connections that are over
+        self._ended: set[tuple[int, str]] = set()  # names from connections that have ended
         self.forgotten = False  #: names were forgotten
         self.by_bucket: dict[tuple[str, str], CollectionNames] = {}  #: by server and bucket
 
     def state(self) -> "ServerNamesState":
-        """Return what decides which names are kept, for ``restore``. It has the tables themselves: pack it at once."""
-        return self.by_bucket, self._living(), self._taken
+        """Return the state for ``restore``. It holds the tables themselves, so pack it before they change."""
+        return self.by_bucket, self._living(), self._names
 
     def restore(self, state: "ServerNamesState") -> None:
-        """Continue from a state. To be asked of one that is empty."""
-        self.by_bucket, tables, self._taken = state
+        """Continue from a state. Only for an empty object."""
+        self.by_bucket, tables, self._names = state
         self._tables = list(map(ref, tables))
 
     def count(self, names: int) -> None:
-        """Count names that are to be kept; where they are too many, forget others."""
-        if self._taken >= self._most:
-            self._make_room()
-        self._taken += names
+        """Count new names; where there are too many, forget others."""
+        if self._names >= self._most:
+            self._forget_some()
+        self._names += names
 
     def of_bucket(self, place: tuple[str, str]) -> CollectionNames | None:
         """Return the names of a server and a bucket; None where too many are remembered already."""
@@ -247,41 +247,41 @@ class ServerNames:
         """Return an empty table."""
         table = CollectionNames()
         self._tables.append(ref(table))
-        self._taken += 1
+        self._names += 1
         return table
 
     def leave(self, names: ConnectionNames) -> None:
-        """Take it that a connection is over: its own names go with it."""
+        """Note that a connection has ended: its own names go with it."""
         own = names._own
-        if own is not None and len(self._over) < _MOST:
-            self._over.update(own.known())
+        if own is not None and len(self._ended) < _MOST:
+            self._ended.update(own.known())
 
     def known(self) -> list[tuple[int, str]]:
         """Return the ids and names of all collections that were named, in order."""
-        return sorted(self._over.union(*(table.known() for table in self._living())))
+        return sorted(self._ended.union(*(table.known() for table in self._living())))
 
     def _living(self) -> list[CollectionNames]:
         return [table for each in self._tables if (table := each()) is not None]
 
-    def _make_room(self) -> None:
-        """Forget names where there are more than three quarters of what there may be."""
+    def _forget_some(self) -> None:
+        """Forget names until at most three quarters of the limit are left."""
         living = self._living()
         self._tables = list(map(ref, living))
-        self._taken = sum(map(len, living))
+        self._names = sum(map(len, living))
         for all_names in (False, True):
             for table in living:
-                if self._taken <= self._most * 3 // 4:
+                if self._names <= self._most * 3 // 4:
                     return
-                self._taken -= table.forget(all_names=all_names)
+                self._names -= table.forget(all_names=all_names)
                 self.forgotten = True
 
 
-#: By server and bucket; all tables, in the order in which they began; how many names there are at most.
+#: The tables by server and bucket; all tables, oldest first; how many names they have.
 ServerNamesState = tuple[dict[tuple[str, str], CollectionNames], list[CollectionNames], int]
 
 
 def said_by(frame: Frame, document: Any, server: str) -> Said | None:
-    """Return what a frame of NAMING says; None for nothing. ``document``: its JSON; ``server``: who receives it."""
+    """Return the names in a frame of NAMING; None without any. ``document``: its JSON; ``server``: the receiver."""
     opcode, response = frame.header.opcode, frame.magic.response
     if opcode == SELECT_BUCKET:
         if response:
@@ -323,7 +323,7 @@ def _objects(found: Any) -> list[dict[str, Any]]:
 
 
 def _identity(thing: dict[str, Any]) -> int | None:
-    """Return the uid of a scope or a collection that has a name; None where it is not a number of 32 bits."""
+    """Return the uid of a named scope or collection; None where it is not a number of 32 bits."""
     try:
         number = int(str(thing["uid"]), 16)
     except (KeyError, ValueError):

@@ -1,8 +1,8 @@
 """Decode one RawFrame to one Frame. Knows the protocol table; knows no connection and no history.
 
-It is total: any bytes decode to a Frame whose fields tile them exactly, and whatever contradicts the table or itself
-becomes a Problem. What only the connection knows (collections, and so what a key means) and what a value holds (Snappy,
-xattrs, JSON) is a second step: see value.py.
+Never fails: any bytes decode to a Frame whose fields cover each byte exactly once, and each contradiction becomes a
+Problem. Meaning that depends on the connection (collection ids in keys) and the content of values (Snappy, xattrs,
+JSON) is decoded in a second step, by ``value``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,9 +49,9 @@ def packed(fields: tuple[Field, ...]) -> Struct:
 
 
 class Tiles:
-    """The fields laid so far: end to end, so that in the end every byte of the frame is in exactly one field.
+    """The fields of a frame decoded so far, end to end, so that finally each byte is in exactly one field.
 
-    ``data`` are the bytes to show, in which credentials may be asterisks. ``lookup`` has the numbers by name.
+    ``data``: the bytes to show, with asterisks in place of credentials. ``lookup``: the numbers by name.
     """
 
     __slots__ = ("data", "fields", "lookup", "problems", "raw")
@@ -64,12 +64,12 @@ class Tiles:
         self.lookup: dict[str, int] = {}
 
     def blob(self, blob: Blob, start: int, end: int, section: Section) -> None:
-        """Lay one field over bytes as they are; it has no value where some of them were lost."""
+        """Add one field of plain bytes; it has no value where some of the bytes were lost."""
         value = None if self.raw.lost(start, end) else self.data[start:end]
         self.fields.append(FieldValue(blob, start, end, value, section))
 
     def fixed(self, fields: tuple[Field, ...], at: int, end: int, section: Section) -> int:
-        """Lay fields end to end as far as there are bytes; a field cut or lost has no value. Return where they end."""
+        """Add fields end to end as far as bytes reach; a field cut or lost has no value. Return where they end."""
         for field in fields:
             stop = at + field.width
             if at >= end:
@@ -85,14 +85,14 @@ class Tiles:
         return at
 
     def check_name(self, field: Field, number: int, at: int) -> None:
-        """Note a number, or bits of it, that has no name although the field has names."""
+        """Note a problem where a number, or a bit, has no name although the field names its values."""
         problem = without_name(field, number, at)
         if problem is not None:
             self.problems.append(problem)
 
 
 def without_name(field: Field, number: int, at: int) -> Problem | None:
-    """Return what is said of a number, or bits of it, that has no name although the field has names."""
+    """Return the problem of a number, or a bit, that has no name although the field names its values; else None."""
     if field.names is None:
         return None
     odd = field.names.unknown(number)
@@ -103,8 +103,8 @@ def without_name(field: Field, number: int, at: int) -> Problem | None:
 
 
 # -- framing extras: the FrameInfo objects that flexible frames carry before their extras -------------
-# Each begins with a byte of id (high half) and length (low half). 15 in either half means that the next byte is to be
-# added to it, the id's first.
+# Each begins with a byte: the id in the upper four bits, the length in the lower. 15 in either means that a further
+# byte is added to it; the id's comes first.
 
 _ESCAPE = 15
 
@@ -112,7 +112,7 @@ _ESCAPE = 15
 def frame_infos(
     data: bytes, start: int, end: int, kinds: Mapping[int, FrameInfo]
 ) -> tuple[list[FieldValue], list[Problem]]:
-    """Tile ``data[start:end]`` with the fields of its frame infos, and return them with what does not fit."""
+    """Return the fields of the frame infos in ``data[start:end]``, and the problems found there."""
     fields: list[FieldValue] = []
     problems: list[Problem] = []
     at, number = start, 0
@@ -149,7 +149,7 @@ def frame_infos(
 
 
 def bare_infos(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the id and the data of each frame info in framing extras, up to one that is longer than the rest."""
+    """Yield the id and the data of each frame info, up to the first that claims more bytes than are left."""
     at, end = 0, len(data)
     while at < end:
         lead, identity, length = _tag(data, at, end)
@@ -203,24 +203,24 @@ def _parts(data: bytes, at: int, end: int, kind: FrameInfo | None, number: int) 
 
 MASK = b"*"
 _MECHANISM = lazy_pattern(rb"(?:%b)\Z" % MECHANISMS.encode())
-_PLAIN_NAME = lazy_pattern(rb"[\w.@-]*")  # of a mechanism or a user: the only part of a secret that is shown
+_PLAIN_NAME = lazy_pattern(rb"[\w.@-]*")  # a mechanism or a user: the only part of a secret message that is shown
 
 _MOST_SAID = 4096
-#: JSON of an error that has nothing but what servers say of one, and the reference to their log.
+#: The JSON of an error as servers write it: context and log reference, and no credential.
 _ERROR = lazy_pattern(
     rb'\{"error": ?\{(?:"(?:context|ref)": ?"(?:[^"\\]|\\.)*"(?:, ?(?=")|(?=\})))+\}\}',
 )
 
 
 def is_error(body: bytes) -> bool:
-    """Return whether a body is what a server says of an error, which has no credential."""
+    """Return whether a body is a server's error JSON, which holds no credential."""
     return len(body) <= _MOST_SAID and _ERROR.fullmatch(body) is not None
 
 
 def looks_secret(data: bytes, extras: int, key_length: int) -> bool:
-    """Return whether it is an authentication whose opcode or magic is damaged: its key is a mechanism.
+    """Return whether the key is a mechanism of authentication, so that the opcode or magic may be damaged.
 
-    ``extras``: where the extras end, and so where the key begins.
+    ``extras``: where the extras end and the key begins.
     """
     if extras != HEADER_LENGTH:
         return False
@@ -228,11 +228,10 @@ def looks_secret(data: bytes, extras: int, key_length: int) -> bool:
 
 
 def masked_body(data: bytes, framing: int, extras: int, key: int) -> bytes:
-    """Return the bytes with whatever may be a credential masked: all of the body but a key that is a plain name.
+    """Return the bytes with every possible credential masked: all of the body but a key that is a plain name.
 
-    ``framing``, ``extras`` and ``key`` are where these sections end. Where lengths are damaged a credential may stand
-    in any of them, and behind the frame's end: also in what the header calls the key, unless that is where the body
-    begins.
+    ``framing``, ``extras`` and ``key``: where these sections end. Where lengths are damaged, a credential may stand in
+    any section, and after the frame's end; the key is trusted only where the body begins with it.
     """
     name = data[extras:key]
     kept = name if extras == HEADER_LENGTH and _PLAIN_NAME.fullmatch(name) else MASK * len(name)
@@ -244,18 +243,18 @@ def masked_body(data: bytes, framing: int, extras: int, key: int) -> bytes:
 
 @cache
 def _header_spans(value: int) -> tuple[list[tuple[Field, int, int]], Struct]:
-    """Return the fields of the header behind a first byte, where each begins and ends, and what reads them at once."""
+    """Return the header's fields under a magic, where each begins and ends, and the struct that reads them at once."""
     fields = header_fields(magic_of(value))
     ends = list(accumulate(field.width for field in fields))
     return list(zip(fields, [0, *ends], ends, strict=False)), packed(fields)
 
 
 def tile_header(tiles: Tiles, magic: Magic, message: Message) -> None:
-    """Tile the header, and note what in it is unknown or impossible."""
+    """Add the header's fields, and note values that are unknown or impossible."""
     raw, data, problems = tiles.raw, tiles.data, tiles.problems
     header, size = raw.header, len(data)
     spans, numbers = _header_spans(magic.value)
-    if size >= HEADER_LENGTH and not raw.holes:  # nearly all are whole, and read at once
+    if size >= HEADER_LENGTH and not raw.holes:  # nearly all headers are complete, and read at once
         values, section = numbers.unpack_from(data), Section.HEADER
         tiles.fields += [
             new_field(FieldValue, (field, at, end, value, section, "", 0))
@@ -323,14 +322,14 @@ def _has_stream_id_bug(header: Header, data: bytes) -> bool:
 
 # -- values of fields, of items that repeat, or of a FlatBuffers table --------------------------------
 
-#: So many items of a value are taken apart. A cluster has at most 1,024 vBuckets, and no server's failover log, list of
-#: features or cache transfer comes near: more would only take a hundred times the memory of the frame.
+#: The most items of a value that become fields. A cluster has at most 1,024 vBuckets, and no server's failover log,
+#: list of features or cache transfer comes near; more items would take a hundred times the frame's memory.
 MOST_ITEMS = 1 << 14
 TABLE = Blob("flatbuffers", "(FlatBuffers)", holds=Holds.NOTHING)
 
 
 def tile_value(tiles: Tiles, parts: tuple[Part, ...], start: int, end: int, promised: int) -> None:
-    """Tile a structured value of which ``promised`` bytes should be there."""
+    """Add the fields of a structured value of which ``promised`` bytes should be there."""
     at = start
     for part in parts:
         if isinstance(part, Repeat):
@@ -353,7 +352,7 @@ def tile_value(tiles: Tiles, parts: tuple[Part, ...], start: int, end: int, prom
 
 
 def _repeat(tiles: Tiles, repeat: Repeat, at: int, end: int) -> int:
-    """Tile items to the end of the value; less than the fixed part of one is left unexplained."""
+    """Add items to the end of the value; a rest shorter than an item's fixed part is left unexplained."""
     raw, needs, number = tiles.raw, repeat.width, 0
     while at < end:
         if number == MOST_ITEMS:
@@ -394,8 +393,8 @@ def _item(tiles: Tiles, repeat: Repeat, number: int, at: int, end: int) -> int:
 
 
 def _flat(tiles: Tiles, table: FlatTable, start: int, end: int) -> int:
-    """Tile a FlatBuffers table: the slots that are present, and the bytes between them."""
-    if tiles.raw.lost(start, end):  # zeros stand for what was lost, and would lead anywhere
+    """Add the fields of a FlatBuffers table: the slots that are present, and the bytes between them."""
+    if tiles.raw.lost(start, end):  # zeros in place of lost bytes would be wrong offsets
         tiles.blob(VALUE, start, end, Section.VALUE)
         return end
     try:
@@ -431,7 +430,7 @@ def decode(raw: RawFrame, *, show_secrets: bool = False) -> Frame:
 
 
 class _Decoding(Tiles):
-    """The tiles of one frame, laid section by section, and the frame that they make."""
+    """The decoding of one frame, section by section."""
 
     __slots__ = ("key", "secret", "stream_id", "value")
 
@@ -443,7 +442,7 @@ class _Decoding(Tiles):
         self.stream_id: int | None = None
 
     def frame(self, show_secrets: bool) -> Frame:
-        """Decode: first the ends of the sections, then the layout that they fit, then each section by it."""
+        """Decode in three steps: the ends of the sections, the layout that fits, then each section by that layout."""
         header = self.raw.header
         magic = magic_of(header.magic)
         message = find(header.opcode, server=magic.server)
@@ -570,7 +569,7 @@ class _Decoding(Tiles):
             self.problems.append(Problem(Fault.MUST_BE_PRESENT, text, start, start, 1, 0))
 
     def _shortage(self) -> None:
-        """Note bytes that the header promises and that are missing, and bytes beyond its promise."""
+        """Note bytes that are missing of the length in the header, and bytes beyond it."""
         has, needs = len(self.data), self.raw.length
         if has < HEADER_LENGTH:
             text = f"the header needs {HEADER_LENGTH} bytes, {has} are there"

@@ -31,13 +31,13 @@ Values = Mapping[str, Scalar | Sequence[Item]]
 
 #: The first of a name, of clients' messages and then the server's own.
 _BY_NAME = {known.name: known for known in reversed([*MESSAGES.values(), *PUSHES.values()])}
-#: Most bytes of the header's numbers; of a key's length one where the framing is flexible.
+#: The widths of the header's numbers; a key length has one byte where the framing is flexible.
 _WIDTHS = Header(1, 1, 1, 2, 1, 1, 2, 4, 4, 8)
-METADATA = "metadata"  #: bytes after the value; the field that sizes them is filled in
+METADATA = "metadata"  #: bytes after the value; the field with their size is filled in
 
 
 class EncodeError(ValueError):
-    """The values are not ones that the message has, or do not fit their fields."""
+    """A value is not one of the message's, or does not fit its field."""
 
 
 def encode(
@@ -59,10 +59,10 @@ def encode(
 ) -> bytes:
     """Return the bytes of one frame.
 
-    ``values`` are the fields of extras and value by name; what is missing is 0. Repeated groups are lists of mappings,
-    or of numbers where an item has one field. Without ``layout`` (a version) the message's first layout is taken that
-    has all the names and agrees with the values. ``value`` follows the structured part of the value, if there is one.
-    Framing extras, and a ``stream_id``, choose the flexible magic.
+    ``values``: the fields of extras and value by name; missing ones are 0. A repeated group is a list of mappings, or
+    of numbers where an item has one field. ``layout``: a version; without it, the first layout that has all the names
+    and agrees with the values. ``value`` follows the structured part of the value. Framing extras, and a ``stream_id``,
+    choose the flexible magic.
     """
     given = dict(values or {})
     known = _message(message)
@@ -134,7 +134,7 @@ def _agrees(layout: Layout, values: Values, status: int | None) -> bool:
 
 @cache
 def _names(layout: Layout) -> set[str]:
-    """Return the names that values may have: of extras, fixed fields, groups and slots."""
+    """Return the names that ``values`` may use: of extras, fixed fields, groups and slots."""
     names = {field.name for field in layout.extras}
     for part in layout.parts:
         names |= {slot.field.name for slot in part.slots} if isinstance(part, FlatTable) else {part.name}

@@ -15,7 +15,7 @@ _U16, _I32, _U32 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<I")
 
 
 class Placed(NamedTuple):
-    """A slot that is present: its field, where its bytes lie in the value, and what they say."""
+    """A slot that is present: its field, the range of its bytes in the value, and its value."""
 
     field: Field | Blob
     start: int
@@ -24,7 +24,7 @@ class Placed(NamedTuple):
 
 
 class FlatError(Exception):
-    """The bytes are not such a table; the text says which step led outside."""
+    """The bytes are no FlatBuffers table; the text names the step that left the value."""
 
 
 def place_slots(value: bytes, table: FlatTable) -> list[Placed]:
@@ -50,9 +50,9 @@ def place_slots(value: bytes, table: FlatTable) -> list[Placed]:
 
 
 def structure(value: bytes, table: FlatTable) -> list[tuple[int, int]]:
-    """Return the ranges of the words that lead to the slots of a table: its offsets, its vtable, the lengths of texts.
+    """Return the ranges of a table's own bookkeeping: its offsets, its vtable, the lengths of texts.
 
-    Entries for slots that the table does not define are not among them: it is unknown what those hold.
+    Vtable entries for slots that are not in our table are left out, since the content of such slots is unknown.
     """
     root = _read(_U32, value, 0, "root offset")
     vtable = root - _read(_I32, value, root, "table")

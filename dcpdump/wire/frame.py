@@ -26,7 +26,7 @@ class Span(NamedTuple):
 
 
 class Where(NamedTuple):
-    """Where a frame's last byte was captured: which record of which file, and when."""
+    """Where a frame's last byte was captured: the file, the packet's number in it, and the time."""
 
     packet: int = 0
     ts_ns: int | None = None
@@ -52,7 +52,7 @@ class Header(NamedTuple):
 
     @property
     def value_length(self) -> int:
-        """Return the bytes that the header leaves for the value; negative where its lengths contradict each other."""
+        """Return how many bytes the header's lengths leave for the value; negative where they contradict each other."""
         return self.body_length - self.framing_length - self.extras_length - self.key_length
 
     @property
@@ -87,8 +87,8 @@ def pack_header(header: Header) -> bytes:
 class RawFrame:
     """The bytes of one frame, with its decoded header and where it was captured.
 
-    ``data`` may be shorter than the header promises (the capture ends inside) and may have holes: spans whose bytes
-    were lost and are zeros. ``offset`` counts from the first byte of the direction.
+    ``data`` may be shorter than the length in the header (the capture ends inside the frame), and may have holes: spans
+    of lost bytes, for which zeros stand. ``offset`` counts from the first byte of the direction.
     """
 
     data: bytes
@@ -107,14 +107,15 @@ class RawFrame:
 
     @property
     def length(self) -> int:
-        """Return the length that the header promises."""
+        """Return the frame's length, as the header says."""
         return self.header.frame_length
 
     def lost(self, start: int, end: int) -> bool:
         """Return whether any byte of a span is missing."""
         if end > len(self.data) or not self.holes:
             return end > len(self.data)
-        before = bisect_left(self.holes, (end,))  # of all that begin before the end, only the last can reach into it
+        # Of the holes that begin before the end, only the last can reach into the span.
+        before = bisect_left(self.holes, (end,))
         return before > 0 and start < self.holes[before - 1].end
 
 
@@ -143,22 +144,22 @@ class FieldValue(NamedTuple):
 
 
 class Fault(Enum):
-    """Kinds of what is wrong with a frame: decisions are based on them, and machine output carries them."""
+    """Kinds of problems of a frame. Code decides by them, and machine output has them."""
 
     UNKNOWN_MAGIC = "unknown_magic"
     UNKNOWN_OPCODE = "unknown_opcode"
-    UNKNOWN_DATATYPE = "unknown_datatype"  #: it has bits without a name
+    UNKNOWN_DATATYPE = "unknown_datatype"  #: the datatype has bits without a name
     UNKNOWN_FRAME_INFO = "unknown_frame_info"
     UNKNOWN_VALUE = "unknown_value"  #: a field's number, or bits of it, without a name
     UNKNOWN_LAYOUT = "unknown_layout"  #: lengths and leading extras that no layout of the message has
-    LENGTHS_CONTRADICT = "lengths_contradict"  #: of the header: a section is longer than total body leaves
+    LENGTHS_CONTRADICT = "lengths_contradict"  #: in the header: a section is longer than total body allows
     TOO_LARGE = "too_large"  #: more than a server accepts
     MUST_BE_EMPTY = "must_be_empty"
     MUST_BE_PRESENT = "must_be_present"
-    WRONG_LENGTH = "wrong_length"  #: of a part of the body: another one than it needs
-    LEFT_OVER = "left_over"  #: bytes behind all that is explained
+    WRONG_LENGTH = "wrong_length"  #: in the body: a part has another length than it needs
+    LEFT_OVER = "left_over"  #: bytes after everything that the layout explains
     STREAM_ID_NOT_COUNTED = "stream_id_not_counted"  #: a known bug of servers, read as meant
-    CUT = "cut"  #: bytes at the end that the header promises and that are not there
+    CUT = "cut"  #: bytes missing at the end, by the length in the header
     LOST = "lost"  #: bytes inside that were not captured
     COLLECTION_ID = "collection_id"  #: a key that does not begin with a proper one
     NOT_SNAPPY = "not_snappy"
@@ -168,7 +169,7 @@ class Fault(Enum):
 
 
 class Problem(NamedTuple):
-    """A place where a frame's bytes contradict the specification or each other, and by how much."""
+    """A range of a frame's bytes that contradicts the specification or other bytes, and by how much."""
 
     code: Fault
     text: str  #: for people; nothing is decided by it
@@ -205,7 +206,7 @@ class Frame:
 
     @property
     def unsent(self) -> list[Field]:
-        """Return the fields of a FlatBuffers table that are not among the bytes: who writes one leaves zeros out."""
+        """Return the fields of a FlatBuffers table that have no bytes, because writers leave zeros out."""
         tables = [part for part in self.layout.parts if isinstance(part, FlatTable)]
         sent = {field.field.name for field in self.fields if field.group == "flat"} if tables else set()
         fields = [slot.field for table in tables for slot in table.slots if isinstance(slot.field, Field)]
@@ -218,7 +219,7 @@ class Frame:
 
     @property
     def value_length(self) -> int:
-        """Return the bytes of value that the frame's header leaves, without metadata."""
+        """Return how many bytes of value the frame has, metadata excluded."""
         length = self.header.value_length
         if self.layout.tail:
             length -= self.lookup.get(self.layout.tail, 0)

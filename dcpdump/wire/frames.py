@@ -1,7 +1,7 @@
-"""Frames: whole frames of any directions, one behind the other in the order in which they completed.
+"""Collect complete frames of all directions, one after another in the order in which they completed.
 
-It knows which packet completed each frame, and for each run of frames (those that follow one another in one direction)
-its bytes, and where they stand in that direction. What they mean is for others.
+Frames that follow one another in one direction are a *run*. For each frame the packet that completed it is known; for
+each run, its bytes and their offset in the direction. Decoding is done elsewhere.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 _MOST: Final = MAX_FRAME - HEADER_LENGTH
 #: By first byte: 0 is not a magic, 1 is a classic header's, 2 a flexible one's.
 _KIND: Final = bytes([(1 + MAGICS[byte].flexible) if byte in MAGICS else 0 for byte in range(256)])
-#: By opcode: 1 where it is known and is not of one document, so that each byte or two of its value may become a field.
+#: By opcode: 1 for a known message other than documents, of which every byte or two of the value may become a field.
 _LISTING: Final = bytes(
     [any(each.known and not each.collection_key for each in (find(op), find(op, server=True))) for op in range(256)]
 )
-#: More bytes than this are a list, of which so many weigh as much as one frame.
+#: A longer value counts as a list: so many bytes of it need as much memory as one frame.
 _LONG: Final = 64
 _BYTES: Final = 8
-#: So many bytes of text, of what is compressed, use as much memory as one byte of a list.
+#: So many decompressed bytes need as much memory as one byte of a list.
 _TEXT: Final = 64
 #: Texts up to here are short, as nearly all documents are.
 _SHORT_TEXT: Final = 1_024
-#: Nothing is compressed to less than such a part of it: three bytes stand for 64 at most.
+#: The best ratio of Snappy: three bytes stand for 64 at most.
 _RATIO: Final = 24
 
 
 class Frames:
-    """Frames since it was made: their bytes, one behind the other, and what is known of them, frame, packet and run."""
+    """The bytes of frames, one after another, with columns by frame, by packet and by run."""
 
     __slots__ = (
         "begins",
@@ -59,31 +59,31 @@ class Frames:
     def __init__(self) -> None:
         self.count = 0  #: how many frames there are
         self.size = 0  #: how many bytes they are
-        self.listing = 0  #: bytes that may become fields: of lists, and in proportion of compressed values
-        self.odd: dict[int, RawFrame] = {}  #: by number: frames that are not whole
+        self.listing = 0  #: bytes that may become fields: of lists, and of compressed values in proportion
+        self.odd: dict[int, RawFrame] = {}  #: by number: frames with bytes missing
 
-        self.bounds: list[int] = []  #: of each packet: it completed the frames that end up to here, and not before
+        self.bounds: list[int] = []  #: by packet: up to which end it completed frames
         self.packets: list[int] = []  #: its number
         self.times: list[int | None] = []  #: its capture time in ns
         self.files: list[str] = []  #: and its file
 
-        self.pieces: list[bytes] = []  #: of each run: the bytes that its frames begin; there may be others behind them
+        self.pieces: list[bytes] = []  #: by run: the bytes that begin with its frames; more bytes may follow
         self.begins: list[int] = []  #: where it begins in the bytes of all frames
         self.firsts: list[int] = []  #: the number of its first frame
         self.offsets: list[int] = []  #: where that frame begins in its direction
         self.gaps: list[int] = []  #: bytes that were lost or skipped before it
-        self.places: list[int] = []  #: the direction, by the number that whoever fills this gives it
+        self.places: list[int] = []  #: the number of the direction, which the caller chooses
         self.weak: list[bool] = []  #: found on weak evidence
 
-        self.need = HEADER_LENGTH  #: after ``cut``: how many bytes from the first that is left are needed to go on
-        self.fault = 0  #: after ``cut`` gave -1: where what is not ordinary begins
+        self.need = HEADER_LENGTH  #: after ``cut``: how many bytes, from the first that is left, the next frame needs
+        self.fault = 0  #: after ``cut`` returned -1: where the header begins that is not ordinary
 
     def __len__(self) -> int:
         return self.count
 
     @property
     def weight(self) -> int:
-        """Return how much memory they may need once they are decoded, in frames."""
+        """Return how much memory they may need once they are decoded, counted in frames."""
         return self.count + self.listing // _BYTES
 
     def data(self) -> bytes:
@@ -109,7 +109,7 @@ class Frames:
         return places
 
     def add(self, raw: RawFrame, place: int) -> None:
-        """Add one frame, which need not be whole."""
+        """Add one frame, which may have bytes missing."""
         if raw.holes or len(raw.data) < raw.length:
             self.odd[self.count] = raw
         self._run(raw.data, 1, len(raw.data), place)
@@ -126,16 +126,16 @@ class Frames:
         self.bound(self.size, raw.where.packet, raw.where.ts_ns, raw.where.file)
 
     def bound(self, end: int, packet: int, ts_ns: int | None, file: str) -> None:
-        """Note that a packet completed what ends at ``end`` or before, of what was added last."""
+        """Note that a packet completed the last frames, up to the one that ends at ``end``."""
         self.bounds.append(end)
         self.packets.append(packet)
         self.times.append(ts_ns)
         self.files.append(file)
 
     def cut(self, data: bytes, offset: int, gap: int, place: int) -> int:
-        """Add the whole frames at the beginning of ``data``, which stands at ``offset`` in its direction.
+        """Add the complete frames at the beginning of ``data``, whose offset in its direction is ``offset``.
 
-        Return how many bytes they are; -1 where anything is no header of a frame: then nothing is added.
+        Return their size in bytes; -1 where a header is not one of a frame: then nothing is added.
         """
         kinds, lists = _KIND, _LISTING
         listing: i64 = 0
@@ -190,7 +190,7 @@ class Frames:
 
 
 def _text_size(data: bytes, at: "i64", stop: "i64") -> "i64":
-    """Return how long a compressed value says that its text is, as far as that can be; 0 where that is short."""
+    """Return the length that a compressed value claims for its text, as far as possible; 0 where it is short."""
     most: i64 = _RATIO * (stop - at)
     size: i64 = 0
     shift: i64 = 0

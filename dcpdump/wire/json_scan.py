@@ -1,6 +1,7 @@
-"""JSON beyond doubt: most documents are plain, and seen to be JSON without making anything of them.
+"""Recognise plain JSON by a scan that builds no values: most documents are plain.
 
-This is for the compiler: interpreted it takes longer than the parser, which is asked about whatever is in doubt here.
+The scan is fast when compiled; interpreted it is slower than a parser. The parser judges the bytes that this scan
+cannot.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -10,11 +11,11 @@ from dcpdump.big_endian import be32
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-#: What bytes are judged to be. Those of plain JSON can all be printed, and are ASCII.
+#: The judgements. Plain JSON is printable ASCII.
 IN_DOUBT: Final = 0
 IS_JSON: Final = 1
 IS_PLAIN_JSON: Final = 2
-DEEPEST: Final = 60  #: levels of a text that is seen to be JSON
+DEEPEST: Final = 60  #: deeper nesting is left to the parser
 _VALUE: Final = 0  #: a value has to follow
 _VALUE_OR_END: Final = 1  #: a value or the end of an array
 _NAME: Final = 2  #: a name of an object
@@ -50,12 +51,12 @@ _FALS: Final = 0x66616C73
 
 
 def doubtful(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
-    """Return which of the pieces of ``data`` are not surely JSON, by their places in the lists."""
+    """Return the indexes of the pieces of ``data`` that the scan does not recognise as JSON."""
     return [place for place in range(len(starts)) if not judge(data[starts[place] : ends[place]])]
 
 
 def judge(data: bytes) -> "i64":
-    """Return whether bytes are JSON (RFC 8259), at most 60 levels deep, and plain. IN_DOUBT says nothing."""
+    """Judge whether bytes are JSON (RFC 8259). IN_DOUBT: not plain, or over 60 levels deep; a parser must decide."""
     found = _scanned(data)
     if data.isascii() or not found:
         return IS_JSON if found and _DELETE in data else found
@@ -67,7 +68,7 @@ def judge(data: bytes) -> "i64":
 
 
 def _scanned(data: bytes) -> "i64":
-    """Return the same of bytes of which only ASCII is looked at."""
+    """Judge bytes as ``judge`` does; bytes beyond ASCII are in doubt."""
     at: i64 = 0
     size: i64 = len(data)
     spaced = False  # other than by spaces
@@ -125,7 +126,7 @@ def _scanned(data: bytes) -> "i64":
 
 
 def _string(data: bytes, at: "i64", size: "i64") -> "i64":
-    """Return the place behind a string whose first character is at ``at``; -1 where it is none."""
+    """Return the offset after a string whose first character is at ``at``; -1 where there is no valid string."""
     while at < size:
         byte: i64 = data[at]
         at += 1
@@ -153,7 +154,7 @@ def _string(data: bytes, at: "i64", size: "i64") -> "i64":
 
 
 def _word(data: bytes, at: "i64", size: "i64") -> "i64":
-    """Return the place behind true, false or null; -1 where there is none of these."""
+    """Return the offset after true, false or null; -1 where there is none of these."""
     if at + 4 > size:
         return -1
     word = be32(data, at)
@@ -163,7 +164,7 @@ def _word(data: bytes, at: "i64", size: "i64") -> "i64":
 
 
 def _number(data: bytes, at: "i64", size: "i64") -> "i64":
-    """Return the place behind a number; -1 where it is none."""
+    """Return the offset after a number; -1 where there is no valid number."""
     if data[at] == _MINUS:
         at += 1
     begun = at

@@ -7,13 +7,13 @@ from typing import Any, Final
 from dcpdump.startup import is_compiled, lazy_pattern
 from dcpdump.wire.json_scan import DEEPEST, doubtful, judge
 
-#: How deep a text that is parsed may nest: far deeper than any that the protocol has, and not so deep that who walks
-#: through it, or writes it again, could run out of stack.
+#: How deep JSON may nest to be parsed: far deeper than the protocol's own, and not so deep that code which walks
+#: through it, or writes it, could run out of stack.
 MOST_NESTED = 100
 #: A text with more values is not parsed: parsed they may take a hundred times its memory. A manifest has thousands.
 MOST_VALUES: Final = 1 << 18
-_MOST_JUDGED: Final = 1 << 19  #: what is only judged has no more at once
-#: A bracket, or a string without escaped quotes: those a regular expression would have to remember, each of them.
+_MOST_JUDGED: Final = 1 << 19  #: the bound for text that is only judged
+#: A bracket, or a string without escaped quotes: a regular expression would have to remember each escape.
 _BRACKET = lazy_pattern(rb'[\[\]{}]|"[^"]*"?')
 _NO_VALUE = "Expecting value"
 _MORE = "Extra data"
@@ -39,7 +39,7 @@ _COMPILED: Final = is_compiled("dcpdump.wire.json_scan")
 
 
 class NotParsed(ValueError):
-    """A text is too much to be parsed, JSON or not; the message is what a sentence about it goes on with."""
+    """A text is too large or too deep to be parsed, JSON or not; the message continues a sentence about it."""
 
 
 def json_fault(body: bytes) -> str:
@@ -50,7 +50,7 @@ def json_fault(body: bytes) -> str:
 
 
 def doubtful_fault(body: bytes) -> str:
-    """Return the same of a body that ``judge`` was in doubt about."""
+    """Return why a body that ``judge`` was in doubt about is not JSON; empty where it is."""
     if _has_more_values(body, _MOST_JUDGED):  # the parser would make all of them
         return "" if _nests_deeper(body, DEEPEST) else f"{MARKED_JSON}it is no JSON"
     try:
@@ -68,7 +68,7 @@ def doubtful_fault(body: bytes) -> str:
 
 
 def json_faults(data: bytes, starts: list[int], ends: list[int]) -> dict[int, str]:
-    """Return why pieces of ``data`` that should be JSON are not, by their places in the lists."""
+    """Return, by index, why pieces of ``data`` that should be JSON are not."""
     places = doubtful(data, starts, ends) if _COMPILED else range(len(starts))
     fault_of = doubtful_fault if _COMPILED else json_fault
     judged = ((place, fault_of(data[starts[place] : ends[place]])) for place in places)
@@ -76,7 +76,7 @@ def json_faults(data: bytes, starts: list[int], ends: list[int]) -> dict[int, st
 
 
 def not_json(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
-    """Return which pieces of ``data`` are not JSON, by their places in the lists."""
+    """Return the indexes of the pieces of ``data`` that are not JSON."""
     if not _COMPILED:
         return list(json_faults(data, starts, ends))
     return [
@@ -87,7 +87,7 @@ def not_json(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
 
 
 def _is_flat(data: bytes, at: int, end: int) -> bool:
-    """Return whether a piece of ``data`` cannot nest too deep for the scan, whose doubts are certainties then."""
+    """Return whether a piece of ``data`` has too few brackets to nest too deep for the scan."""
     return data.count(b"{", at, end) + data.count(b"[", at, end) <= DEEPEST
 
 
@@ -160,6 +160,6 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-#: It only judges: what numbers are worth does not matter, and converting them would cost most of the time.
+#: It only judges: the values of numbers do not matter, and converting them would cost most of the time.
 _JUDGE = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=_no_constant)
 _SCAN: Callable[[str, int], tuple[Any, int]] = _JUDGE.scan_once  # type: ignore[attr-defined]

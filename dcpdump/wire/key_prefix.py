@@ -1,12 +1,12 @@
-"""Read the collection that a key begins with: an id as LEB128, or in the 5.x preview a name.
+"""Read the collection at the beginning of a key: an id as LEB128, or a name in the 5.x preview.
 
-Whether a key has either, the key does not say: the caller knows it of the connection, or has inferred it.
+A key does not show whether it has either: the caller knows that from the connection, or has inferred it.
 """
 
 from dcpdump.startup import dataclass
 from dcpdump.wire.frame import Fault, Problem
 
-RESERVED_IDS = range(1, 8)  #: collection ids that no data key has
+RESERVED_IDS = range(1, 8)  #: collection ids that no document's key has
 SEPARATOR = b"::"  #: between collection and key in the 5.x preview
 
 
@@ -47,7 +47,8 @@ def leb128(number: int) -> bytes:
 def split_key(key: bytes, start: int, problems: list[Problem], *, cut: bool = False) -> tuple[bytes, int | None]:
     """Return a key without its collection id, and the id.
 
-    ``start``: the offset of the key in the frame; ``cut``: its end is missing, so where it ends is no problem of it.
+    ``start``: the offset of the key in the frame; ``cut``: the key's end is missing, so a prefix without an end is no
+    problem.
     """
     prefix = read_prefix(key)
     if prefix is None:

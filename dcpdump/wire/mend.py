@@ -1,8 +1,8 @@
 """Find the smallest edit of a header that makes a contradictory frame consistent.
 
-People paste examples whose lengths are wrong, out of logs, of clients in the making, of the specification itself. The
-bytes are shown as they are; this suggests what the writer probably meant. It tries every layout of the message, assigns
-the bytes that are there to the body, and ranks the readings that result.
+People paste examples with wrong lengths: from logs, from clients under development, from the specification itself. The
+bytes are shown as they are; the edit is a suggestion of what the writer meant. Every layout of the message is tried on
+the bytes, and the resulting readings are ranked.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from dcpdump.wire.value import Meaning
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One field of the frame that would have to say something else."""
+    """One field of the frame, and the value that it should have."""
 
     label: str
     start: int
@@ -41,20 +41,19 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A consistent frame out of the bytes of a contradictory one, and the edits that lead to it."""
+    """A consistent frame made from the bytes of a contradictory one, and the edits that it takes."""
 
     data: bytes
     edits: tuple[Edit, ...]
 
 
 def mend(frame: Frame, data: bytes, breaks: Callable[[Frame], bool] | None = None) -> Mended | None:
-    """Return the smallest edit under which ``data`` is exactly one frame, of the same message if that can be.
+    """Return the smallest edit that makes ``data`` exactly one frame, of the same message where possible; else None.
 
-    ``frame`` is the literal reading of ``data``; ``breaks`` says whether a reading breaks a rule of the protocol. Only
-    readings without problems count, which break none, whose key is text or empty, and which leave a value whole that
-    is JSON. Of those the ones whose key needs no id of a collection and with reserved fields at zero are preferred,
-    then layouts of today, then one that needs a single edit, then those that keep the value's length as the header has
-    it, then the fewest edits. None where there is no such reading, or where it needs no edit.
+    ``frame`` is the literal reading of ``data``; ``breaks`` returns whether a reading breaks a rule of the protocol. A
+    reading counts if it has no problems and breaks no rule, its key is text or empty, and a JSON value stays complete.
+    Preferred are, in this order: a key without a collection id and reserved fields at zero; current layouts; a single
+    edit; the value length of the header; the fewest edits. None where no reading counts, or where none needs an edit.
     """
     if len(data) < HEADER_LENGTH:
         return None
@@ -85,20 +84,20 @@ def mend(frame: Frame, data: bytes, breaks: Callable[[Frame], bool] | None = Non
 
 
 def _readings(frame: Frame, data: bytes) -> Iterator[Mended]:
-    """Yield what the bytes would be with other lengths and versions; then with the opcode of another document."""
+    """Yield readings of the bytes with other lengths and versions, then with the opcode of another document message."""
     for header, extras in _candidates(frame, data):
         yield _apply(frame, data, header, extras)
     message, lengths = frame.message, {layout.extras_length for layout in frame.message.request}
     if frame.magic.response or not (message.document and message.dcp) or frame.header.extras_length in lengths:
         return
-    for other in MESSAGES.values():  # which the extras are of, where they are of none of its own layouts
+    for other in MESSAGES.values():  # whose layout the extras have, where they fit none of the message's own
         if other.document and other.dcp and other is not message:
             edit = Edit(header_fields(frame.magic)[1].label, 1, 2, message.opcode, other.opcode)
             yield Mended(data[:1] + bytes([other.opcode]) + data[2:], (edit,))
 
 
 def _candidates(frame: Frame, data: bytes) -> Iterator[tuple[Header, dict[str, int]]]:
-    """Yield headers, with extras fields to set, under which the bytes would have a layout of the message."""
+    """Yield headers, and extras fields to set, with which the bytes would fit a layout of the message."""
     header = frame.header
     body = len(data) - HEADER_LENGTH
     for layout in _layouts(frame):
@@ -123,7 +122,7 @@ def _layouts(frame: Frame) -> tuple[Layout, ...]:
 
 
 def _key_lengths(frame: Frame, layout: Layout, rest: int, data: bytes) -> set[int]:
-    """Return the key lengths worth trying: the header's, and those that leave a value of a likely length."""
+    """Return the key lengths to try: the header's, and those that leave a value of a likely length."""
     if layout.key is NEVER:
         return {0}
     header = frame.header
@@ -141,7 +140,7 @@ def _key_lengths(frame: Frame, layout: Layout, rest: int, data: bytes) -> set[in
 
 
 def _keeps_what_happened(layout: Layout, extras: dict[str, int], data: bytes) -> bool:
-    """Return whether extras that decide on a layout are those of the bytes, but for a version."""
+    """Return whether the extras that a layout requires stand in the bytes, a version excepted."""
     at = 0
     for field in layout.extras:
         number = int.from_bytes(data[at : at + field.width], "big")
@@ -188,7 +187,7 @@ def _is(layout: Layout, header: Header, extras: dict[str, int]) -> bool:
 
 
 def _reserved_bits(frame: Frame) -> int:
-    """Return how many reserved fields are not zero; in every real message all are."""
+    """Return how many reserved fields are not zero; in real messages none is."""
     return sum(1 for field in frame.fields if isinstance(field.field, Field) and field.field.reserved and field.value)
 
 

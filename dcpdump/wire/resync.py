@@ -7,8 +7,8 @@ Three levels of evidence, each compiled from the protocol table:
 and an opcode that has a name, a legal datatype, a vbucket or status that exists; 3. *strict*: and a DCP message whose
 extras, key and value have lengths that the table allows.
 
-In step, level 1 is enough. To get back into step it takes level 3, then headers that chain on from it, and an opaque
-that belongs to a stream of this connection, since a document may hold perfect frames itself.
+While frame boundaries are known, level 1 is enough. After a loss it takes level 3, further headers that follow it, and
+an opaque of a stream of this connection, since a document may itself hold complete frames.
 """
 
 import re
@@ -25,16 +25,16 @@ from dcpdump.wire.frame import Header, unpack_header
 MAX_VBUCKET = 1024
 MAX_KEY = 251
 MAX_DATATYPE = 7
-#: Bytes after a weakly supported header in which a better one is still searched for.
+#: How many bytes after a header with weak evidence are searched for a better one.
 SEARCH_WINDOW: Final = 1024 * 1024
-#: Headers that must follow one another before a place is believed.
+#: Headers that must follow one another before an offset is accepted.
 CHAIN = 2
 
 _DCP_OPCODES = sorted(opcode for opcode, message in MESSAGES.items() if message.dcp)
 _CANDIDATE = re.compile(
     b"[\x80\x81\x08][" + re.escape(bytes((_DCP_OPCODES[0],))) + b"-" + re.escape(bytes((_DCP_OPCODES[-1],))) + b"]"
 )
-#: Messages that carry an opaque of their own, not a stream's.
+#: Messages whose opaque is not that of a stream.
 _OWN_OPAQUE = frozenset(
     {
         opcodes.DCP_OPEN,
@@ -58,14 +58,14 @@ class Streams(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Return whether the connection was captured from its DCP_OPEN on, so that it has no other streams."""
+        """Return whether the connection was captured from its DCP_OPEN on, so that all its streams are known."""
 
     def last_seqno(self, opaque: int) -> int | None:
         """Return the last seqno seen on the stream of an opaque; None where none was."""
 
 
 class Judgement(Enum):
-    """What a place in the bytes is judged to be."""
+    """The judgement of an offset in the bytes."""
 
     FRAME = "a frame begins here"
     WEAK = "a frame may begin here"
@@ -73,16 +73,16 @@ class Judgement(Enum):
     WAIT = "more bytes are needed"
 
 
-class Kinship(Enum):
-    """Whether a candidate belongs to the connection."""
+class StreamMatch(Enum):
+    """How a candidate's opaque, vbucket and seqno compare with the connection's streams."""
 
     OURS = "it goes with a stream that was seen"
     UNKNOWN = "its stream was not seen"
-    ALIEN = "it contradicts what was seen: a document's copy of a frame"
+    CONTRADICTS = "it contradicts what was seen: a document's copy of a frame"
 
 
 class SearchResult(NamedTuple):
-    """The outcome of a search: where, and how sure."""
+    """The result of a search: an offset, and its judgement."""
 
     at: int
     verdict: Judgement
@@ -104,7 +104,7 @@ def known(header: Header) -> bool:
 
 
 def nearly(header: Header) -> bool:
-    """Return whether a header would be known, but for one of its fields: damage rather than another protocol."""
+    """Return whether only one field keeps a header from being known: damage rather than another protocol."""
     message = MESSAGES.get(header.opcode)
     signs = (
         header.magic in MAGICS,
@@ -149,8 +149,8 @@ def _lengths_fit(layout: Layout, header: Header) -> bool:
 def begins(data: bytes | bytearray, *, final: bool = False) -> Judgement:
     """Judge whether a direction's very first bytes are a frame of the memcached binary protocol.
 
-    A header that fits the protocol table is believed at once; one of which only the name is known when the next header
-    is known too, or when the frame ends where the bytes do. ``final``: no more bytes will come.
+    A header that fits the protocol table is accepted at once. One with a known opcode only is accepted if the next
+    header is known too, or if the frame ends where the bytes do. ``final``: no more bytes will come.
     """
     if len(data) < HEADER_LENGTH:
         return Judgement.NO if final or (data and data[0] not in MAGICS) else Judgement.WAIT
@@ -165,7 +165,7 @@ def begins(data: bytes | bytearray, *, final: bool = False) -> Judgement:
 
 
 def chained(data: bytes | bytearray, at: int, count: int, *, final: bool) -> Judgement:
-    """Follow ``count`` frames from the one at ``at``: each must be known, or the bytes end at its start."""
+    """Follow ``count`` frames from ``at`` on: each header must be known, unless the bytes end there."""
     for _ in range(count):
         at += unpack_header(data, at).frame_length
         if at == len(data):
@@ -173,7 +173,7 @@ def chained(data: bytes | bytearray, at: int, count: int, *, final: bool) -> Jud
         if at + HEADER_LENGTH > len(data):
             if not final:
                 return Judgement.WAIT
-            # The bytes end inside the next header, or inside the frame itself: then it stays weak.
+            # The bytes end inside the next header, or inside the frame: the evidence stays weak.
             return Judgement.FRAME if at < len(data) and data[at] in MAGICS else Judgement.WEAK
         if not known(unpack_header(data, at)):
             return Judgement.NO
@@ -185,16 +185,16 @@ def find_frame(
 ) -> SearchResult:
     """Find the first offset from ``start`` at which a frame begins.
 
-    FRAME: there is one at ``at``. WAIT: the bytes before ``at`` hold none, what follows needs more bytes (never with
-    ``final``). NO: none, and nothing before ``at`` need be kept. WEAK: a frame may begin at ``at``, and nothing better
-    was found within the window. ``segment``: ``start`` is where a TCP segment begins, which is a likely place: there,
-    neighbours of DCP on the same connection are believed too.
+    FRAME: a frame begins at ``at``. WAIT: none before ``at``, and more bytes are needed there (never with ``final``).
+    NO: none, and no byte before ``at`` need be kept. WEAK: a frame may begin at ``at``, and nothing better follows
+    within the window. ``segment``: a TCP segment begins at ``start``, where a frame is likely: there, messages other
+    than DCP's are accepted too.
     """
     if segment and start + HEADER_LENGTH <= len(data):
         header = unpack_header(data, start)
         if known(header) and not strict(header):
             verdict = chained(data, start, CHAIN, final=final)
-            # Do not wait for megabytes because of a header that may be part of a document.
+            # A header that may be part of a document is no reason to wait for megabytes.
             if verdict is Judgement.FRAME or (verdict is Judgement.WAIT and header.frame_length <= SEARCH_WINDOW):
                 return SearchResult(start, verdict)
     weak = -1
@@ -212,12 +212,17 @@ def find_frame(
             verdict = chained(data, at, CHAIN, final=final)
             if verdict is Judgement.WAIT and header.frame_length <= SEARCH_WINDOW:
                 return SearchResult(at if weak < 0 else weak, Judgement.WAIT)
-            kinship = _kinship(data, at, header, streams)
-            if verdict is Judgement.FRAME and kinship is Kinship.OURS:
-                # Frames that break off are believed, but less: a document may hold copies of its own stream's.
+            belongs = _match(data, at, header, streams)
+            if verdict is Judgement.FRAME and belongs is StreamMatch.OURS:
+                # Frames cut off by the end are weaker evidence: a document may hold copies of its stream's frames.
                 sure = _leads_on(data, at, dead)
                 return SearchResult(_earliest(data, weak, at), Judgement.FRAME if sure else Judgement.WEAK)
-            if verdict is not Judgement.NO and weak < 0 and kinship is not Kinship.ALIEN and _leads_on(data, at, dead):
+            if (
+                verdict is not Judgement.NO
+                and weak < 0
+                and belongs is not StreamMatch.CONTRADICTS
+                and _leads_on(data, at, dead)
+            ):
                 weak = at
         at += 1
     if weak >= 0:
@@ -228,7 +233,7 @@ def find_frame(
 
 
 def _earliest(data: bytes | bytearray, weak: int, at: int) -> int:
-    """Return the weaker place ``weak`` if the frames from there lead exactly to ``at``, else ``at``."""
+    """Return the weaker candidate ``weak`` if the frames from there end exactly at ``at``, else ``at``."""
     if weak < 0:
         return at
     place = weak
@@ -238,9 +243,9 @@ def _earliest(data: bytes | bytearray, weak: int, at: int) -> int:
 
 
 def _leads_on(data: bytes | bytearray, at: int, dead: set[int]) -> bool:
-    """Return whether known headers follow one another from ``at`` to the end of the bytes; a copy in a document ends.
+    """Return whether known headers follow one another from ``at`` to the end of the bytes, unlike a document's copies.
 
-    ``dead`` collects the places that do not lead on, so that a search over many stays linear.
+    ``dead`` collects the offsets that do not, so that a search over many candidates stays linear.
     """
     passed: list[int] = []
     while at + HEADER_LENGTH <= len(data):
@@ -253,22 +258,22 @@ def _leads_on(data: bytes | bytearray, at: int, dead: set[int]) -> bool:
     return True
 
 
-def _kinship(data: bytes | bytearray, at: int, header: Header, streams: Streams) -> Kinship:
-    """Return whether a candidate's opaque, vbucket and seqno fit the streams of this connection."""
+def _match(data: bytes | bytearray, at: int, header: Header, streams: Streams) -> StreamMatch:
+    """Compare a candidate's opaque, vbucket and seqno with the streams of this connection."""
     if not streams.streams or header.magic == CLIENT_RESPONSE or header.opcode in _OWN_OPAQUE:
-        return Kinship.OURS
+        return StreamMatch.OURS
     vbucket = streams.streams.get(header.opaque)
     if vbucket is None:
-        return Kinship.ALIEN if streams.complete else Kinship.UNKNOWN
+        return StreamMatch.CONTRADICTS if streams.complete else StreamMatch.UNKNOWN
     if vbucket != header.word:
-        return Kinship.ALIEN
+        return StreamMatch.CONTRADICTS
     if MAGICS[header.magic].flexible:
-        return Kinship.OURS  # streams with ids may share an opaque, each with seqnos of its own
+        return StreamMatch.OURS  # streams with ids may share an opaque, but not their seqnos
     last = streams.last_seqno(header.opaque)
     layout = next((lay for lay in find(header.opcode).request if _lengths_fit(lay, header)), None)
     if last is None or layout is None or not layout.extras or layout.extras[0].name != "by_seqno":
-        return Kinship.OURS
+        return StreamMatch.OURS
     seqno = data[at + HEADER_LENGTH : at + HEADER_LENGTH + 8]
     if len(seqno) < 8:
-        return Kinship.OURS  # the bytes end before it: nothing contradicts the header
-    return Kinship.OURS if int.from_bytes(seqno, "big") > last else Kinship.ALIEN
+        return StreamMatch.OURS  # the bytes end before the seqno: nothing contradicts the header
+    return StreamMatch.OURS if int.from_bytes(seqno, "big") > last else StreamMatch.CONTRADICTS

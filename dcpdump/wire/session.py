@@ -1,7 +1,8 @@
 """Remember what one connection has sent so far that changes how its later frames are decoded.
 
-It knows what HELLO granted, what OPEN asked for, which requests wait for a response and which vbucket a stream's opaque
-stands for. Where the capture starts later, it infers whether keys carry collection ids, and marks that as inferred.
+A session knows which features HELLO granted, the flags of OPEN, the requests that wait for a response, and the vbucket
+of each stream's opaque. Where the capture starts later, it infers whether keys carry collection ids, and marks that as
+inferred.
 """
 
 from collections import OrderedDict
@@ -38,7 +39,7 @@ MAX_OUTSTANDING = 4096
 REQUEST_COST = 512
 
 Place = tuple[int, int, int]  #: the direction of the request (-1: unknown), its opcode and opaque
-#: A request as plain values: its place; its number, time and vbucket; whether its answer may have been lost.
+#: A request as plain values: its key; its number, time and vbucket; whether its response may have been lost.
 RequestState = tuple[int, int, int, int, int | None, int, bool]
 
 
@@ -46,8 +47,8 @@ class OutstandingState(TypedDict):
     """All requests as plain values."""
 
     requests: list[RequestState]  #: oldest first
-    early: dict[Place, int]  #: answers that came before their requests
-    whole: bool  #: every request is captured, so that there may be such answers
+    early: dict[Place, int]  #: responses that came before their requests
+    whole: bool  #: every request is captured, so that responses may come before their requests
 
 
 def _is_alone(opcode: int) -> bool:
@@ -55,17 +56,17 @@ def _is_alone(opcode: int) -> bool:
     return opcode == DCP_NOOP or (not message.known and message.name.endswith("Q"))
 
 
-#: Places of responses that came before their requests, at most: more have another cause.
+#: The most responses that may come before their requests: more have another cause.
 _EARLY = 64
-#: Requests of which one opaque has one at a time: a keep-alive is sent only after the answer to the one before, and of
-#: quiet commands (GETQ, SETQ …) the older ones that wait will not be answered.
+#: Requests of which only the latest with an opaque can still be answered: a keep-alive is sent only after the response
+#: to the one before, and quiet commands (GETQ, SETQ …) are mostly not answered.
 ALONE = frozenset(filter(_is_alone, range(256)))
-#: For the others, a response without a request belongs to one that was captured late, or not at all.
+#: For other opcodes, a response without a request belongs to a request that was captured late, or not at all.
 PAIRED = frozenset(opcode for opcode in range(256) if find(opcode).replies) - ALONE
 
 
-class Asked(NamedTuple):
-    """A request that waits for its response, or has it."""
+class SessionRequest(NamedTuple):
+    """A request, answered or not."""
 
     frame: int  #: its number in the output
     ts_ns: int | None
@@ -73,17 +74,17 @@ class Asked(NamedTuple):
 
 
 class Outstanding:
-    """Queues of requests, one for each place, with a bound over all."""
+    """Queues of requests, one for each direction, opcode and opaque, with a bound over all."""
 
     __slots__ = ("_asked", "_early", "_queues", "_serial", "_sure", "_whole")
 
     def __init__(self) -> None:
-        self._asked: dict[int, tuple[Place, Asked]] = {}  # by serial number, so oldest first
+        self._asked: dict[int, tuple[Place, SessionRequest]] = {}  # by serial number: the oldest first
         self._queues: dict[Place, list[int]] = {}
         self._serial = 0
-        self._sure = 0  # of the requests before this one the answers may have been lost
-        self._whole = False  # an answer without a request was captured before it
-        self._early: dict[Place, int] = {}  # how many of those there are
+        self._sure = 0  # the responses to requests before this one may have been lost
+        self._whole = False  # responses that were captured before their requests
+        self._early: dict[Place, int] = {}  # how many these are
 
     def __len__(self) -> int:
         return len(self._asked)
@@ -100,17 +101,17 @@ class Outstanding:
     def restore(self, state: OutstandingState) -> None:
         """Continue from a state."""
         for way, opcode, opaque, number, ts_ns, vbucket, doubtful in state["requests"]:
-            self.ask((way, opcode, opaque), Asked(number, ts_ns, vbucket))
+            self.ask((way, opcode, opaque), SessionRequest(number, ts_ns, vbucket))
             if doubtful:
                 self.lose()
         self._early, self._whole = dict(state["early"]), state["whole"]
 
     def begin(self) -> None:
-        """Assume that all requests are captured from here on, and that those before were answered."""
+        """Assume that from here on all requests are captured, and that earlier ones were answered."""
         self._whole = True
 
-    def ask(self, place: Place, asked: Asked) -> None:
-        """Take a request; one whose response came before it does not wait."""
+    def ask(self, place: Place, asked: SessionRequest) -> None:
+        """Note a request; one whose response came before it does not wait."""
         early = self._early.pop(place, 0) if self._early else 0
         if early:
             if early > 1:
@@ -126,16 +127,16 @@ class Outstanding:
         self._queues.setdefault(place, []).append(self._serial)
         self._serial += 1
 
-    def first(self, place: Place) -> Asked | None:
-        """Return the request that the next response is for; None where there is none, or where that is not known."""
+    def first(self, place: Place) -> SessionRequest | None:
+        """Return the request that the next response answers; None where there is none, or where it is not known."""
         queue = self._queues.get(place)
         if queue and len(queue) > 1 and queue[0] < self._sure:
             self._forget(place)
             return None
         return self._asked[queue[0]][1] if queue else None
 
-    def answer(self, place: Place) -> Asked | None:
-        """Take a response, and return the request that it is for."""
+    def answer(self, place: Place) -> SessionRequest | None:
+        """Note a response, and return the request that it answers."""
         found = self._take(place)
         if found is None and self._whole and place[1] in PAIRED and len(self._early) < _EARLY:
             self._early[place] = self._early.get(place, 0) + 1
@@ -144,8 +145,8 @@ class Outstanding:
     def lose(self) -> None:
         """Note that bytes were lost: responses may have been among them.
 
-        Where several requests with one opaque wait, it is not known which of them the next response is for. A single
-        one may still be answered, unless the same is asked again.
+        Where several requests with one opaque wait, it is not known which of them the next response answers. A single
+        one may still be answered, unless an equal request follows.
         """
         self._sure = self._serial
         self._doubt()
@@ -157,11 +158,11 @@ class Outstanding:
         self._doubt()
 
     def _doubt(self) -> None:
-        """Assume that a response without a request may be to one that is not known."""
+        """Assume that a response without a request may answer an unknown one."""
         self._whole = False
         self._early.clear()
 
-    def _take(self, place: Place) -> Asked | None:
+    def _take(self, place: Place) -> SessionRequest | None:
         found = self.first(place)
         if found is not None:
             queue = self._queues[place]
@@ -182,18 +183,18 @@ _STREAM_COST: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
-    """A frame decoded with what is known of its connection."""
+class Interpretation:
+    """A frame, interpreted with what its session knows."""
 
     meaning: Meaning
-    vbucket: int | None  #: the request's own, or of a response that of its request
-    request: Asked | None = None  #: the request of a response
+    vbucket: int | None  #: of a response, that of its request
+    request: SessionRequest | None = None  #: the request of a response
 
 
 class SessionState(TypedDict):
     """A session as plain values."""
 
-    features: list[int] | None  #: that HELLO granted, None where its response was not captured
+    features: list[int] | None  #: granted by HELLO; None where its response was not captured
     open_flags: int | None
     streams: dict[int, int]  #: opaque → vbucket
     seqnos: dict[int, int]  #: opaque → last by_seqno
@@ -211,14 +212,14 @@ class Session:
     def __init__(self) -> None:
         self.features: frozenset[int] | None = None
         self.open_flags: int | None = None
-        self.streams: dict[int, int] = {}  #: opaque → vbucket of streams that were asked for or seen
+        self.streams: dict[int, int] = {}  #: opaque → vbucket of streams that were requested or seen
         self.seqnos: dict[int, int] = {}  #: opaque → last by_seqno
         self.outstanding = Outstanding()
-        self._forgot = False  #: streams were evicted, so that others than those known are possible
+        self._forgot = False  #: streams were forgotten, so that unknown ones are possible
         self._marker_asked: int | None = None  # opaque of the request for markers of version 2.2
-        self.certain = False  #: something was seen that only a connection with collections carries
-        self.keys_fit = True  #: every data key so far may start with a collection id
-        self.keys_tell = False  #: at least one does and is not plain text
+        self.certain = False  #: a message was seen that only a connection with collections carries
+        self.keys_fit = True  #: each document key so far may start with a collection id
+        self.keys_tell = False  #: at least one does, and is not plain text
 
     def state(self) -> SessionState:
         """Return the whole state as plain values, for ``restore``."""
@@ -248,7 +249,7 @@ class Session:
 
     @property
     def collections(self) -> bool | None:
-        """Return whether data keys carry a collection id; None where there is no evidence for it."""
+        """Return whether document keys carry a collection id; None without evidence."""
         if self.features is not None:
             return COLLECTIONS in self.features
         if self.certain or (self.keys_fit and self.keys_tell):
@@ -257,7 +258,7 @@ class Session:
 
     @property
     def complete(self) -> bool:
-        """Return whether the connection was captured from its DCP_OPEN on, so that ``streams`` are all that it has."""
+        """Return whether the connection was captured from its DCP_OPEN on, so that ``streams`` are all its streams."""
         return self.open_flags is not None and not self._forgot
 
     @property
@@ -266,7 +267,7 @@ class Session:
         return _STREAM_COST * len(self.streams) + REQUEST_COST * len(self.outstanding)
 
     def forget(self) -> None:
-        """Free memory: drop all streams and requests, but keep what was negotiated."""
+        """Free memory: forget all streams and requests, but keep what was negotiated."""
         self._forgot = self._forgot or bool(self.streams)
         self.streams.clear()
         self.seqnos.clear()
@@ -280,8 +281,8 @@ class Session:
         """Note that bytes of either direction were lost: requests or responses may have been among them."""
         self.outstanding.lose()
 
-    def understand(self, frame: Frame, number: int = 0, direction: int = -1) -> Understood:
-        """Interpret a frame with what those before it established, and note what it says for those after."""
+    def understand(self, frame: Frame, number: int = 0, direction: int = -1) -> Interpretation:
+        """Interpret a frame with the state so far, and update the state for the frames that follow."""
         if frame.raw.gap_before:
             self.lose()
         self._learn(frame)
@@ -294,7 +295,7 @@ class Session:
         if frame.magic.response:
             return self._answered(frame, meaning, direction)
         self._ask(frame, number, direction)
-        return Understood(meaning, frame.header.word)
+        return Interpretation(meaning, frame.header.word)
 
     @property
     def underlying_datatype(self) -> bool:
@@ -302,9 +303,9 @@ class Session:
         return bool((self.open_flags or 0) & UNDERLYING_DATATYPE)
 
     def note(self, opaque: int, vbucket: int, seqno: int | None) -> None:
-        """Note a message of a stream, which ``understand`` does too."""
+        """Note a message of a stream, as ``understand`` does."""
         if opaque not in self.streams and len(self.streams) >= MAX_STREAMS:
-            if not isinstance(self.streams, OrderedDict):  # of a dict, the first is searched for behind those deleted
+            if not isinstance(self.streams, OrderedDict):
                 self.streams = OrderedDict(self.streams)
             oldest, _ = self.streams.popitem(last=False)
             self.seqnos.pop(oldest, None)
@@ -313,8 +314,8 @@ class Session:
         if seqno is not None:
             self.seqnos[opaque] = seqno
 
-    def pair(self, direction: int, opcode: int, opaque: int, asked: Asked | None) -> Asked | None:
-        """Take a message that is not DCP's: a request, or (None) a response.
+    def pair(self, direction: int, opcode: int, opaque: int, asked: SessionRequest | None) -> SessionRequest | None:
+        """Note a message that is not DCP's: a request, or a response (``asked`` None).
 
         Return the request that the response answers.
         """
@@ -335,10 +336,10 @@ class Session:
                 self.seqnos.pop(header.opaque, None)
         acknowledged = header.opcode == DCP_SNAPSHOT_MARKER and (frame.get("snapshot_type") or 0) & ACKNOWLEDGE
         if frame.message.replies or acknowledged:
-            asked = Asked(number, frame.raw.where.ts_ns, header.word)
+            asked = SessionRequest(number, frame.raw.where.ts_ns, header.word)
             self.outstanding.ask((direction, header.opcode, header.opaque), asked)
 
-    def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Understood:
+    def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Interpretation:
         header = frame.header
         asker = -1 if direction < 0 else 1 - direction
         place = (asker, header.opcode, header.opaque)
@@ -347,7 +348,7 @@ class Session:
         vbucket = asked.vbucket if asked else None
         if asked is None and frame.message.streamed:
             vbucket = self.streams.get(header.opaque)
-        return Understood(meaning, vbucket, asked)
+        return Interpretation(meaning, vbucket, asked)
 
     # -- what the connection has ------------------------------------------------------------------------
 
@@ -381,7 +382,7 @@ class Session:
             self.infer_from(frame.key)
 
     def infer_from(self, key: bytes) -> None:
-        """Infer from a data key, which is not empty, whether keys carry a collection id."""
+        """Infer from a document's key, which is not empty, whether keys carry a collection id."""
         prefix = read_prefix(key)
         fits = prefix is not None and not prefix.fault and prefix.collection not in RESERVED_IDS
         if prefix is None or not fits or prefix.size == len(key):

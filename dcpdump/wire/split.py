@@ -1,8 +1,8 @@
 """Cut the bytes of one direction into frames.
 
-It knows lengths and magics; it knows no TCP, no clock and no meaning. In step it is lenient: whatever has
-a magic and consistent lengths is a frame. Loss is reported to it (``gap``), and afterwards it finds its way
-back: a hole inside a body needs no search, since the frame's end is known; a lost header does.
+Knows lengths and magics; knows no TCP, no clock and no meaning. While frame boundaries are known, any header with a
+magic and consistent lengths begins a frame. The caller reports lost bytes (``gap``). A hole inside a body needs no
+search, since the frame's end is known; after a lost header the next frame is searched for.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,13 +17,13 @@ from dcpdump.wire.resync import SEARCH_WINDOW, Judgement, Streams, begins, find_
 
 # -- bytes of a direction that wait for the rest of a frame -------------------------------------------
 
-#: About how many bytes of memory a packet takes that brought some, and a hole.
+#: About how many bytes of memory a packet that brought bytes takes, and about how many a hole takes.
 _MARK: Final = 256
 _HOLE: Final = 128
 
 
 class Held:
-    """Bytes from ``offset`` of their direction on. Lost ones among them stand as zeros."""
+    """The bytes that wait in a splitter, from ``offset`` of their direction on. Zeros stand for lost bytes."""
 
     __slots__ = ("data", "hole_bytes", "holes", "least", "marks", "offset", "segment")
 
@@ -31,14 +31,14 @@ class Held:
         self.data = bytearray()
         self.offset = 0  #: of the first byte
         self.marks: list[tuple[int, Where]] = []  #: where the bytes up to an offset came from
-        self.least = 0  #: of the packets that brought what is before this offset, only the last is asked for
+        self.least = 0  #: of the packets that brought the bytes before this offset, only the last is needed
         self.holes: list[Span] = []  #: lost bytes, as places in ``data``
         self.hole_bytes = 0  #: all of them together
         self.segment = True  #: the first byte is that of a segment
 
     @property
     def weight(self) -> int:
-        """The memory that it takes: of segments of a byte, those cost more than the bytes."""
+        """The memory that the bytes and their packets take; of one-byte segments the packets cost more."""
         return len(self.data) + _MARK * len(self.marks) + _HOLE * len(self.holes)
 
     def add(self, data: bytes, where: Where) -> None:
@@ -48,7 +48,7 @@ class Held:
         self.mark(self.offset + len(self.data), where)
 
     def begin(self) -> None:
-        """Note that a segment comes; it is the first of what is held where nothing is."""
+        """Note that a segment begins; where no bytes wait, the first byte that waits is the segment's first."""
         if not self.data:
             self.segment = True
             self.marks.clear()
@@ -66,7 +66,7 @@ class Held:
             del self.marks[:-1]
 
     def lose(self, length: int) -> None:
-        """Let zeros stand for lost bytes. The packet that made the hole known may have come long after."""
+        """Let zeros stand for lost bytes. The packet that made the loss known may have come long after them."""
         have = len(self.data)
         self.holes.append(Span(have, have + length))
         self.hole_bytes += length
@@ -87,7 +87,7 @@ class Held:
             del self.marks[: bisect_right(self.marks, self.offset, key=itemgetter(0))]
 
     def take(self, data: bytes, used: int) -> None:
-        """Hold what ``data`` has behind ``used`` bytes, instead of what is held; whoever calls this marks it."""
+        """Replace the held bytes by those of ``data`` after its first ``used``; the caller then calls ``mark``."""
         if used:
             self.offset += used
             self.segment = False
@@ -95,7 +95,7 @@ class Held:
         self.data = bytearray(data[used:] if used else data)
 
     def fill(self, holes: list[Span]) -> None:
-        """Say which bytes were lost."""
+        """Set which bytes were lost."""
         self.holes = holes
         self.hole_bytes = sum([end - start for start, end in holes])
 
@@ -107,7 +107,7 @@ class Held:
         self.fill([])
 
     def holes_in(self, start: int, stop: int) -> tuple[Span, ...]:
-        """Return the holes of a piece, as places in it."""
+        """Return the holes between two offsets, counted from the first of these."""
         return tuple([Span(a - start, b - start) for a, b in self.holes if a < stop and b > start])
 
     def where(self, end: int) -> Where:
@@ -162,8 +162,8 @@ def merged(cuts: list[Cut]) -> list[Cut]:
 
 # -- the state of a splitter: all that decides where it cuts the bytes that come next -----------------
 
-#: What a splitter does: wait for the first bytes of its direction, search for a frame, cut frame after frame, or skip
-#: the rest of a frame that was given up.
+#: The states of a splitter: wait for the first bytes of its direction, search for a frame, cut frame after frame, or
+#: skip the rest of a frame that was given up.
 START: Final = "start"
 SEARCH: Final = "search"
 CUT: Final = "cut"
@@ -180,8 +180,8 @@ class SplitterState(TypedDict):
     offset: int  #: of the first of it
     need: int  #: bytes that are needed before the next attempt
     marks: list[tuple[int, WhereState]]  #: the packet that brought the bytes up to an offset
-    holes: list[tuple[int, int]]  #: in the data: lost bytes, that stand as zeros
-    joining: bool  #: there has been neither a frame nor a loss, and the first byte may be anywhere in a frame
+    holes: list[tuple[int, int]]  #: in the data: lost bytes, for which zeros stand
+    joining: bool  #: neither a frame nor a loss has been seen, and the first byte may be anywhere in a frame
     lost: int  #: bytes lost or skipped since the last frame
     confidence: str
     passing: int  #: bytes that are left of a frame that was given up
@@ -190,13 +190,13 @@ class SplitterState(TypedDict):
     foreign: bool
 
 
-PATIENCE: Final = 64 * 1024  #: bytes up to which a search is repeated as soon as there is something to see
-HOLE: Final = 256 * 1024  #: lost bytes in a frame, beyond as many as are there, that may stand as zeros
-DOUBT: Final = 64 * 1024  #: bytes without a frame after a damaged first header, that make it another protocol after all
+PATIENCE: Final = 64 * 1024  #: up to this many bytes a search is repeated whenever bytes come
+HOLE: Final = 256 * 1024  #: zeros for lost bytes that a frame may hold beyond as many as were captured of it
+DOUBT: Final = 64 * 1024  #: after a damaged first header: if so many bytes hold no frame, this is another protocol
 
 
 class FrameSplitter:
-    """Feed it the bytes of one direction, in order, and its gaps; it returns frames and what it skipped.
+    """A splitter is fed the bytes of one direction, in order, and its gaps; it returns frames and the bytes it skipped.
 
     ``streams`` is what the connection is known to carry (it decides which candidates to believe after a
     loss); ``late``: the direction's beginning was not captured, so its first byte may be anywhere in a
@@ -220,16 +220,16 @@ class FrameSplitter:
         self._streams = streams
         self._state = SEARCH if late else START
         self._held = Held()
-        self._need = 1  # bytes that must be held before looking again is of use
-        self._joining = late  # what is skipped is the end of a frame that began before, and no loss
+        self._need = 1  # bytes that must be held before another attempt can succeed
+        self._joining = late  # the bytes skipped next are the end of an earlier frame: they are no loss
         self._lost = 0  # bytes lost or skipped since the last frame
-        self._confidence = ""  # in the frames that the next cut finds
+        self._confidence = ""  # of the next frames: "low" after a search with weak evidence
         self._passing = 0  # bytes that are left of a frame that was given up
-        self._doubtful = False  # there has been no frame, and the first header was damaged
-        self.foreign = False  # it is some other protocol; nothing more is looked for
+        self._doubtful = False  # no frame has been seen, and the first header was damaged
+        self.foreign = False  # this is another protocol; no frames are searched for
 
     def ask(self, streams: Streams) -> None:
-        """Ask something else for what the connection is known to carry."""
+        """Replace the object that is asked for the streams of the connection."""
         self._streams = streams
 
     def state(self) -> SplitterState:
@@ -294,15 +294,15 @@ class FrameSplitter:
 
     @property
     def ready(self) -> bool:
-        """Whether ``take`` may be called: it is in step, nothing is doubtful, and what it holds is whole."""
+        """Whether ``take`` may be called: boundaries are known, nothing is doubtful, and no held byte was lost."""
         return self._state == CUT and not (self._held.holes or self._confidence or self.foreign)
 
     def take(self, pieces: list[bytes], frames: Frames, place: int) -> int:
-        """Take the next bytes, which follow one another, as ``feed`` does, but add frames to ``frames``, many at once.
+        """Take contiguous pieces as ``feed`` does, but cut many frames at once, and add them to ``frames``.
 
-        Only for a splitter that is ``ready``. Return how many bytes the frames are, with those that were held; -1
-        where anything is not ordinary: then nothing was taken. ``place`` is the number by which ``frames`` has this
-        direction. Whoever calls this says with ``mark`` where the bytes came from that are held afterwards.
+        Only for a splitter that is ``ready``. Return how many bytes the frames have, those held before included; -1
+        where a header is not ordinary: then nothing was taken. ``place`` is this direction's number in ``frames``.
+        Afterwards the caller names with ``mark`` the packet that brought the bytes that are still held.
         """
         held, have = self._held, len(self._held.data)
         held.begin()
@@ -323,7 +323,7 @@ class FrameSplitter:
         return used
 
     def mark(self, end: int, where: Where) -> None:
-        """Note that a packet brought what is held up to an offset."""
+        """Note that a packet brought the held bytes up to an offset."""
         self._held.mark(end, where)
 
     @property
@@ -338,8 +338,8 @@ class FrameSplitter:
     def gap(self, length: int | None, *, joins: bool = False) -> list[Cut]:
         """Report that the next ``length`` bytes were lost (None: an unknown number).
 
-        ``joins``: they were left out on purpose, so they are no loss, and what is skipped behind them is the end of a
-        frame that began in them.
+        ``joins``: the file leaves these bytes out on purpose. They are no loss, and bytes skipped after them are the
+        end of a frame that began in them.
         """
         if self.foreign:
             self._held.offset += length or 0
@@ -354,7 +354,7 @@ class FrameSplitter:
         return out
 
     def give_up(self) -> list[Cut]:
-        """Release all memory: what is there of the frame at hand comes out, the rest is passed by."""
+        """Release all memory: return the captured part of the current frame, and skip its rest."""
         if self._within_frame(0):
             return self._leave_frame(0)
         out = self.close()
@@ -363,7 +363,7 @@ class FrameSplitter:
         return out
 
     def close(self) -> list[Cut]:
-        """End the input: what is left is a frame cut short, or skipped."""
+        """End the input: the bytes left are a frame cut short, or are skipped."""
         out = self._run(True)
         if self._held.data:
             out.append(self._leftover())
@@ -372,7 +372,7 @@ class FrameSplitter:
         return out
 
     def _run(self, final: bool) -> list[Cut]:
-        """Go from state to state until one stays: a loop, since there may be as many as there are bytes."""
+        """Change states until more bytes are needed. A loop, not recursion: there may be a change for each byte."""
         out: list[Cut] = []
         searched = False
         while True:
@@ -416,7 +416,7 @@ class FrameSplitter:
         if self._doubtful and self._lost > DOUBT:
             self.foreign = True
             return [*out, self._skip(len(self._held.data), Why.NOT_MEMCACHED)]
-        # What was searched is searched again only after it grew by a part of itself, so that time stays linear.
+        # Bytes are searched again only after they grew by a fixed share, so that the time stays linear.
         have = len(self._held.data)
         self._need = have + max(1, have // (16 if have < PATIENCE else 4))
         return out
@@ -447,7 +447,7 @@ class FrameSplitter:
         self._held.drop(at)
         self._held.wait(waits)
         if out and not final:
-            self._confidence = ""  # what follows in later segments was not guessed
+            self._confidence = ""  # the frames in later segments do not depend on this guess
         return out
 
     def _pass(self, final: bool) -> list[Cut]:
@@ -469,7 +469,7 @@ class FrameSplitter:
         return RawFrame(data, header, offset, held.where(offset + stop - at), gap, holes, confidence)
 
     def _illegal_but_in_step(self, header: Header, following: int, final: bool) -> Judgement:
-        """Sections longer than the body: a damaged frame, if the next one begins where its body ends."""
+        """Judge a header with sections longer than its body: a damaged frame if the next frame begins at its end."""
         if header.magic not in MAGICS or header.frame_length > SEARCH_WINDOW:
             return Judgement.NO
         if following + HEADER_LENGTH <= len(self._held.data):
@@ -479,7 +479,7 @@ class FrameSplitter:
         return Judgement.WAIT
 
     def _out_of_step(self, out: list[Cut], at: int) -> list[Cut]:
-        """Skip the byte at ``at``; the next frame is to be searched for behind it."""
+        """Skip the byte at ``at``, and search for the next frame after it."""
         self._held.drop(at)
         self._state = SEARCH
         self._confidence = ""
@@ -488,7 +488,7 @@ class FrameSplitter:
         return out
 
     def _within_frame(self, length: int) -> bool:
-        """Whether the next ``length`` bytes are all of the frame at hand, whose end is known."""
+        """Return whether the next ``length`` bytes all belong to the current frame, whose end is known."""
         if self._state == PASS:
             return length <= self._passing
         have = len(self._held.data)
@@ -497,7 +497,7 @@ class FrameSplitter:
         return have + length <= unpack_header(self._held.data).frame_length
 
     def _bridge(self, length: int) -> list[Cut]:
-        """Let a hole pass that lies inside the body of the frame at hand, which has the packet before it at most."""
+        """Let zeros stand for a hole inside the current frame's body; for a huge one, leave the frame."""
         held, have = self._held, len(self._held.data)
         # A hole stands as zeros. Two forged packets can make one of any size, so it must be in proportion.
         if self._state == PASS or held.hole_bytes + length > HOLE + have:
@@ -506,7 +506,7 @@ class FrameSplitter:
         return self._run(False) if have + length >= self._need else []
 
     def _leave_frame(self, length: int) -> list[Cut]:
-        """Return what is there of the frame at hand, and pass by its rest, of which ``length`` bytes are lost."""
+        """Return the captured part of the current frame, and skip its rest, of which ``length`` bytes are lost."""
         out: list[Cut] = []
         if self._state == CUT:
             self._passing = unpack_header(self._held.data).frame_length - len(self._held.data)

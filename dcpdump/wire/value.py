@@ -1,7 +1,7 @@
 """Decode what keys and values mean: collection ids, Snappy, xattrs, JSON.
 
-This is the second step, after decode(): the caller passes what the connection negotiated (see session.py), or that this
-is only inferred. It never decompresses what claims to be too large.
+This is the second step, after ``decode``: the caller passes what the connection negotiated (see ``session``), or that
+this is inferred. A value that claims to be too large is not decompressed.
 """
 
 from typing import Any, Final, NamedTuple
@@ -24,8 +24,8 @@ MAX_RATIO = 24
 def decompress(data: bytes) -> tuple[bytes | None, str]:
     """Return a raw Snappy block decompressed, or None and why it cannot be.
 
-    The block starts with its own length as a varint. That is read here and checked first, because the library allocates
-    what is claimed before it reads the data, and where memory is limited that ends the process.
+    The block starts with its decompressed length as a varint. It is checked first, because the library allocates that
+    length before it reads the data; where memory is limited, that would end the process.
     """
     claim, size = 0, 0
     for size, byte in enumerate(data[:6], 1):
@@ -56,17 +56,17 @@ def decompress(data: bytes) -> tuple[bytes | None, str]:
 
 # -- bodies by their datatype: Snappy, xattrs, JSON ---------------------------------------------------
 
-DEEP: Final = 900  #: so many brackets may nest deeper than can be judged
-MOST_XATTRS = 1 << 14  #: so many xattrs of a document are taken apart; a server's documents have a few
+DEEP: Final = 900  #: more brackets than this may nest too deep to be judged
+MOST_XATTRS = 1 << 14  #: the most xattrs that are split off; real documents have a few
 
 
 Xattrs = tuple[tuple[bytes, bytes], ...]  #: names and values
 
 
 class SplitValue(NamedTuple):
-    """A value whose xattrs were taken apart; every byte of it but lengths and zeros is in one of the parts."""
+    """A value split into xattrs and body; together they hold every byte but lengths and zeros."""
 
-    xattrs: Xattrs | None  #: None where the block itself cannot be found: then all of the value is the body
+    xattrs: Xattrs | None  #: None where there is no valid block: then all of the value is the body
     body: bytes
     unread: bytes = b""  #: the rest of the block, from the first xattr that cannot be read
     fault: str = ""
@@ -78,15 +78,15 @@ class Body:
 
     value: bytes
     xattrs: Xattrs | None = None
-    faults: tuple[tuple[Fault, str], ...] = ()  #: what is wrong, and in words
-    compressed: bool = False  #: what ``value`` holds could not be decompressed
-    judged: bool = True  #: whether it is JSON can be told: it does not nest too deep
-    unread: bytes = b""  #: the rest of damaged xattrs, from the first that cannot be read to the end of their block
-    unread_at: int | None = None  #: where in the value that begins; None also where the value is compressed
+    faults: tuple[tuple[Fault, str], ...] = ()  #: what is wrong: its kind, and in words
+    compressed: bool = False  #: ``value`` could not be decompressed
+    judged: bool = True  #: it does not nest too deep to judge whether it is JSON
+    unread: bytes = b""  #: of damaged xattrs: from the first that cannot be read to the end of their block
+    unread_at: int | None = None  #: where in the value ``rest`` begins; None also where the value is compressed
 
 
 def open_value(value: bytes, datatype: int) -> Body:
-    """Decompress a value, split its xattrs off and check its JSON, as its datatype says, in that order."""
+    """Decompress a value, split off its xattrs and check its JSON, in that order, as its datatype says."""
     faults: list[tuple[Fault, str]] = []
     if datatype & SNAPPY:
         plain, fault = decompress(value)
@@ -111,8 +111,8 @@ def open_value(value: bytes, datatype: int) -> Body:
 
 
 def open_rest(value: bytes, datatype: int) -> Body:
-    """Decode what is left of a document whose body was left out, while its datatype was kept: xattrs that are no longer
-    compressed, or bytes that are shown as they are.
+    """Decode a document that was sent without its body but with its old datatype: xattrs that are no longer compressed,
+    or other bytes.
     """
     body = open_value(value, datatype & ~SNAPPY)
     return Body(value) if body.faults else body
@@ -151,7 +151,7 @@ def split_xattrs(value: bytes) -> SplitValue:
     return SplitValue(tuple(pairs), value[end:], value[at:end], fault)
 
 
-#: The hint of a value that is not what its datatype says, where the datatype may describe one that was left out.
+#: The hint where a value contradicts its datatype, and the datatype may describe a value that was left out.
 LEFT_OUT = "the connection keeps the datatype of values that it leaves out: shown as it is"
 
 
@@ -166,7 +166,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a frame's key and value say, given what is known of its connection."""
+    """The content of a frame's key and value, given what is known of its connection."""
 
     key: bytes | None = None  #: without the collection prefix
     collection: int | None = None
@@ -184,9 +184,9 @@ def interpret(
 ) -> Meaning:
     """Return what the frame's key and value mean.
 
-    ``collections``: whether keys have a prefix (None: unknown, without evidence); ``inferred``: whether that is
-    inferred; ``underlying_datatype``: whether the connection was opened with the flag under which a datatype may
-    describe bytes that are not there.
+    ``collections``: whether keys have a prefix (None: unknown); ``inferred``: whether that is inferred;
+    ``underlying_datatype``: whether the connection was opened with the flag that lets a datatype describe bytes that
+    were not sent.
     """
     message, header = frame.message, frame.header
     problems: list[Problem] = []
@@ -229,7 +229,7 @@ def _document(frame: Frame, datatype: int, underlying: bool, problems: list[Prob
     if frame.value is None:
         return None
     if not frame.value:
-        return Body(b"")  # the datatype may describe a body that was removed
+        return Body(b"")  # the datatype may describe a body that was not sent
     body = open_value(frame.value, datatype)
     if body.faults and underlying:
         hints.append(LEFT_OUT)
@@ -242,7 +242,7 @@ def _document(frame: Frame, datatype: int, underlying: bool, problems: list[Prob
 def _answered(frame: Frame, value: bytes, problems: list[Problem]) -> Body:
     """Decode a compressed value of a response or of a server's push: cluster maps are sent so."""
     body = open_value(value, SNAPPY)
-    if not _is_control_json(frame):  # there it is found wrong below
+    if not _is_control_json(frame):  # a document's value is checked below
         problems += [Problem(code, text, *_span(frame, Section.VALUE)) for code, text in body.faults]
     return body
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame, Span, Where, unpack_header
-from dcpdump.wire.session import Asked, Session, SessionState, Understood
+from dcpdump.wire.session import Interpretation, Session, SessionRequest, SessionState
 
 COLLECTIONS, JSON = 0x12, 0x0B
 CLIENT, SERVER = 0, 1
@@ -23,7 +23,7 @@ def frame(
     return decode(RawFrame(data, unpack_header(data), where=Where(1, ts_ns), gap_before=lost))
 
 
-def feed(session: Session, *frames: Frame) -> list[Understood]:
+def feed(session: Session, *frames: Frame) -> list[Interpretation]:
     return [session.understand(each, number) for number, each in enumerate(frames, 1)]
 
 
@@ -166,7 +166,7 @@ def test_a_response_is_paired_with_the_request_of_its_opaque_and_has_its_vbucket
     session.understand(frame("DCP_STREAM_REQ", vbucket=8, opaque=2, ts_ns=2000), 2, CLIENT)
     answer = frame("DCP_STREAM_REQ", response=True, opaque=1)
     understood = session.understand(answer, 3, SERVER)
-    assert (understood.vbucket, understood.request) == (7, Asked(1, 1000, 7))
+    assert (understood.vbucket, understood.request) == (7, SessionRequest(1, 1000, 7))
     assert session.understand(answer, 4, SERVER).request is None, "a request is answered once"
 
 
@@ -231,7 +231,7 @@ def test_an_error_about_a_mutation_has_the_vbucket_of_its_stream() -> None:
 
 
 def test_a_snapshot_marker_waits_for_an_answer_only_where_it_asks_for_one() -> None:
-    for kind, request in ((0x09, Asked(1, None, 7)), (0x01, None)):
+    for kind, request in ((0x09, SessionRequest(1, None, 7)), (0x01, None)):
         session = Session()
         session.understand(frame("DCP_SNAPSHOT_MARKER", {"snapshot_type": kind}, vbucket=7, opaque=1), 1, SERVER)
         answer = session.understand(frame("DCP_SNAPSHOT_MARKER", response=True, opaque=1), 2, CLIENT)
