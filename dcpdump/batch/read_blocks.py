@@ -23,7 +23,7 @@ from dcpdump.capture.damage import Health
 from dcpdump.capture.file import OPEN_LIMIT, CapturePlace, begin, packets_from
 from dcpdump.capture.pcap import DISORDER, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, PcapHeader, PcapState
 from dcpdump.capture.plain_pcap import SIZE, Records, is_plain
-from dcpdump.capture.source import ReopenedFile
+from dcpdump.capture.source import ReopenedFile, count_read
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.errors import CaptureError
 from dcpdump.net.batch import Batch
@@ -62,6 +62,7 @@ class PlainPcap:
             header = PcapHeader.of(head)
             if header is None or not is_plain(header):
                 return
+            count_read(len(head))
             self._state = PcapState(head, None, None)
             self.at, want = self.at or HEADER_SIZE, sizes.take()
             while True:
@@ -73,6 +74,7 @@ class PlainPcap:
                     block.place = PcapPlace(self._path, self.at, used, self.packets, self.seconds)
                     self.packets += len(block)
                 self.at, self.seconds = self.at + used, found.seconds
+                count_read(used)
                 if block is not None:
                     yield block
                 if not found.plain or self.seconds is None or not data:

@@ -12,7 +12,7 @@ import stat
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol, runtime_checkable
@@ -155,11 +155,29 @@ class _ArrivingSource(ByteSource, Protocol):
 
 
 _read = [0]  # bytes of files, by this process
+_followers: list[Callable[[], None]] = []
 
 
 def bytes_read() -> int:
     """Return how many bytes of files this process has read, repeated reads included."""
     return _read[0]
+
+
+def count_read(size: int) -> None:
+    """Count bytes of a file that were read, for those who follow it."""
+    _read[0] += size
+    for follower in _followers:
+        follower()
+
+
+@contextmanager
+def followed(follower: Callable[[], None]) -> Iterator[None]:
+    """Call ``follower`` whenever some bytes of a file were read, in the thread that reads."""
+    _followers.append(follower)
+    try:
+        yield
+    finally:
+        _followers.remove(follower)
 
 
 class FileSource:
@@ -171,7 +189,7 @@ class FileSource:
 
     def read(self, size: int, /) -> bytes:
         data = self._file.read(size)
-        _read[0] += len(data)
+        count_read(len(data))
         return data
 
     def ready(self, seconds: float) -> bool:

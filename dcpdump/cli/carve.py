@@ -20,7 +20,7 @@ from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import selection, selection_options
-from dcpdump.cli.progress import progress
+from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
 from dcpdump.cli.terminal import note

@@ -248,8 +248,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     gc.set_threshold(100_000, 50, 100)
     try:
         signals.raise_at_signals()
-        status = outcome(words)
-        status = signals.still_to_raise() or status
+        status = outcome(words) or signals.raised() or code.DONE
     except (KeyboardInterrupt, Terminated):  # of a signal that came when all was done
         status = signals.raised() or code.INTERRUPTED
     except BrokenPipeError:  # of standard error, while an error was reported

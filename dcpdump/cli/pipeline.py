@@ -26,6 +26,7 @@ from dcpdump.cli.options import (
     selection,
     selection_options,
 )
+from dcpdump.cli.signals import raise_again
 from dcpdump.cli.sink import folder_of, saying_what_is_left
 from dcpdump.cli.terminal import clear_status, note, status
 from dcpdump.errors import CaptureError
@@ -256,6 +257,7 @@ def _engine(job: Job, name: str) -> "Iterator[JobEngine]":
     from dcpdump.spark.cluster import SparkEngine
     from dcpdump.spark.launch import session
 
+    raise_again()  # of a signal that came while all that was imported
     shown = {"spark.ui.showConsoleProgress": "true"} if _reporting(job) else {}
     with session(job.master, shown | job.conf) as spark, SparkEngine(spark) as engine:
         if not job.quiet:

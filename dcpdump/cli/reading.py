@@ -4,6 +4,10 @@ It does not know where packets come from or what is done with frames, but how a 
 """
 
 import gc
+import os
+import sys
+import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -13,16 +17,17 @@ from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture
+from dcpdump.capture.source import CHUNK, bytes_read, followed
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
-from dcpdump.cli.progress import progress
 from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated, raise_again
 from dcpdump.cli.sink import PipeClosed, Sink
 from dcpdump.cli.summary import SHOWN, status_of, summarise
-from dcpdump.cli.terminal import end_line, note
+from dcpdump.cli.terminal import clear_status, end_line, note, status, terminal_size
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
 from dcpdump.redact import Redactor
+from dcpdump.render.text_columns import bytes_text
 
 if TYPE_CHECKING:
     from dcpdump.cli.relay import RelaySource
@@ -160,6 +165,7 @@ class Reading(Generic[P]):
     @contextmanager
     def summarised(self, summary: str) -> Iterator[None]:
         """Write the summary where what is done inside is broken off."""
+        raise_again()  # before anything is read there is none
         try:
             yield
         except (PipeClosed, OutputError, EndedAtOnce):
@@ -237,6 +243,58 @@ class Reading(Generic[P]):
                 return True
             yield
         return False
+
+
+# -- progress: on the terminal, how far the reading of captures is, once that takes longer than a second ----
+
+_FIRST_S = 1.0
+_EVERY_S = 0.2
+#: How often the beginning of a file is read before the whole.
+_LOOKS = 3
+
+
+@contextmanager
+def progress(paths: Iterable[str]) -> Iterator[None]:
+    """Show on standard error, as files are read, how much of them was; not where that is no terminal.
+
+    What is read also raises a signal that has not been raised.
+    """
+    shows = sys.stderr is not None and sys.stderr.isatty()
+    files = [path for path in paths if os.path.isfile(path)] if shows else []
+    size = sum(map(os.path.getsize, files))
+    before, begun = bytes_read(), time.monotonic()
+    looks, due = _LOOKS * CHUNK * len(files), begun + _FIRST_S
+
+    def follow() -> None:
+        nonlocal due
+        if threading.current_thread() is not threading.main_thread():
+            return
+        raise_again()
+        now = time.monotonic()
+        if size and now >= due:
+            due = now + _EVERY_S
+            text = progress_text(bytes_read() - before, size, now - begun, looks)
+            status(text[: terminal_size().columns - 1])
+
+    try:
+        with followed(follow):
+            yield
+    finally:
+        clear_status()
+
+
+def progress_text(read: int, size: int, seconds: float, looks: int = 0) -> str:
+    """Return how far reading is after so many bytes of files and seconds. Files may be read more than once.
+
+    ``looks``: bytes that may have been read before, to see what files are.
+    """
+    again = max(0, read - looks - 1) // size
+    done = min(size, read - again * size)
+    rate = read / max(seconds, 0.001)
+    text = f"{bytes_text(done)} of {bytes_text(size)} · {100 * done // size} % · {bytes_text(rate)}/s"
+    left = (size - done) / rate if rate else 0.0
+    text += f" · {left:,.0f} s left" if done < size else ""
+    return f"pass {again + 1}: {text}" if again else text
 
 
 @contextmanager

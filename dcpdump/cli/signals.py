@@ -1,4 +1,8 @@
-"""Handle the signals that end a run: after the first, what was done is still reported; a second ends at once."""
+"""Handle the signals that end a run: after the first, what was done is still reported; a second ends at once.
+
+The first raises an exception, or is noted where a ``Stop`` is open. What raises is noted too: while a module is
+imported it cannot raise, and libraries drop exceptions. Who reads captures, or completes an output, raises it then.
+"""
 
 import os
 import signal
@@ -11,9 +15,7 @@ from dcpdump.cli import exit as code
 
 _raised: int | None = None
 _hung_up = False
-_waits = False  # whether a signal is sent again by a timer, or was, and has not raised anything yet
 _IMPORTING = "<frozen importlib._bootstrap>"  #: the file of the code that imports modules
-_AGAIN_S = 0.005
 _STATUS = {signal.SIGINT: code.INTERRUPTED, signal.SIGTERM: code.TERMINATED}
 if hasattr(signal, "SIGHUP"):  # not on Windows
     _STATUS[signal.SIGHUP] = code.HUNG_UP
@@ -64,11 +66,9 @@ class Interruptible:
         return True
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if _may_raise(number, frame):
-            _stop_waiting()
-            self._received = not self._running
-            if self._running:
-                raise KeyboardInterrupt
+        self._received = not self._running or _is_importing(frame)
+        if not self._received:
+            raise KeyboardInterrupt
 
 
 class Stop:
@@ -112,21 +112,14 @@ def raise_at_signals() -> None:
     """Let the first signal raise KeyboardInterrupt or Terminated."""
     global _raised
     _raised = None
-    sys.unraisablehook = _raise_elsewhere
+    sys.unraisablehook = _pass_over
     _set_handlers(_raise)
 
 
 def raise_again() -> None:
-    """Raise what a signal raised before: a library that it came in the middle of may have dropped it."""
+    """Raise what a signal raised before, or would have: a library that it came in the middle of may have dropped it."""
     if _raised is not None:
-        _stop_waiting()
         raise KeyboardInterrupt if _raised == code.INTERRUPTED else Terminated(_raised)
-
-
-def still_to_raise() -> int | None:
-    """Return the exit code of a signal that has not raised anything yet, and let it raise nothing any more; or None."""
-    waits = _stop_waiting()
-    return _raised if waits else None
 
 
 def end_at_signals() -> None:
@@ -144,19 +137,6 @@ def clean_up() -> None:
     remove_unfinished()
 
 
-def _set_handlers(handler: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:
-    """Handle the signals that end a run, but those that whoever started it has ignored, as nohup does."""
-    for number in _STATUS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, handler)
-
-
-def _heeded() -> list[signal.Signals]:
-    """Return the signals that may end a run; not SIGHUP where whoever started it has it ignored, as nohup does."""
-    always = signal.SIGINT, signal.SIGTERM
-    return [number for number in _STATUS if number in always or signal.getsignal(number) != signal.SIG_IGN]
-
-
 def hung_up() -> bool:
     """Return whether the terminal was closed: nothing more can be written to it."""
     return _hung_up
@@ -170,58 +150,36 @@ def raised() -> int | None:
     return _raised
 
 
+def _set_handlers(handler: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:
+    """Handle the signals that end a run, but those that whoever started it has ignored, as nohup does."""
+    for number in _STATUS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _heeded() -> list[signal.Signals]:
+    """Return the signals that may end a run; not SIGHUP where whoever started it has it ignored, as nohup does."""
+    always = signal.SIGINT, signal.SIGTERM
+    return [number for number in _STATUS if number in always or signal.getsignal(number) != signal.SIG_IGN]
+
+
 def _raise(number: int, frame: FrameType | None) -> None:
     global _raised
     _raised = _next_ends_all(number)
-    if _may_raise(number, frame):
+    if not _is_importing(frame):
         raise_again()
 
 
-def _may_raise(number: int, frame: FrameType | None) -> bool:
-    """Return whether a signal may raise an exception now; otherwise it is sent again once no module is imported.
-
-    An exception in the middle of an import makes a native module abort the process, and the lock of a module stay held.
-    """
-    waits = _is_importing(frame) and hasattr(signal, "setitimer")
-    if waits:
-        _send_soon(number)
-    return not waits
-
-
 def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether a module is imported: an exception would make a native one abort, and leave its lock held."""
     while frame is not None and frame.f_code.co_filename != _IMPORTING:
         frame = frame.f_back
     return frame is not None
 
 
-def _send_soon(number: int) -> None:
-    """Send a signal again a little later, to whoever handles it then."""
-    global _waits
-
-    def send(_: int, frame: FrameType | None) -> None:
-        if _waits and _may_raise(number, frame):
-            # Of a terminal that was closed no more is heard.
-            signal.raise_signal(signal.SIGTERM if signal.getsignal(number) == signal.SIG_IGN else number)
-
-    _waits = True
-    signal.signal(signal.SIGALRM, send)
-    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
-
-
-def _stop_waiting() -> bool:
-    """Have no signal sent again, and return whether one was to be."""
-    global _waits
-    waited, _waits = _waits, False
-    if waited:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    return waited
-
-
-def _raise_elsewhere(dropped: "sys.UnraisableHookArgs") -> None:
-    """Raise a little later what a signal raised where Python drops exceptions: while an object was freed."""
-    if issubclass(dropped.exc_type, (KeyboardInterrupt, Terminated)) and hasattr(signal, "setitimer"):
-        _send_soon(signal.SIGINT if dropped.exc_type is KeyboardInterrupt else signal.SIGTERM)
-    else:
+def _pass_over(dropped: "sys.UnraisableHookArgs") -> None:
+    """Say nothing of what a signal raised where Python drops exceptions, while an object was freed: it is noted."""
+    if not issubclass(dropped.exc_type, (KeyboardInterrupt, Terminated)):
         sys.__unraisablehook__(dropped)
 
 
@@ -241,6 +199,4 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     if _is_importing(frame):
         clean_up()
         os._exit(status)
-    if _waits:  # it is the first
-        raise_again()
     raise EndedAtOnce(status)

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import click
 
-from dcpdump.cli.signals import EndedAtOnce, Terminated, raised
+from dcpdump.cli.signals import EndedAtOnce, Terminated, raise_again, raised
 from dcpdump.cli.terminal import end_line, note
 from dcpdump.errors import OutputError, unwritable
 
@@ -279,7 +279,7 @@ class Sink:
         if self._part is None:
             self._file.close()
             return
-        if error is not None:
+        if error is not None or raised() is not None:
             self.abandon()
             return
         try:
@@ -305,6 +305,7 @@ def saying_what_is_left(left: Callable[[], str]) -> Iterator[None]:
     """Say what is left of the output where a first signal breaks off what is done inside."""
     try:
         yield
+        raise_again()
     except (EndedAtOnce, PipeClosed, BrokenPipeError):
         raise
     except BaseException as error:

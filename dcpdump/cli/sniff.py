@@ -59,6 +59,7 @@ class InterfaceSource:
         self.name = self._live.name
         self._user = give_up_rights(shown, write, keys=keys)
         self._queue: LiveQueue
+        self._asked: list[Dissector] = []  # whose counts SIGUSR1 asks for
         self.stop = Stop(lambda: self._queue.stop())
 
     @contextmanager
@@ -66,10 +67,14 @@ class InterfaceSource:
         """Capture; report on SIGUSR1 the packet counts so far. ``save`` gets all packets."""
         wanted = self._wanted
         queue = LiveQueue(self._live, limit=wanted.limit, save=save, seconds=wanted.duration)
-        with queue as self._queue, _reporting(self, dissection), self.stop:  # before the note that says how to end it
-            if not quiet:
-                note(_begun(self._live, self._user))
-            yield
+        before = signal.signal(signal.SIGUSR1, lambda *_: self._asked.append(dissection))
+        try:
+            with queue as self._queue, self.stop:  # before the note that says how to end it
+                if not quiet:
+                    note(_begun(self._live, self._user))
+                yield
+        finally:
+            signal.signal(signal.SIGUSR1, before)
 
     @property
     def ended_ns(self) -> int | None:
@@ -79,6 +84,8 @@ class InterfaceSource:
     def blocks(self) -> Blocks:
         """Yield the packets; None while nothing arrives."""
         for batch in self._queue.batches():
+            while self._asked:
+                note(_drops_in_words(self.packet_counts(self._asked.pop())))
             yield block_of(batch, self.name) if batch else None
 
     def packet_counts(self, dissector: Dissector) -> Json:
@@ -139,16 +146,6 @@ def _drops_in_words(counts: Json) -> str:
     if counts["not_looked_at"]:
         words.append(f"not looked at {counts['not_looked_at']:,}")
     return " · ".join(words)
-
-
-@contextmanager
-def _reporting(source: InterfaceSource, dissector: Dissector) -> Iterator[None]:
-    """Report on SIGUSR1 the packet counts so far."""
-    before = signal.signal(signal.SIGUSR1, lambda *_: note(_drops_in_words(source.packet_counts(dissector))))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 _MILLION = 1_000_000

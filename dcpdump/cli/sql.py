@@ -16,7 +16,7 @@ from dcpdump.cli.export import need_pyarrow
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, display, display_options, selection, window_options
-from dcpdump.cli.progress import progress
+from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink
 from dcpdump.errors import DcpdumpError
 

@@ -19,8 +19,6 @@ def terminal_size() -> os.terminal_size:
 # -- standard error: all of it goes through ``note``, and is safe to show on a terminal ---------------
 
 _status = [0]  # length of the line that shows progress
-_waiting: list[str] = []  # texts that are to be written, in order
-_writing = [False]  # whether one is being written
 
 
 def note(text: str) -> None:
@@ -32,21 +30,13 @@ def note(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    """Write on standard error, and show it now. Do nothing where its terminal was closed.
-
-    What a signal's handler writes while something is being written follows it: the stream itself would refuse it.
-    """
-    _waiting.append(text)
-    while _waiting and not _writing[0]:
-        _writing[0] = True
-        try:
-            sys.stderr.write(_waiting.pop(0))
-            sys.stderr.flush()
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-        finally:
-            _writing[0] = False
+    """Write on standard error, and show it now. Do nothing where its terminal was closed."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
 
 
 def _folded(text: str) -> list[str]:

@@ -476,7 +476,6 @@ class Builder:
         self._frames = self._answers = self._gaps = 0
         self._begins_ns: int | None = None
         self._before = bytes_read()
-        self._plain_bytes = 0
         self._known_ends = self._known_damage = self._evictions = 0
 
     @property
@@ -526,8 +525,6 @@ class Builder:
         records = self._append_all(self._dissection.feed_block(block))
         update.blocks.append(self._given.spool.write(block) if block.place is None else block.place)
         self._number += 1
-        if isinstance(block.place, PcapPlace):
-            self._plain_bytes += block.place.size
         self._since += max(len(block.data), records * self._options.record_bytes)
         size = len(block.data) * min(2 * max(records, 1), _RECORDS) // max(records, 1)
         self._size.choose(min(max(size, _LEAST_BYTES), self._options.block_bytes))
@@ -571,7 +568,7 @@ class Builder:
         tally = self._dissection.tally
         update.lost, update.skipped_bytes = tally.lost.values, tally.skipped_bytes
         update.begins_ns = self._begins_ns
-        update.bytes_read = self._plain_bytes + bytes_read() - self._before
+        update.bytes_read = bytes_read() - self._before
         update.ends, self._known_ends = self._places.ends[self._known_ends :], len(self._places.ends)
         damage = [each for capture in self._given.captures for each in capture.damage]
         update.damage, self._known_damage = damage[self._known_damage :], len(damage)

@@ -343,8 +343,8 @@ def test_a_signal_ends_a_run_in_the_middle_of_what_a_native_module_does_to_be_im
 
 #: Runs as the program something else that is sent a signal.
 _INTERRUPTED = """
-import os, signal, sys, time
-from dcpdump.cli import main
+import os, signal, sys
+from dcpdump.cli import main, signals
 
 class Importing:
     def find_spec(self, name, path=None, target=None):
@@ -373,7 +373,7 @@ main.run()
     "does",
     [
         pytest.param('exec("os.kill(os.getpid(), signal.SIGINT)")', id="in code made from text, as of dataclasses"),
-        pytest.param("Freed(); time.sleep(60)", id="while an object is freed, where exceptions are dropped"),
+        pytest.param("Freed(); signals.raise_again()", id="while an object is freed, where exceptions are dropped"),
         pytest.param("import interrupted", id="at the last import of a run"),
     ],
 )
