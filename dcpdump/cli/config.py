@@ -20,7 +20,7 @@ VARIABLE = "DCPDUMP_CONFIG"
 #: What neither a file nor an environment variable may set, by the names of parameters.
 GIVEN_ONLY = frozenset(
     "output out write force fail_on select ignore no_check show_secrets salt with_secrets help schema explain listed "
-    "list_interfaces count debug folder megabytes seconds files salvage".split()
+    "list_interfaces count debug megabytes seconds files salvage".split()
 )
 #: And of commands that end with 1 where something is wrong: what chooses is what is judged.
 _JUDGED = frozenset("connection host port vbucket stream_id since until idle".split())

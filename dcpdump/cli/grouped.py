@@ -149,7 +149,7 @@ _TITLES = {option: title for title, options in GROUPS.items() for option in opti
 COMMON = frozenset(
     """--opcode --vbucket --seqno --status --key --connection --since --count --stuck --cause --ignore --by
     --listen --to --interface --input --follow --keylog --interactive --fail-on --no-check --format --all --resume
-    --once --keys --redact --level --output --write --tables --explain --watch --title --man""".split()
+    --once --keys --redact --level --output --write --tables --explain --watch --title""".split()
 )
 #: Examples that -h shows, and how wide an option may be beside what it does.
 _EXAMPLES, _WIDE = 2, 23
@@ -229,8 +229,9 @@ class GroupedCommand(BriefHelp):
     def format_brief(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the common options, and some examples."""
         records = [record for group in self._records(ctx).values() for common, record in group if common]
-        with formatter.section("Options"):
-            formatter.write_dl(records, col_max=_WIDE)
+        if records:
+            with formatter.section("Options"):
+                formatter.write_dl(records, col_max=_WIDE)
         _write_examples(formatter, self.examples[:_EXAMPLES])
 
     def _records(self, ctx: click.Context) -> dict[str, list[tuple[bool, tuple[str, str]]]]:

@@ -82,7 +82,7 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "pipeline": "Write the tables of archives of captures, on Spark if large.",
     },
     "Learn more": {
-        "help": "Print a page of help, or of a command; write man pages.",
+        "help": "Print a page of help, or the help of a command.",
     },
 }
 COMMANDS = {name: about for commands in QUESTIONS.values() for name, about in commands.items()}

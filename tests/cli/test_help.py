@@ -1,4 +1,4 @@
-"""dcpdump help: pages, the help of commands, man pages; and words that real shells complete, by real keystrokes."""
+"""dcpdump help: pages, the help of commands; and words that real shells complete, by real keystrokes."""
 
 import os
 import pty
@@ -31,30 +31,6 @@ def test_it_lists_the_pages_with_their_questions_and_prints_each() -> None:
 
 def test_a_page_that_does_not_exist_is_a_usage_error_that_names_those_that_do() -> None:
     assert run("dcpdump help xyz") == refusal(2, "there is no page 'xyz'", f"pages are {', '.join(pages())}")
-
-
-def test_man_pages_are_not_written_where_a_file_is_or_below_one(tmp_path: Path) -> None:
-    file = tmp_path / "man"
-    file.touch()
-    assert run(f"dcpdump help --man {file}") == refusal(5, f"the output is not a folder ({file})")
-    below = run(f"dcpdump help --man {file}/man")
-    assert (below.code, "cannot write man pages" in below.err) == (5, True)
-
-
-def test_it_writes_a_man_page_for_each_command_and_each_page(tmp_path: Path) -> None:
-    assert run(f"dcpdump help --man {tmp_path}/man")[0] == 0
-    expected = {"dcpdump.1", *(f"dcpdump-{name}.1" for name in COMMANDS), *(f"dcpdump-{name}.7" for name in pages())}
-    assert {path.name for path in (tmp_path / "man").iterdir()} == expected
-    page = (tmp_path / "man" / "dcpdump-read.1").read_text("utf-8")
-    assert ".SH SYNOPSIS" in page
-    assert ".B \\-\\-vbucket RANGES" in page
-
-
-@pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed: nobody reads the man pages here")
-def test_groff_finds_nothing_wrong_with_the_man_pages(tmp_path: Path) -> None:
-    assert run(f"dcpdump help --man {tmp_path}")[0] == 0
-    command = ["groff", "-man", "-Tutf8", "-ww", "-K", "utf8", *map(str, sorted(tmp_path.iterdir()))]
-    assert subprocess.run(command, capture_output=True, check=True).stderr == b""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -123,7 +99,7 @@ def test_the_number_of_processes_is_in_the_help_of_commands_that_use_several() -
 
 
 #: Options that stand in no group, with which a command does something else, or that it alone has.
-ALONE = "-h --explain --list --schema --man --engine --master --conf --capture-id --split --watch"
+ALONE = "-h --explain --list --schema --engine --master --conf --capture-id --split --watch"
 
 
 def test_every_option_of_a_group_exists_and_every_option_has_a_group() -> None:

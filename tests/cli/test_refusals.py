@@ -196,7 +196,6 @@ $ redact samples/replica.pcap -w ''
 $ carve samples/replica.pcap -w ''
 $ export samples/replica.pcap -o ''
 $ pipeline samples/replica.pcap -o ''
-$ help --man ''
 5: the name of the output is empty
 $ export samples/replica.pcap -o -
 $ pipeline --engine local samples/replica.pcap -o -
