@@ -46,7 +46,6 @@ from dcpdump.streams.opcode_kinds import (
     STREAMED,
 )
 from dcpdump.streams.phases import Phase
-from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import WhyUnknown, explain
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -302,7 +301,7 @@ class AtEnd:
         """
         seen = set()
         for request in stream.requests.rolled_back:
-            numbers, back = _numbers(request), request.rollback_seqno
+            numbers, back = request.rollback, request.rollback_seqno
             if back is None or numbers in seen or request.begins_below(back):
                 continue
             found = explain(request, stream, self._ledger)
@@ -311,12 +310,6 @@ class AtEnd:
             if found.wrong is not None:
                 answer = _place(stream, request.answer_frame, request.answered_ns)
                 yield Event.SENT_BACK, Delayed(answer, stream, amount=back, explanation=found)
-
-
-def _numbers(request: Request) -> tuple[int | None, ...]:
-    """Return what a rollback depends on, and where it goes."""
-    snapshot = request.snap_start_seqno, request.snap_end_seqno
-    return request.start_seqno, request.vbucket_uuid, *snapshot, request.flags, request.rollback_seqno
 
 
 def _place(stream: Stream, number: int | None, ts_ns: int | None) -> FrameEvent:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dcpdump.check.rule import Delayed, Event
 from dcpdump.spec import find
 from dcpdump.streams.facts import UnansweredRequest, between
-from dcpdump.streams.flow import FlowState, flow_status
+from dcpdump.streams.flow import stalled_since
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent, kept
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
-from dcpdump.streams.silence import held_until, missing_noops, noop_interval_ns
+from dcpdump.streams.silence import MissingNoops, held_until, missing_noops
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import is_settled
@@ -97,7 +97,7 @@ class PendingEvidence:
         since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
         if run.first_ns - since > _STALL or close is None or run.pause_ns > _STALL:
             return False
-        return not self._misses_noops(run.last_ns)
+        return self._misses_noops(run.last_ns) is None
 
     @property
     def _frames(self) -> int:
@@ -151,58 +151,27 @@ class PendingEvidence:
         return None
 
     def _stalls(self, frame: FrameEvent, now_ns: int) -> Iterator[Found]:
-        """Yield a window that has been full for long; where its account is relative, if the producer is blocked.
-
-        Where the producer does not read, TCP lets no acknowledgement through.
-        """
-        connection, window = self._connection, self._connection.window
-        held_ns = (
-            0
-            if connection.producer_direction is None
-            else held_until(connection, connection.producer_direction, now_ns)
-        )
-        since = max(window.last_ack_ns or 0, window.last_sent_ns or 0, held_ns)
-        if not since or now_ns - since <= _STALL or self._stalled_ns == since:
-            return
-        if connection.doubtful:
-            full = flow_status(connection, now_ns).state is FlowState.BLOCKED
-        else:
-            full = window.size is not None and window.outstanding >= window.size
-        if full:
+        """Yield a window that has been full for long; where its account is relative, if the producer is blocked."""
+        since = stalled_since(self._connection, now_ns, _STALL + 1)
+        if since is not None and since != self._stalled_ns:
             self._stalled_ns = since
-            yield Event.STALLED, Delayed(frame, connection.no_stream, now_ns - since)
+            yield Event.STALLED, Delayed(frame, self._connection.no_stream, now_ns - since)
 
     def _noops_missing(self, frame: FrameEvent) -> Iterator[Found]:
-        """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer, and
-        for a consumer that does not read.
-        """
-        connection, producer_direction = self._connection, self._connection.producer_direction
-        sent_ns = None if producer_direction is None else connection.sides[producer_direction].latest_ns
-        if producer_direction is not None and sent_ns is not None and self._misses_noops(sent_ns):
-            held_ns = held_until(connection, 1 - producer_direction, sent_ns)
-            self._noop_missed_ns = max(self._noop_missed_ns, held_ns)
-            if self._misses_noops(sent_ns):
-                since, self._noop_missed_ns = self._noop_ns(), sent_ns
-                yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since, late=True)
+        """Yield where NOOPs are missing for longer than two intervals."""
+        connection, known_ns = self._connection, self._noop_missed_ns
+        missing, late = self._misses_noops(connection.sent_ns), True
+        if missing is not None:
+            self._noop_missed_ns = missing.until_ns
         elif connection.end.over:  # where it sends nothing else either, only the end tells how long it was silent
             until_ns = connection.now_ns if connection.end.ts_ns is None else connection.end.ts_ns
-            missing = missing_noops(connection, until_ns)
-            if missing is not None and missing.silent and self._noop_missed_ns <= missing.since_ns:
-                yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, missing.until_ns - missing.since_ns)
+            missing, late = missing_noops(connection, until_ns), False
+        if missing is not None and (late or (missing.silent and known_ns <= missing.since_ns)):
+            yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, missing.lasting_ns, late=late)
 
-    def _misses_noops(self, at_ns: int) -> bool:
-        """Return whether NOOPs are missing at a time."""
-        connection = self._connection
-        interval = noop_interval_ns(connection) if connection.setup.on("enable_noop") else None
-        if interval is None or connection.setup.noops_enabled_ns is None or connection.noops.open_ns is not None:
-            return False
-        return at_ns > self._noop_ns() + 2 * interval + SECOND
-
-    def _noop_ns(self) -> int:
-        """Return the time of the latest NOOP, or since when they are expected."""
-        connection, noops = self._connection, self._connection.noops
-        enabled_ns = connection.setup.noops_enabled_ns or 0
-        return max(noops.last_ns or 0, noops.answered_ns or 0, enabled_ns, self._noop_missed_ns)
+    def _misses_noops(self, at_ns: int | None) -> MissingNoops | None:
+        """Return which NOOPs are missing when the producer sends something, and were not found before."""
+        return missing_noops(self._connection, at_ns, sending=True, after_ns=self._noop_missed_ns)
 
     def _lag(self, stream: Stream, seqno: int, until_ns: int | None, *, acknowledged: bool) -> None:
         """Note the oldest prepare up to a seqno, if it was acknowledged only at a time, or not even then, that is late.

@@ -15,8 +15,8 @@ from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import Rollback, RollbackReason, branch_of, doubt, explain, find_rollbacks, resume
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.verdict import LOOP, ended_by, why_closed
-from dcpdump.streams.wording import client, clock, place, reason_name, seqno, short_name, span, times
+from dcpdump.streams.verdict import ended_by, why_closed
+from dcpdump.streams.wording import client, clock, place, reason_name, seqno, short_name, span
 from dcpdump.text import counted
 
 #: Where more connections than these have the same trouble, they are one trouble.
@@ -402,8 +402,7 @@ class Rollbacks:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence, self._several = evidence, len(evidence.dcp) > 1
-        any_of_them = any(stream.requests.rolled_back for stream in evidence.ledger.streams)
-        self._every = find_rollbacks(evidence.ledger) if any_of_them else []
+        self._every = find_rollbacks(evidence.ledger)
         #: by stream: the latest
         self._latest = {attempt.stream: each for each in self._every for attempt in each.attempts}
 
@@ -416,7 +415,7 @@ class Rollbacks:
         for each in self._every:
             if each.attempts[-1].stream in fine:
                 number, clause = each.stream.connection.number, each.explanation.clause
-                if each.count > LOOP:
+                if each.is_loop:
                     loops.setdefault(number, []).append(each)
                 else:
                     others.setdefault((clause, number), []).append(each)
@@ -450,9 +449,8 @@ def _loop(group: Sequence[Rollback], several: bool) -> Trouble:
     streams, first = _streams(group), group[0]
     name, target = words.who(first.stream.connection, several), seqno(first.first.rollback_seqno)
     if len(group) == 1:
-        text = f"{place(first.stream)} of {name} was rolled back to {target}, "
-        text += f"{'at least ' * first.least}{times(first.count)} in "
-        text += f"{span(first.lasted_ns)}: a loop, as it asks from {seqno(first.first.start_seqno)} again each time"
+        text = f"{place(first.stream)} of {name} was rolled back to {target}, {first.often}: "
+        text += f"a loop, as it asks from {seqno(first.first.start_seqno)} again each time"
     else:
         listed = words.listed_vbuckets(each.stream.vbucket for each in group)
         text = f"{counted(len(group), 'vbucket')} of {name} are rolled back again and again: {listed}"

@@ -12,8 +12,7 @@ from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import Explanation, Resume, Rollback, branch_of, written
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.verdict import LOOP
-from dcpdump.streams.wording import client, clock, place, seqno, span, status, times
+from dcpdump.streams.wording import client, clock, place, seqno, span, status
 from dcpdump.text import counted
 
 _SOON_NS = 1_000_000_000
@@ -76,11 +75,10 @@ def _evidence(explanation: Explanation, request: Request) -> Iterator[Line]:
 
 
 def _after(each: Rollback, until_ns: int | None) -> list[Line]:
-    count, out = each.count, []
-    if count > 1 or each.least:
-        loop = " (loop)" if count > LOOP else ""
-        text = f"  repeated: {'at least ' * each.least}{times(count)} in {span(each.lasted_ns)}{loop}"
-        out.append(Line(LineKind.PROBLEM if loop else LineKind.PLAIN, text))
+    out: list[Line] = []
+    if each.count > 1 or each.least:
+        text = f"  repeated: {each.often}{' (loop)' * each.is_loop}"
+        out.append(Line(LineKind.PROBLEM if each.is_loop else LineKind.PLAIN, text))
     return [*out, Line(LineKind.PLAIN, f"  then: {_then(each, until_ns)}")]
 
 
@@ -182,7 +180,7 @@ ROLLBACKS = ColumnSet[Advised](
     C("rollback_seqno?", _first("rollback_seqno"), "to"),
     C("count", lambda row: row[0].count, "count"),
     C("count_exact?", lambda row: False if row[0].least else None),
-    C("loop", lambda row: row[0].count > LOOP),
+    C("loop", lambda row: row[0].is_loop),
     C(
         "frames",
         lambda row: [each.frame for each in row[0].requests],

@@ -161,7 +161,6 @@ def evict_streams(ledger: Ledger, streams: Sequence[Stream]) -> None:
         connection.evicted += before - len(connection.streams)
         for place in [place for place, each in connection.lookup.current.items() if each in gone]:
             del connection.lookup.current[place]
-            connection.lookup.rolled_back.pop(place, None)
         for opaque in [opaque for opaque, each in connection.lookup.by_opaque.items() if each in gone]:
             del connection.lookup.by_opaque[opaque]
         for each in connection.lookup.current.values():

@@ -12,6 +12,7 @@ from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.streams.facts import COUNTED, FIRST, LAST, MARKER_SIZES, STREAM_ID_SIZE, Mark, between
 from dcpdump.streams.knowledge import CARVED, ONE_DIRECTION
 from dcpdump.streams.opcode_kinds import CACHED_END, DELETION, DOCUMENTS, MARKER, PREPARE, SEQUENCED, WITH_VALUES
+from dcpdump.streams.silence import held_until
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Window
 from dcpdump.streams.wording import clock, span
@@ -84,6 +85,22 @@ def flow_status(connection: ConnectionState, now_ns: int | None) -> FlowStatus:
     return _inferred(window, now_ns)
 
 
+def stalled_since(connection: ConnectionState, now_ns: int | None, least_ns: int) -> int | None:
+    """Return since when the window of a connection is full and nothing is acknowledged; None: not for so long.
+
+    Where the producer does not read, TCP lets no acknowledgement through.
+    """
+    window = connection.window
+    silent_ns = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
+    if now_ns is None or not silent_ns or now_ns - silent_ns < least_ns:
+        return None
+    found = flow_status(connection, now_ns)
+    if found.state not in (FlowState.BLOCKED, FlowState.EXCEEDED) or connection.producer_direction is None:
+        return None
+    since_ns = max(silent_ns, found.since_ns or 0, held_until(connection, connection.producer_direction, now_ns))
+    return since_ns if now_ns - since_ns >= least_ns else None
+
+
 def stands_still(connection: ConnectionState, now_ns: int | None, least_ns: int) -> bool:
     """Return whether a producer is blocked at a time, with nothing acknowledged for so long at least.
 
@@ -92,15 +109,13 @@ def stands_still(connection: ConnectionState, now_ns: int | None, least_ns: int)
     """
     if None not in (now_ns, connection.end.ts_ns):
         now_ns = min(now_ns or 0, connection.end.ts_ns or 0)
-    found, window = flow_status(connection, now_ns), connection.window
-    if found.state is not FlowState.BLOCKED:
+    since_ns, window = stalled_since(connection, now_ns, least_ns), connection.window
+    if since_ns is None or now_ns is None or window.is_exceeded:
         return False
     waited = [each.lasting_ns for each in window.blocked.kept]
-    if found.evidence is FlowEvidence.INFERRED:
+    if not window.is_blocked:  # it is inferred
         waited += [mark.waited_ns or 0 for mark in window.marks if _waited(mark)]
-    since = max((ns for ns in (found.since_ns, window.last_ack_ns) if ns is not None), default=None)
-    still = between(since, now_ns) or 0
-    return still >= least_ns and still > 2 * max(waited, default=0)
+    return now_ns - since_ns > 2 * max(waited, default=0)
 
 
 def why_blocked(window: Window, found: FlowStatus) -> str:

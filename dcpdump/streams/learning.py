@@ -27,7 +27,7 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.phases import PhaseEvent
 from dcpdump.streams.request import Request, json_fault
-from dcpdump.streams.state import ConnectionState, RolledBack
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import (
     LONGEST_KEY,
     MOST_REQUESTS,
@@ -352,7 +352,6 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
     stream.advance(PhaseEvent.REFUSAL)
     if frame.word == ROLLBACK:
         request.rollback_seqno = None if record is None else record.frame.get("rollback_seqno")
-        _roll_back(connection, stream, request)
     elif record is not None:
         request.said = error_text(record.meaning.document)
     return stream
@@ -405,18 +404,6 @@ def _log(frame: FrameEvent) -> tuple[Entry, ...] | None:
     return tuple(Entry(*entry) for entry in failover_log(frame))
 
 
-def _roll_back(connection: ConnectionState, stream: Stream, request: Request) -> None:
-    """Count how often the same request got the same answer in a row."""
-    place = stream_key(stream.vbucket, stream.stream_id)
-    before = connection.lookup.rolled_back.get(place)
-    same = (
-        before is not None
-        and before.request.rollback_seqno == request.rollback_seqno
-        and before.request.start_seqno == request.start_seqno
-    )
-    connection.lookup.rolled_back[place] = RolledBack(request, before.times + 1 if before is not None and same else 1)
-
-
 def _grant(connection: ConnectionState, stream: Stream, request: Request, frame: FrameEvent) -> None:
     before = request.still_open
     if before is not None:
@@ -438,9 +425,6 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     stream.know(frame.direction)
     stream.seqnos.reached = max(stream.seqnos.reached, request.start)
     connection.lookup.current[place] = stream
-    back = connection.lookup.rolled_back.get(place)
-    if back is not None:
-        connection.lookup.rolled_back[place] = back._replace(obeyed=True)
     other = connection.lookup.by_opaque.get(frame.opaque)
     if other is not None and other.live and not other.closed and other.vbucket != stream.vbucket:
         connection.lookup.share(frame.opaque)

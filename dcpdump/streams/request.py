@@ -69,9 +69,19 @@ class Request:
     @property
     def likeness(self) -> Hashable:
         """Return what requests and their answers have in common that differ in nothing but their times."""
-        numbers = self.start_seqno, self.end_seqno, self.snap_start_seqno, self.snap_end_seqno, self.vbucket_uuid
-        asked = self.flags, self.collections, self.scope, self.purge_seqno, self.fault, self.datatype
-        return numbers, asked, self.status, self.rollback_seqno, self.ambiguous, self.doubtful, self.torn
+        more = self.collections, self.scope, self.purge_seqno, self.fault, self.datatype
+        return self.rollback, more, self.status, self.ambiguous, self.doubtful, self.torn
+
+    @property
+    def asked(self) -> tuple[int | None, ...]:
+        """Return the numbers that decide what is answered: start and end, snapshot, uuid, flags."""
+        snapshot = self.snap_start_seqno, self.snap_end_seqno
+        return self.start_seqno, self.end_seqno, *snapshot, self.vbucket_uuid, self.flags
+
+    @property
+    def rollback(self) -> tuple[int | None, ...]:
+        """Return what equal rollbacks have in common: what was asked for, and to where it was sent back."""
+        return *self.asked, self.rollback_seqno
 
     @property
     def snap_start(self) -> int:

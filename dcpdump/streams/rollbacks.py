@@ -22,7 +22,7 @@ from dcpdump.streams.knowledge import CARVED, Reason, Unknown
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import seqno
+from dcpdump.streams.wording import seqno, span, times
 
 # -- clauses ------------------------------------------------------------------------------------------
 # By what a server sends a stream request back, and to which seqno, held against what is known of it.
@@ -449,6 +449,8 @@ def _odd(request: Request) -> str:
 
 # -- equal rollbacks of a consumer as one, and how it asked next --------------------------------------
 
+#: As many equal rollbacks make a loop, and one more, whatever was granted in between.
+LOOP = 3
 #: So many requests after a rollback are looked through for one of the same consumer.
 _FURTHER = 100
 
@@ -485,6 +487,16 @@ class Rollback:
     def count(self) -> int:
         """Return how many equal requests there were."""
         return sum(1 + each.repeats for each in self.requests)
+
+    @property
+    def is_loop(self) -> bool:
+        """Return whether client and server repeat it without an end."""
+        return self.count > LOOP
+
+    @property
+    def often(self) -> str:
+        """Return how often it was, and for how long, in words."""
+        return f"{'at least ' * self.least}{times(self.count)} in {span(self.lasted_ns)}"
 
     @property
     def first(self) -> Request:
@@ -544,6 +556,19 @@ def find_rollbacks(ledger: Ledger) -> list[Rollback]:
     return out
 
 
+def begins_loop(request: Request, target: int | None, stream: Stream) -> bool:
+    """Return whether one more rollback of a request, to a seqno, is the first that makes a loop on its connection."""
+    count, equal = 0, (*request.asked, target)
+    at: Stream | None = stream
+    while at is not None and count <= LOOP:
+        for each in reversed(at.requests.rolled_back):
+            if each.rollback != equal:
+                return count == LOOP
+            count += 1 + each.repeats
+        at = at.before
+    return count == LOOP
+
+
 def _omitted(ledger: Ledger) -> dict[Hashable, int]:
     """Return where rollbacks were counted alone, by place and seqno, and the last request behind them; None: any."""
     out: dict[Hashable, int] = {}
@@ -561,16 +586,7 @@ def _place(stream: Stream) -> Hashable:
 
 def _same(attempt: Attempt) -> Hashable:
     """Return what equal rollbacks have in common, whoever the consumer is."""
-    request, stream = attempt
-    return (
-        _place(stream),
-        request.start_seqno,
-        request.end_seqno,
-        request.vbucket_uuid,
-        request.snap_start_seqno,
-        request.snap_end_seqno,
-        request.rollback_seqno,
-    )
+    return _place(attempt.stream), attempt.request.rollback
 
 
 def _asked(attempt: Attempt) -> Moment:
@@ -773,7 +789,7 @@ class Revocations:
         self._rollbacks: dict[_StreamPlace, list[tuple[Request, Stream]]] = {}
         for stream in ledger.streams:
             # Nothing comes between equal rollbacks of one stream.
-            first = {(each.start_seqno, each.rollback_seqno): each for each in reversed(stream.requests.rolled_back)}
+            first = {each.rollback: each for each in reversed(stream.requests.rolled_back)}
             for each in first.values():
                 if _is_of_history(each, stream, ledger):
                     self._rollbacks.setdefault((stream.vbucket, stream.stream_id), []).append((each, stream))

@@ -91,6 +91,12 @@ def held_until(connection: ConnectionState, direction: int, until_ns: int) -> in
     return max(_held_until(connection, fault, direction, until_ns) for fault in TcpFault)
 
 
+def consumer_held_until(connection: ConnectionState, until_ns: int) -> int:
+    """Return the latest time up to another at which its consumer let a producer send nothing; else 0."""
+    producer_direction = connection.producer_direction
+    return 0 if producer_direction is None else held_until(connection, 1 - producer_direction, until_ns)
+
+
 def _held_until(connection: ConnectionState, fault: TcpFault, direction: int, until_ns: int) -> int:
     since = fault_since(connection, fault, direction)
     if since is not None and since <= until_ns:
@@ -195,10 +201,7 @@ def could_not_send_until(connection: ConnectionState, by_ns: int) -> int:
     if window.blocked.further:
         return by_ns  # the last of so many times is not kept
     blocked_ns = window.blocked.kept[-1].end_ns if window.blocked.kept else 0
-    held_ns = (
-        0 if connection.producer_direction is None else held_until(connection, 1 - connection.producer_direction, by_ns)
-    )
-    return max(by_ns if blocked_ns is None else blocked_ns, held_ns)
+    return max(by_ns if blocked_ns is None else blocked_ns, consumer_held_until(connection, by_ns))
 
 
 def _left(stream: Stream, kind: int) -> int | None:
@@ -231,10 +234,15 @@ class MissingNoops(NamedTuple):
     silent: bool  #: the producer sent nothing else either
 
     @property
+    def lasting_ns(self) -> int:
+        """Return for how long none came."""
+        return self.until_ns - self.since_ns
+
+    @property
     def text(self) -> str:
         """Return it in words."""
         due = "" if self.interval_ns is None else f", one is due every {span(self.interval_ns)}"
-        return f"no NOOP came since {clock(self.since_ns)}, for {span(self.until_ns - self.since_ns)}{due}"
+        return f"no NOOP came since {clock(self.since_ns)}, for {span(self.lasting_ns)}{due}"
 
 
 def has_interval(connection: ConnectionState) -> bool:
@@ -259,30 +267,27 @@ def is_recent(connection: ConnectionState, until_ns: int | None) -> bool:
     return until_ns - last_ns <= 2 * interval + _SECOND
 
 
-def missing_noops(connection: ConnectionState, until_ns: int | None) -> MissingNoops | None:
-    """Return which NOOPs are missing of a connection that was captured up to a time, or to its end; None: none are."""
-    noops, enabled_ns = connection.noops, connection.setup.noops_enabled_ns
+def missing_noops(
+    connection: ConnectionState, until_ns: int | None, *, sending: bool = False, after_ns: int = 0
+) -> MissingNoops | None:
+    """Return which NOOPs are missing of a connection that was captured up to a time, or to its end; None: none are.
+
+    ``sending``: its producer sent something then, so it is there: where no interval was agreed on, that of servers
+    counts, and whether bytes were lost is for the caller to ask. ``after_ns``: those before are known.
+    """
+    noops, enabled_ns, interval = connection.noops, connection.setup.noops_enabled_ns, noop_interval_ns(connection)
     if enabled_ns is None or until_ns is None or noops.open_ns is not None or not connection.setup.on("enable_noop"):
         return None
-    interval = noop_interval_ns(connection)
-    if not interval or interval < 0 or connection.end.reason == "reused":  # of that it is not known when it ended
-        return None
-    accepted = has_interval(connection)
-    allowed = 2 * interval + _SECOND if accepted else _IDLE_TIMEOUT
-    held_ns = (
-        0
-        if connection.producer_direction is None
-        else held_until(connection, 1 - connection.producer_direction, until_ns)
-    )
-    since_ns = max(noops.last_ns or 0, enabled_ns, held_ns)
+    if not interval or interval < 0 or (connection.end.reason == "reused" and not sending):
+        return None  # of one that was replaced it is not known when it ended
+    allowed = 2 * interval + _SECOND if sending or has_interval(connection) else _IDLE_TIMEOUT
+    since_ns = max(noops.last_ns or 0, enabled_ns, after_ns, consumer_held_until(connection, until_ns))
     latest_ns = max(since_ns, noops.answered_ns or 0)
-    if until_ns - latest_ns <= allowed or lost_since(connection, latest_ns) is not None:
+    if until_ns - latest_ns <= allowed or not (sending or lost_since(connection, latest_ns) is None):
         return None
-    sent_ns = (
-        None if connection.producer_direction is None else connection.sides[connection.producer_direction].latest_ns
-    )
+    sent_ns = connection.sent_ns
     silent = sent_ns is not None and until_ns - sent_ns > allowed
-    return MissingNoops(since_ns, until_ns, interval if accepted else None, silent)
+    return MissingNoops(since_ns, until_ns, interval if has_interval(connection) else None, silent)
 
 
 class CaptureEnds:

@@ -15,7 +15,6 @@ from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Be
 from dcpdump.streams.identity import NAMELESS, Identity, Roles, inferred, seen
 from dcpdump.streams.knowledge import ANY_TIME, CARVED, NOT_YET, CapturedSide
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
-from dcpdump.streams.request import Request
 from dcpdump.streams.setup import Setup
 from dcpdump.streams.stream import KeyMemory, Stream
 from dcpdump.streams.window import FAR, Window
@@ -57,14 +56,6 @@ class Turns:
         stream.turns[kind] = self.counts[kind]
 
 
-class RolledBack(NamedTuple):
-    """The latest request for a stream that was rolled back."""
-
-    request: Request
-    times: int  #: how often the same one was in a row, whatever was granted in between
-    obeyed: bool = False  #: its client was granted a stream since
-
-
 #: Opaques that several streams had are remembered up to so many.
 _MOST_SHARED = 16_384
 
@@ -88,8 +79,6 @@ class Lookup:
     by_opaque: dict[int, Stream] = field(default_factory=dict)
     shared: set[int] = field(default_factory=set)  #: opaques that several streams had at one time
     requests: int = 0  #: stream requests
-    rolled_back: dict[int, RolledBack] = field(default_factory=dict)
-    #: by ``stream_key``: the latest request that was rolled back
     early_acks: list[FrameEvent] = field(default_factory=list)  #: answers to markers of streams not granted yet
 
     def share(self, opaque: int) -> None:
@@ -341,6 +330,11 @@ class ConnectionState:
         if self.end.by is None:
             return not self.carved
         return None not in (ts_ns, self.end.ts_ns) and (ts_ns or 0) < (self.end.ts_ns or 0)
+
+    @property
+    def sent_ns(self) -> int | None:
+        """When the end that has the changes sent last."""
+        return None if self.producer_direction is None else self.sides[self.producer_direction].latest_ns
 
     @property
     def controls_known(self) -> bool:

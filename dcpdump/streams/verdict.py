@@ -1,6 +1,6 @@
 """Judge what became of a stream, as far as the capture shows it. What it does not show is unknown."""
 
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, OK, SLOW, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK
@@ -25,6 +25,7 @@ from dcpdump.streams.reasons import (
     why_disconnected,
 )
 from dcpdump.streams.request import Request
+from dcpdump.streams.rollbacks import Rollback, find_rollbacks
 from dcpdump.streams.silence import CaptureEnds, Silences, TcpFault, held_up, is_recent
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -72,8 +73,6 @@ def why_closed(connection: ConnectionState) -> str:
 IDLE_NS = 10 * 1_000_000_000
 #: Being blocked is a state only if it lasts: a full window is what a busy stream has again and again.
 BLOCKED_NS = 1_000_000_000
-#: As many equal rollbacks in a row as make a loop, and one more.
-LOOP = 3
 #: By the status of STREAM_END.
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
 _HELD_UP = {TcpFault.ZERO_WINDOW: Situation.ZERO_WINDOW, TcpFault.NO_ANSWER: Situation.NO_ANSWER}
@@ -249,17 +248,9 @@ class Judge:
         self, stream: Stream, request: Request, again: str, lost: Unknown | None, *, surely: bool
     ) -> Verdict:
         """Return the verdict on a stream whose latest request was rolled back."""
-        equal = [each for each in stream.requests.rolled_back if each.rollback_seqno == request.rollback_seqno]
-        to = f"to {seqno(request.rollback_seqno)}"
-        omitted = stream.requests.omitted or {}
-        unkept = omitted.get((ROLLBACK, request.rollback_seqno), 0)
-        count = sum(1 + each.repeats for each in equal) + unkept
-        if count > LOOP:
-            least = "at least " * ((ROLLBACK, None) in omitted)
-            began = next((each.frame for each in stream.requests if each.after_omitted), 0)
-            whole = not unkept or equal[0].frame < began
-            lasted = f" in {span(between(equal[0].ts_ns, equal[-1].answered_ns))}" if whole else ""
-            why = f"{to}, {least}{times(count)}{lasted}: a loop{again}"
+        to, found = f"to {seqno(request.rollback_seqno)}", self._rollbacks.get(id(request))
+        if found is not None and found.is_loop:
+            why = f"{to}, {found.often}: a loop{again}"
             return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, Situation.LOOP, certain=True)
         retried = f", retried {times(stream.requests.count() - 1)}" if len(stream.requests) > 1 else ""
         then, so = self._not_again(request)
@@ -273,6 +264,11 @@ class Judge:
         left = self._since(request.answered_ns)
         certain = not again and left is not None and left >= self._idle_ns
         return Verdict(VerdictKind.ROLLED_BACK, then, why, Situation.ROLLED_BACK, certain)
+
+    @cached_property
+    def _rollbacks(self) -> dict[int, Rollback]:
+        """Return rollbacks by the identity of their requests."""
+        return {id(request): each for each in find_rollbacks(self.ledger) for request in each.requests}
 
     def _unanswered(self, stream: Stream, request: Request) -> Verdict:
         connection = stream.connection

@@ -41,7 +41,7 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.phases import ClosingEvent, Phase, PhaseEvent, allows
 from dcpdump.streams.request import Request
-from dcpdump.streams.rollbacks import RollbackReason, Wrong, overdue
+from dcpdump.streams.rollbacks import LOOP, RollbackReason, Wrong, begins_loop, overdue
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
@@ -222,8 +222,6 @@ def resumed_beyond(delayed: Delayed, connection: ConnectionState, stream: Stream
 
 # -- rollbacks, what is made of them, and that they are sent where they are due -----------------------
 
-_LOOP = 3
-
 
 @rule("DCP225", "L5", VIOLATION, on=(STREAM_REQ | RESPONSE,))
 def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -259,10 +257,10 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Source: dcp/consumer.cc
     """
-    back = connection.lookup.rolled_back.get(stream_key(frame.word, request_of(frame).stream_id))
-    if back is None or back.obeyed:
+    place = connection.lookup.current.get(stream_key(frame.word, request_of(frame).stream_id))
+    if place is None or place.granted or not place.requests.rolled_back:
         return None
-    before = back.request
+    before = place.requests.rolled_back[-1]
     seqno = -1 if before.rollback_seqno is None else before.rollback_seqno
     start, uuid = frame.get("start_seqno"), frame.get("vbucket_uuid")
     if start is None or start <= seqno or uuid != before.vbucket_uuid:
@@ -283,14 +281,11 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
 
     Usual causes: a uuid that is not in the failover log, kept in a checkpoint; a snapshot end of 2^64-1.
     """
-    waiting, request = connection.exchanges.asked(frame), awaited(frame, connection)
-    if frame.word != ROLLBACK or waiting is None or request is None:
+    waiting, seqno = connection.exchanges.asked(frame), frame.get("rollback_seqno")
+    if frame.word != ROLLBACK or waiting is None or waiting.request is None or waiting.stream is None:
         return None
-    back = connection.lookup.rolled_back.get(stream_key(waiting.frame.word, request.stream_id))
-    seqno = frame.get("rollback_seqno")
-    if back is None or back.request.rollback_seqno != seqno or back.request.start_seqno != request.start_seqno:
-        return None
-    return f"rolled back to {seqno} for the {back.times + 1}th time" if back.times == _LOOP else None
+    again = begins_loop(waiting.request, seqno, waiting.stream)
+    return f"rolled back to {seqno} for the {LOOP + 1}th time" if again else None
 
 
 @rule("DCP238", "L18", VIOLATION, on=(STREAM_REQ | RESPONSE,), off=(START, LOST), status="Rollback")
